@@ -1,0 +1,72 @@
+/** An option that cannot work. Thrown while the app starts; nothing was begun. @publicApi */
+export class McpOptionError extends Error {
+  override readonly name = 'McpOptionError';
+  readonly code = 'OPTION';
+
+  constructor(
+    /** The name of the option, as a path from the options object. */
+    readonly option: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Checks one option after the other; the first one that cannot work is thrown. */
+export const check = {
+  /** A whole number of at least `min`; `Infinity` only where it is allowed. */
+  count(option: string, value: unknown, { min = 1, infinite = false } = {}): number {
+    if (
+      typeof value === 'number' &&
+      value >= min &&
+      (Number.isSafeInteger(value) || (infinite && value === Infinity))
+    ) {
+      return value;
+    }
+    const orInfinity = infinite ? ', or Infinity' : '';
+    throw new McpOptionError(option, messages.count(option, min, orInfinity, value));
+  },
+
+  oneOf<const T extends string>(option: string, value: unknown, allowed: readonly T[]): T {
+    if (allowed.includes(value as T)) return value as T;
+    throw new McpOptionError(option, messages.oneOf(option, allowed, value));
+  },
+
+  fn<T>(option: string, value: T | undefined): T | undefined {
+    if (value === undefined || typeof value === 'function') return value;
+    throw new McpOptionError(option, messages.fn(option, value));
+  },
+
+  text(option: string, value: unknown): string {
+    if (typeof value === 'string' && value.length > 0) return value;
+    throw new McpOptionError(option, messages.text(option, value));
+  },
+
+  texts(option: string, value: unknown): readonly string[] {
+    if (Array.isArray(value) && value.every((entry) => typeof entry === 'string')) return value;
+    throw new McpOptionError(option, messages.texts(option, value));
+  },
+
+  /** An object that has the methods of a contract. */
+  implementation<T extends object>(option: string, value: T | undefined, methods: readonly string[]): T | undefined {
+    if (value === undefined) return undefined;
+    const missing = methods.find((method) => typeof (value as Record<string, unknown> | null)?.[method] !== 'function');
+    if (missing === undefined) return value;
+    throw new McpOptionError(option, messages.implementation(option, missing));
+  },
+};
+
+const shown = (value: unknown): string => JSON.stringify(value) ?? String(value);
+
+const messages = {
+  count: (option: string, min: number, orInfinity: string, value: unknown) =>
+    `The option "${option}" must be a whole number of at least ${min}${orInfinity}; got ${typeof value === 'number' ? value : shown(value)}.`,
+  oneOf: (option: string, allowed: readonly string[], value: unknown) =>
+    `The option "${option}" must be one of ${allowed.map((name) => `"${name}"`).join(', ')}; got ${shown(value)}.`,
+  fn: (option: string, value: unknown) => `The option "${option}" must be a function; got ${shown(value)}.`,
+  text: (option: string, value: unknown) =>
+    `The option "${option}" must be a text that is not empty; got ${shown(value)}.`,
+  texts: (option: string, value: unknown) => `The option "${option}" must be an array of texts; got ${shown(value)}.`,
+  implementation: (option: string, missing: string) =>
+    `The option "${option}" must be an object that implements its contract; it has no method "${missing}".`,
+};

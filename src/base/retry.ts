@@ -1,0 +1,64 @@
+import type { Clock, ClockTimer } from './clock.js';
+
+/** How long to go on after a passing fault. */
+export interface RetryPolicy {
+  /** Milliseconds before the second attempt; doubles with each further one. */
+  firstDelayMs: number;
+  /** Milliseconds that a delay never exceeds. */
+  maxDelayMs: number;
+  /** Milliseconds, counted by the delays, after which the last error is final. */
+  giveUpAfterMs: number;
+}
+
+/**
+ * Repeats an attempt until it succeeds, fails for good, or the policy is exhausted. May run several at a time.
+ *
+ * `cancel()` ends the waiting at once: the attempts that are under way decide.
+ */
+export class Retry {
+  #cancelled = false;
+  readonly #waits = new Map<ClockTimer, () => void>();
+
+  constructor(
+    private readonly policy: RetryPolicy,
+    private readonly clock: Clock,
+    private readonly isFinal: (error: unknown) => boolean,
+  ) {}
+
+  async run<T>(attempt: () => Promise<T>): Promise<T> {
+    let delay = this.policy.firstDelayMs;
+    let waited = 0;
+    for (;;) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (this.#cancelled || this.isFinal(error) || waited >= this.policy.giveUpAfterMs) throw error;
+        await this.#pause(delay);
+        if (this.#cancelled) throw error;
+        waited += delay;
+        delay = Math.min(delay * 2, this.policy.maxDelayMs);
+      }
+    }
+  }
+
+  /** No further attempts. */
+  cancel(): void {
+    this.#cancelled = true;
+    for (const [timer, over] of this.#waits) {
+      this.clock.clear(timer);
+      over();
+    }
+  }
+
+  #pause(delayMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.clock.setTimeout(over, delayMs);
+      const waits = this.#waits;
+      waits.set(timer, over);
+      function over(): void {
+        waits.delete(timer);
+        resolve();
+      }
+    });
+  }
+}

@@ -1,0 +1,90 @@
+import { type Observable, Subject } from 'rxjs';
+import { randomToken } from '../base/random-token.js';
+import { busMessages } from './message-bus.messages.js';
+import type { McpMessageBus } from './message-bus.js';
+
+const NODE_ID_LENGTH = 10;
+
+/**
+ * # The message bus inside one process
+ *
+ * Buses of one {@link InMemoryMessageHub} are nodes that hear each other, so that tests can have several nodes in one
+ * process. By default each bus has a hub of its own: a deployment of one node.
+ *
+ * A message is delivered in a microtask, never within `send`: as with a real network, the sender has gone on by then. What a
+ * node tells itself is handed over as it is, without copying; what goes to another node is copied through JSON at the time of
+ * sending, so that nothing gets across that a network would not carry.
+ *
+ * States: open ──close()──▶ closed (both streams complete; sending and receiving do nothing).
+ *
+ * @publicApi
+ */
+export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Message> {
+  readonly messages$: Observable<Message>;
+  readonly reconnected$: Observable<void>;
+  readonly #messages$ = new Subject<Message>();
+  /** Nothing is ever lost here: it only completes. */
+  readonly #reconnected$ = new Subject<void>();
+  readonly #leave: () => void;
+  #closed = false;
+
+  /**
+   * @param nodeId `[A-Za-z0-9]`, unique on the hub
+   * @throws Error another bus on the hub has this id
+   */
+  constructor(
+    readonly nodeId: string = randomToken(NODE_ID_LENGTH),
+    private readonly hub: InMemoryMessageHub = new InMemoryMessageHub(),
+  ) {
+    this.messages$ = this.#messages$.asObservable();
+    this.reconnected$ = this.#reconnected$.asObservable();
+    this.#leave = hub.join(nodeId, (message) => this.#messages$.next(message as Message));
+  }
+
+  send(node: string, message: Message): void {
+    if (!this.#closed) this.hub.send(this.nodeId, node, message);
+  }
+
+  broadcast(message: Message): void {
+    if (!this.#closed) this.hub.broadcast(this.nodeId, message);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#leave();
+    this.#messages$.complete();
+    this.#reconnected$.complete();
+  }
+}
+
+/** What connects the buses of several nodes in one process. @publicApi */
+export class InMemoryMessageHub {
+  readonly #inboxes = new Map<string, Inbox>();
+
+  /** @returns leaves the hub @internal */
+  join(node: string, inbox: Inbox): () => void {
+    if (this.#inboxes.has(node)) throw new Error(busMessages.nodeTaken(node));
+    this.#inboxes.set(node, inbox);
+    return () => this.#inboxes.delete(node);
+  }
+
+  /** @internal */
+  send(from: string, to: string, message: unknown): void {
+    const inbox = this.#inboxes.get(to);
+    if (!inbox) return;
+    const received = from === to ? message : copyOf(message);
+    queueMicrotask(() => inbox(received));
+  }
+
+  /** @internal */
+  broadcast(from: string, message: unknown): void {
+    for (const node of this.#inboxes.keys()) this.send(from, node, message);
+  }
+}
+
+type Inbox = (message: unknown) => void;
+
+function copyOf(message: unknown): unknown {
+  return JSON.parse(JSON.stringify(message));
+}

@@ -1,0 +1,64 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { McpError } from '../../wire/errors.js';
+import { checkHostAndOrigin, compileHostRules, type HostOriginOptions } from './host-origin.js';
+
+/** What the edge asks of one endpoint. @internal */
+export interface EdgePolicy {
+  /** The methods that are served; every other is answered 405, `OPTIONS` excepted, which is left to the app (E2). */
+  readonly allow: readonly string[];
+
+  /**
+   * Decides on a request of any method before anything else sees it, from its head alone: the body must not be touched.
+   *
+   * @returns why it is refused, or `undefined`
+   */
+  admit(request: IncomingMessage): McpError | undefined;
+}
+
+/**
+ * What an adapter's edge does with a request to the endpoint.
+ *
+ * @returns whether the request may go on; if not, it has been answered
+ * @internal
+ */
+export type EdgeDecision = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+/** Methods of an endpoint that serves sessions. @internal */
+export const SESSION_METHODS: readonly string[] = Object.freeze(['GET', 'POST', 'DELETE']);
+
+/** Methods of an endpoint that serves 2026-07-28 only (row M12). @internal */
+export const STATELESS_METHODS: readonly string[] = Object.freeze(['POST']);
+
+/**
+ * The policy of rows E1 and E2.
+ *
+ * @param options the allow-lists, and the methods, by default {@link SESSION_METHODS}
+ * @param onUnlisted called at most once: at the first request to a network address, when no host is listed
+ * @throws McpHttpOptionError for an entry of the lists that could never match
+ * @internal
+ */
+export function hostOriginPolicy(
+  options: HostOriginOptions & { readonly allow?: readonly string[] },
+  onUnlisted: () => void,
+): EdgePolicy {
+  const rules = compileHostRules(options);
+  let warned = false;
+  const warnOnce = () => {
+    if (warned) return;
+    warned = true;
+    onUnlisted();
+  };
+  return {
+    allow: options.allow ?? SESSION_METHODS,
+    admit: ({ headers, socket }) =>
+      checkHostAndOrigin(
+        {
+          host: headers.host ?? (headers[':authority'] as string | undefined),
+          origin: headers.origin,
+          localAddress: socket?.localAddress,
+        },
+        rules,
+        warnOnce,
+      ),
+  };
+}

@@ -1,0 +1,108 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HttpServer } from '@nestjs/common';
+import type { EdgeDecision } from './edge-policy.js';
+import { endpointOfHandler, type EndpointKey } from './endpoint-route.js';
+import { hideMediaType, restoreMediaType } from './hidden-media-type.js';
+
+/*
+ * The edge on Express 5: one layer in front of the app's router. What it needs to know of the routes it reads from the
+ * router's stack, when a request comes and the stack has grown since, as routes are declared after the edge.
+ *
+ * Of the router this uses `stack`, and of a layer `match()`, `route` and `handle`: the names that Express keeps from
+ * version to version because half the ecosystem reads them.
+ */
+
+type Handler = (request: ExpressRequest, response: ServerResponse, next: (error?: unknown) => void) => unknown;
+type ExpressRequest = IncomingMessage & { readonly path: string };
+
+interface Express {
+  readonly router: { readonly stack: Layer[] };
+  use(handler: Handler): void;
+}
+
+interface Layer {
+  readonly handle: Handler;
+  readonly route?: Route;
+  match(path: string): unknown;
+}
+
+interface Route {
+  readonly path: unknown;
+  readonly stack: (Layer & { readonly method?: string })[];
+  readonly methods: Readonly<Record<string, boolean>>;
+}
+
+/** @internal */
+export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): void {
+  const app: Express = adapter.getInstance();
+  const { stack } = app.router;
+  const routes = new MarkedRoutes(stack, endpoint);
+  app.use(function mcpEdge(request, response, next) {
+    if (!routes.has(request)) return next();
+    if (!decide(request, response)) return undefined;
+    // Nothing at all in its place: not even parsers of "*/*" take a body without a type.
+    if (request.method !== 'OPTIONS') hideMediaType(request);
+    return next();
+  });
+  moveLastToFront(stack);
+}
+
+/** The endpoint's routes in the stack of the app's router. */
+class MarkedRoutes {
+  /** Length of the stack when it was last read. */
+  private seen = -1;
+  /** One layer per path. */
+  private layers: Layer[] = [];
+  /** Routes of the app that are before ours, and of which one might be meant by a path with parameters. */
+  private rivals: Layer[] = [];
+
+  constructor(
+    private readonly stack: Layer[],
+    private readonly endpoint: EndpointKey,
+  ) {}
+
+  has({ path, method }: ExpressRequest): boolean {
+    if (this.stack.length !== this.seen) this.read();
+    if (!this.layers.some((layer) => matches(layer, path))) return false;
+    return !this.rivals.some((layer) => layer.route!.methods[method!.toLowerCase()] && matches(layer, path));
+  }
+
+  private read(): void {
+    this.seen = this.stack.length;
+    const ours = this.stack.filter((layer) => layer.route && this.prepare(layer.route));
+    this.layers = [...new Map(ours.map((layer) => [String(layer.route!.path), layer])).values()];
+    const fixed = this.layers.every((layer) => /^[\w/.~-]*$/.test(String(layer.route!.path)));
+    const before = fixed ? [] : this.stack.slice(0, this.stack.indexOf(ours[0]!));
+    this.rivals = before.filter((layer) => layer.route);
+  }
+
+  /** @returns whether the route is one of the endpoint's, and if so makes it restore the media type before its guards */
+  private prepare(route: Route): boolean {
+    const marked = route.stack.find((layer) => endpointOfHandler(layer.handle) === this.endpoint);
+    if (!marked) return false;
+    if (route.stack[0]!.handle !== restore) {
+      const declare = route[marked.method as keyof Route] as unknown as (handler: Handler) => void;
+      declare.call(route, restore);
+      moveLastToFront(route.stack);
+    }
+    return true;
+  }
+}
+
+const restore: Handler = (request, _response, next) => {
+  restoreMediaType(request);
+  next();
+};
+
+/** A path that cannot be decoded is no match: the router answers it. */
+function matches(layer: Layer, path: string): boolean {
+  try {
+    return Boolean(layer.match(path));
+  } catch {
+    return false;
+  }
+}
+
+function moveLastToFront<T>(stack: T[]): void {
+  stack.unshift(stack.pop()!);
+}

@@ -1,0 +1,98 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HttpServer } from '@nestjs/common';
+import type { EdgeDecision } from './edge-policy.js';
+import { endpointOfConfig, type EndpointKey } from './endpoint-route.js';
+import { hideMediaType, restoreMediaType } from './hidden-media-type.js';
+import { routePattern } from './route-pattern.js';
+
+/*
+ * The edge on Fastify: one `onRequest` hook in front of those of the app, of Nest and of middie, which runs `app.use()`
+ * middleware. Fastify has found the route by then, and the mark is in the route's config.
+ *
+ * Methods that the controller does not declare end in the not-found handler or in a wildcard of the app or of
+ * @fastify/cors; those requests are known by their path.
+ */
+
+/** Reads nothing, so that the body stays on the raw stream. Exact, hence stronger than the app's patterns and `*`. */
+const DISGUISE = 'application/vnd.nestjs-mcp-streamable';
+
+interface FastifyRequest {
+  readonly raw: IncomingMessage;
+  readonly routeOptions: { readonly config?: { readonly url?: string } };
+}
+
+interface FastifyReply {
+  readonly raw: ServerResponse;
+  hijack(): void;
+}
+
+type Done = (error?: Error | null) => void;
+type RequestHook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
+type RouteDeclaration = { url: string; config?: unknown; preValidation?: RequestHook | RequestHook[] };
+
+interface Fastify {
+  readonly initialConfig: object;
+  addHook(name: 'onRequest', hook: RequestHook): void;
+  addHook(name: 'onRoute', hook: (route: RouteDeclaration) => void): void;
+  after(task: () => void): void;
+  hasContentTypeParser(type: string): boolean;
+  addContentTypeParser(type: string, parser: (request: unknown, body: unknown, done: Done) => void): void;
+}
+
+/** @internal */
+export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): void {
+  const fastify: Fastify = adapter.getInstance();
+  const patterns = new Map<string, RegExp>();
+
+  const isOurs = ({ raw, routeOptions: { config } }: FastifyRequest): boolean => {
+    if (endpointOfConfig(config) === endpoint) return true;
+    const declared = config?.url !== undefined && !config.url.endsWith('*');
+    return !declared && matchesOne(patterns, raw.url!);
+  };
+  const edge: RequestHook = (request, reply, done) => {
+    if (!isOurs(request)) return done();
+    if (!decide(request.raw, reply.raw)) return reply.hijack();
+    if (hasParser(request.raw)) hideMediaType(request.raw, DISGUISE);
+    done();
+  };
+
+  if (!fastify.hasContentTypeParser(DISGUISE)) {
+    fastify.addContentTypeParser(DISGUISE, (_request, _body, done) => done(null));
+  }
+  fastify.addHook('onRequest', edge);
+  // Hooks are added in their turn, which is when "after" is called.
+  fastify.after(() => moveToFront(fastify, edge));
+  fastify.addHook('onRoute', (route) => {
+    if (endpointOfConfig(route.config) !== endpoint) return;
+    patterns.set(route.url, routePattern(route.url, fastify.initialConfig));
+    route.preValidation = [restore, ...[route.preValidation ?? []].flat()];
+  });
+}
+
+const restore: RequestHook = (request, _reply, done) => {
+  restoreMediaType(request.raw);
+  done();
+};
+
+/** Whether Fastify would run a body parser: of POST also when there is no type, of DELETE only when there is a body. */
+function hasParser({ method, headers }: IncomingMessage): boolean {
+  if (method === 'POST') return true;
+  return method === 'DELETE' && headers['content-type'] !== undefined;
+}
+
+function matchesOne(patterns: ReadonlyMap<string, RegExp>, url: string): boolean {
+  const path = url.split(/[?#]/, 1)[0]!;
+  for (const pattern of patterns.values()) if (pattern.test(path)) return true;
+  return false;
+}
+
+/**
+ * There is no public way to the front. Without it the edge still comes before the parsers, but after the app's
+ * middleware, so what is not found is no reason to fail.
+ */
+function moveToFront(fastify: Fastify, edge: RequestHook): void {
+  const key = Object.getOwnPropertySymbols(fastify).find(({ description }) => description === 'fastify.hooks');
+  const hooks = key && (fastify as unknown as Record<symbol, { onRequest?: RequestHook[] }>)[key]?.onRequest;
+  const position = hooks?.indexOf(edge) ?? -1;
+  if (position > 0) hooks!.unshift(...hooks!.splice(position, 1));
+}

@@ -1,0 +1,174 @@
+import { isIPv6 } from 'node:net';
+import { McpError } from '../../wire/errors.js';
+import { McpHttpOptionError } from '../http.errors.js';
+import { httpMessages } from '../http.messages.js';
+
+/*
+ * Against DNS rebinding: a page of evil.com, whose name was made to point to 127.0.0.1 or into a private network, has
+ * the browser send our server requests that look same-origin to it. The browser cannot hide the name: it is in `Host`,
+ * and in `Origin` when there is one.
+ *
+ * Who listens on loopback is meant for this machine only, so there only loopback names pass unasked, also when the
+ * server listens on all addresses: what counts is the address that this connection arrived on. A reverse proxy on the
+ * same machine arrives on loopback too, and its public name has to be listed.
+ *
+ * Spec: 2025-11-25, basic/transports, "Security Warning". Behaviour: row E1.
+ */
+
+/** What the check needs to know of a request. @internal */
+export interface RequestFacts {
+  /** The `Host` header, or `:authority`. */
+  readonly host: string | undefined;
+  readonly origin: string | undefined;
+  /** The address that the connection arrived on; `undefined` for a Unix socket, which counts as a network address. */
+  readonly localAddress: string | undefined;
+}
+
+/** Options of {@link compileHostRules}. @publicApi */
+export interface HostOriginOptions {
+  /**
+   * Hosts that requests may name, with or without a port; without one, every port is meant. Case does not matter.
+   *
+   * Empty: on loopback only loopback names, on network addresses every host, which the log warns of once. With a
+   * reverse proxy on the same machine that passes the public name on, that name must be listed.
+   *
+   * @default []
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
+   */
+  readonly allowedHosts?: readonly string[];
+  /**
+   * Origins that browsers may call from, such as `https://app.example.com`, besides the endpoint's own. `null` allows
+   * sandboxed frames and local files, and thereby every site that opens one.
+   *
+   * @default []
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
+   */
+  readonly allowedOrigins?: readonly string[];
+}
+
+/** The allow-lists, ready for comparison. @internal */
+export interface HostOriginRules {
+  readonly hosts: readonly Authority[];
+  readonly origins: ReadonlySet<string>;
+}
+
+interface Authority {
+  /** In lower case, without a trailing dot; IPv6 in brackets and in its canonical form. */
+  readonly name: string;
+  readonly port: string | undefined;
+}
+
+interface Origin extends Authority {
+  readonly scheme: string;
+}
+
+const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{0,5}))?$/;
+const ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)$/;
+const IPV4_LOOPBACK = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
+const MAPPED_LOOPBACK = /^\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\]$/;
+const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
+  __proto__: null,
+  http: '80',
+  https: '443',
+} as never;
+
+/** @throws McpHttpOptionError for an entry that could never match */
+export function compileHostRules(options: HostOriginOptions): HostOriginRules {
+  const hosts = (options.allowedHosts ?? []).map((entry) => {
+    const bare = isIPv6(entry) ? `[${entry}]` : entry;
+    const host = parseAuthority(String(bare));
+    if (!host) throw new McpHttpOptionError('allowedHosts', httpMessages.badAllowedHost(entry));
+    return host;
+  });
+  const origins = (options.allowedOrigins ?? []).map((entry) => {
+    if (entry === 'null') return entry;
+    const origin = parseOrigin(String(entry).replace(/\/$/, ''));
+    if (!origin) throw new McpHttpOptionError('allowedOrigins', httpMessages.badAllowedOrigin(entry));
+    return serialised(origin);
+  });
+  return { hosts, origins: new Set(origins) };
+}
+
+/**
+ * Row E1. Pure.
+ *
+ * A Host is refused when it is missing or is no host at all; on loopback also when it is neither a loopback name nor
+ * listed, elsewhere when there is a list and it is not on it. An Origin passes when it is absent, listed, or names the
+ * same host and port as the Host; on loopback also when it is a loopback name, on any port. `null` passes only when
+ * listed.
+ *
+ * @param onUnlisted called for each request to a network address while no host is listed
+ * @returns why the request is refused, or `undefined`
+ * @internal
+ */
+export function checkHostAndOrigin(
+  facts: RequestFacts,
+  rules: HostOriginRules,
+  onUnlisted: () => void,
+): McpError | undefined {
+  const loopback = isLoopbackAddress(facts.localAddress);
+  const host = facts.host === undefined ? undefined : parseAuthority(facts.host);
+  if (!host || !hostAllowed(host, loopback, rules)) {
+    return new McpError('FORBIDDEN_HOST', httpMessages.forbiddenHost(facts.host));
+  }
+  if (facts.origin !== undefined && !originAllowed(facts.origin, host, loopback, rules)) {
+    return new McpError('FORBIDDEN_ORIGIN', httpMessages.forbiddenOrigin(facts.origin));
+  }
+  if (!loopback && rules.hosts.length === 0) onUnlisted();
+  return undefined;
+}
+
+function hostAllowed(host: Authority, loopback: boolean, rules: HostOriginRules): boolean {
+  if (loopback && isLoopbackName(host.name)) return true;
+  if (rules.hosts.some((listed) => listed.name === host.name && samePort(listed.port, host.port))) return true;
+  return !loopback && rules.hosts.length === 0;
+}
+
+/** Browsers leave the default port out of the Host, whatever the scheme was before a proxy took TLS off. */
+function samePort(listed: string | undefined, actual: string | undefined): boolean {
+  return listed === undefined || listed === actual || (actual === undefined && (listed === '443' || listed === '80'));
+}
+
+function originAllowed(text: string, host: Authority, loopback: boolean, rules: HostOriginRules): boolean {
+  if (text === 'null') return rules.origins.has('null');
+  const origin = parseOrigin(text);
+  if (!origin) return false;
+  if (rules.origins.has(serialised(origin))) return true;
+  if (loopback && isLoopbackName(origin.name)) return true;
+  // The scheme is not compared: behind a proxy that takes TLS off we cannot know our own.
+  const own = DEFAULT_PORTS[origin.scheme];
+  return own !== undefined && origin.name === host.name && (origin.port ?? own) === (host.port ?? own);
+}
+
+function parseAuthority(text: string): Authority | undefined {
+  const match = AUTHORITY.exec(text.toLowerCase());
+  if (!match) return undefined;
+  const port = match[2] ? String(Number(match[2])) : undefined;
+  if (Number(port) > 65_535) return undefined;
+  const name = match[1]!;
+  if (name.startsWith('[')) {
+    return isIPv6(name.slice(1, -1)) ? { name: new URL(`http://${name}`).hostname, port } : undefined;
+  }
+  // "localhost." is the same name, rooted.
+  const bare = name.endsWith('.') ? name.slice(0, -1) : name;
+  return bare === '' ? undefined : { name: bare, port };
+}
+
+function parseOrigin(text: string): Origin | undefined {
+  const match = ORIGIN.exec(text.toLowerCase());
+  const authority = match && parseAuthority(match[2]!);
+  return authority ? { scheme: match[1]!, ...authority } : undefined;
+}
+
+function serialised({ scheme, name, port }: Origin): string {
+  return `${scheme}://${name}:${port ?? DEFAULT_PORTS[scheme] ?? ''}`;
+}
+
+function isLoopbackName(name: string): boolean {
+  return name === 'localhost' || name === '[::1]' || IPV4_LOOPBACK.test(name) || MAPPED_LOOPBACK.test(name);
+}
+
+function isLoopbackAddress(address: string | undefined): boolean {
+  if (address === undefined) return false;
+  return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.');
+}

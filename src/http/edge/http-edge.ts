@@ -1,0 +1,86 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HttpServer } from '@nestjs/common';
+import { systemClock, type Clock } from '../../base/clock.js';
+import { McpError } from '../../wire/errors.js';
+import { abandonBody } from '../abandon-body.js';
+import { McpHttpOptionError } from '../http.errors.js';
+import { httpMessages } from '../http.messages.js';
+import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
+import type { EndpointKey } from './endpoint-route.js';
+import { installExpressEdge } from './express-edge.js';
+import { installFastifyEdge } from './fastify-edge.js';
+import { markAdmitted, wasAdmitted } from './hidden-media-type.js';
+
+/*
+ * # The edge
+ *
+ * What must happen before anything else of the app sees a request to one of our routes: global guards run before any guard
+ * of ours, and parsers and middleware before any guard at all. So the edge sits in the router itself, in front of
+ * everything: the first layer of Express, the first `onRequest` hook of Fastify. It decides from the head, answers what it
+ * refuses on the raw response, and hides the media type of the rest from the app's parsers until they are past.
+ *
+ * Being in front has a price: what it refuses carries none of the app's headers, CORS included. A page that is refused for
+ * its Origin is not meant to read why.
+ */
+
+/** Puts endpoints behind their policies. Holds no state: that is in the app's router. @internal */
+export class HttpEdge {
+  constructor(private readonly clock: Clock = systemClock) {}
+
+  /**
+   * Puts the edge in front of all routes marked with `@EndpointRoute(endpoint)`, also when they are declared later.
+   *
+   * To be called from a module's `configure()`: the adapter exists by then, also in apps made by a `TestingModule`, and no
+   * route does, which Fastify needs. One app may have several endpoints.
+   *
+   * @throws McpHttpOptionError for an adapter other than Express' and Fastify's
+   */
+  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): void {
+    const decide: EdgeDecision = (request, response) => {
+      const refusal = refusalOf(request, policy);
+      if (refusal) this.refuse(request, response, refusal);
+      else markAdmitted(request, endpoint);
+      return refusal === undefined;
+    };
+    const type = adapter.getType();
+    if (type === 'express') installExpressEdge(adapter, endpoint, decide);
+    else if (type === 'fastify') installFastifyEdge(adapter, endpoint, decide);
+    else throw new McpHttpOptionError('adapter', httpMessages.unknownAdapter(type));
+  }
+
+  private refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): void {
+    const body = JSON.stringify(refusal.toResponse());
+    response.writeHead(refusal.status, {
+      ...refusal.headers,
+      ...abandonBody(request, this.clock),
+      'Content-Type': 'application/json',
+      'Content-Length': Buffer.byteLength(body),
+    });
+    response.end(body);
+  }
+}
+
+/**
+ * For the endpoint's first guard: the decision again, in case the request came round the edge. That happens when something
+ * hides the routes from it, such as the route tracing of Nest 11 (`setOnRouteTriggered`), which drops their metadata.
+ *
+ * @param request the raw one
+ * @returns why the request is refused, or `undefined`
+ * @internal
+ */
+export function admittedOrRefused(
+  request: IncomingMessage,
+  endpoint: EndpointKey,
+  policy: EdgePolicy,
+): McpError | undefined {
+  return wasAdmitted(request, endpoint) ? undefined : refusalOf(request, policy);
+}
+
+function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpError | undefined {
+  const refusal = policy.admit(request);
+  const { method } = request;
+  if (refusal || method === 'OPTIONS' || policy.allow.includes(method!)) return refusal;
+  return new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, policy.allow), {
+    headers: { Allow: policy.allow.join(', ') },
+  });
+}

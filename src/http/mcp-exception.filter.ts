@@ -1,0 +1,64 @@
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Logger } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import type { ServerResponse } from 'node:http';
+import { loneRequestId } from '../protocol/mcp-endpoint.js';
+import { McpError } from '../wire/errors.js';
+import { errorResponse, type RequestId } from '../wire/json-rpc.js';
+import { httpMessages } from './http.messages.js';
+import { McpRequestReader } from './mcp-incoming.js';
+
+/** JSON-RPC code of a refusal that has none of its own. */
+const REFUSED = -32000;
+const INTERNAL_ERROR = -32603;
+
+/** Whatever goes wrong at the endpoint becomes a JSON-RPC error, with the status that HTTP has for it. @internal */
+@Catch()
+export class McpExceptionFilter implements ExceptionFilter {
+  readonly #logger = new Logger('McpStreamable');
+
+  constructor(
+    @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
+    @Inject(McpRequestReader) private readonly reader: McpRequestReader,
+  ) {}
+
+  catch(exception: unknown, context: ArgumentsHost): void {
+    const http = context.switchToHttp();
+    const response: unknown = http.getResponse();
+    const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);
+    const body = this.reader.of(http.getRequest())?.body;
+    const { status, headers, payload } = this.#answer(exception, body ? loneRequestId(body) : null);
+    if (raw.headersSent) return void raw.destroy();
+    const adapter = this.host.httpAdapter;
+    for (const [name, value] of Object.entries(headers ?? {})) adapter.setHeader!(response, name, value);
+    adapter.setHeader!(response, 'Content-Type', 'application/json');
+    adapter.reply(response, JSON.stringify(payload), status);
+  }
+
+  #answer(exception: unknown, requestId: RequestId | null): Answer {
+    if (exception instanceof McpError) {
+      const { status, headers } = exception;
+      if (status >= 500 && exception.cause === undefined) this.#logger.debug(exception.message);
+      return { status, headers, payload: exception.toResponse() };
+    }
+    if (exception instanceof HttpException) {
+      const status = exception.getStatus();
+      const message = status >= 500 ? httpMessages.refused(status) : exception.message || httpMessages.refused(status);
+      if (status >= 500) this.#log(exception);
+      return { status, payload: errorResponse(requestId, status >= 500 ? INTERNAL_ERROR : REFUSED, message) };
+    }
+    this.#log(exception);
+    return { status: 500, payload: errorResponse(requestId, INTERNAL_ERROR, httpMessages.refused(500)) };
+  }
+
+  /** The client is told nothing of what went wrong inside; the operator all of it. */
+  #log(exception: unknown): void {
+    if (exception instanceof Error) this.#logger.error(exception.message, exception.stack);
+    else this.#logger.error(exception);
+  }
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly payload: unknown;
+}

@@ -1,0 +1,70 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import type { ServerResponse } from 'node:http';
+import type { McpReply } from '../call/mcp-reply.js';
+import { McpEndpoint } from '../protocol/mcp-endpoint.js';
+import { McpError } from '../wire/errors.js';
+import { LAST_EVENT_ID_HEADER, singleHeader } from '../wire/header.js';
+import { SESSION_METHODS } from './edge/edge-policy.js';
+import { httpMessages } from './http.messages.js';
+import { type McpIncoming, McpRequestReader } from './mcp-incoming.js';
+import { McpResponder } from './responder.js';
+import { protocolMessages } from '../protocol/protocol.messages.js';
+
+/** What the controllers of all endpoints do: ask the endpoint, and write what it replies. @internal */
+@Injectable()
+export class McpHttpHandler {
+  constructor(
+    @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
+    @Inject(McpRequestReader) private readonly reader: McpRequestReader,
+    @Inject(McpResponder) private readonly responder: McpResponder,
+    @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
+  ) {}
+
+  /** Settles when the head of the answer is written, however long the stream lasts: a timeout of the app must not end it. */
+  async post(request: object, response: object): Promise<void> {
+    const { call, body, session, headers } = this.#incoming(request);
+    if (call.era === 'legacy' && headers[LAST_EVENT_ID_HEADER] !== undefined) {
+      throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
+    }
+    const serving = await this.endpoint.post(call, body, session);
+    const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);
+    // Of the response: the request's own "close" comes when its body is read.
+    const abandon = (): void => serving.abandon();
+    raw.once('close', abandon);
+    try {
+      const reply = await serving.reply;
+      if (!this.#send(response, reply)) serving.abandon();
+    } finally {
+      raw.off('close', abandon);
+    }
+  }
+
+  async get(request: object, response: object): Promise<void> {
+    const { session, headers } = this.#incoming(request);
+    this.#send(response, await this.endpoint.get(session!, singleHeader(headers[LAST_EVENT_ID_HEADER])));
+  }
+
+  async delete(request: object, response: object): Promise<void> {
+    const { session } = this.#incoming(request);
+    this.#send(response, await this.endpoint.delete(session!));
+  }
+
+  /** For routes that are declared only so that the app's router leads there (E2). */
+  refuse(request: object): never {
+    const { method } = request as { method?: string };
+    throw new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, SESSION_METHODS), {
+      headers: { Allow: SESSION_METHODS.join(', ') },
+    });
+  }
+
+  #incoming(request: object): McpIncoming {
+    const incoming = this.reader.of(request);
+    if (!incoming) throw new Error(httpMessages.noSessionGuard());
+    return incoming;
+  }
+
+  #send(response: object, reply: McpReply): boolean {
+    return this.responder.send(this.host.httpAdapter, response, reply);
+  }
+}

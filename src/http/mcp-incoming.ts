@@ -1,0 +1,98 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { McpHttpCall, McpSessionInfo } from '../call/mcp-call.js';
+import type { Clock } from '../base/clock.js';
+import { acceptsMediaTypes } from '../wire/accept.js';
+import { classifyPost, type Era } from '../wire/era.js';
+import { McpError } from '../wire/errors.js';
+import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/header.js';
+import { readMessages, type IncomingBody } from '../wire/json-rpc.js';
+import { isJsonMediaType } from '../wire/media-type.js';
+import { abandonBody } from './abandon-body.js';
+import { parsedBodyOf, readBody } from './body-reader.js';
+import { httpMessages } from './http.messages.js';
+import type { ResolvedHttpOptions } from './http.options.js';
+
+const JSON_TYPE = 'application/json';
+const SSE_TYPE = 'text/event-stream';
+const NO_BODY: IncomingBody = { batch: false, messages: [] };
+
+/** One HTTP request to the endpoint, as far as it is understood. */
+export interface McpIncoming {
+  readonly method: string;
+  readonly headers: IncomingHttpHeaders;
+  /** The messages of a POST; none otherwise. */
+  readonly body: IncomingBody;
+  readonly call: McpHttpCall;
+  /** Set by the session guard: the session that the caller named and may use. */
+  session: McpSessionInfo | undefined;
+}
+
+/** Express' `Request` or Fastify's `FastifyRequest`. */
+interface PlatformRequest {
+  readonly headers: IncomingHttpHeaders;
+  readonly method: string;
+  readonly raw?: IncomingMessage;
+}
+
+/**
+ * Reads and checks what a request brings, after the app's guards and once (behaviour E4–E8, and its era).
+ *
+ * The result stays with the request, for the guard, the controller and the filter, and goes with it.
+ */
+export class McpRequestReader {
+  readonly #incoming = new WeakMap<object, McpIncoming>();
+
+  constructor(
+    private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
+    private readonly clock: Clock,
+    /** Called when guards have let somebody in of whom nobody knows who it is. */
+    private readonly onNobody?: () => void,
+  ) {}
+
+  /** What was read of a request; `undefined` before `read` has succeeded. */
+  of(request: object): McpIncoming | undefined {
+    return this.#incoming.get(request);
+  }
+
+  /** @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST */
+  async read(request: PlatformRequest): Promise<McpIncoming> {
+    const { method, headers } = request;
+    if (method === 'GET' && !acceptsMediaTypes(headers.accept, SSE_TYPE)) {
+      throw new McpError('NOT_ACCEPTABLE', httpMessages.getNotAcceptable(headers.accept));
+    }
+    const body = method === 'POST' ? await this.#body(request) : NO_BODY;
+    const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
+    const call: McpHttpCall = { era, request, principal: await this.#principal(request) };
+    const incoming: McpIncoming = { method, headers, body, call, session: undefined };
+    this.#incoming.set(request, incoming);
+    return incoming;
+  }
+
+  async #body(request: PlatformRequest): Promise<IncomingBody> {
+    const raw = request.raw ?? (request as unknown as IncomingMessage);
+    const { accept, 'content-type': type } = request.headers;
+    const refuse = (code: 'UNSUPPORTED_MEDIA_TYPE' | 'NOT_ACCEPTABLE', message: string): McpError =>
+      new McpError(code, message, { headers: abandonBody(raw, this.clock) });
+    if (!isJsonMediaType(type)) throw refuse('UNSUPPORTED_MEDIA_TYPE', httpMessages.notJson(type));
+    if (!acceptsMediaTypes(accept, JSON_TYPE, SSE_TYPE)) {
+      throw refuse('NOT_ACCEPTABLE', httpMessages.postNotAcceptable(accept));
+    }
+    const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.options;
+    const text = await readBody(raw, { maxBytes, timeoutMs, clock: this.clock, parsed: parsedBodyOf(request) });
+    return readMessages(text);
+  }
+
+  async #principal(request: PlatformRequest): Promise<string | undefined> {
+    const principal: unknown = await this.options.principal(request as never);
+    if (principal === undefined || principal === null || principal === '') {
+      this.onNobody?.();
+      return undefined;
+    }
+    if (typeof principal === 'string') return principal;
+    throw new TypeError(httpMessages.badPrincipal(principal));
+  }
+}
+
+function eraOf(headers: IncomingHttpHeaders, body: IncomingBody): Era {
+  return classifyPost({ protocolVersion: singleHeader(headers[PROTOCOL_VERSION_HEADER]) }, body);
+}

@@ -1,0 +1,97 @@
+import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
+import type { McpSessionInfo } from '../call/mcp-call.js';
+import { McpEndpoint } from '../protocol/mcp-endpoint.js';
+import { loneRequestId } from '../protocol/mcp-endpoint.js';
+import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
+import { protocolMessages } from '../protocol/protocol.messages.js';
+import { McpError } from '../wire/errors.js';
+import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/header.js';
+import { LEGACY_REVISIONS, isLegacyRevision } from '../wire/revisions.js';
+import { type McpIncoming, McpRequestReader } from './mcp-incoming.js';
+
+/**
+ * The last guard of the endpoint: finds the session that a request names and decides whether the caller may use it.
+ *
+ * A session is used by the principal that initialized it, and for everybody else it does not exist. To decide otherwise,
+ * extend the class, override {@link canAccess}, and give the subclass as the option `sessionGuard`; it is resolved in the
+ * endpoint's module, so what it injects comes from the option `imports`.
+ *
+ * ```ts
+ * @Injectable()
+ * class TenantSessionGuard extends McpSessionGuard {
+ *   protected override canAccess(session: McpSessionInfo, request: Request, principal?: string) {
+ *     return super.canAccess(session, request, principal) && request.headers['x-tenant'] === 'acme';
+ *   }
+ * }
+ * ```
+ *
+ * @publicApi
+ */
+@Injectable()
+export class McpSessionGuard implements CanActivate {
+  // Properties, so that a subclass has its constructor to itself.
+  /** @internal */
+  @Inject(McpRequestReader) protected readonly reader!: McpRequestReader;
+  /** @internal */
+  @Inject(McpEndpoint) protected readonly endpoint!: McpEndpoint;
+
+  /**
+   * Whether a caller may use a session; asked on every POST, GET and DELETE that names one.
+   *
+   * @param request Express' `Request` or Fastify's `FastifyRequest`, as the guards before left it
+   * @param principal who sends it, as the option `principal` says; `undefined`: anonymous
+   * @returns `false`: for this caller the session does not exist (404). Throw an `HttpException` to say more
+   */
+  protected canAccess(
+    session: McpSessionInfo,
+    _request: unknown,
+    principal: string | undefined,
+  ): boolean | Promise<boolean> {
+    return session.principal === principal;
+  }
+
+  /** @internal */
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const incoming = await this.reader.read(context.switchToHttp().getRequest());
+    if (incoming.call.era === 'modern') return true;
+    try {
+      incoming.session = await this.#admit(incoming);
+    } catch (error) {
+      throw error instanceof McpError ? error.withRequestId(loneRequestId(incoming.body)) : error;
+    }
+    return true;
+  }
+
+  async #admit(incoming: McpIncoming): Promise<McpSessionInfo | undefined> {
+    const { headers, method, body } = incoming;
+    const id = singleHeader(headers[SESSION_ID_HEADER]);
+    const begins = method === 'POST' && beginsSession(body);
+    if (!id) {
+      if (begins) return undefined;
+      throw new McpError('BAD_REQUEST', protocolMessages.noSessionId());
+    }
+    const session = await this.#accessible(id, incoming);
+    if (begins) {
+      // A client whose session is lost starts over, often with the old id in its hands (S3).
+      if (!session) return undefined;
+      throw new McpError('INVALID_REQUEST', protocolMessages.initializedAlready());
+    }
+    if (!session) throw unknownSession();
+    assertRevision(singleHeader(headers[PROTOCOL_VERSION_HEADER]), session);
+    return session;
+  }
+
+  async #accessible(id: string, { call: { request, principal } }: McpIncoming): Promise<McpSessionInfo | undefined> {
+    const session = await this.endpoint.legacy.lookup(id);
+    return session && (await this.canAccess(session, request, principal)) ? session : undefined;
+  }
+}
+
+/** The header, if there is one, names the negotiated revision (S9, S10). */
+function assertRevision(header: string | undefined, { protocolVersion }: McpSessionInfo): void {
+  if (header === undefined || header === protocolVersion) return;
+  const message = isLegacyRevision(header)
+    ? protocolMessages.wrongRevision(header, protocolVersion)
+    : protocolMessages.unsupportedRevision(header, LEGACY_REVISIONS);
+  throw new McpError('BAD_REQUEST', message, { data: { supported: LEGACY_REVISIONS, requested: header } });
+}

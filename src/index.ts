@@ -1,0 +1,71 @@
+export { McpServer, Server } from '@modelcontextprotocol/server';
+
+export { McpStreamableModule } from './mcp-streamable.module.js';
+export type { McpStreamableExtras, McpStreamableOptions } from './mcp-streamable.options.js';
+export { getMcpSessionServiceToken, InjectMcpSessionService } from './mcp-session-service.token.js';
+
+export { McpOptionError } from './base/option-checks.js';
+export { Clock } from './base/clock.js';
+
+export { McpError, type McpErrorCode, type McpErrorOptions } from './wire/errors.js';
+export type { Era } from './wire/era.js';
+export type { RequestId } from './wire/json-rpc.js';
+export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wire/revisions.js';
+
+export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './call/mcp-call.js';
+
+export { McpMessageBus } from './bus/message-bus.js';
+export { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
+
+export {
+  McpEventStore,
+  type AppendOptions,
+  type AppendResult,
+  type EventStoreStats,
+  type OpenRequest,
+  type ReaderRef,
+  type ReadResult,
+  type SettledRequest,
+  type StoredEvent,
+  type StreamHead,
+} from './stream/event-store.js';
+export {
+  EventLogFullError,
+  EventsEvictedError,
+  EventStoreError,
+  SessionGoneError,
+  StreamEndedError,
+  StreamNotFoundError,
+  StreamOverflowError,
+} from './stream/event-store.errors.js';
+export { InMemoryEventStore } from './stream/in-memory-event-store.js';
+export type { EventLogOptions } from './stream/stream.options.js';
+
+export {
+  McpSessionStore,
+  type InitializeParams,
+  type McpSessionRecord,
+  type NewSessionRecord,
+  type ReserveOutcome,
+  type SessionCaps,
+  type SessionPatch,
+} from './session/session-store.js';
+export { InMemorySessionStore } from './session/in-memory-session-store.js';
+export { McpSession } from './session/mcp-session.js';
+export { McpSessionService, type McpCounts } from './session/mcp-session.service.js';
+export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
+export {
+  ServerFactoryError,
+  ServerRequestError,
+  UnknownSessionError,
+  type ServerRequestErrorCode,
+} from './session/session.errors.js';
+export type { McpServerContext } from './session/server-factory.js';
+export { McpServerFactory } from './session/server-factory.js';
+export type { McpSessionOptions, ResponseMode } from './session/session.options.js';
+
+export type { McpServerFunction } from './protocol/user-server-factory.js';
+
+export { McpSessionGuard } from './http/mcp-session.guard.js';
+export type { McpHttpOptions, PrincipalFunction } from './http/http.options.js';
+export type { HostOriginOptions } from './http/edge/host-origin.js';

@@ -1,0 +1,22 @@
+import { Inject, type InjectionToken } from '@nestjs/common';
+import { McpSessionService } from './session/mcp-session.service.js';
+
+/**
+ * The token of the {@link McpSessionService} of an endpoint.
+ *
+ * @param name the option `name` of the endpoint; without it the class itself is the token
+ * @publicApi
+ */
+export function getMcpSessionServiceToken(name?: string): InjectionToken<McpSessionService> {
+  return name === undefined ? McpSessionService : `McpSessionService:${name}`;
+}
+
+/**
+ * Injects the {@link McpSessionService} of an endpoint that has a name.
+ *
+ * @param name the option `name` of the endpoint
+ * @publicApi
+ */
+export function InjectMcpSessionService(name?: string): ReturnType<typeof Inject> {
+  return Inject(getMcpSessionServiceToken(name));
+}

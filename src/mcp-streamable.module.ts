@@ -1,0 +1,79 @@
+import {
+  Inject,
+  type MiddlewareConsumer,
+  Module,
+  type NestModule,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
+import { Clock } from './base/clock.js';
+import { McpOptionError } from './base/option-checks.js';
+import { McpMessageBus } from './bus/message-bus.js';
+import type { EdgePolicy } from './http/edge/edge-policy.js';
+import type { EndpointKey } from './http/edge/endpoint-route.js';
+import { HttpEdge } from './http/edge/http-edge.js';
+import { McpResponder } from './http/responder.js';
+import { ConfigurableModuleClass } from './mcp-streamable.module-definition.js';
+import { EDGE_POLICY, ENDPOINT_KEY, ENDPOINT_NAME, type EndpointName } from './mcp-streamable.providers.js';
+import { McpEndpoint } from './protocol/mcp-endpoint.js';
+
+/** Milliseconds that responses have at shutdown to be read to their end. */
+const DRAIN_MS = 300;
+
+/**
+ * An MCP endpoint in a NestJS app: the Streamable HTTP transport with sessions, resumable streams and Nest guards.
+ *
+ * ```ts
+ * @Module({ imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })] })
+ * export class AppModule {}
+ * ```
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
+ * @publicApi
+ */
+@Module({})
+export class McpStreamableModule extends ConfigurableModuleClass implements NestModule, OnModuleInit, OnModuleDestroy {
+  constructor(
+    @Inject(ENDPOINT_NAME) readonly endpointName: EndpointName,
+    @Inject(ENDPOINT_KEY) private readonly key: EndpointKey,
+    @Inject(EDGE_POLICY) private readonly policy: EdgePolicy,
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
+    @Inject(McpResponder) private readonly responder: McpResponder,
+    @Inject(McpMessageBus) private readonly bus: McpMessageBus,
+    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+  ) {
+    super();
+  }
+
+  /** The edge goes in front of the app's router, before there are routes. @internal */
+  configure(_consumer: MiddlewareConsumer): void {
+    new HttpEdge(this.clock).install(this.adapterHost.httpAdapter, this.key, this.policy);
+  }
+
+  /** @throws McpOptionError when another endpoint of the app has the same name @internal */
+  onModuleInit(): void {
+    const { name, path } = this.endpointName;
+    for (const { instance } of this.modules.values()) {
+      if (!(instance instanceof McpStreamableModule) || instance === this) continue;
+      if (instance.endpointName.name === name) throw sameName(name, path, instance.endpointName.path);
+    }
+  }
+
+  /** Every open call is answered and every stream ended, so that the app's server can close. @internal */
+  async onModuleDestroy(): Promise<void> {
+    await this.endpoint.close();
+    await this.responder.drain(DRAIN_MS);
+    await this.bus.close();
+  }
+}
+
+function sameName(name: string | undefined, path: string, other: string): McpOptionError {
+  const called = name === undefined ? 'no name' : `the name "${name}"`;
+  return new McpOptionError(
+    'name',
+    `Two MCP endpoints of this app, at "${path}" and "${other}", have ${called}. Give each a "name" of its own.`,
+  );
+}

@@ -1,0 +1,73 @@
+import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
+import type { Implementation } from '@modelcontextprotocol/server';
+import type { McpMessageBus } from './bus/message-bus.js';
+import type { McpHttpOptions } from './http/http.options.js';
+import type { McpSessionGuard } from './http/mcp-session.guard.js';
+import type { McpServerFunction } from './protocol/user-server-factory.js';
+import type { McpSessionOptions } from './session/session.options.js';
+import type { McpSessionStore } from './session/session-store.js';
+import type { McpEventStore } from './stream/event-store.js';
+import type { EventLogOptions } from './stream/stream.options.js';
+
+/** What an endpoint does; may come from `forRootAsync`. @publicApi */
+export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions {
+  /**
+   * How the server introduces itself.
+   *
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
+   */
+  serverInfo: Implementation;
+  /** What the server tells a model about how to use it. Not for the factory in `server`, which says it itself. */
+  instructions?: string;
+  /**
+   * Makes the SDK server of a session, once per live copy: a session that is rebuilt gets another server. Return a new
+   * `McpServer` or `Server` each time; import the class from this package in CommonJS apps.
+   *
+   * @default a server that only introduces itself
+   */
+  server?: McpServerFunction;
+  /** Bounds of the event log in memory. */
+  eventLog?: EventLogOptions;
+  /**
+   * Where sessions are recorded.
+   *
+   * @default in the memory of this process
+   */
+  sessionStore?: McpSessionStore;
+  /**
+   * Where streams are logged.
+   *
+   * @default in the memory of this process, within `eventLog`
+   */
+  eventStore?: McpEventStore;
+  /**
+   * How nodes tell each other what happened.
+   *
+   * @default in the memory of this process
+   */
+  messageBus?: McpMessageBus;
+}
+
+/** What must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
+export interface McpStreamableExtras {
+  /**
+   * Where the endpoint is; below the app's global prefix and versioning, as for any controller.
+   *
+   * @default 'mcp'
+   */
+  path?: string;
+  /** Guards of the endpoint, before the session guard. Resolved in the endpoint's module: what they inject comes from `imports`. */
+  guards?: (Type<CanActivate> | CanActivate)[];
+  /**
+   * Decides who may use a session.
+   *
+   * @default McpSessionGuard: who initialized it
+   */
+  sessionGuard?: Type<McpSessionGuard>;
+  /** Modules that guards, the session guard and `forRootAsync` inject from. */
+  imports?: ModuleMetadata['imports'];
+  /** Makes {@link McpSessionService} injectable everywhere without an import. @default false */
+  isGlobal?: boolean;
+  /** Tells several endpoints of one app apart; their services are injected with `@InjectMcpSessionService(name)`. */
+  name?: string;
+}

@@ -1,0 +1,205 @@
+import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
+import { Clock, systemClock } from './base/clock.js';
+import { check } from './base/option-checks.js';
+import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
+import { McpMessageBus } from './bus/message-bus.js';
+import { hostOriginPolicy, type EdgePolicy } from './http/edge/edge-policy.js';
+import { httpMessages } from './http/http.messages.js';
+import { HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
+import { McpExceptionFilter } from './http/mcp-exception.filter.js';
+import { McpHttpHandler } from './http/mcp-http-handler.js';
+import { McpRequestReader } from './http/mcp-incoming.js';
+import { McpResponder } from './http/responder.js';
+import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
+import type { McpStreamableOptions } from './mcp-streamable.options.js';
+import { makeSessionId } from './protocol/legacy/initialization.js';
+import { McpEndpoint } from './protocol/mcp-endpoint.js';
+import { BareServerFactory, UserServerFactory } from './protocol/user-server-factory.js';
+import { InMemorySessionStore } from './session/in-memory-session-store.js';
+import { McpSessionService } from './session/mcp-session.service.js';
+import { McpServerFactory } from './session/server-factory.js';
+import type { McpSessionEvent } from './session/session-events.js';
+import { furnishSessionRoom, type SessionRoom, type SessionRoomParts } from './session/session-room.js';
+import { resolveSessionOptions, SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
+import { McpSessionStore } from './session/session-store.js';
+import { McpEventStore } from './stream/event-store.js';
+import { InMemoryEventStore } from './stream/in-memory-event-store.js';
+import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from './stream/stream.options.js';
+
+/** Which endpoint of the app this is: the mark on its routes. */
+export const ENDPOINT_KEY = Symbol('nestjs-mcp-streamable:endpoint-key');
+/** How it is called in the app and in messages. */
+export const ENDPOINT_NAME = Symbol('nestjs-mcp-streamable:endpoint-name');
+/** What the edge asks before anything else. */
+export const EDGE_POLICY = Symbol('nestjs-mcp-streamable:edge-policy');
+const SESSION_ROOM = Symbol('nestjs-mcp-streamable:session-room');
+
+export interface EndpointName {
+  readonly name: string | undefined;
+  readonly path: string;
+  /** The endpoint has guards of its own. */
+  readonly guarded: boolean;
+}
+
+const SESSION_STORE_METHODS = 'reserve create release get patch touch delete claimExpired list count'.split(' ');
+const EVENT_STORE_METHODS = 'open append read describe attach detach delivered openRequests drop stats'.split(' ');
+const BUS_METHODS = ['send', 'broadcast', 'close'];
+
+/** What one endpoint is made of, room by room. */
+export function endpointProviders(options: InjectionToken, name: string | undefined): Provider[] {
+  return [
+    { provide: Clock, useValue: systemClock },
+    ...optionProviders(options),
+    ...replaceableProviders(options),
+    ...sessionProviders(name),
+    ...httpProviders(),
+  ];
+}
+
+export function endpointExports(name: string | undefined): InjectionToken[] {
+  // With a name only by name: by class, an app with several endpoints would silently get the first.
+  return [getMcpSessionServiceToken(name)];
+}
+
+function optionProviders(options: InjectionToken): Provider[] {
+  const resolved = (token: symbol, resolve: (options: McpStreamableOptions) => object): Provider => ({
+    provide: token,
+    useFactory: resolve,
+    inject: [options],
+  });
+  return [
+    resolved(EVENT_LOG_OPTIONS, ({ eventLog }) => resolveEventLogOptions(eventLog)),
+    resolved(SESSION_OPTIONS, resolveSessionOptions),
+    resolved(HTTP_OPTIONS, resolveHttpOptions),
+  ];
+}
+
+/** The parts that an app may bring itself. */
+function replaceableProviders(options: InjectionToken): Provider[] {
+  return [
+    {
+      provide: McpSessionStore,
+      useFactory: ({ sessionStore }: McpStreamableOptions, clock: Clock) =>
+        check.implementation('sessionStore', sessionStore, SESSION_STORE_METHODS) ?? new InMemorySessionStore(clock),
+      inject: [options, Clock],
+    },
+    {
+      provide: McpEventStore,
+      useFactory: ({ eventStore }: McpStreamableOptions, limits: Required<EventLogOptions>, clock: Clock) =>
+        check.implementation('eventStore', eventStore, EVENT_STORE_METHODS) ?? new InMemoryEventStore(limits, clock),
+      inject: [options, EVENT_LOG_OPTIONS, Clock],
+    },
+    {
+      provide: McpMessageBus,
+      useFactory: ({ messageBus }: McpStreamableOptions) =>
+        check.implementation('messageBus', messageBus, BUS_METHODS) ?? new InMemoryMessageBus(),
+      inject: [options],
+    },
+    {
+      provide: McpServerFactory,
+      useFactory: ({ server, serverInfo, instructions }: McpStreamableOptions) => {
+        check.text('serverInfo.name', serverInfo?.name);
+        check.text('serverInfo.version', serverInfo?.version);
+        const make = check.fn('server', server);
+        return make ? new UserServerFactory(make) : new BareServerFactory(serverInfo, instructions);
+      },
+      inject: [options],
+    },
+  ];
+}
+
+function sessionProviders(name: string | undefined): Provider[] {
+  return [
+    {
+      provide: SESSION_ROOM,
+      useFactory: (
+        session: ResolvedSessionOptions,
+        { keepAliveMs }: ResolvedHttpOptions,
+        ...[clock, sessionStore, eventStore, bus, factory]: [
+          Clock,
+          McpSessionStore,
+          McpEventStore,
+          McpMessageBus,
+          McpServerFactory,
+        ]
+      ): SessionRoom => {
+        const parts: SessionRoomParts = {
+          options: session,
+          keepAliveMs,
+          clock,
+          sessionStore,
+          eventStore,
+          bus,
+          factory,
+        };
+        const room = furnishSessionRoom(parts);
+        room.events$.subscribe(logFaults);
+        return room;
+      },
+      inject: [SESSION_OPTIONS, HTTP_OPTIONS, Clock, McpSessionStore, McpEventStore, McpMessageBus, McpServerFactory],
+    },
+    {
+      provide: McpEndpoint,
+      useFactory: ({ sessions, environment }: SessionRoom, store: McpSessionStore, session: ResolvedSessionOptions) =>
+        new McpEndpoint({
+          sessions,
+          environment,
+          store,
+          caps: { total: session.maxSessions, perPrincipal: session.maxSessionsPerPrincipal },
+          newSessionId: () => makeSessionId(session.sessionIdGenerator),
+          report: (error) => logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack),
+        }),
+      inject: [SESSION_ROOM, McpSessionStore, SESSION_OPTIONS],
+    },
+    {
+      provide: getMcpSessionServiceToken(name),
+      useFactory: ({ service }: SessionRoom) => service,
+      inject: [SESSION_ROOM],
+    },
+    ...(name === undefined ? [] : [{ provide: McpSessionService, useExisting: getMcpSessionServiceToken(name) }]),
+  ];
+}
+
+function httpProviders(): Provider[] {
+  return [
+    McpHttpHandler,
+    McpExceptionFilter,
+    {
+      provide: McpRequestReader,
+      useFactory: (options: ResolvedHttpOptions, clock: Clock, { guarded }: EndpointName) =>
+        new McpRequestReader(options, clock, guarded ? once(() => logger.warn(httpMessages.noPrincipal())) : undefined),
+      inject: [HTTP_OPTIONS, Clock, ENDPOINT_NAME],
+    },
+    {
+      provide: McpResponder,
+      useFactory: ({ keepAliveMs, maxBufferedBytes }: ResolvedHttpOptions, clock: Clock) =>
+        new McpResponder({ keepAliveMs, maxBufferedBytes, clock }),
+      inject: [HTTP_OPTIONS, Clock],
+    },
+    {
+      provide: EDGE_POLICY,
+      useFactory: (options: ResolvedHttpOptions): EdgePolicy =>
+        hostOriginPolicy(options, () => logger.warn(httpMessages.hostsUnlisted())),
+      inject: [HTTP_OPTIONS],
+    },
+  ];
+}
+
+const logger = new Logger('McpStreamable');
+
+function logFaults(event: McpSessionEvent): void {
+  if (event.type === 'store-fault') {
+    logger.error(`The event store failed (stream "${event.streamId}"): ${String(event.error)}`);
+  } else if (event.type === 'protocol-error') {
+    logger.debug(`Session "${event.sessionId}": ${String(event.error)}`);
+  }
+}
+
+function once(task: () => void): () => void {
+  let done = false;
+  return () => {
+    if (done) return;
+    done = true;
+    task();
+  };
+}

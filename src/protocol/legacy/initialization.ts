@@ -1,0 +1,156 @@
+import { randomToken } from '../../base/random-token.js';
+import type { McpHttpCall, McpSessionInfo } from '../../call/mcp-call.js';
+import type { McpReply, McpServing } from '../../call/mcp-reply.js';
+import type { LiveSession, LiveSessions } from '../../session/live-sessions.js';
+import { ServerFactoryError } from '../../session/session.errors.js';
+import type { SessionEnvironment } from '../../session/session.options.js';
+import type { InitializeParams, McpSessionStore, SessionCaps } from '../../session/session-store.js';
+import { McpError } from '../../wire/errors.js';
+import { SESSION_ID_HEADER } from '../../wire/header.js';
+import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
+import { negotiateLegacyRevision } from '../../wire/revisions.js';
+import { protocolMessages } from '../protocol.messages.js';
+
+/** Seconds after which a refused newcomer may try again. */
+const RETRY_AFTER = { 'Retry-After': '5' };
+
+/** Unguessable ids are long ids; the specification wants visible ASCII. */
+const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
+
+/**
+ * # One `initialize`: how a session comes to be
+ *
+ *     reserving ──▶ connecting ──▶ answering ──▶ recorded
+ *          └───────────┴───────────────┴──▶ undone (refused, failed, or the client went away)
+ *
+ * The place is reserved before anything is made, so that caps hold also for many at once; the record is written when the
+ * server has said yes. Whatever goes wrong on the way leaves nothing behind (behaviour S2).
+ */
+export class Initialization implements McpServing {
+  readonly reply: Promise<McpReply>;
+  readonly #id: string;
+  #live: LiveSession | undefined;
+  #gone = false;
+
+  constructor(
+    private readonly host: InitializationHost,
+    private readonly http: McpHttpCall,
+    private readonly body: IncomingBody,
+  ) {
+    this.#id = host.newSessionId();
+    this.reply = this.#run();
+  }
+
+  abandon(): void {
+    this.#gone = true;
+    void this.#live?.session.end('initialize-failed');
+  }
+
+  async #run(): Promise<McpReply> {
+    const request = this.body.messages[0] as JsonRpcRequest;
+    const params = initializeParams(request);
+    await this.#reserve(request);
+    try {
+      const reply = await this.#serve(params);
+      if (reply) return reply;
+    } catch (error) {
+      await this.#undo();
+      throw error instanceof McpError ? error : this.#failure(error, request);
+    }
+    return this.#undo();
+  }
+
+  async #reserve({ id: requestId }: JsonRpcRequest): Promise<void> {
+    const { store, caps } = this.host;
+    switch (await store.reserve(this.#id, this.http.principal, caps)) {
+      case 'reserved':
+        return;
+      case 'total-cap': {
+        const message = protocolMessages.tooManySessions(caps.total);
+        throw new McpError('UNAVAILABLE', message, { requestId, headers: RETRY_AFTER });
+      }
+      case 'principal-cap': {
+        const message = protocolMessages.tooManyOfPrincipal(caps.perPrincipal);
+        throw new McpError('TOO_MANY_SESSIONS', message, { requestId, headers: RETRY_AFTER });
+      }
+      case 'taken':
+        this.host.report(new ServerFactoryError(protocolMessages.sessionIdTaken()));
+        throw new McpError('INTERNAL_ERROR', protocolMessages.initializeFailed(), { requestId });
+    }
+  }
+
+  /** @returns the answer with the new session's id; `undefined` if there will be no session */
+  async #serve(params: InitializeParams): Promise<McpReply | undefined> {
+    const { sessions, store, environment } = this.host;
+    await environment.store.open(this.#id);
+    const info: McpSessionInfo = {
+      id: this.#id,
+      principal: this.http.principal,
+      protocolVersion: negotiateLegacyRevision(params.protocolVersion),
+      clientInfo: params.clientInfo,
+      clientCapabilities: params.capabilities,
+    };
+    const live = (this.#live = await sessions.connect(info, this.http.request));
+    if (this.#gone) return undefined;
+    const reply = await live.session.receive(this.http, this.body).reply;
+    if (this.#gone || reply.kind !== 'json') return undefined;
+    if (!('result' in (JSON.parse(reply.body) as object))) {
+      await this.#undo();
+      return reply;
+    }
+    const { protocolVersion } = live.session.info;
+    await store.create({ id: this.#id, principal: this.http.principal, protocolVersion, initialize: params });
+    sessions.add(live);
+    environment.event({ type: 'created', sessionId: this.#id, session: live.session.info });
+    return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
+  }
+
+  /** Nothing of it was ever there. */
+  async #undo(): Promise<McpReply> {
+    await this.#live?.session.end('initialize-failed');
+    const { store, environment } = this.host;
+    await Promise.all([store.release(this.#id), environment.store.drop(this.#id)]);
+    return { kind: 'accepted' };
+  }
+
+  #failure(error: unknown, { id: requestId }: JsonRpcRequest): McpError {
+    this.host.report(error);
+    return new McpError('INTERNAL_ERROR', protocolMessages.initializeFailed(), { requestId, cause: error });
+  }
+}
+
+/** What an `initialize` needs of its endpoint. */
+export interface InitializationHost {
+  readonly sessions: LiveSessions;
+  readonly store: McpSessionStore;
+  readonly environment: SessionEnvironment;
+  readonly caps: SessionCaps;
+  newSessionId(): string;
+  /** Tells the operator. */
+  report(error: unknown): void;
+}
+
+/** An id of the application's generator, or a random one of 131 bits. */
+export function makeSessionId(generate: (() => string) | undefined): string {
+  const id: unknown = generate ? generate() : randomToken();
+  if (typeof id === 'string' && SESSION_ID.test(id)) return id;
+  throw new ServerFactoryError(protocolMessages.badSessionId(id));
+}
+
+function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): InitializeParams {
+  const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
+  const { name, version } = clientInfo ?? {};
+  const refuse = (what: string, got: unknown): never => {
+    throw new McpError('INVALID_PARAMS', protocolMessages.badInitialize(what, got), { requestId });
+  };
+  if (typeof protocolVersion !== 'string') return refuse('protocolVersion, a string', protocolVersion);
+  if (!isPlainObject(capabilities)) return refuse('capabilities, an object', capabilities);
+  if (typeof name !== 'string' || typeof version !== 'string') {
+    return refuse('clientInfo with a name and a version', clientInfo);
+  }
+  return params as InitializeParams;
+}
+
+function isPlainObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,60 @@
+import type { McpHttpCall, McpSessionInfo } from '../../call/mcp-call.js';
+import type { McpReply, McpServing } from '../../call/mcp-reply.js';
+import { infoOf, type LiveSession } from '../../session/live-sessions.js';
+import { McpError } from '../../wire/errors.js';
+import { isInitializeRequest, type IncomingBody } from '../../wire/json-rpc.js';
+import { protocolMessages } from '../protocol.messages.js';
+import { Initialization, type InitializationHost } from './initialization.js';
+
+/**
+ * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.
+ *
+ * Access was decided before: whoever gets here with a session may use it.
+ */
+export class LegacyEndpoint {
+  constructor(private readonly host: InitializationHost) {}
+
+  /** What is known of a session, live or not. */
+  async lookup(id: string): Promise<McpSessionInfo | undefined> {
+    const live = this.host.sessions.peek(id);
+    if (live) return live.session.info;
+    const record = await this.host.store.get(id);
+    return record && infoOf(record);
+  }
+
+  /**
+   * @param session the session that the caller named and may use; `undefined` for an `initialize`
+   * @throws McpError
+   */
+  async post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo | undefined): Promise<McpServing> {
+    if (!session) return new Initialization(this.host, http, body);
+    const live = await this.#live(session.id);
+    return live.session.receive(http, body);
+  }
+
+  async get(session: McpSessionInfo, lastEventId: string | undefined): Promise<McpReply> {
+    const live = await this.#live(session.id);
+    return live.session.open(lastEventId);
+  }
+
+  async delete(session: McpSessionInfo): Promise<McpReply> {
+    if (!(await this.host.sessions.end(session.id, 'deleted'))) throw unknownSession();
+    return { kind: 'empty', status: 204 };
+  }
+
+  async #live(id: string): Promise<LiveSession> {
+    const live = await this.host.sessions.acquire(id);
+    if (!live) throw unknownSession();
+    return live;
+  }
+}
+
+/** A lone `initialize` is the one message that needs no session (E9: it is never part of a batch). */
+export function beginsSession({ batch, messages }: IncomingBody): boolean {
+  return !batch && isInitializeRequest(messages[0]!);
+}
+
+/** One body for sessions that are unknown, ended, or somebody else's (S6, S7). */
+export function unknownSession(): McpError {
+  return new McpError('SESSION_NOT_FOUND', protocolMessages.unknownSession());
+}

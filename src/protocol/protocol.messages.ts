@@ -1,0 +1,37 @@
+import { shown } from '../wire/wire.messages.js';
+
+/** What users read of this room. */
+export const protocolMessages = {
+  badInitialize: (what: string, got: unknown) =>
+    `"initialize" needs params.${what}; got ${shown(got)}. See the specification, "Lifecycle".`,
+  tooManySessions: (max: number) => `This server has its ${max} sessions ("maxSessions"). Try again later.`,
+  tooManyOfPrincipal: (max: number) =>
+    `You have ${max} sessions here already ("maxSessionsPerPrincipal"). End one with DELETE, or wait until one is idle for long enough.`,
+  shuttingDown: () => 'This server is shutting down. Try again in a moment.',
+  initializeFailed: () => 'The session could not be started. The log of the server says why.',
+  clientGone: () => 'The client closed the connection before "initialize" was answered.',
+  modernUnsupported: (requested: unknown) =>
+    `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`,
+  modernResponse: () => 'A response of revision 2026-07-28 cannot be posted: answers travel with a repeated request.',
+  modernBatch: () => 'Revision 2026-07-28 has no batches. Send the messages one by one.',
+  cursorOnPost: () =>
+    'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.',
+  noSessionId: () => 'Mcp-Session-Id is missing. Send "initialize" first, and its Mcp-Session-Id with every request.',
+  unknownSession: () => 'There is no such session. It may have ended; start a new one with "initialize".',
+  initializedAlready: () =>
+    'This session is initialized already. Send "initialize" without Mcp-Session-Id to start another one.',
+  wrongRevision: (got: string, negotiated: string) =>
+    `MCP-Protocol-Version is ${shown(got)}, but this session negotiated "${negotiated}". Send that.`,
+  unsupportedRevision: (got: string, supported: readonly string[]) =>
+    `MCP-Protocol-Version ${shown(got)} is not supported. Supported: ${supported.join(', ')}.`,
+  badSessionId: (id: unknown) =>
+    `The option "sessionIdGenerator" returned ${shown(id)}: a session id must be 16 to 256 visible ASCII characters.`,
+  sessionIdTaken: () =>
+    'The option "sessionIdGenerator" returned an id that is in use: ids must be unguessable and unique.',
+  notAServer: (got: unknown) =>
+    `The option "server" must return a new McpServer or Server of @modelcontextprotocol/server; it returned ${shown(got)}.`,
+  foreignServer: () =>
+    'The option "server" returned a server of another copy of @modelcontextprotocol/server than the one this module uses (often the CommonJS build beside the ES module). Import McpServer or Server from "nestjs-mcp-streamable", or install a single copy.',
+  connectedServer: () =>
+    'The option "server" returned a server that is connected already. It is called once per session and must return a new server each time.',
+};

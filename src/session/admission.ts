@@ -1,0 +1,48 @@
+import type { McpSessionInfo } from '../call/mcp-call.js';
+import { McpError } from '../wire/errors.js';
+import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../wire/json-rpc.js';
+import { allowsBatches } from '../wire/revisions.js';
+import type { InFlightCalls } from './in-flight-calls.js';
+import { sessionMessages } from './session.messages.js';
+
+/** Messages that one batch may have (behaviour E9). */
+const MAX_BATCH = 100;
+
+/**
+ * Whether a session takes the messages of a POST; all of them or none.
+ *
+ * @returns the requests among them
+ * @throws McpError INVALID_REQUEST with the id of the request that is to blame
+ */
+export function admit(
+  { batch, messages }: IncomingBody,
+  { protocolVersion }: McpSessionInfo,
+  initialized: boolean,
+  inFlight: InFlightCalls,
+): JsonRpcRequest[] {
+  const requests = messages.filter(isRequest);
+  if (batch) assertBatch(messages.length, requests, protocolVersion);
+  const seen = requests.length > 1 ? new Set<unknown>() : undefined;
+  for (const request of requests) {
+    const { id: requestId } = request;
+    if (isInitializeRequest(request) === initialized) {
+      const message = initialized
+        ? sessionMessages.initializedAlready()
+        : sessionMessages.notInitialized(request.method);
+      throw new McpError('INVALID_REQUEST', message, { requestId });
+    }
+    if (inFlight.has(requestId) || seen?.has(requestId)) {
+      throw new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId });
+    }
+    seen?.add(requestId);
+  }
+  return requests;
+}
+
+function assertBatch(size: number, requests: readonly JsonRpcRequest[], protocolVersion: string): void {
+  if (!allowsBatches(protocolVersion)) {
+    throw new McpError('INVALID_REQUEST', sessionMessages.noBatches(protocolVersion));
+  }
+  if (size > MAX_BATCH) throw new McpError('INVALID_REQUEST', sessionMessages.batchTooLarge(size, MAX_BATCH));
+  if (requests.some(isInitializeRequest)) throw new McpError('INVALID_REQUEST', sessionMessages.initializeInBatch());
+}

@@ -1,0 +1,75 @@
+import { currentMcpCall } from '../call/mcp-call.js';
+import type { RequestId } from '../wire/json-rpc.js';
+import { CancelledRequests } from './late-messages.js';
+import { SessionCall } from './session-call.js';
+
+/** What a message of the server belongs to. */
+export type Related =
+  | { is: 'nothing' }
+  | { is: 'open'; call: SessionCall }
+  /** Its request is over. */
+  | { is: 'answered' | 'cancelled'; requestId: RequestId | undefined };
+
+const NOTHING: Related = { is: 'nothing' };
+
+/**
+ * The requests of one session that are being served, by id; freed when answered.
+ *
+ * A message of a handler is related by the id that the SDK gives, and otherwise by the async context in which it was
+ * sent. A client may use the id of a finished request again: when the async context knows better which of the two
+ * requests is meant, it decides.
+ */
+export class InFlightCalls {
+  readonly #calls = new Map<RequestId, SessionCall>();
+  #cancelled: CancelledRequests | undefined;
+
+  constructor(private readonly owner: object) {}
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  has(id: RequestId): boolean {
+    return this.#calls.has(id);
+  }
+
+  get(id: RequestId): SessionCall | undefined {
+    return this.#calls.get(id);
+  }
+
+  all(): SessionCall[] {
+    return [...this.#calls.values()];
+  }
+
+  add(call: SessionCall): void {
+    this.#calls.set(call.requestId!, call);
+    this.#cancelled?.delete(call.requestId!);
+  }
+
+  remove(call: SessionCall): void {
+    const id = call.requestId!;
+    if (this.#calls.get(id) === call) this.#calls.delete(id);
+    if (call.state === 'cancelled') (this.#cancelled ??= new CancelledRequests()).add(id);
+  }
+
+  /** The request that an answer with this id belongs to. */
+  answeredBy(id: RequestId): SessionCall | undefined {
+    const current = this.#current();
+    return current?.requestId === id ? current : this.#calls.get(id);
+  }
+
+  related(relatedRequestId: RequestId | undefined): Related {
+    const current = this.#current();
+    const id = relatedRequestId ?? current?.requestId;
+    if (id === undefined) return NOTHING;
+    const call = current?.requestId === id ? current : this.#calls.get(id);
+    if (call?.state === 'open') return { is: 'open', call };
+    return { is: call?.state ?? (this.#cancelled?.has(id) ? 'cancelled' : 'answered'), requestId: id };
+  }
+
+  /** The async context counts only when it belongs to this session. */
+  #current(): SessionCall | undefined {
+    const call = currentMcpCall();
+    return call instanceof SessionCall && call.owner === this.owner ? call : undefined;
+  }
+}

@@ -1,0 +1,258 @@
+import type { Server } from '@modelcontextprotocol/server';
+import type { McpMessageBus } from '../bus/message-bus.js';
+import type { ClockTimer } from '../base/clock.js';
+import type { McpSessionInfo } from '../call/mcp-call.js';
+import { McpSession } from './mcp-session.js';
+import type { McpServerFactory } from './server-factory.js';
+import type { SessionEndReason } from './session-events.js';
+import { ServerFactoryError } from './session.errors.js';
+import { sessionMessages } from './session.messages.js';
+import type { SessionEnvironment } from './session.options.js';
+import type { McpSessionRecord, McpSessionStore } from './session-store.js';
+
+/**
+ * # The sessions that are live on this node
+ *
+ * What a session *is* stands in the {@link McpSessionStore}; what it *does* happens here, in a {@link McpSession} with an
+ * SDK server behind it. A session whose record is there but which is not live is rebuilt by the first message that needs
+ * it: after a restart, or on a node that has not met it.
+ *
+ *     record only ──message──▶ rebuilding ──▶ live ──end──▶ (nothing)
+ *
+ * Invariants:
+ * - at most one live copy per session and node: who comes while it is rebuilt waits for the same one;
+ * - whoever takes the record out of the store cleans up; there is exactly one;
+ * - after an end there is no record, no live object, no stream, no log entry and no timer.
+ */
+export class LiveSessions {
+  readonly #live = new Map<string, LiveSession>();
+  readonly #rebuilding = new Map<string, Promise<LiveSession | undefined>>();
+  /** Connected, and not known to anybody yet. */
+  readonly #newborn = new Set<McpSession>();
+  readonly #ending = new Set<Promise<void>>();
+  #sweeper: ClockTimer | undefined;
+  #closing = false;
+
+  constructor(
+    private readonly store: McpSessionStore,
+    private readonly environment: SessionEnvironment,
+    private readonly factory: McpServerFactory,
+    private readonly bus: McpMessageBus,
+    private readonly timing: { readonly idleTimeoutMs: number; readonly keepAliveMs: number },
+  ) {
+    bus.messages$.subscribe((message) => this.#heard(message));
+  }
+
+  get size(): number {
+    return this.#live.size;
+  }
+
+  all(): Iterable<LiveSession> {
+    return this.#live.values();
+  }
+
+  /** A live copy, if there is one here. */
+  peek(id: string): LiveSession | undefined {
+    return this.#live.get(id);
+  }
+
+  /** Connects a fresh server to a fresh session, which is not known to anybody yet. */
+  async connect(info: McpSessionInfo, request: unknown): Promise<LiveSession> {
+    const server = await this.factory.create({ session: info, request });
+    const session = new McpSession(info, this.environment);
+    session.onerror = (error) => this.environment.event({ type: 'protocol-error', sessionId: info.id, error });
+    this.#newborn.add(session);
+    session.closed$.subscribe(() => this.#newborn.delete(session));
+    await server.connect(session);
+    return { session, server, touchedAt: this.environment.clock.now() };
+  }
+
+  /** Makes a session known. */
+  add(live: LiveSession): void {
+    const { sessionId } = live.session;
+    this.#newborn.delete(live.session);
+    this.#live.set(sessionId, live);
+    if (this.#closing) this.#finish(sessionId, 'shutdown', { forget: this.environment.store.scope === 'node' });
+    else this.#startSweeping();
+  }
+
+  /** The live copy of a session that has a record; made from it if there is none. @returns `undefined` if there is no record */
+  async acquire(id: string): Promise<LiveSession | undefined> {
+    const live = this.#live.get(id);
+    if (live) {
+      this.#touch(live);
+      return live;
+    }
+    const underWay = this.#rebuilding.get(id);
+    if (underWay) return underWay;
+    const rebuilding = this.#rebuild(id).finally(() => this.#rebuilding.delete(id));
+    this.#rebuilding.set(id, rebuilding);
+    return rebuilding;
+  }
+
+  /**
+   * Ends a session, wherever it is live.
+   *
+   * @returns whether there was one to end: `true` to exactly one caller
+   */
+  async end(id: string, reason: SessionEndReason): Promise<boolean> {
+    const record = await this.store.delete(id);
+    if (record) this.bus.broadcast({ type: 'session-ended', id, node: this.bus.nodeId } satisfies SessionEnded);
+    this.#finish(id, reason, { forget: record !== undefined });
+    return record !== undefined;
+  }
+
+  /** Gives up the live copy and keeps the record, as a restart would. Open calls are answered with an error. */
+  async release(id: string, reason: SessionEndReason = 'shutdown'): Promise<void> {
+    const live = this.#live.get(id);
+    this.#live.delete(id);
+    await live?.session.end(reason);
+  }
+
+  /** Ends all live copies; records and logs go only if they could not be used by anybody else. */
+  async shutdown(): Promise<void> {
+    this.#closing = true;
+    for (const session of this.#newborn) void session.end('shutdown');
+    const forget = this.store.scope === 'node';
+    const records = forget ? await this.store.list() : [];
+    for (const id of new Set([...this.#live.keys(), ...records.map((record) => record.id)])) {
+      if (forget) await this.store.delete(id);
+      this.#finish(id, 'shutdown', { forget: forget || this.environment.store.scope === 'node' });
+    }
+    await this.settled();
+    this.#stopSweeping();
+  }
+
+  /** Settles when every end that is under way is complete. */
+  async settled(): Promise<void> {
+    while (this.#ending.size > 0) await Promise.all(this.#ending);
+  }
+
+  #finish(id: string, reason: SessionEndReason, { forget }: { forget: boolean }): void {
+    const live = this.#live.get(id);
+    this.#live.delete(id);
+    if (!live && !forget) return;
+    const ending = this.#windUp(id, live, reason, forget).finally(() => this.#ending.delete(ending));
+    this.#ending.add(ending);
+  }
+
+  async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, forget: boolean): Promise<void> {
+    await live?.session.end(reason);
+    this.environment.event({ type: 'closed', sessionId: id, reason });
+    if (forget) await this.environment.store.drop(id).catch((error) => this.#fault(id, error));
+    if (this.#live.size === 0 && (await this.#noneLeft())) this.#stopSweeping();
+  }
+
+  async #noneLeft(): Promise<boolean> {
+    return this.store.scope === 'shared' || (await this.store.count().catch(() => 1)) === 0;
+  }
+
+  async #rebuild(id: string): Promise<LiveSession | undefined> {
+    const record = await this.store.get(id);
+    if (!record) return undefined;
+    await this.environment.store.open(id);
+    const live = await this.connect(infoOf(record), undefined);
+    try {
+      await replay(record, live);
+    } catch (error) {
+      await live.session.end('initialize-failed');
+      throw error;
+    }
+    // It may have ended meanwhile.
+    if (!(await this.store.touch(id))) {
+      await live.session.end('ended-elsewhere');
+      return undefined;
+    }
+    this.add(live);
+    this.environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
+    return live;
+  }
+
+  #heard(message: unknown): void {
+    if (!isSessionEnded(message) || message.node === this.bus.nodeId) return;
+    this.#finish(message.id, 'ended-elsewhere', { forget: this.environment.store.scope === 'node' });
+  }
+
+  #startSweeping(): void {
+    const { idleTimeoutMs, keepAliveMs } = this.timing;
+    const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
+    this.#sweeper ??= this.environment.clock.setInterval(() => void this.#sweep(), periodMs);
+  }
+
+  #stopSweeping(): void {
+    this.environment.clock.clear(this.#sweeper);
+    this.#sweeper = undefined;
+  }
+
+  /** Keeps busy sessions alive, ends idle ones, and tells the log what was delivered. */
+  async #sweep(): Promise<void> {
+    for (const live of this.#live.values()) {
+      if (live.session.busy || live.session.lastSeenAt > live.touchedAt) this.#touch(live);
+      live.session.noteDelivered();
+    }
+    try {
+      const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
+      for (const { id } of expired) {
+        this.bus.broadcast({ type: 'session-ended', id, node: this.bus.nodeId } satisfies SessionEnded);
+        this.#finish(id, 'idle', { forget: true });
+      }
+    } catch (error) {
+      this.#fault('', error);
+    }
+  }
+
+  /** The store hears of a sign of life at most ten times per idle timeout. */
+  #touch(live: LiveSession): void {
+    const now = this.environment.clock.now();
+    if (now - live.touchedAt < this.timing.idleTimeoutMs / 10) return;
+    live.touchedAt = now;
+    const { sessionId } = live.session;
+    this.store.touch(sessionId).then(
+      (exists) => {
+        if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget: false });
+      },
+      (error: unknown) => this.#fault(sessionId, error),
+    );
+  }
+
+  #fault(sessionId: string, error: unknown): void {
+    this.environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
+  }
+}
+
+/** Sessions that one sweep ends at most; the next one goes on. */
+const EXPIRED_AT_ONCE = 1_000;
+
+/** A session with the server behind it. */
+export interface LiveSession {
+  readonly session: McpSession;
+  readonly server: Server;
+  /** When the store last heard of it; milliseconds since the epoch. */
+  touchedAt: number;
+}
+
+/** Said to all nodes when a session has ended. */
+interface SessionEnded {
+  readonly type: 'session-ended';
+  readonly id: string;
+  readonly node: string;
+}
+
+function isSessionEnded(message: unknown): message is SessionEnded {
+  return (message as SessionEnded | null)?.type === 'session-ended';
+}
+
+export function infoOf({ id, principal, protocolVersion, initialize }: McpSessionRecord): McpSessionInfo {
+  const { clientInfo, capabilities: clientCapabilities } = initialize;
+  return { id, principal, protocolVersion, clientInfo, clientCapabilities };
+}
+
+/** Tells a fresh server what the client has said so far. */
+async function replay({ initialize, logLevel, subscriptions }: McpSessionRecord, live: LiveSession): Promise<void> {
+  const { session } = live;
+  const answer = await session.replay('initialize', initialize);
+  if ('error' in answer) throw new ServerFactoryError(sessionMessages.notRebuilt(answer.error.message));
+  session.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' });
+  if (logLevel !== undefined) await session.replay('logging/setLevel', { level: logLevel });
+  for (const uri of subscriptions) await session.replay('resources/subscribe', { uri });
+}

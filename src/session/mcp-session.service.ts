@@ -1,0 +1,163 @@
+import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
+import type { Observable } from 'rxjs';
+import type { McpSessionInfo } from '../call/mcp-call.js';
+import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
+import { STANDALONE_STREAM } from '../wire/event-id.js';
+import type { JsonRpcNotification } from '../wire/json-rpc.js';
+import { infoOf, type LiveSession, type LiveSessions } from './live-sessions.js';
+import type { McpSessionEvent } from './session-events.js';
+import { UnknownSessionError } from './session.errors.js';
+import type { SessionEnvironment } from './session.options.js';
+import type { McpSessionRecord, McpSessionStore } from './session-store.js';
+
+/**
+ * The sessions of one endpoint, for the application: look at them, talk to their clients, end them.
+ *
+ * Inject it into any provider. An app with several endpoints injects by name: `@InjectMcpSessionService(name)`.
+ *
+ * @publicApi
+ */
+export class McpSessionService {
+  /** @internal */
+  constructor(
+    private readonly sessions: LiveSessions,
+    private readonly store: McpSessionStore,
+    private readonly environment: SessionEnvironment,
+    /** What happens to sessions on this node: they come, go, are read, and say something too late. Never errors. */
+    readonly events$: Observable<McpSessionEvent>,
+  ) {}
+
+  /**
+   * All sessions of the endpoint, oldest first, live on this node or not.
+   *
+   * @param filter `principal`: only those of this owner, `null`: only anonymous ones
+   */
+  list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
+    return this.store.list(filter);
+  }
+
+  /** @returns the session's record, or `undefined` if there is none (any more) */
+  get(id: string): Promise<McpSessionRecord | undefined> {
+    return this.store.get(id);
+  }
+
+  /**
+   * Ends a session as a DELETE of its client would: open calls are answered with an error, handlers cancelled, streams
+   * ended, record and log removed.
+   *
+   * @returns whether there was such a session
+   */
+  terminate(id: string): Promise<boolean> {
+    return this.sessions.end(id, 'terminated');
+  }
+
+  /** Ends all sessions of the endpoint. @returns how many there were */
+  async terminateAll(): Promise<number> {
+    const records = await this.store.list();
+    const ended = await Promise.all(records.map(({ id }) => this.terminate(id)));
+    return ended.filter(Boolean).length;
+  }
+
+  /**
+   * Sends a notification to one session, or to all that a filter picks.
+   *
+   * Called while a request of that session is handled, it travels with the answer of the request; otherwise on the
+   * standalone stream, where a client that is not listening finds it later.
+   *
+   * @param to a session id, or a predicate over sessions
+   * @returns to how many sessions it was sent; an id that is unknown counts 0
+   */
+  async notify(
+    to: string | ((session: McpSessionInfo) => boolean),
+    notification: { method: string; params?: Record<string, unknown> },
+  ): Promise<number> {
+    const records = typeof to === 'string' ? [await this.store.get(to)] : await this.store.list();
+    const message: JsonRpcNotification = { jsonrpc: '2.0', ...notification };
+    const sent = records
+      .filter((record) => record !== undefined)
+      .filter((record) => typeof to === 'string' || to(infoOf(record)))
+      .map(({ id }) => this.#send(id, message));
+    const outcomes = await Promise.allSettled(sent);
+    const failed = outcomes.find((outcome) => outcome.status === 'rejected');
+    if (failed && outcomes.length === 1) throw failed.reason;
+    return outcomes.filter((outcome) => outcome.status === 'fulfilled').length;
+  }
+
+  /**
+   * Asks the client of a session: `sampling/createMessage`, `elicitation/create`, `roots/list`, `ping`.
+   *
+   * Called while a request of that session is handled, the question travels on the stream of that request; otherwise on
+   * the standalone stream, which the client must have opened.
+   *
+   * @param options `timeout` in milliseconds, `signal`, `onprogress`; at most `serverRequestTimeoutMs` in any case
+   * @returns the client's result, checked against the specification
+   * @throws UnknownSessionError no such session
+   * @throws ServerRequestError nothing was sent: nobody listens, the client lacks the capability, or the request is over
+   * @throws ProtocolError the client answered with an error, or not in time
+   */
+  async request<M extends RequestMethod>(
+    id: string,
+    request: { method: M; params?: Record<string, unknown> },
+    options: RequestOptions = {},
+  ): Promise<ResultTypeMap[M]> {
+    const live = await this.sessions.acquire(id);
+    if (!live) throw new UnknownSessionError(id);
+    const timeout = this.environment.serverRequestTimeoutMs;
+    return live.server.request(request, { timeout, ...options });
+  }
+
+  /** What there is at this moment: for health checks, metrics, and tests that want nothing left behind. */
+  async counts(): Promise<McpCounts> {
+    const { sessions: logs, streams: loggedStreams, events, bytes } = await this.environment.store.stats();
+    const counts = { sessions: await this.store.count(), live: this.sessions.size };
+    const sum = { inFlight: 0, streams: 0, readers: 0, outbound: 0 };
+    for (const { session } of this.sessions.all()) {
+      for (const [key, count] of Object.entries(session.counts)) sum[key as keyof typeof sum] += count;
+    }
+    return { ...counts, ...sum, logs, loggedStreams, events, bytes };
+  }
+
+  /** Gives up the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */
+  release(id: string): Promise<void> {
+    return this.sessions.release(id);
+  }
+
+  async #send(id: string, message: JsonRpcNotification): Promise<void> {
+    const live: LiveSession | undefined = this.sessions.peek(id);
+    if (live) return live.session.send(message);
+    // Not live here: what the client will read is the log, so the log is enough.
+    const stream = new McpStream(STANDALONE_STREAM, id, this.environment, UNOBSERVED);
+    await stream.write({ data: JSON.stringify(message) });
+  }
+}
+
+/** Counts of one endpoint on one node. @publicApi */
+export interface McpCounts {
+  /** Records in the session store. */
+  sessions: number;
+  /** Sessions with a live copy on this node. */
+  live: number;
+  /** Requests of clients that are being handled. */
+  inFlight: number;
+  /** Requests to clients that wait for an answer. */
+  outbound: number;
+  /** Streams that are being written or read. */
+  streams: number;
+  /** Responses that are open on streams. */
+  readers: number;
+  /** Sessions, streams, events and bytes of the event log. */
+  logs: number;
+  loggedStreams: number;
+  events: number;
+  bytes: number;
+}
+
+const ignore = (): void => {};
+const UNOBSERVED: StreamObserver = {
+  attached: ignore,
+  detached: ignore,
+  evicted: ignore,
+  idle: ignore,
+  failed: ignore,
+  fault: ignore,
+};

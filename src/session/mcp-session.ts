@@ -1,0 +1,453 @@
+import type { AuthInfo, MessageExtraInfo, Transport, TransportSendOptions } from '@modelcontextprotocol/server';
+import { AsyncSubject, type Observable } from 'rxjs';
+import type { Clock } from '../base/clock.js';
+import { randomToken } from '../base/random-token.js';
+import { within } from '../base/within.js';
+import { runInCall, type McpHttpCall, type McpSessionInfo } from '../call/mcp-call.js';
+import { ACCEPTED, type McpReply, type McpServing } from '../call/mcp-reply.js';
+import type { McpStream } from '../stream/mcp-stream.js';
+import { errorResponse, McpError } from '../wire/errors.js';
+import {
+  isInitializeRequest,
+  isRequest,
+  isResponse,
+  type IncomingBody,
+  type JsonRpcMessage,
+  type JsonRpcNotification,
+  type JsonRpcRequest,
+  type JsonRpcResponse,
+  type RequestId,
+} from '../wire/json-rpc.js';
+import { hasPrimingEvents } from '../wire/revisions.js';
+import { admit } from './admission.js';
+import { missingCapability } from './capabilities.js';
+import { InFlightCalls, type Related } from './in-flight-calls.js';
+import { outlivesItsRequest } from './late-messages.js';
+import { OutboundRequests } from './outbound-requests.js';
+import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchange.js';
+import { SessionCall } from './session-call.js';
+import type { SessionEndReason } from './session-events.js';
+import { statePatch } from './session-state.js';
+import { SessionStreams } from './session-streams.js';
+import { ServerRequestError } from './session.errors.js';
+import { sessionMessages } from './session.messages.js';
+import type { SessionEnvironment } from './session.options.js';
+import type { InitializeParams } from './session-store.js';
+
+/** Milliseconds that an ending session waits for its last answers to be logged. */
+const FLUSH_MS = 1_000;
+const REQUEST_FAILED = -32000;
+const INTERNAL_ERROR = -32603;
+const REQUEST_TIMEOUT = -32001;
+
+/**
+ * # One live session: the SDK's transport
+ *
+ * It stands between HTTP and an SDK server. Inward, `receive` registers the requests of a POST, then hands them to the
+ * server; outward, `send` finds the stream that each message of the server belongs to.
+ *
+ *     new ──initialize──▶ live ──end(reason)──▶ ended
+ *
+ * Invariants:
+ * - it holds no HTTP request, no user and no headers: they travel with each message, in a {@link SessionCall};
+ * - a request id is registered before its message is dispatched, and freed when it is answered or cancelled;
+ * - `end` answers every open call, cancels every handler, completes every stream, and emits on `closed$` once.
+ *
+ * @publicApi
+ */
+export class McpSession implements Transport, ExchangeHost {
+  onclose?: Transport['onclose'];
+  onerror?: Transport['onerror'];
+  onmessage?: Transport['onmessage'];
+
+  readonly #calls = new InFlightCalls(this);
+  readonly #streams: SessionStreams;
+  readonly #closed$ = new AsyncSubject<SessionEndReason>();
+  #outbound: OutboundRequests | undefined;
+  #replays: Map<RequestId, (response: JsonRpcResponse) => void> | undefined;
+  #info: McpSessionInfo;
+  #lifetime: Lifetime = { is: 'new' };
+
+  /** Milliseconds since the epoch of the last message from the client. */
+  lastSeenAt: number;
+
+  constructor(
+    identity: { id: string; principal?: string | undefined },
+    private readonly environment: SessionEnvironment,
+  ) {
+    const { id, principal } = identity;
+    this.#info = { id, principal, protocolVersion: '', clientInfo: UNKNOWN_CLIENT, clientCapabilities: {} };
+    this.#streams = new SessionStreams(id, environment, this);
+    this.lastSeenAt = environment.clock.now();
+  }
+
+  get sessionId(): string {
+    return this.#info.id;
+  }
+  get info(): McpSessionInfo {
+    return this.#info;
+  }
+  get clock(): Clock {
+    return this.environment.clock;
+  }
+  /** Emits the reason when the session has ended, also to whoever subscribes afterwards; then completes. */
+  get closed$(): Observable<SessionEndReason> {
+    return this.#closed$;
+  }
+  /** A handler runs, or a response is open: the session is not idle. */
+  get busy(): boolean {
+    return this.#calls.size > 0 || this.#streams.readers > 0;
+  }
+  get counts(): { inFlight: number; streams: number; readers: number; outbound: number } {
+    const { size: streams, readers } = this.#streams;
+    return { inFlight: this.#calls.size, streams, readers, outbound: this.#outbound?.size ?? 0 };
+  }
+  /** @internal */
+  get primes(): boolean {
+    return hasPrimingEvents(this.#info.protocolVersion);
+  }
+  /** @internal */
+  get clientsComeBack(): boolean {
+    return this.primes;
+  }
+
+  // ---- from the client ------------------------------------------------------------------------------------------
+
+  /**
+   * Takes the messages of one POST.
+   *
+   * @returns how to answer it
+   * @throws McpError INVALID_REQUEST: a batch that the revision does not know (E9), a second `initialize` (S4), an id that
+   *   is in flight (S11); SESSION_NOT_FOUND: the session has ended. Nothing is dispatched then.
+   */
+  receive(http: McpHttpCall, body: IncomingBody): McpServing {
+    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+    const requests = admit(body, this.#info, this.#lifetime.is === 'live', this.#calls);
+    this.lastSeenAt = this.clock.now();
+    const exchange = requests.length > 0 ? this.#exchange(requests, body) : undefined;
+    const dispatches = body.messages.map((message) => this.#register(http, message, exchange));
+    for (const dispatch of dispatches) dispatch();
+    return exchange ?? ACCEPTED;
+  }
+
+  /**
+   * Answers a GET: the standalone stream, or the one that the cursor names, from where the client stopped.
+   *
+   * @throws McpError BAD_REQUEST, CONFLICT, SESSION_NOT_FOUND (behaviour G1–G7)
+   */
+  async open(lastEventId?: string): Promise<McpReply> {
+    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+    this.lastSeenAt = this.clock.now();
+    return this.#streams.open(lastEventId);
+  }
+
+  /**
+   * Serves a request that no client waits for, when a session is rebuilt from its record.
+   *
+   * @internal
+   */
+  replay(method: string, params: Record<string, unknown>): Promise<JsonRpcResponse> {
+    const id = `replay-${randomToken()}`;
+    this.#noteInitialize(method, params as InitializeParams);
+    return new Promise((resolve) => {
+      (this.#replays ??= new Map()).set(id, resolve);
+      this.onmessage?.({ jsonrpc: '2.0', id, method, params } as JsonRpcMessage);
+    });
+  }
+
+  #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): PostExchange {
+    const { responseMode, sseAfterMs } = this.environment;
+    // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
+    const mode = isInitializeRequest(requests[0]!) ? 'json' : responseMode;
+    const ids = requests.map(({ id }) => id);
+    return new PostExchange(this, ids, { mode, sseAfterMs, batch });
+  }
+
+  /** Makes a message known. @returns what hands it over */
+  #register(http: McpHttpCall, message: JsonRpcMessage, exchange: PostExchange | undefined): () => void {
+    if (isResponse(message)) return () => this.#settleOutbound(message);
+    if (isRequest(message)) {
+      const call = new SessionCall(this, this.#info, http, message, exchange);
+      this.#calls.add(call);
+      this.#limit(call);
+      this.#noteInitialize(message.method, message.params as InitializeParams | undefined);
+      return () => this.#hand(call, message);
+    }
+    return () => this.#notified(http, message);
+  }
+
+  #notified(http: McpHttpCall, message: JsonRpcNotification): void {
+    const call = new SessionCall(this, this.#info, http, message, undefined);
+    switch (message.method) {
+      case 'notifications/cancelled':
+        return this.#cancel(message.params?.['requestId'] as RequestId, message.params?.['reason'], call);
+      case 'notifications/progress': {
+        const inward = this.#outbound?.progressed(message);
+        return inward ? this.#hand(call, inward) : this.#unknownResponse(undefined);
+      }
+      default:
+        return this.#hand(call, message);
+    }
+  }
+
+  #hand(call: SessionCall, message: JsonRpcMessage): void {
+    try {
+      runInCall(call, () => this.onmessage?.(message, this.#extra(call)));
+    } catch (error) {
+      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+      const { requestId } = call;
+      if (requestId === undefined) return;
+      void this.#answer(errorResponse(requestId, INTERNAL_ERROR, sessionMessages.handlerFailed()) as JsonRpcResponse);
+    }
+  }
+
+  #extra(call: SessionCall): MessageExtraInfo {
+    const extra: MessageExtraInfo = {};
+    const auth = (call.request as { auth?: Partial<AuthInfo> } | undefined)?.auth;
+    if (typeof auth?.token === 'string') extra.authInfo = auth as AuthInfo;
+    if (call.exchange && this.clientsComeBack) {
+      extra.closeSSEStream = () => void call.closeStream();
+      extra.closeStandaloneSSEStream = () => void this.#streams.standalone.disconnectReaders();
+    }
+    return extra;
+  }
+
+  #settleOutbound(response: JsonRpcResponse): void {
+    if (!this.#outbound?.answered(response)) this.#unknownResponse(response.id);
+  }
+
+  #unknownResponse(requestId: RequestId | undefined): void {
+    this.environment.event({ type: 'unknown-response', sessionId: this.sessionId, requestId });
+  }
+
+  // ---- from the server ------------------------------------------------------------------------------------------
+
+  /** Called by the SDK when the server is connected. @internal */
+  start(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** Called by the SDK when the revision is negotiated. @internal */
+  setProtocolVersion(protocolVersion: string): void {
+    this.#info = { ...this.#info, protocolVersion };
+    this.#lifetime = { is: 'live' };
+  }
+
+  /**
+   * Sends a message of the server: an answer, or something that belongs to a request (by `relatedRequestId`, or because
+   * it is sent while that request is handled), or else to the standalone stream.
+   *
+   * @returns settles when the message is in the log, or has become part of a JSON answer
+   * @throws (rejects) ServerRequestError when a request could not reach the client
+   */
+  send(message: JsonRpcMessage, options?: TransportSendOptions): Promise<void> {
+    if (isResponse(message)) return this.#answer(message);
+    if (this.#lifetime.is === 'ended') {
+      return Promise.reject(new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
+    }
+    const related = this.#calls.related(options?.relatedRequestId);
+    return isRequest(message) ? this.#request(message, related) : this.#notify(message, related);
+  }
+
+  #answer(message: JsonRpcResponse): Promise<void> {
+    const id = message.id as RequestId;
+    const replayed = this.#replays?.get(id);
+    if (replayed) {
+      this.#replays!.delete(id);
+      replayed(message);
+      return Promise.resolve();
+    }
+    const call = this.#calls.answeredBy(id);
+    if (call?.state !== 'open') return this.#late(undefined, id, 'dropped');
+    call.answered();
+    this.#release(call);
+    const patch = 'result' in message ? statePatch(call) : undefined;
+    if (patch) this.environment.patched(this.sessionId, patch);
+    return call.exchange!.answer(message);
+  }
+
+  #notify(message: JsonRpcNotification, related: Related): Promise<void> {
+    let outward: JsonRpcNotification | undefined = message;
+    if (message.method === 'notifications/cancelled') {
+      outward = this.#outbound?.cancelled(message);
+      if (!outward) return Promise.resolve();
+    }
+    if (related.is === 'open') {
+      const { exchange, requestId } = related.call;
+      switch (exchange!.carries) {
+        case 'messages':
+          return exchange!.deliver(JSON.stringify(outward));
+        case 'nothing':
+          return this.#notifyLate(outward, requestId);
+        case 'answers':
+      }
+    } else if (related.is === 'cancelled') {
+      return this.#late(message.method, related.requestId, 'dropped');
+    } else if (related.is === 'answered') {
+      return this.#notifyLate(outward, related.requestId);
+    }
+    return this.#streams.standalone.write({ data: JSON.stringify(outward) });
+  }
+
+  #notifyLate(message: JsonRpcNotification, requestId: RequestId | undefined): Promise<void> {
+    if (!outlivesItsRequest(message.method)) return this.#late(message.method, requestId, 'dropped');
+    void this.#late(message.method, requestId, 'standalone');
+    return this.#streams.standalone.write({ data: JSON.stringify(message) });
+  }
+
+  async #request(message: JsonRpcRequest, related: Related): Promise<void> {
+    await this.#assertReachable(message.method, related);
+    const call = related.is === 'open' ? related.call : undefined;
+    const outbound = (this.#outbound ??= this.#makeOutbound());
+    const data = JSON.stringify(outbound.issue(message, call));
+    try {
+      await (call ? call.exchange!.deliver(data) : this.#streams.standalone.write({ data }));
+    } catch (error) {
+      outbound.withdraw(message.id);
+      throw error;
+    }
+  }
+
+  async #assertReachable(method: string, related: Related): Promise<void> {
+    const capability = missingCapability(method, this.#info.clientCapabilities);
+    if (capability !== undefined) {
+      throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', sessionMessages.lacksCapability(method, capability));
+    }
+    if (related.is === 'nothing') {
+      if (await this.#streams.isHeard()) return;
+      throw new ServerRequestError('NO_STREAM', sessionMessages.noStream(method));
+    }
+    if (related.is !== 'open') {
+      void this.#late(method, related.requestId, 'refused');
+      throw new ServerRequestError('CALL_OVER', sessionMessages.callOver(method));
+    }
+    const { carries } = related.call.exchange!;
+    if (carries === 'answers') throw new ServerRequestError('NO_STREAM', sessionMessages.jsonOnly(method));
+    if (carries === 'nothing') throw new ServerRequestError('NO_STREAM', sessionMessages.clientGone(method));
+  }
+
+  #makeOutbound(): OutboundRequests {
+    const { nodeId, clock, serverRequestTimeoutMs } = this.environment;
+    const prefix = `${nodeId}-${randomToken(8)}`;
+    return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, (response) => this.onmessage?.(response));
+  }
+
+  #late(method: string | undefined, requestId: RequestId | undefined, disposition: LateDisposition): Promise<void> {
+    this.environment.event({ type: 'late-message', sessionId: this.sessionId, method, requestId, disposition });
+    return Promise.resolve();
+  }
+
+  // ---- ends -----------------------------------------------------------------------------------------------------
+
+  /** Called by the SDK's `server.close()`: the application ends the session. */
+  async close(): Promise<void> {
+    if (this.#lifetime.is === 'ended') return;
+    const ended = this.end('terminated');
+    this.environment.ended(this.sessionId, 'terminated');
+    await ended;
+  }
+
+  /**
+   * Ends the session: every open call is answered with an error, its handler cancelled, every response ends.
+   *
+   * @returns settles when everything is released; bounded, also when the event store is not
+   */
+  end(reason: SessionEndReason): Promise<void> {
+    if (this.#lifetime.is !== 'ended') this.#lifetime = { is: 'ended', done: this.#finish(reason) };
+    return this.#lifetime.done;
+  }
+
+  async #finish(reason: SessionEndReason): Promise<void> {
+    const message = sessionMessages.ended(reason);
+    for (const call of this.#calls.all()) this.#abort(call, REQUEST_FAILED, message);
+    this.#outbound?.clear();
+    try {
+      this.onclose?.();
+    } catch (error) {
+      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+    }
+    await within(this.#streams.flushed(), FLUSH_MS, this.clock);
+    this.#streams.close();
+    this.#closed$.next(reason);
+    this.#closed$.complete();
+  }
+
+  /** Tells the log how far the readers have come. @internal */
+  noteDelivered(): void {
+    this.#streams.noteDelivered();
+  }
+
+  /** @internal */
+  openStream(requests: readonly RequestId[]): McpStream {
+    return this.#streams.begin(requests);
+  }
+
+  /** @internal */
+  readonly frames$: FrameSource = (stream, after, options) => this.#streams.frames$(stream, after, options);
+
+  /** The log refused a stream: its requests can no longer be answered. @internal */
+  streamFailed(stream: McpStream, error: unknown): void {
+    for (const call of this.#calls.all()) {
+      if (call.exchange?.stream === stream) this.#stop(call, error);
+    }
+  }
+
+  /** A handler that takes too long. */
+  #limit(call: SessionCall): void {
+    const { requestTimeoutMs } = this.environment;
+    if (requestTimeoutMs === Infinity) return;
+    const message = sessionMessages.requestTimedOut(requestTimeoutMs);
+    call.timer = this.clock.setTimeout(() => {
+      this.#abort(call, REQUEST_TIMEOUT, message);
+      this.#cancelInServer(call, message);
+    }, requestTimeoutMs);
+  }
+
+  /** The client gives up a request: nothing more is said of it (P9). `initialize` cannot be cancelled. */
+  #cancel(id: RequestId, reason: unknown, notification: SessionCall): void {
+    const call = this.#calls.get(id);
+    if (!call || call.method === 'initialize') return;
+    this.#hand(notification, notification.message);
+    this.#stop(call, reason, false);
+  }
+
+  /** Ends a call without an answer. */
+  #stop(call: SessionCall, reason: unknown, tellServer = true): void {
+    call.cancelled(reason);
+    this.#release(call);
+    this.#outbound?.failOf(call);
+    call.exchange!.dismiss(call.requestId!);
+    if (tellServer) this.#cancelInServer(call, reason);
+  }
+
+  /** Ends a call with an error for an answer. */
+  #abort(call: SessionCall, code: number, message: string): void {
+    const id = call.requestId!;
+    call.cancelled(new Error(message));
+    this.#release(call);
+    this.#outbound?.failOf(call);
+    // The client hears of it if it can hear at all: a log that refuses says so elsewhere.
+    call.exchange!.answer(errorResponse(id, code, message) as JsonRpcResponse).catch(() => {});
+  }
+
+  #cancelInServer({ requestId }: SessionCall, reason: unknown): void {
+    const params = { requestId: requestId!, reason: String(reason) };
+    this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
+  }
+
+  #release(call: SessionCall): void {
+    this.clock.clear(call.timer);
+    this.#calls.remove(call);
+  }
+
+  #noteInitialize(method: string, params: InitializeParams | undefined): void {
+    if (method !== 'initialize' || !params) return;
+    const { clientInfo, capabilities } = params;
+    this.#info = { ...this.#info, clientInfo: clientInfo ?? UNKNOWN_CLIENT, clientCapabilities: capabilities ?? {} };
+  }
+}
+
+const UNKNOWN_CLIENT = { name: 'unknown', version: '0' };
+
+type LateDisposition = 'standalone' | 'dropped' | 'refused';
+type Lifetime = { is: 'new' } | { is: 'live' } | { is: 'ended'; done: Promise<void> };

@@ -1,0 +1,119 @@
+import type { Clock, ClockTimer } from '../base/clock.js';
+import { errorResponse } from '../wire/errors.js';
+import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
+import type { SessionCall } from './session-call.js';
+import { sessionMessages } from './session.messages.js';
+
+/** JSON-RPC code of a request that took too long, as the SDKs use it. */
+const REQUEST_TIMEOUT = -32001;
+/** JSON-RPC code of a request whose reason is gone. */
+const CONNECTION_CLOSED = -32000;
+
+/**
+ * # Requests of the server that wait for the client
+ *
+ * The SDK numbers its requests from 0 in every server object, so that a session that was rebuilt, or is live on two
+ * nodes, would use an id twice. On the wire they therefore have ids of ours, unique for all copies of a session:
+ * outward the id, the progress token and the id in `cancelled` are replaced; inward responses and progress are mapped
+ * back.
+ *
+ * Each entry leaves exactly once: answered, timed out, cancelled by the server, or failed with the call it was for.
+ */
+export class OutboundRequests {
+  readonly #byWireId = new Map<RequestId, Pending>();
+  readonly #bySdkId = new Map<RequestId, Pending>();
+  #issued = 0;
+
+  constructor(
+    /** Unique for each live copy of a session. */
+    private readonly prefix: string,
+    private readonly clock: Clock,
+    private readonly timeoutMs: number,
+    /** Takes the answers back into the SDK. */
+    private readonly settle: (response: JsonRpcResponse) => void,
+  ) {}
+
+  get size(): number {
+    return this.#byWireId.size;
+  }
+
+  /** Notes a request. @returns the request as it goes over the wire */
+  issue(request: JsonRpcRequest, call: SessionCall | undefined): JsonRpcRequest {
+    const wireId = `${this.prefix}-${++this.#issued}`;
+    const timer = this.clock.setTimeout(() => this.#timeOut(pending), this.timeoutMs);
+    const pending: Pending = { wireId, sdkId: request.id, method: request.method, call, timer };
+    this.#byWireId.set(wireId, pending);
+    this.#bySdkId.set(request.id, pending);
+    const outward = { ...request, id: wireId };
+    const meta = request.params?._meta;
+    if (meta?.progressToken === undefined) return outward;
+    return { ...outward, params: { ...request.params, _meta: { ...meta, progressToken: wireId } } };
+  }
+
+  /** The request was not sent after all. */
+  withdraw(sdkId: RequestId): void {
+    const pending = this.#bySdkId.get(sdkId);
+    if (pending) this.#remove(pending);
+  }
+
+  /** Hands a client's response to the SDK. @returns whether somebody waited for it */
+  answered(response: JsonRpcResponse): boolean {
+    const pending = response.id === undefined ? undefined : this.#byWireId.get(response.id);
+    if (!pending) return false;
+    this.#remove(pending);
+    this.settle({ ...response, id: pending.sdkId });
+    return true;
+  }
+
+  /** Maps a client's progress back. @returns `undefined` if nobody waits for it */
+  progressed(notification: JsonRpcNotification): JsonRpcNotification | undefined {
+    const token = notification.params?.['progressToken'] as RequestId | undefined;
+    const pending = token === undefined ? undefined : this.#byWireId.get(token);
+    return pending && { ...notification, params: { ...notification.params, progressToken: pending.sdkId } };
+  }
+
+  /** The server gives up one of its requests. @returns the notification for the client, `undefined` if there is nothing to cancel */
+  cancelled(notification: JsonRpcNotification): JsonRpcNotification | undefined {
+    const pending = this.#bySdkId.get(notification.params?.['requestId'] as RequestId);
+    if (!pending) return undefined;
+    this.#remove(pending);
+    return { ...notification, params: { ...notification.params, requestId: pending.wireId } };
+  }
+
+  /** The call is over, and what it asked with it. */
+  failOf(call: SessionCall): void {
+    for (const pending of [...this.#byWireId.values()]) {
+      if (pending.call === call) this.#fail(pending, CONNECTION_CLOSED, sessionMessages.callOver(pending.method));
+    }
+  }
+
+  /** The session is over: the SDK fails what waits, here the timers go. */
+  clear(): void {
+    for (const { timer } of this.#byWireId.values()) this.clock.clear(timer);
+    this.#byWireId.clear();
+    this.#bySdkId.clear();
+  }
+
+  #timeOut(pending: Pending): void {
+    this.#fail(pending, REQUEST_TIMEOUT, sessionMessages.serverRequestTimedOut(pending.method, this.timeoutMs));
+  }
+
+  #fail(pending: Pending, code: number, message: string): void {
+    this.#remove(pending);
+    this.settle(errorResponse(pending.sdkId, code, message) as JsonRpcResponse);
+  }
+
+  #remove(pending: Pending): void {
+    this.clock.clear(pending.timer);
+    this.#byWireId.delete(pending.wireId);
+    this.#bySdkId.delete(pending.sdkId);
+  }
+}
+
+interface Pending {
+  readonly wireId: string;
+  readonly sdkId: RequestId;
+  readonly method: string;
+  readonly call: SessionCall | undefined;
+  readonly timer: ClockTimer;
+}

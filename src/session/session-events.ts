@@ -1,0 +1,42 @@
+import type { RequestId } from '../wire/json-rpc.js';
+import type { McpSessionInfo } from '../call/mcp-call.js';
+
+/**
+ * Why a session ended.
+ *
+ * - `deleted`: the client sent DELETE
+ * - `idle`: no sign of life for `idleTimeoutMs`
+ * - `terminated`: the application said so, or closed the session's server
+ * - `initialize-failed`: it never came to be
+ * - `shutdown`: this node stops; over a shared store the session itself lives on
+ * - `ended-elsewhere`: another node ended it
+ *
+ * @publicApi
+ */
+export type SessionEndReason = 'deleted' | 'idle' | 'terminated' | 'initialize-failed' | 'shutdown' | 'ended-elsewhere';
+
+/** What happened to a session on this node. For logs, metrics and tests. @publicApi */
+export type McpSessionEvent = { readonly sessionId: string } & (
+  | { readonly type: 'created'; readonly session: McpSessionInfo }
+  /** A live copy was made from the session's record. */
+  | { readonly type: 'rebuilt'; readonly session: McpSessionInfo }
+  | { readonly type: 'closed'; readonly reason: SessionEndReason }
+  | { readonly type: 'stream-attached' | 'stream-detached'; readonly streamId: string }
+  /** The oldest response on a stream had to make room for a fifth. */
+  | { readonly type: 'reader-evicted'; readonly streamId: string }
+  /** A message came after its request was over (behaviour P8). */
+  | {
+      readonly type: 'late-message';
+      readonly method: string | undefined;
+      readonly requestId: RequestId | undefined;
+      readonly disposition: 'standalone' | 'dropped' | 'refused';
+    }
+  /** The client answered, or reported progress of, a request that nobody waits for. */
+  | { readonly type: 'unknown-response'; readonly requestId: RequestId | undefined }
+  /** A client came back for events that the log no longer holds; it goes on with the oldest one. */
+  | { readonly type: 'events-evicted'; readonly streamId: string; readonly after: number; readonly oldest: number }
+  /** The event store failed; `fatal`: the stream is lost. */
+  | { readonly type: 'store-fault'; readonly streamId: string; readonly fatal: boolean; readonly error: unknown }
+  /** The SDK reported an error out of band. */
+  | { readonly type: 'protocol-error'; readonly error: unknown }
+);

@@ -1,0 +1,54 @@
+import { Subject, type Observable } from 'rxjs';
+import type { Clock } from '../base/clock.js';
+import type { McpMessageBus } from '../bus/message-bus.js';
+import type { McpEventStore } from '../stream/event-store.js';
+import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
+import { LiveSessions } from './live-sessions.js';
+import { McpSessionService } from './mcp-session.service.js';
+import type { McpServerFactory } from './server-factory.js';
+import type { McpSessionEvent } from './session-events.js';
+import type { ResolvedSessionOptions, SessionEnvironment } from './session.options.js';
+import type { McpSessionStore } from './session-store.js';
+
+/** Everything of this room that one endpoint has, put together. */
+export interface SessionRoom {
+  readonly environment: SessionEnvironment;
+  readonly sessions: LiveSessions;
+  readonly service: McpSessionService;
+  readonly events$: Observable<McpSessionEvent>;
+}
+
+export interface SessionRoomParts {
+  readonly options: ResolvedSessionOptions;
+  readonly keepAliveMs: number;
+  readonly clock: Clock;
+  readonly sessionStore: McpSessionStore;
+  readonly eventStore: McpEventStore;
+  readonly bus: McpMessageBus;
+  readonly factory: McpServerFactory;
+}
+
+export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
+  const { options, sessionStore, eventStore, bus, clock } = parts;
+  const events$ = new Subject<McpSessionEvent>();
+  const environment: SessionEnvironment = {
+    ...options,
+    store: eventStore,
+    clock,
+    nodeId: bus.nodeId,
+    retry: DEFAULT_RETRY,
+    maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
+    event: (event) => events$.next(event),
+    patched: (sessionId, patch) => {
+      sessionStore.patch(sessionId, patch).catch((error: unknown) => {
+        events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
+      });
+    },
+    ended: (sessionId, reason) => void sessions.end(sessionId, reason),
+  };
+  const { idleTimeoutMs } = options;
+  const timing = { idleTimeoutMs, keepAliveMs: parts.keepAliveMs };
+  const sessions: LiveSessions = new LiveSessions(sessionStore, environment, parts.factory, bus, timing);
+  const service = new McpSessionService(sessions, sessionStore, environment, events$.asObservable());
+  return { environment, sessions, service, events$: events$.asObservable() };
+}

@@ -1,0 +1,19 @@
+import type { SessionCall } from './session-call.js';
+import type { SessionPatch } from './session-store.js';
+
+/**
+ * What a request that was answered with success has changed in the session's record, so that a session that is rebuilt
+ * elsewhere behaves as this one did.
+ */
+export function statePatch({ message: { method, params } }: SessionCall): SessionPatch | undefined {
+  switch (method) {
+    case 'logging/setLevel':
+      return { logLevel: String(params?.['level']) };
+    case 'resources/subscribe':
+      return { subscribe: [String(params?.['uri'])] };
+    case 'resources/unsubscribe':
+      return { unsubscribe: [String(params?.['uri'])] };
+    default:
+      return undefined;
+  }
+}

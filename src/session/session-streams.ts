@@ -1,0 +1,173 @@
+import { Observable } from 'rxjs';
+import { randomToken } from '../base/random-token.js';
+import type { McpReply } from '../call/mcp-reply.js';
+import type { StreamHead } from '../stream/event-store.js';
+import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
+import { McpError } from '../wire/errors.js';
+import { formatEventId, parseEventId, STANDALONE_STREAM, type Cursor } from '../wire/event-id.js';
+import type { RequestId } from '../wire/json-rpc.js';
+import { commentFrame, messageFrame, primingFrame } from '../wire/sse-frame.js';
+import type { FrameSource } from './post-exchange.js';
+import type { McpSessionEvent } from './session-events.js';
+import { sessionMessages } from './session.messages.js';
+import type { SessionEnvironment } from './session.options.js';
+
+/** A stream that its client is told of before the log knows it. */
+const JUST_BEGUN: StreamHead = { last: 0, oldest: 1, delivered: 0, ended: false, readers: 0 };
+
+/**
+ * # The streams of a live session
+ *
+ * A {@link McpStream} is here while something is written to it or somebody reads it. What it logged outlives it: a
+ * client that comes back later gets a fresh object over the same log.
+ */
+export class SessionStreams implements StreamObserver {
+  readonly #streams = new Map<string, McpStream>();
+  #closed = false;
+
+  constructor(
+    private readonly sessionId: string,
+    private readonly environment: SessionEnvironment,
+    private readonly session: { readonly primes: boolean; streamFailed(stream: McpStream, error: unknown): void },
+  ) {}
+
+  /** Stream `0`, for what belongs to no request. */
+  get standalone(): McpStream {
+    return this.#obtain(STANDALONE_STREAM);
+  }
+
+  get size(): number {
+    return this.#streams.size;
+  }
+
+  get readers(): number {
+    let readers = 0;
+    for (const stream of this.#streams.values()) readers += stream.readers;
+    return readers;
+  }
+
+  /** Whether a client listens to the standalone stream, on this node or another. */
+  async isHeard(): Promise<boolean> {
+    if (this.#streams.get(STANDALONE_STREAM)?.readers) return true;
+    const head = await this.environment.store.describe(this.sessionId, STANDALONE_STREAM);
+    return (head?.readers ?? 0) > 0;
+  }
+
+  /** The stream of a POST that has become one. */
+  begin(requests: readonly RequestId[]): McpStream {
+    return this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests));
+  }
+
+  /**
+   * Answers a GET.
+   *
+   * @param lastEventId where the client stopped; `undefined`: the standalone stream, from what it did not get yet
+   * @throws McpError BAD_REQUEST for a cursor that is malformed, foreign or lost (G3, G4, G6), CONFLICT (G7)
+   */
+  async open(lastEventId: string | undefined): Promise<McpReply> {
+    const start = lastEventId === undefined ? await this.#undelivered() : await this.#resume(lastEventId);
+    // An empty 200 makes both official clients come back for ever; 405 is quiet in both (G2).
+    if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
+    const stream = this.#obtain(start.stream);
+    if (!stream.admitReader()) throw new McpError('CONFLICT', sessionMessages.tooManyReaders(start.stream));
+    return { kind: 'stream', open: (flow) => this.frames$(stream, start.index, { flow }) };
+  }
+
+  /** The frames of one response: where the client is, then what follows. */
+  readonly frames$: FrameSource = (stream, after, { flow, headOnly }) =>
+    new Observable((subscriber) => {
+      const { retryMs } = this.environment;
+      const cursor = formatEventId(stream.id, after);
+      subscriber.next(this.session.primes ? primingFrame(cursor, retryMs) : commentFrame());
+      if (headOnly) return subscriber.complete();
+      return stream.events$(after, flow).subscribe({
+        next: ({ index, data }) => subscriber.next(messageFrame(formatEventId(stream.id, index), data)),
+        error: (error: unknown) => subscriber.error(error),
+        complete: () => subscriber.complete(),
+      });
+    });
+
+  /** Tells the log how far the readers have come. */
+  noteDelivered(): void {
+    for (const stream of this.#streams.values()) stream.noteDelivered();
+  }
+
+  /** Settles when everything that was sent is in the log, or never will be. */
+  async flushed(): Promise<void> {
+    await Promise.all([...this.#streams.values()].map((stream) => stream.flushed()));
+  }
+
+  /** The session is over. */
+  close(): void {
+    this.#closed = true;
+    for (const stream of [...this.#streams.values()]) stream.close();
+    this.#streams.clear();
+  }
+
+  attached(stream: McpStream): void {
+    this.#event({ type: 'stream-attached', streamId: stream.id });
+  }
+  detached(stream: McpStream): void {
+    this.#event({ type: 'stream-detached', streamId: stream.id });
+  }
+  evicted(stream: McpStream): void {
+    this.#event({ type: 'reader-evicted', streamId: stream.id });
+  }
+  idle(stream: McpStream): void {
+    if (this.#streams.get(stream.id) === stream) this.#streams.delete(stream.id);
+  }
+  failed(stream: McpStream, error: unknown): void {
+    this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
+    this.session.streamFailed(stream, error);
+  }
+  fault(stream: McpStream, error: unknown): void {
+    if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
+  }
+
+  async #undelivered(): Promise<Cursor> {
+    const { store } = this.environment;
+    const index = await this.standalone.resumePoint();
+    const head = (await store.describe(this.sessionId, STANDALONE_STREAM)) ?? JUST_BEGUN;
+    return { stream: STANDALONE_STREAM, index: this.#afterEviction(index, head) };
+  }
+
+  /** @returns `undefined` when there is nothing left to send, now or ever */
+  async #resume(lastEventId: string): Promise<Cursor | undefined> {
+    const cursor = parseEventId(lastEventId);
+    if (!cursor) throw new McpError('BAD_REQUEST', sessionMessages.malformedCursor(lastEventId));
+    const { stream } = cursor;
+    const head = await this.environment.store.describe(this.sessionId, stream);
+    if (!head && !this.#streams.has(stream)) {
+      throw new McpError('BAD_REQUEST', sessionMessages.unknownCursor(lastEventId));
+    }
+    const { last, oldest, ended } = head ?? JUST_BEGUN;
+    const index = Math.min(cursor.index, last);
+    if (ended && index === last) return undefined;
+    if (stream === STANDALONE_STREAM) return { stream, index: this.#afterEviction(index, head ?? JUST_BEGUN) };
+    if (index + 1 < oldest) throw new McpError('BAD_REQUEST', sessionMessages.evictedCursor(lastEventId, oldest));
+    return { stream, index };
+  }
+
+  /** The standalone stream goes on with the oldest event that is left; the client cannot do anything about the rest. */
+  #afterEviction(index: number, { oldest }: StreamHead): number {
+    if (index + 1 >= oldest) return index;
+    this.#event({ type: 'events-evicted', streamId: STANDALONE_STREAM, after: index, oldest });
+    return oldest - 1;
+  }
+
+  #obtain(id: string): McpStream {
+    return this.#streams.get(id) ?? this.#keep(new McpStream(id, this.sessionId, this.environment, this));
+  }
+
+  #keep(stream: McpStream): McpStream {
+    if (this.#closed) stream.close();
+    else this.#streams.set(stream.id, stream);
+    return stream;
+  }
+
+  #event(event: WithoutSession<McpSessionEvent>): void {
+    this.environment.event({ sessionId: this.sessionId, ...event });
+  }
+}
+
+type WithoutSession<E> = E extends unknown ? Omit<E, 'sessionId'> : never;

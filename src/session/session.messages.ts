@@ -1,0 +1,43 @@
+import type { RequestId } from '../wire/json-rpc.js';
+
+/** What users read of this room. */
+export const sessionMessages = {
+  ended: (reason: string) =>
+    `The session has ended (${reason}), and this request with it. Start a new session and repeat it.`,
+  requestTimedOut: (ms: number) =>
+    `The request was not answered within ${ms} ms ("requestTimeoutMs") and was cancelled. Ask for less, or raise the option.`,
+  handlerFailed: () => 'The server could not process this message. Its log says why.',
+  duplicateId: (id: RequestId) =>
+    `A request with the id ${JSON.stringify(id)} is in flight in this session. Give each request an id of its own.`,
+  noStream: (method: string) =>
+    `"${method}" cannot be sent: no response of this session is open that could carry it. Send it while a request of the client is being handled, or after the client has opened its GET stream.`,
+  jsonOnly: (method: string) =>
+    `"${method}" cannot be sent: "responseMode" is "json", and a JSON answer carries nothing else. Use "auto" or "sse".`,
+  clientGone: (method: string) =>
+    `"${method}" cannot be sent: the client closed the connection before it learnt how to come back to it.`,
+  callOver: (method: string) =>
+    `"${method}" cannot be sent: the request on whose behalf it is sent is over. Send it before the handler returns.`,
+  lacksCapability: (method: string, capability: string) =>
+    `"${method}" cannot be sent: the client did not declare the capability "${capability}".`,
+  serverRequestTimedOut: (method: string, ms: number) =>
+    `The client did not answer "${method}" within ${ms} ms ("serverRequestTimeoutMs").`,
+  sessionOver: () => 'The session has ended: nothing can be sent to its client any more.',
+  unknownSession: (id: string) => `There is no session "${id}". It may have ended.`,
+  tooManyReaders: (stream: string) =>
+    `Stream "${stream}" has as many open responses as it may have, and one had to make room less than a minute ago. Close one, or wait.`,
+  malformedCursor: (id: string) =>
+    `Last-Event-ID "${id.slice(0, 100)}" is not an event id of this server ("<stream>_<index>"). Send the id of the last event you received, or none.`,
+  unknownCursor: (id: string) =>
+    `Last-Event-ID "${id}" names a stream that this session does not have: it was never begun, or it finished and its time is over. Repeat the request, or send no Last-Event-ID.`,
+  evictedCursor: (id: string, oldest: number) =>
+    `The events after Last-Event-ID "${id}" are no longer kept; the oldest is ${oldest}. Repeat the request.`,
+  initializedAlready: () =>
+    'This session is initialized already. Send "initialize" without Mcp-Session-Id to start another one.',
+  notInitialized: (method: string) => `"${method}" came before "initialize". Initialize the session first.`,
+  noBatches: (version: string) =>
+    `Revision "${version}" of the protocol has no batches. Send the messages one by one, or negotiate "2025-03-26".`,
+  batchTooLarge: (size: number, max: number) => `The batch has ${size} messages; ${max} is the most. Send it in parts.`,
+  initializeInBatch: () => '"initialize" cannot be part of a batch. Send it alone.',
+  notRebuilt: (reason: string) =>
+    `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The factory in "server" must decide by the session alone.`,
+};

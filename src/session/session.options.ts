@@ -1,0 +1,122 @@
+import type { Clock } from '../base/clock.js';
+import { check } from '../base/option-checks.js';
+import type { StreamEnvironment } from '../stream/stream.options.js';
+import type { McpSessionEvent, SessionEndReason } from './session-events.js';
+import type { SessionPatch } from './session-store.js';
+
+/**
+ * How the answer to a POST travels.
+ *
+ * - `auto`: JSON when the answer is there before anything else and before `sseAfterMs`, otherwise SSE
+ * - `sse`: always SSE
+ * - `json`: always JSON; what a handler sends beside its answer goes to the standalone stream, and requests to the
+ *   client fail
+ *
+ * @publicApi
+ */
+export type ResponseMode = 'auto' | 'sse' | 'json';
+
+/** How sessions behave, and how many there may be. @publicApi */
+export interface McpSessionOptions {
+  /**
+   * Makes the ids of sessions: 16 to 256 visible ASCII characters, unguessable and unique. Who knows the id of an
+   * anonymous session has the session.
+   *
+   * @default 22 random characters of `[A-Za-z0-9]` (131 bits)
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+   */
+  sessionIdGenerator?: () => string;
+  /**
+   * How the answer to a POST travels.
+   *
+   * @default 'auto'
+   */
+  responseMode?: ResponseMode;
+  /**
+   * Milliseconds after which a POST without an answer becomes SSE, so that proxies see a head and keep-alives. Lower: more
+   * answers go through the event log and can be resumed.
+   *
+   * @default 500
+   */
+  sseAfterMs?: number;
+  /**
+   * Milliseconds that a client shall wait before it comes back to a closed stream; part of every priming event.
+   *
+   * @default 3000
+   */
+  retryMs?: number;
+  /**
+   * Milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). A `timeout` of the
+   * single request may be shorter; the SDK's own default for requests made through its context is 60 seconds.
+   *
+   * @default 300000 (5 min)
+   */
+  serverRequestTimeoutMs?: number;
+  /**
+   * Milliseconds that a handler has to answer; then its signal aborts and the client gets an error.
+   *
+   * @default Infinity: as long as it likes
+   */
+  requestTimeoutMs?: number;
+  /**
+   * Milliseconds without a sign of life after which a session ends. Running calls and open streams are signs of life.
+   * Lower: less memory; clients that come back later must initialize again, and many cannot.
+   *
+   * @default 1800000 (30 min)
+   */
+  idleTimeoutMs?: number;
+  /**
+   * Sessions in all. One more gets 503; nobody is evicted.
+   *
+   * @default 10000
+   */
+  maxSessions?: number;
+  /**
+   * Sessions of one principal; the anonymous callers count as one. One more gets 429.
+   *
+   * @default 100
+   */
+  maxSessionsPerPrincipal?: number;
+}
+
+/** Every option, decided. */
+export type ResolvedSessionOptions = Required<Omit<McpSessionOptions, 'sessionIdGenerator'>> &
+  Pick<McpSessionOptions, 'sessionIdGenerator'>;
+
+/** The injection token of the {@link ResolvedSessionOptions}. */
+export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
+
+/** @throws McpOptionError */
+export function resolveSessionOptions(options: McpSessionOptions = {}): ResolvedSessionOptions {
+  const { responseMode = 'auto', sseAfterMs = 500, retryMs = 3_000, serverRequestTimeoutMs = 300_000 } = options;
+  const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000 } = options;
+  const { maxSessions = 10_000, maxSessionsPerPrincipal = 100 } = options;
+  return {
+    sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
+    responseMode: check.oneOf('responseMode', responseMode, ['auto', 'sse', 'json']),
+    sseAfterMs: check.count('sseAfterMs', sseAfterMs, { min: 0 }),
+    retryMs: check.count('retryMs', retryMs, { min: 0 }),
+    serverRequestTimeoutMs: check.count('serverRequestTimeoutMs', serverRequestTimeoutMs),
+    requestTimeoutMs: check.count('requestTimeoutMs', requestTimeoutMs, { infinite: true }),
+    idleTimeoutMs: check.count('idleTimeoutMs', idleTimeoutMs, { infinite: true }),
+    maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
+    maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
+  };
+}
+
+/** How a session answers. */
+export type SessionBehaviour = Pick<
+  ResolvedSessionOptions,
+  'responseMode' | 'sseAfterMs' | 'retryMs' | 'serverRequestTimeoutMs' | 'requestTimeoutMs'
+>;
+
+/** What the sessions of one endpoint share: one object, however many sessions there are. */
+export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour {
+  readonly clock: Clock;
+  /** Hears of everything that happens to a session. */
+  event(event: McpSessionEvent): void;
+  /** The client changed what a session *is*: the record must follow. */
+  patched(sessionId: string, patch: SessionPatch): void;
+  /** A session has ended by itself: its server was closed. */
+  ended(sessionId: string, reason: SessionEndReason): void;
+}

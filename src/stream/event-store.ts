@@ -1,0 +1,169 @@
+import type { RequestId } from '../wire/json-rpc.js';
+
+/**
+ * # The event log
+ *
+ * What was sent on a stream and may have to be sent again. One log per (session, stream); a stream is either `0`, the
+ * standalone one, or an unguessable id of 22 characters that belongs to one POST.
+ *
+ * Written for the implementer of a store:
+ *
+ * - **Calls run concurrently**, for any number of sessions and streams, and from several nodes. Each call is atomic.
+ * - **Order.** Indices of a stream are dense and start at 1. `append` assigns them; events of one call are adjacent.
+ * - **Idempotence.** `append` is identified by (session, stream, `writer`, `seq`). A call that was carried out already is
+ *   answered with the result of the first time and changes nothing: the caller retries after an unknown outcome.
+ *   A writer has one append in flight, so remembering its last `seq` is enough.
+ * - **Fencing.** After `drop(session)`, and after `end`, every append is refused, also one of a node that was paused
+ *   meanwhile: a running handler must not bring a deleted session back.
+ * - **Bounds.** Count, bytes and age are bounded by the implementation's own options. What is evicted is the oldest.
+ *   Never evicted: the newest event of a stream that has not ended, and an answer that nobody has read (its index is
+ *   above `delivered`). When only such events are left and the bounds are exceeded, `append` throws `EventLogFullError`.
+ * - **Who cleans up.** `drop(session)` leaves nothing behind. Finished streams are forgotten by the store itself after
+ *   its own time. Nobody else deletes anything.
+ * - **Errors** of {@link EventStoreError} are final. Any other error is taken for a passing fault and retried.
+ *
+ * The contract test is exported by `nestjs-mcp-streamable/testing`.
+ *
+ * @publicApi
+ */
+export interface McpEventStore {
+  /** `node`: the log lives and dies with this process. `shared`: other nodes read it too. */
+  readonly scope: 'node' | 'shared';
+
+  /** Makes the log of a session. Idempotent. Only an opened session accepts events. */
+  open(session: string): Promise<void>;
+
+  /**
+   * Appends events to a stream; the stream begins to exist with the first append, which may be empty.
+   *
+   * @param events JSON texts without line breaks, one message each; may be empty
+   * @returns the index of the first of `events`, or of the next event if there are none
+   * @throws SessionGoneError the session was never opened, or was dropped
+   * @throws StreamEndedError an earlier append ended the stream
+   * @throws EventLogFullError the bounds leave no room
+   */
+  append(session: string, stream: string, events: readonly string[], options: AppendOptions): Promise<AppendResult>;
+
+  /**
+   * The events after the cursor, in order.
+   *
+   * @param after index of the last event that is known; 0 is the cursor before the first
+   * @param limit at most so many events
+   * @throws SessionGoneError the session was never opened, or was dropped
+   * @throws StreamNotFoundError no such stream (stream `0` of an open session always exists)
+   * @throws EventsEvictedError an event after the cursor is gone: never a partial result
+   */
+  read(session: string, stream: string, after: number, limit: number): Promise<ReadResult>;
+
+  /** What is known of a stream, or `undefined` if it never was or is forgotten. Stream `0` of an open session always exists. */
+  describe(session: string, stream: string): Promise<StreamHead | undefined>;
+
+  /**
+   * Makes a reader the newest of its stream.
+   *
+   * @returns the reader that was the newest before, for its node to be told, or `undefined`
+   */
+  attach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined>;
+
+  /**
+   * Takes a reader away. Idempotent.
+   *
+   * @returns the reader that is now the newest because this one was, or `undefined`
+   */
+  detach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined>;
+
+  /** Notes that the events up to `index` were handed to a reader. Never moves backwards. A stream that is gone is ignored. */
+  delivered(session: string, stream: string, index: number): Promise<void>;
+
+  /** The requests that were opened by an append and not settled by a later one. */
+  openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]>;
+
+  /** Forgets the session with everything in it. Idempotent. */
+  drop(session: string): Promise<void>;
+
+  /** What is held, for tests, metrics and health checks. */
+  stats(): Promise<EventStoreStats>;
+}
+
+/** The injection token of the {@link McpEventStore}. @publicApi */
+export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
+
+/** @publicApi */
+export interface AppendOptions {
+  /** Who appends: unique per live copy of a stream. */
+  writer: string;
+  /** Counts the appends of this writer, from 1. */
+  seq: number;
+  /** The requests whose messages this stream carries, and the node that runs them. Given with a stream's first append. */
+  opens?: { node: string; requests: readonly RequestId[] };
+  /** Requests that are settled by this append. */
+  settles?: readonly SettledRequest[];
+  /** Nothing will follow on this stream. */
+  end?: boolean;
+}
+
+/** @publicApi */
+export interface SettledRequest {
+  id: RequestId;
+  /** Position of its answer within `events`; absent when the request ended without an answer (it was cancelled). */
+  answer?: number;
+}
+
+/** @publicApi */
+export interface AppendResult {
+  /** Index of the first appended event. */
+  first: number;
+}
+
+/** @publicApi */
+export interface ReadResult {
+  events: readonly StoredEvent[];
+  /** There are events after the last of `events`. */
+  more: boolean;
+  /** The stream has ended (what is `more` still comes). */
+  ended: boolean;
+}
+
+/** @publicApi */
+export interface StoredEvent {
+  index: number;
+  /** The message as JSON, on one line. */
+  data: string;
+}
+
+/** @publicApi */
+export interface StreamHead {
+  /** Index of the newest event; 0 if there never was one. */
+  last: number;
+  /** Index of the oldest event that is kept; `last + 1` if none is. */
+  oldest: number;
+  /** Index up to which events were handed to a reader. */
+  delivered: number;
+  ended: boolean;
+  /** Readers attached on any node. */
+  readers: number;
+}
+
+/** A reader of a stream, on one of the nodes. @publicApi */
+export interface ReaderRef {
+  node: string;
+  /** Unique among all readers of all nodes. */
+  reader: string;
+}
+
+/** @publicApi */
+export interface OpenRequest {
+  session: string;
+  stream: string;
+  id: RequestId;
+  node: string;
+}
+
+/** @publicApi */
+export interface EventStoreStats {
+  sessions: number;
+  streams: number;
+  events: number;
+  /** UTF-16 code units of the kept events, times two. */
+  bytes: number;
+}

@@ -1,0 +1,81 @@
+/** Power of two. */
+const SMALLEST = 4;
+
+/**
+ * A double-ended queue in a ring of slots: every operation is O(1), amortised over growing and shrinking. An array with
+ * `shift()` is O(n) for a log of a thousand events.
+ *
+ * Invariants: the number of slots is a power of two; slots outside of `head … head + length` are `undefined`, so that
+ * nothing is kept alive by accident.
+ *
+ * @internal
+ */
+export class Ring<T> {
+  #slots: (T | undefined)[] = emptySlots(SMALLEST);
+  #head = 0;
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  at(position: number): T | undefined {
+    return position >= 0 && position < this.#length ? this.#slots[this.#slot(position)] : undefined;
+  }
+
+  push(item: T): void {
+    if (this.#length === this.#slots.length) this.#resize(this.#length * 2);
+    this.#slots[this.#slot(this.#length++)] = item;
+  }
+
+  unshift(item: T): void {
+    if (this.#length === this.#slots.length) this.#resize(this.#length * 2);
+    this.#head = this.#slot(-1);
+    this.#slots[this.#head] = item;
+    this.#length++;
+  }
+
+  shift(): T | undefined {
+    if (this.#length === 0) return undefined;
+    const item = this.#slots[this.#head];
+    this.#slots[this.#head] = undefined;
+    this.#head = this.#slot(1);
+    this.#length--;
+    if (this.#slots.length > SMALLEST && this.#length < this.#slots.length / 4) this.#resize(this.#slots.length / 2);
+    return item;
+  }
+
+  /** Keeps only the items that `keep` says yes to. O(length). */
+  retain(keep: (item: T) => boolean): void {
+    const kept = this.#items().filter(keep);
+    this.clear();
+    for (const item of kept) this.push(item);
+  }
+
+  clear(): void {
+    this.#slots = emptySlots(SMALLEST);
+    this.#head = 0;
+    this.#length = 0;
+  }
+
+  #slot(position: number): number {
+    return (this.#head + position) & (this.#slots.length - 1);
+  }
+
+  #items(): T[] {
+    return Array.from({ length: this.#length }, (_, position) => this.at(position) as T);
+  }
+
+  #resize(size: number): void {
+    const slots = emptySlots<T>(size);
+    for (let position = 0; position < this.#length; position++) slots[position] = this.#slots[this.#slot(position)];
+    this.#slots = slots;
+    this.#head = 0;
+  }
+}
+
+function emptySlots<T>(size: number): (T | undefined)[] {
+  // A literal for the usual size: most streams are short, and `Array.from` takes longer than all the rest of an append.
+  if (size === SMALLEST) return [undefined, undefined, undefined, undefined];
+  return Array.from<T | undefined>({ length: size });
+}

@@ -1,0 +1,161 @@
+import type { Subscriber } from 'rxjs';
+import type { Retry } from '../base/retry.js';
+import type { StreamFlow } from '../call/mcp-reply.js';
+import type { McpEventStore, StoredEvent } from './event-store.js';
+import type { StreamSignal } from './stream-writer.js';
+
+/** Events per read of the log: enough to make a read worth its price, few enough to notice back-pressure. */
+const PAGE = 64;
+
+/**
+ * # The reader of one stream, for one response
+ *
+ * The log is the truth, a signal only says that there may be more. The cursor moves to `cursor + 1` and nowhere else:
+ *
+ * - a signal that carries exactly what comes next is emitted as it is, without a look into the log;
+ * - anything else (a gap, an empty signal, a signal while busy or held) means *behind*: the log is read from the cursor,
+ *   again and again while behind.
+ *
+ * So no order of signals, lost or doubled ones included, can lose, repeat or reorder an event. What must hold:
+ *
+ * - it listens to signals before its first read;
+ * - `#busy` is set whenever events are handed out, so that a signal caused by handing one out is not overtaken;
+ * - held (a newer reader took over, or the response is full) it reads nothing, and stays behind until it is let go.
+ *
+ * States: reading → (held ⇄ reading) → done. Done is final: the stream ended and everything was handed out, the log
+ * refused, or nobody listens any more.
+ */
+export class StreamReader {
+  #cursor: number;
+  #behind: boolean;
+  #busy = false;
+  #muted = false;
+  #done = false;
+
+  constructor(
+    private readonly log: ReadableLog,
+    private readonly flow: StreamFlow,
+    private readonly sink: Subscriber<StoredEvent>,
+    start: ReaderStart,
+  ) {
+    this.#cursor = start.after;
+    this.#behind = !start.fresh;
+  }
+
+  /** Index of the last event that was handed out. */
+  get cursor(): number {
+    return this.#cursor;
+  }
+
+  get muted(): boolean {
+    return this.#muted;
+  }
+
+  accept(signal: StreamSignal): void {
+    const next = !this.#busy && !this.#behind && this.#ready && signal.first === this.#cursor + 1;
+    if (!next) {
+      this.#behind = true;
+      return this.wake();
+    }
+    this.#busy = true;
+    for (let i = 0; i < signal.events.length && !this.#behind; i++) {
+      if (this.#ready) this.#emit(this.#cursor + 1, signal.events[i]!);
+      else this.#behind = true;
+    }
+    this.#busy = false;
+    if (this.#behind) this.wake();
+    else if (signal.ended) this.finish();
+  }
+
+  /** Goes on where it stopped, if it may. */
+  wake(): void {
+    if (this.#behind && this.#ready && !this.#busy) void this.#catchUp();
+  }
+
+  /** A newer reader has taken over: this one hands out nothing. */
+  mute(): void {
+    this.#muted = true;
+    this.#behind = true;
+  }
+
+  /** It is the newest again: it goes on where the newer one, which is gone, stopped. */
+  promote(reached: number): void {
+    this.#muted = false;
+    this.#cursor = Math.max(this.#cursor, reached);
+    this.wake();
+  }
+
+  /** Completes. */
+  finish(): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.sink.complete();
+  }
+
+  /** Fails: the response is cut, the client may resume. */
+  fail(error: unknown): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.sink.error(error);
+  }
+
+  /** Nobody listens any more. */
+  release(): void {
+    this.#done = true;
+  }
+
+  get #ready(): boolean {
+    return !this.#done && !this.#muted && !this.flow.paused;
+  }
+
+  async #catchUp(): Promise<void> {
+    this.#busy = true;
+    try {
+      while (this.#behind && this.#ready) {
+        this.#behind = false;
+        if (await this.#readPage()) return this.finish();
+      }
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  /** @returns whether the end was reached */
+  async #readPage(): Promise<boolean> {
+    const { store, session, stream, retry } = this.log;
+    const after = this.#cursor;
+    const page = await retry.run(() => store.read(session, stream, after, PAGE));
+    for (const { index, data } of page.events) {
+      // Promoted past it while the log was read.
+      if (index <= this.#cursor) continue;
+      if (!this.#ready) {
+        this.#behind = true;
+        return false;
+      }
+      this.#emit(index, data);
+    }
+    if (page.more) this.#behind = true;
+    return page.ended && !this.#behind;
+  }
+
+  #emit(index: number, data: string): void {
+    this.#cursor = index;
+    this.sink.next({ index, data });
+  }
+}
+
+export interface ReaderStart {
+  /** Index of the last event that the client knows. */
+  after: number;
+  /** Nothing was written yet, and everything that will be is signalled: the first read can be spared. */
+  fresh?: boolean;
+}
+
+export interface ReadableLog {
+  readonly store: McpEventStore;
+  readonly session: string;
+  readonly stream: string;
+  readonly retry: Retry;
+}

@@ -1,0 +1,175 @@
+import { deferred, type Deferred } from '../base/deferred.js';
+import type { Retry } from '../base/retry.js';
+import type { RequestId } from '../wire/json-rpc.js';
+import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
+import type { AppendOptions, McpEventStore, SettledRequest } from './event-store.js';
+
+/**
+ * # The writer of one stream
+ *
+ * One append is in flight at a time; what arrives meanwhile is committed together in the next. Order is therefore the
+ * order of `push`, however slow the log is, and a burst costs two appends. Each append is identified by
+ * (writer, seq), so that it can be repeated when its outcome is unknown.
+ *
+ * The writer knows no reader: nobody who reads slowly, or not at all, can hold it up.
+ *
+ *     idle ──push──▶ appending ──committed, queue empty──▶ idle
+ *                        │ └──committed with `end`───────▶ ended
+ *                        └──refused, or retried in vain──▶ failed
+ *
+ * `ended` and `failed` are final. While an append is being retried the queue is bounded by `maxQueuedBytes`.
+ */
+export class StreamWriter {
+  #state: WriterState = { is: 'idle' };
+  #queue: StreamEntry[] = [];
+  #queuedBytes = 0;
+  /** Settles with the batch that the queue will become. */
+  #queued: Deferred<void> | undefined;
+  #seq = 0;
+  #opens: AppendOptions['opens'];
+
+  constructor(private readonly target: WriterTarget) {
+    this.#opens = target.opens;
+  }
+
+  get state(): WriterState['is'] {
+    return this.#state.is;
+  }
+
+  /**
+   * Queues an entry.
+   *
+   * @returns settles when the entry is in the log
+   * @throws (rejects) StreamEndedError, StreamOverflowError, or whatever made the stream fail
+   */
+  push(entry: StreamEntry): Promise<void> {
+    if (this.#state.is === 'failed') return Promise.reject(this.#state.error);
+    if (this.#state.is === 'ended') return Promise.reject(new StreamEndedError(this.target.stream));
+    this.#queuedBytes += (entry.data?.length ?? 0) * 2;
+    if (this.#state.is === 'appending' && this.#state.retrying && this.#queuedBytes > this.target.maxQueuedBytes) {
+      const overflow = new StreamOverflowError(this.target.stream, this.target.maxQueuedBytes);
+      this.#fail(overflow);
+      return Promise.reject(overflow);
+    }
+    this.#queue.push(entry);
+    const { promise } = (this.#queued ??= deferred());
+    if (this.#state.is === 'idle') void this.#drain();
+    return promise;
+  }
+
+  /** Settles when everything that was pushed so far is in the log, or never will be. */
+  async flushed(): Promise<void> {
+    while (this.#state.is === 'appending') await this.#state.done.catch(() => {});
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#queue.length > 0) {
+      const done = this.#queued!;
+      const batch = collect(this.#queue);
+      this.#queue = [];
+      this.#queuedBytes = 0;
+      this.#queued = undefined;
+      this.#state = { is: 'appending', retrying: false, done: done.promise };
+      try {
+        const { first } = await this.#append(batch);
+        if (batch.end) this.#end();
+        this.target.committed({ first, events: batch.events, ended: batch.end });
+        done.resolve();
+        if (batch.end) return;
+      } catch (error) {
+        done.reject(error);
+        return this.#fail(error);
+      }
+      // An overflow while the append was under way has made the stream fail.
+      if ((this.#state as WriterState).is === 'failed') return;
+    }
+    this.#state = { is: 'idle' };
+  }
+
+  #append(batch: Batch): Promise<{ first: number }> {
+    const { store, session, stream, writer, retry } = this.target;
+    const options: AppendOptions = { writer, seq: ++this.#seq };
+    if (this.#opens) options.opens = this.#opens;
+    if (batch.settles.length > 0) options.settles = batch.settles;
+    if (batch.end) options.end = true;
+    this.#opens = undefined;
+    let attempts = 0;
+    return retry.run(() => {
+      if (++attempts === 2 && this.#state.is === 'appending') this.#state = { ...this.#state, retrying: true };
+      return store.append(session, stream, batch.events, options);
+    });
+  }
+
+  #end(): void {
+    this.#state = { is: 'ended' };
+    this.#queued?.reject(new StreamEndedError(this.target.stream));
+    this.#release();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#state.is === 'failed') return;
+    this.#state = { is: 'failed', error };
+    this.#queued?.reject(error);
+    this.#release();
+    this.target.failed(error);
+  }
+
+  #release(): void {
+    this.#queue = [];
+    this.#queued = undefined;
+  }
+}
+
+/** One thing to commit: a message, the settlement of a request, the end of the stream, or any of them together. */
+export interface StreamEntry {
+  /** The message as JSON on one line. */
+  data?: string;
+  /** The request that this settles: by `data` if there is any, otherwise without an answer. */
+  settles?: RequestId;
+  end?: boolean;
+}
+
+/** What the writer says after each commit. */
+export interface StreamSignal {
+  /** Index of the first of `events`, or of the next event. */
+  first: number;
+  events: readonly string[];
+  ended: boolean;
+}
+
+export interface WriterTarget {
+  readonly store: McpEventStore;
+  readonly retry: Retry;
+  /** Bytes that may queue while the log cannot be written. */
+  readonly maxQueuedBytes: number;
+  readonly session: string;
+  readonly stream: string;
+  readonly writer: string;
+  readonly opens?: AppendOptions['opens'];
+  committed(signal: StreamSignal): void;
+  failed(error: unknown): void;
+}
+
+type WriterState =
+  | { is: 'idle' }
+  | { is: 'appending'; retrying: boolean; done: Promise<void> }
+  | { is: 'ended' }
+  | { is: 'failed'; error: unknown };
+
+interface Batch {
+  events: string[];
+  settles: SettledRequest[];
+  end: boolean;
+}
+
+function collect(queue: readonly StreamEntry[]): Batch {
+  const batch: Batch = { events: [], settles: [], end: false };
+  for (const { data, settles, end } of queue) {
+    if (settles !== undefined) {
+      batch.settles.push(data === undefined ? { id: settles } : { id: settles, answer: batch.events.length });
+    }
+    if (data !== undefined) batch.events.push(data);
+    if (end) batch.end = true;
+  }
+  return batch;
+}

@@ -1,0 +1,69 @@
+/**
+ * What the contract tests need of a test runner: `describe` and `it` of vitest, jest, mocha or `node:test`. Assertions are
+ * those of `node:assert`.
+ *
+ * @publicApi
+ */
+export interface ContractTestApi {
+  describe(name: string, body: () => void): unknown;
+  it(name: string, body: () => Promise<void>): unknown;
+}
+
+/** Sentences of a contract, and how each is checked. */
+export type ContractTests<Harness> = Record<string, (harness: Harness) => Promise<void>>;
+
+/**
+ * Registers the tests. Each gets a harness of its own, which is disposed of whatever comes.
+ *
+ * @param api `undefined`: the globals of the test runner
+ * @internal
+ */
+export function runContract<Harness extends { dispose(): Promise<void> }>(
+  name: string,
+  make: () => Promise<Harness>,
+  chapters: Record<string, ContractTests<Harness>>,
+  api: ContractTestApi = globalThis as unknown as ContractTestApi,
+): void {
+  if (typeof api.describe !== 'function' || typeof api.it !== 'function') {
+    throw new TypeError(
+      `The contract test "${name}" finds no global "describe" and "it". Import them from your test runner and pass { describe, it }.`,
+    );
+  }
+  api.describe(name, () => {
+    for (const [chapter, tests] of Object.entries(chapters)) {
+      api.describe(chapter, () => {
+        for (const [sentence, check] of Object.entries(tests)) {
+          api.it(sentence, () => withHarness(make, check));
+        }
+      });
+    }
+  });
+}
+
+async function withHarness<Harness extends { dispose(): Promise<void> }>(
+  make: () => Promise<Harness>,
+  check: (harness: Harness) => Promise<void>,
+): Promise<void> {
+  const harness = await make();
+  try {
+    await check(harness);
+  } finally {
+    await harness.dispose();
+  }
+}
+
+/** Ids that come from outside and are none of a good kind: names of `Object.prototype`, separators, patterns, long ones. */
+export const FORGED_IDS: readonly string[] = [
+  'constructor',
+  '__proto__',
+  'hasOwnProperty',
+  'toString',
+  'a:b',
+  'a:b:c',
+  'b:c',
+  '{a}b',
+  '*',
+  'line\nbreak',
+  'ünï-😀-\u2028',
+  'x'.repeat(5_000),
+];

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import { SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
+import type { OpenRequest, ReaderRef } from '../stream/event-store.js';
+import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { FORGED_IDS, type ContractTests } from './contract.js';
+import {
+  ALL,
+  bytesOf,
+  event,
+  events,
+  flood,
+  refuses,
+  SESSION,
+  stored,
+  TestWriter,
+  type EventStoreHarness,
+} from './event-store.contract.support.js';
+
+type Tests = ContractTests<EventStoreHarness>;
+
+const [a, b, c] = ['a', 'b', 'c'].map((reader) => ({ node: `node of ${reader}`, reader })) as [
+  ReaderRef,
+  ReaderRef,
+  ReaderRef,
+];
+
+export const readerTests: Tests = {
+  'attach makes a reader the newest, and tells who was it before': async ({ store, peer = store }) => {
+    assert.equal(await store.attach(SESSION, STANDALONE_STREAM, a), undefined);
+    assert.deepEqual(await peer.attach(SESSION, STANDALONE_STREAM, b), a);
+    assert.deepEqual(await store.attach(SESSION, STANDALONE_STREAM, c), b);
+    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.readers, 3);
+  },
+
+  'detach of the newest tells who is it now': async ({ store, peer = store }) => {
+    for (const reader of [a, b, c]) await store.attach(SESSION, STANDALONE_STREAM, reader);
+    assert.deepEqual(await peer.detach(SESSION, STANDALONE_STREAM, c), b);
+    assert.deepEqual(await store.detach(SESSION, STANDALONE_STREAM, b), a);
+    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, a), undefined);
+    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.readers, 0);
+  },
+
+  'detach of another one makes nobody the newest': async ({ store }) => {
+    for (const reader of [a, b, c]) await store.attach(SESSION, STANDALONE_STREAM, reader);
+    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, b), undefined);
+    assert.deepEqual(await store.detach(SESSION, STANDALONE_STREAM, c), a);
+  },
+
+  'detach is idempotent, also when there is nothing to detach from': async ({ store }) => {
+    await store.attach(SESSION, STANDALONE_STREAM, a);
+    await store.attach(SESSION, STANDALONE_STREAM, b);
+    assert.deepEqual(await store.detach(SESSION, STANDALONE_STREAM, b), a);
+    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, b), undefined);
+    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, c), undefined);
+    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.readers, 1);
+    assert.equal(await store.detach(SESSION, 'unknown', a), undefined);
+    assert.equal(await store.detach('unknown', STANDALONE_STREAM, a), undefined);
+  },
+
+  'a repeated attach is answered as the first time': async ({ store }) => {
+    await store.attach(SESSION, STANDALONE_STREAM, a);
+    assert.deepEqual(await store.attach(SESSION, STANDALONE_STREAM, b), a);
+    assert.deepEqual(await store.attach(SESSION, STANDALONE_STREAM, b), a);
+    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.readers, 2);
+    // An older one that attaches again is the newest.
+    assert.deepEqual(await store.attach(SESSION, STANDALONE_STREAM, a), b);
+    assert.deepEqual(await store.detach(SESSION, STANDALONE_STREAM, a), b);
+  },
+
+  'of readers that attach at the same time each is told of another': async ({ store, peer = store }) => {
+    const readers = Array.from({ length: 20 }, (_, n) => ({ node: `n${n % 3}`, reader: `r${n}` }));
+    const attach = (reader: ReaderRef, n: number) => (n % 2 ? peer : store).attach(SESSION, STANDALONE_STREAM, reader);
+    const before = await Promise.all(readers.map(attach));
+    assert.equal(before.filter((reader) => reader === undefined).length, 1);
+    assert.equal(new Set(before.map((reader) => reader?.reader)).size, 20);
+  },
+
+  'streams have readers of their own; one that does not exist has none': async ({ store }) => {
+    const writer = new TestWriter(store);
+    await refuses(store.attach(SESSION, writer.stream, a), StreamNotFoundError);
+    await refuses(store.attach('unknown', STANDALONE_STREAM, a), SessionGoneError);
+    await writer.append([]);
+    await store.attach(SESSION, STANDALONE_STREAM, a);
+    assert.equal(await store.attach(SESSION, writer.stream, b), undefined);
+    assert.equal((await store.describe(SESSION, writer.stream))?.readers, 1);
+  },
+};
+
+export const deliveredTests: Tests = {
+  'delivered never moves backwards': async ({ store, peer = store }) => {
+    const writer = new TestWriter(store);
+    await writer.append(events(9));
+    const delivered = async () => (await store.describe(SESSION, writer.stream))?.delivered;
+    for (const [index, expected] of [
+      [3, 3],
+      [2, 3],
+      [0, 3],
+      [7, 7],
+    ] as const) {
+      await store.delivered(SESSION, writer.stream, index);
+      assert.equal(await delivered(), expected);
+    }
+    await Promise.all(
+      [8, 5, 9, 1, 6].map((index, n) => (n % 2 ? peer : store).delivered(SESSION, writer.stream, index)),
+    );
+    assert.equal(await delivered(), 9);
+  },
+
+  'delivered says nothing about events to come': async ({ store }) => {
+    const writer = new TestWriter(store);
+    await writer.append(events(2));
+    await store.delivered(SESSION, writer.stream, 1_000);
+    assert.equal((await store.describe(SESSION, writer.stream))?.delivered, 2);
+  },
+
+  'a stream or session that is gone is ignored': async ({ store }) => {
+    await store.delivered(SESSION, 'unknown', 3);
+    await store.delivered('unknown', STANDALONE_STREAM, 3);
+    await store.delivered(SESSION, STANDALONE_STREAM, 3);
+    assert.equal(await store.describe(SESSION, 'unknown'), undefined);
+    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.delivered, 0);
+    assert.equal((await store.stats()).sessions, 1);
+  },
+};
+
+export const openRequestTests: Tests = {
+  'a request is open from the append that opens it to the one that settles it': async ({ store }) => {
+    const writer = new TestWriter(store);
+    await writer.append([], { opens: { node: 'n', requests: [1, '1', 'two'] } });
+    const open = async () => requestIds(await store.openRequests({ session: SESSION }));
+    assert.deepEqual(await open(), [1, '1', 'two']);
+    await writer.append([event('answer')], { settles: [{ id: '1', answer: 0 }] });
+    assert.deepEqual(await open(), [1, 'two']);
+    await writer.append([], { settles: [{ id: 1 }] });
+    assert.deepEqual(await open(), ['two']);
+    await writer.append([event('answer')], { settles: [{ id: 'two', answer: 0 }], end: true });
+    assert.deepEqual(await open(), []);
+  },
+
+  'requests are found by session and by node, with all that is known of them': async ({ store }) => {
+    await store.open('another session');
+    const [here, there] = [new TestWriter(store), new TestWriter(store, 's', 'another session')];
+    await here.append([], { opens: { node: 'n1', requests: [1] } });
+    await there.append([], { opens: { node: 'n1', requests: [1] } });
+    await new TestWriter(store, 't', 'another session').append([], { opens: { node: 'n2', requests: [2] } });
+    const first: OpenRequest = { session: SESSION, stream: here.stream, id: 1, node: 'n1' };
+    const second: OpenRequest = { session: 'another session', stream: 's', id: 1, node: 'n1' };
+    const third: OpenRequest = { session: 'another session', stream: 't', id: 2, node: 'n2' };
+    assert.deepEqual(await store.openRequests({ session: SESSION }), [first]);
+    assert.deepEqual(inOrder(await store.openRequests({ session: 'another session' })), inOrder([second, third]));
+    assert.deepEqual(inOrder(await store.openRequests({ node: 'n1' })), inOrder([first, second]));
+    assert.deepEqual(await store.openRequests({ node: 'n2' }), [third]);
+    assert.deepEqual(await store.openRequests({ node: 'unknown' }), []);
+  },
+
+  'the end of a stream settles what is open on it': async ({ store }) => {
+    const writer = new TestWriter(store);
+    await writer.append([], { opens: { node: 'n', requests: [1, 2] } });
+    await new TestWriter(store, writer.stream).append([], { end: true });
+    assert.deepEqual(await store.openRequests({ session: SESSION }), []);
+    assert.deepEqual(await store.openRequests({ node: 'n' }), []);
+  },
+
+  'a request may be opened and settled in one append, and a repeat opens nothing': async ({ store }) => {
+    const writer = new TestWriter(store);
+    const opens = { node: 'n', requests: [1] };
+    await writer.append([event('answer')], { opens, settles: [{ id: 1, answer: 0 }], end: true });
+    await writer.again([event('answer')], { opens });
+    assert.deepEqual(await store.openRequests({ node: 'n' }), []);
+  },
+
+  'a dropped session has no open requests': async ({ store }) => {
+    await new TestWriter(store).append([], { opens: { node: 'n', requests: [1] } });
+    await store.drop(SESSION);
+    assert.deepEqual(await store.openRequests({ session: SESSION }), []);
+    assert.deepEqual(await store.openRequests({ node: 'n' }), []);
+  },
+};
+
+export const cleanUpTests: Tests = {
+  'stats count what is held': async ({ store }) => {
+    assert.deepEqual(await store.stats(), { sessions: 1, streams: 0, events: 0, bytes: 0 });
+    const texts = [event('ü😀'), event(2)];
+    await new TestWriter(store).append(texts);
+    await new TestWriter(store, STANDALONE_STREAM).append([event(3)]);
+    const bytes = bytesOf([...texts, event(3)]);
+    assert.deepEqual(await store.stats(), { sessions: 1, streams: 2, events: 3, bytes });
+  },
+
+  'drop leaves nothing behind': async (harness) => {
+    const { store, limits } = harness;
+    const writer = await flood(harness, limits.maxEvents + 10);
+    await writer.append([event('answer')], {
+      ...{ opens: { node: 'n', requests: [1, 2] }, settles: [{ id: 1, answer: 0 }] },
+    });
+    await new TestWriter(store).append(events(3), { end: true });
+    await new TestWriter(store, STANDALONE_STREAM).append(events(3));
+    await store.attach(SESSION, STANDALONE_STREAM, a);
+    await store.drop(SESSION);
+    assert.deepEqual(await store.stats(), { sessions: 0, streams: 0, events: 0, bytes: 0 });
+    assert.deepEqual(await store.openRequests({ node: 'n' }), []);
+  },
+
+  'ids are ids, whatever they look like': async ({ store }) => {
+    for (const session of FORGED_IDS) {
+      await refuses(store.read(session, STANDALONE_STREAM, 0, 1), SessionGoneError);
+      await store.open(session);
+      for (const stream of FORGED_IDS) await refuses(store.read(session, stream, 0, 1), StreamNotFoundError);
+    }
+    const pairs = FORGED_IDS.flatMap((session) => FORGED_IDS.map((stream) => [session, stream] as const));
+    const label = (session: string, stream: string) =>
+      event(`${FORGED_IDS.indexOf(session)} ${FORGED_IDS.indexOf(stream)}`);
+    for (const [session, stream] of pairs) {
+      const options = { writer: '__proto__', seq: 1, opens: { node: session, requests: ['constructor'] } };
+      assert.deepEqual(await store.append(session, stream, [label(session, stream)], options), { first: 1 });
+      assert.equal(await store.attach(session, stream, { node: '__proto__', reader: stream }), undefined);
+    }
+    for (const [session, stream] of pairs) {
+      assert.deepEqual((await store.read(session, stream, 0, ALL)).events, stored([label(session, stream)]));
+    }
+    for (const session of FORGED_IDS) {
+      assert.equal((await store.openRequests({ node: session })).length, FORGED_IDS.length);
+      await store.drop(session);
+      assert.deepEqual(await store.openRequests({ node: session }), []);
+    }
+    assert.deepEqual(await store.stats(), { sessions: 1, streams: 0, events: 0, bytes: 0 });
+  },
+};
+
+/** Numbers before strings. */
+function requestIds(requests: readonly OpenRequest[]): unknown[] {
+  const key = (id: unknown) => `${typeof id} ${String(id)}`;
+  return requests.map(({ id }) => id).toSorted((x, y) => (key(x) < key(y) ? -1 : 1));
+}
+
+function inOrder(requests: readonly OpenRequest[]): OpenRequest[] {
+  return requests.toSorted((x, y) => (JSON.stringify(x) < JSON.stringify(y) ? -1 : 1));
+}

@@ -1,0 +1,41 @@
+import { type ContractTestApi, runContract } from './contract.js';
+import { appendTests, fencingTests, idempotenceTests } from './event-store.contract.appends.js';
+import { boundsTests, fullTests, timeTests } from './event-store.contract.bounds.js';
+import { cleanUpTests, deliveredTests, openRequestTests, readerTests } from './event-store.contract.readers.js';
+import { readTests } from './event-store.contract.reads.js';
+import { SESSION, type EventStoreHarness } from './event-store.contract.support.js';
+
+/**
+ * What every `McpEventStore` promises, sentence by sentence.
+ *
+ * ```ts
+ * import { describe, it } from 'vitest';
+ * eventStoreContract('MyEventStore', async () => ({ store: new MyEventStore(limits), limits, dispose: async () => {} }), { describe, it });
+ * ```
+ *
+ * @param make a store with nothing in it, for each test
+ * @param api of the test runner; by default its globals
+ * @publicApi
+ */
+export function eventStoreContract(name: string, make: () => Promise<EventStoreHarness>, api?: ContractTestApi): void {
+  const chapters = {
+    append: appendTests,
+    idempotence: idempotenceTests,
+    fencing: fencingTests,
+    read: readTests,
+    bounds: boundsTests,
+    'a full log': fullTests,
+    time: timeTests,
+    readers: readerTests,
+    delivered: deliveredTests,
+    'open requests': openRequestTests,
+    'clean-up': cleanUpTests,
+  };
+  runContract(name, () => opened(make), chapters, api);
+}
+
+async function opened(make: () => Promise<EventStoreHarness>): Promise<EventStoreHarness> {
+  const harness = await make();
+  await harness.store.open(SESSION);
+  return harness;
+}

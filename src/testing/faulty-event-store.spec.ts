@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import { EventLogFullError, SessionGoneError } from '../stream/event-store.errors.js';
+import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import { EventStoreFault, FaultyEventStore, ManualClock, randomFaults, seededRandom } from './index.js';
+import type { EventStoreCall, EventStoreFaults } from './index.js';
+
+async function setup(faults: EventStoreFaults) {
+  const clock = new ManualClock();
+  const inner = new InMemoryEventStore({}, clock);
+  await inner.open('s');
+  const store = new FaultyEventStore(inner, clock, faults);
+  const append = (seq: number, stream = '0') => store.append('s', stream, [`${seq}`], { writer: 'w', seq });
+  const logged = async () => (await inner.read('s', '0', 0, 100)).events.map(({ data }) => data);
+  return { clock, inner, store, append, logged };
+}
+
+describe('FaultyEventStore', () => {
+  it('fails before the effect, for so many attempts of one call', async () => {
+    const { append, logged } = await setup({ failBefore: ({ attempt }) => attempt < 3 });
+    await expect(append(1)).rejects.toMatchObject({ code: 'EVENT_STORE_FAULT', effect: 'not carried out' });
+    await expect(append(1)).rejects.toThrow(EventStoreFault);
+    expect(await logged()).toEqual([]);
+    expect(await append(1)).toEqual({ first: 1 });
+    await expect(append(2)).rejects.toThrow(EventStoreFault);
+    expect(await logged()).toEqual(['1']);
+  });
+
+  it('fails after the effect: the outcome is unknown, and a repeat is safe', async () => {
+    const { append, logged } = await setup({ failAfter: ({ attempt }) => attempt === 1 });
+    await expect(append(1)).rejects.toMatchObject({ effect: 'carried out' });
+    expect(await logged()).toEqual(['1']);
+    expect(await append(1)).toEqual({ first: 1 });
+    expect(await logged()).toEqual(['1']);
+  });
+
+  it('delays before the effect, and before the answer', async () => {
+    const { clock, append, logged } = await setup({ delay: () => 10, delayAnswer: () => 20 });
+    let answered = false;
+    const appending = append(1).then(() => (answered = true));
+    await clock.advance(9);
+    expect(await logged()).toEqual([]);
+    await clock.advance(1);
+    expect([await logged(), answered]).toEqual([['1'], false]);
+    await clock.advance(20);
+    expect(answered).toBe(true);
+    await appending;
+    expect(clock.pending).toBe(0);
+  });
+
+  it('refuses for good, on the streams that are chosen, and lets go when it is told to', async () => {
+    const refuse = ({ stream }: EventStoreCall) =>
+      stream === 'bad' ? new EventLogFullError('bad', 'eventLog.maxEvents') : undefined;
+    const { store, append } = await setup({ refuse });
+    await expect(append(1, 'bad')).rejects.toThrow(EventLogFullError);
+    await expect(append(1, 'good')).resolves.toEqual({ first: 1 });
+    store.faults = {};
+    await expect(append(1, 'bad')).resolves.toEqual({ first: 1 });
+  });
+
+  it('passes on what the other store refuses, and tells each call by its kind', async () => {
+    const calls: EventStoreCall[] = [];
+    const { store } = await setup({ failBefore: (call) => calls.push(call) < 0 });
+    await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(SessionGoneError);
+    await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(SessionGoneError);
+    await store.openRequests({ node: 'n' });
+    await store.stats();
+    expect(calls).toEqual([
+      { method: 'read', session: 'unknown', stream: '0', attempt: 1 },
+      { method: 'read', session: 'unknown', stream: '0', attempt: 1 },
+      { method: 'openRequests', session: undefined, attempt: 1 },
+      { method: 'stats', attempt: 1 },
+    ]);
+  });
+
+  it('a random schedule is the same for the same seed, and comes to an end', async () => {
+    const outcomes = async (seed: number) => {
+      const { store } = await setup({ ...randomFaults({ seed, failBefore: 0.5, failAfter: 0.5 }) });
+      const seen: string[] = [];
+      for (let seq = 1; seq <= 50; seq++) {
+        for (let done = false; !done;) {
+          const append = store.append('s', '0', ['1'], { writer: 'w', seq });
+          done = await append.then(
+            ({ first }) => seen.push(String(first)) > 0,
+            (fault: EventStoreFault) => seen.push(fault.effect) < 0,
+          );
+        }
+      }
+      return seen;
+    };
+    const [one, again, other] = [await outcomes(1), await outcomes(1), await outcomes(2)];
+    expect(again).toEqual(one);
+    expect(other).not.toEqual(one);
+    expect(one.filter((outcome) => /^\d+$/.test(outcome))).toEqual(Array.from({ length: 50 }, (_, n) => `${n + 1}`));
+  });
+});
+
+describe('seededRandom', () => {
+  it('is even, and the same for the same seed', () => {
+    const [one, again] = [seededRandom(3), seededRandom(3)];
+    const numbers = Array.from({ length: 10_000 }, one);
+    expect(Array.from({ length: 10_000 }, again)).toEqual(numbers);
+    expect(Math.min(...numbers)).toBeGreaterThanOrEqual(0);
+    expect(Math.max(...numbers)).toBeLessThan(1);
+    expect(numbers.reduce((sum, number) => sum + number, 0) / 10_000).toBeCloseTo(0.5, 1);
+  });
+});

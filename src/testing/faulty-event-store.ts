@@ -1,0 +1,185 @@
+import type { Clock } from '../base/clock.js';
+import { EventStoreError } from '../stream/event-store.errors.js';
+import type {
+  AppendOptions,
+  AppendResult,
+  EventStoreStats,
+  McpEventStore,
+  OpenRequest,
+  ReadResult,
+  ReaderRef,
+  StreamHead,
+} from '../stream/event-store.js';
+import { seededRandom } from './seeded-random.js';
+
+/**
+ * # An event store that is deliberately slow and failing
+ *
+ * Stands before another store. What happens to a call, in this order:
+ *
+ *     refuse ─▶ delay ─▶ failBefore ─▶ the call itself ─▶ delayAnswer ─▶ failAfter
+ *
+ * A failure *after* the call is the unknown outcome: it was carried out, and the caller hears of a fault. Refusals are
+ * what the other store would throw for good; faults are {@link EventStoreFault}, which is no `EventStoreError`, so that the
+ * caller has to repeat the call.
+ *
+ * The schedule can be changed while calls are under way: `store.faults = {}` lets everything through again.
+ *
+ * @publicApi
+ */
+export class FaultyEventStore implements McpEventStore {
+  /** How often each call has been tried and has not succeeded yet. */
+  readonly #attempts = new Map<string, number>();
+
+  constructor(
+    private readonly store: McpEventStore,
+    private readonly clock: Clock,
+    public faults: EventStoreFaults = {},
+  ) {}
+
+  get scope(): 'node' | 'shared' {
+    return this.store.scope;
+  }
+
+  open(session: string): Promise<void> {
+    return this.#call({ method: 'open', session }, () => this.store.open(session));
+  }
+
+  append(session: string, stream: string, events: readonly string[], options: AppendOptions): Promise<AppendResult> {
+    const { writer, seq } = options;
+    const effect = () => this.store.append(session, stream, events, options);
+    return this.#call({ method: 'append', session, stream }, effect, `${seq} ${writer}`);
+  }
+
+  read(session: string, stream: string, after: number, limit: number): Promise<ReadResult> {
+    return this.#call({ method: 'read', session, stream }, () => this.store.read(session, stream, after, limit));
+  }
+
+  describe(session: string, stream: string): Promise<StreamHead | undefined> {
+    return this.#call({ method: 'describe', session, stream }, () => this.store.describe(session, stream));
+  }
+
+  attach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined> {
+    const effect = () => this.store.attach(session, stream, reader);
+    return this.#call({ method: 'attach', session, stream }, effect, reader.reader);
+  }
+
+  detach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined> {
+    const effect = () => this.store.detach(session, stream, reader);
+    return this.#call({ method: 'detach', session, stream }, effect, reader.reader);
+  }
+
+  delivered(session: string, stream: string, index: number): Promise<void> {
+    return this.#call({ method: 'delivered', session, stream }, () => this.store.delivered(session, stream, index));
+  }
+
+  openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]> {
+    const session = 'session' in of ? of.session : undefined;
+    return this.#call({ method: 'openRequests', session }, () => this.store.openRequests(of));
+  }
+
+  drop(session: string): Promise<void> {
+    return this.#call({ method: 'drop', session }, () => this.store.drop(session));
+  }
+
+  stats(): Promise<EventStoreStats> {
+    return this.#call({ method: 'stats' }, () => this.store.stats());
+  }
+
+  /** @param identity what makes a repeated call the same call, besides method, session and stream */
+  async #call<T>(of: Omit<EventStoreCall, 'attempt'>, effect: () => Promise<T>, identity = ''): Promise<T> {
+    const key = JSON.stringify([of.method, of.session, of.stream, identity]);
+    const attempt = (this.#attempts.get(key) ?? 0) + 1;
+    this.#attempts.set(key, attempt);
+    const call: EventStoreCall = { ...of, attempt };
+    try {
+      const result = await this.#suffer(call, effect);
+      this.#attempts.delete(key);
+      return result;
+    } catch (error) {
+      // What is refused for good is not tried again.
+      if (error instanceof EventStoreError) this.#attempts.delete(key);
+      throw error;
+    }
+  }
+
+  async #suffer<T>(call: EventStoreCall, effect: () => Promise<T>): Promise<T> {
+    const refusal = this.faults.refuse?.(call);
+    if (refusal) throw refusal;
+    await this.#pause(this.faults.delay?.(call));
+    if (this.faults.failBefore?.(call)) throw new EventStoreFault(call, 'not carried out');
+    const result = await effect();
+    await this.#pause(this.faults.delayAnswer?.(call));
+    if (this.faults.failAfter?.(call)) throw new EventStoreFault(call, 'carried out');
+    return result;
+  }
+
+  async #pause(ms = 0): Promise<void> {
+    if (ms <= 0) return;
+    await new Promise<void>((resolve) => {
+      this.clock.setTimeout(resolve, ms);
+    });
+  }
+}
+
+/** The schedule: what happens to which call. What is left out does not happen. @publicApi */
+export interface EventStoreFaults {
+  /** Milliseconds of the clock before the call takes effect; 0: at once. */
+  delay?: (call: EventStoreCall) => number;
+  /** Milliseconds of the clock between the effect and the answer. */
+  delayAnswer?: (call: EventStoreCall) => number;
+  /** The call fails, and changes nothing. */
+  failBefore?: (call: EventStoreCall) => boolean;
+  /** The call is carried out, and fails all the same: its outcome is unknown to the caller. */
+  failAfter?: (call: EventStoreCall) => boolean;
+  /** The call is refused for good with this error; usually an `EventStoreError`. */
+  refuse?: (call: EventStoreCall) => Error | undefined;
+}
+
+/** @publicApi */
+export interface EventStoreCall {
+  readonly method: Exclude<keyof McpEventStore, 'scope'>;
+  /** Absent for calls about no session in particular. */
+  readonly session?: string;
+  readonly stream?: string;
+  /** 1 for the first attempt, counted until one succeeds; an append is recognised by its writer and `seq`. */
+  readonly attempt: number;
+}
+
+/** A passing fault of a {@link FaultyEventStore}. @publicApi */
+export class EventStoreFault extends Error {
+  readonly code = 'EVENT_STORE_FAULT';
+  override readonly name = 'EventStoreFault';
+
+  constructor(
+    readonly call: EventStoreCall,
+    readonly effect: 'carried out' | 'not carried out',
+  ) {
+    super(`"${call.method}" on stream "${call.stream ?? ''}" failed as scheduled, attempt ${call.attempt}, ${effect}.`);
+  }
+}
+
+/** @publicApi */
+export interface RandomFaultsOptions {
+  seed: number;
+  /** Longest delay in milliseconds, before and after the effect. @default 0 */
+  maxDelayMs?: number;
+  /** How likely a call fails before it takes effect, 0 to 1. @default 0 */
+  failBefore?: number;
+  /** How likely a call fails after it took effect, 0 to 1. @default 0 */
+  failAfter?: number;
+  /** From this attempt on a call succeeds, so that every schedule comes to an end. @default 5 */
+  succeedFromAttempt?: number;
+}
+
+/** A schedule by chance, the same for the same seed. @publicApi */
+export function randomFaults(options: RandomFaultsOptions): EventStoreFaults {
+  const { seed, maxDelayMs = 0, failBefore = 0, failAfter = 0, succeedFromAttempt = 5 } = options;
+  const random = seededRandom(seed);
+  const delay = () => Math.floor(random() * (maxDelayMs + 1));
+  const happens = (likelihood: number) => (call: EventStoreCall) => {
+    const drawn = random() < likelihood;
+    return drawn && call.attempt < succeedFromAttempt;
+  };
+  return { delay, delayAnswer: delay, failBefore: happens(failBefore), failAfter: happens(failAfter) };
+}

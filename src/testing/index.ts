@@ -1,0 +1,16 @@
+export type { ContractTestApi } from './contract.js';
+export { eventStoreContract } from './event-store.contract.js';
+export type { EventStoreHarness, EventStoreLimits } from './event-store.contract.support.js';
+export {
+  type EventStoreCall,
+  EventStoreFault,
+  type EventStoreFaults,
+  FaultyEventStore,
+  randomFaults,
+  type RandomFaultsOptions,
+} from './faulty-event-store.js';
+export { ManualClock, type ManualClockOptions } from './manual-clock.js';
+export { messageBusContract, type MessageBusHarness } from './message-bus.contract.js';
+export { seededRandom } from './seeded-random.js';
+export { sessionStoreContract } from './session-store.contract.js';
+export type { SessionStoreHarness } from './session-store.contract.support.js';

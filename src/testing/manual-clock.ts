@@ -1,0 +1,131 @@
+import type { Clock, ClockTimer } from '../base/clock.js';
+
+/** The real one, also when a test runner replaces the globals by its own later on. */
+const nextTurn = globalThis.setImmediate;
+
+/** A date that is neither 0 nor today: code that confuses the two shows. */
+const BEGINNING = Date.UTC(2026, 0, 1);
+
+/**
+ * # Time that is turned by hand
+ *
+ * Time stands still until `advance`. Timers that become due run in order of their time, those of one time in the order in
+ * which they were armed; before each of them everything that waits for no timer (microtasks, I/O that is ready) gets its
+ * turn. So a chain of promises and timers comes out as in real time.
+ *
+ * With `runsByItself` time jumps to the next timer as soon as nothing else is to be done: a slow dependency stays slow in
+ * relation to others, and costs the test no time.
+ *
+ * @publicApi
+ */
+export class ManualClock implements Clock {
+  #now: number;
+  readonly #runsByItself: boolean;
+  readonly #timers = new Set<ManualTimer>();
+  #running = false;
+
+  constructor(options: ManualClockOptions = {}) {
+    this.#now = options.startAt ?? BEGINNING;
+    this.#runsByItself = options.runsByItself ?? false;
+  }
+
+  /** How many timers are armed: a test of clean ends asserts 0. */
+  get pending(): number {
+    return this.#timers.size;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  setTimeout(task: () => void, delayMs: number): ClockTimer {
+    return this.#arm({ task, dueAt: this.#now + Math.max(0, delayMs) });
+  }
+
+  setInterval(task: () => void, periodMs: number): ClockTimer {
+    // As in Node: a period of 0 would be for ever.
+    const period = Math.max(1, periodMs);
+    return this.#arm({ task, dueAt: this.#now + period, period });
+  }
+
+  clear(timer: ClockTimer | undefined): void {
+    this.#timers.delete(timer as ManualTimer);
+  }
+
+  /**
+   * Lets time pass.
+   *
+   * @param ms 0 runs what is due now
+   * @returns when everything that was due has run and has come to rest
+   * @throws (rejects) what a timer's task throws
+   */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    await settle();
+    for (let timer = this.#next(); timer && timer.dueAt <= end; timer = this.#next()) {
+      this.#run(timer);
+      await settle();
+    }
+    this.#now = Math.max(this.#now, end);
+  }
+
+  #arm(timer: ManualTimer): ClockTimer {
+    this.#timers.add(timer);
+    if (this.#runsByItself && !this.#running) {
+      this.#running = true;
+      void this.#runOn();
+    }
+    return timer;
+  }
+
+  async #runOn(): Promise<void> {
+    await settle();
+    for (let timer = this.#next(); timer; timer = this.#next()) {
+      this.#run(timer);
+      await settle();
+    }
+    this.#running = false;
+  }
+
+  #run(timer: ManualTimer): void {
+    this.#now = Math.max(this.#now, timer.dueAt);
+    if (timer.period === undefined) this.#timers.delete(timer);
+    else timer.dueAt += timer.period;
+    timer.task();
+  }
+
+  #next(): ManualTimer | undefined {
+    let next: ManualTimer | undefined;
+    for (const timer of this.#timers) if (!next || timer.dueAt < next.dueAt) next = timer;
+    return next;
+  }
+}
+
+/** @publicApi */
+export interface ManualClockOptions {
+  /**
+   * Milliseconds since the epoch.
+   *
+   * @default the beginning of 2026
+   */
+  startAt?: number;
+  /**
+   * Time passes whenever a timer is armed. Not with intervals: time would never rest.
+   *
+   * @default false
+   */
+  runsByItself?: boolean;
+}
+
+interface ManualTimer {
+  readonly task: () => void;
+  dueAt: number;
+  readonly period?: number;
+}
+
+/** Until all microtasks, and the microtasks that they make, have run. */
+function settle(): Promise<void> {
+  return new Promise((resolve) => {
+    nextTurn(resolve);
+  });
+}

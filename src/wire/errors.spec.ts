@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+
+import { errorResponse, McpError, type McpErrorCode } from './errors.js';
+
+const TABLE: [McpErrorCode, number, number][] = [
+  ['PARSE_ERROR', 400, -32700],
+  ['INVALID_REQUEST', 400, -32600],
+  ['BAD_REQUEST', 400, -32000],
+  ['INVALID_PARAMS', 400, -32602],
+  ['UNSUPPORTED_PROTOCOL_VERSION', 400, -32022],
+  ['FORBIDDEN_HOST', 403, -32000],
+  ['FORBIDDEN_ORIGIN', 403, -32000],
+  ['SESSION_NOT_FOUND', 404, -32001],
+  ['METHOD_NOT_ALLOWED', 405, -32000],
+  ['NOT_ACCEPTABLE', 406, -32000],
+  ['REQUEST_TIMEOUT', 408, -32000],
+  ['CONFLICT', 409, -32000],
+  ['PAYLOAD_TOO_LARGE', 413, -32000],
+  ['UNSUPPORTED_MEDIA_TYPE', 415, -32000],
+  ['TOO_MANY_SESSIONS', 429, -32000],
+  ['INTERNAL_ERROR', 500, -32603],
+  ['UNAVAILABLE', 503, -32000],
+];
+
+describe('McpError', () => {
+  it.each(TABLE)('%s is %d and %d', (code, status, rpcCode) => {
+    const error = new McpError(code, 'Why.');
+    expect(error).toMatchObject({ code, status, rpcCode, requestId: null, message: 'Why.', name: 'McpError' });
+    expect(error).toBeInstanceOf(Error);
+    expect(error).not.toHaveProperty('cause');
+    expect(JSON.stringify(error.toResponse())).toBe(
+      `{"jsonrpc":"2.0","id":null,"error":{"code":${rpcCode},"message":"Why."}}`,
+    );
+  });
+
+  it('carries what it is given', () => {
+    const cause = new Error('secret');
+    const headers = { 'retry-after': '5' };
+    const error = new McpError('UNAVAILABLE', 'Later.', { data: { a: 1 }, headers, requestId: 0, cause });
+    expect(error).toMatchObject({ data: { a: 1 }, headers, requestId: 0, cause });
+    expect(error.toResponse()).toEqual({
+      jsonrpc: '2.0',
+      id: 0,
+      error: { code: -32000, message: 'Later.', data: { a: 1 } },
+    });
+  });
+
+  it('sends neither stack nor cause', () => {
+    const text = JSON.stringify(new McpError('INTERNAL_ERROR', 'Sorry.', { cause: new Error('secret') }).toResponse());
+    expect(text).not.toMatch(/secret|spec\.ts/);
+  });
+
+  it('is copied for an id that became known later', () => {
+    const cause = new Error('why');
+    const error = new McpError('CONFLICT', 'No.', { data: [1], headers: { a: 'b' }, cause });
+    const copy = error.withRequestId('seven');
+    expect(copy).toMatchObject({
+      ...{ code: 'CONFLICT', status: 409, rpcCode: -32000, requestId: 'seven', message: 'No.' },
+      ...{ data: [1], headers: { a: 'b' }, cause, stack: error.stack },
+    });
+    expect(copy.toResponse().id).toBe('seven');
+    expect(error.requestId).toBeNull();
+    expect(copy.withRequestId(null).requestId).toBeNull();
+  });
+});
+
+describe('errorResponse', () => {
+  it('leaves out data that is undefined, and keeps data that is null', () => {
+    expect(Object.keys(errorResponse(1, -1, 'x').error)).toEqual(['code', 'message']);
+    expect(errorResponse('', -1, 'x', null)).toEqual({
+      jsonrpc: '2.0',
+      id: '',
+      error: { code: -1, message: 'x', data: null },
+    });
+  });
+});

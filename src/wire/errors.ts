@@ -1,0 +1,116 @@
+import type { JsonRpcErrorBody, RequestId } from './json-rpc.js';
+
+/** HTTP status and JSON-RPC code of every {@link McpErrorCode}: the one place where they are decided (behaviour.md). */
+const ANSWERS = Object.freeze({
+  PARSE_ERROR: { status: 400, rpcCode: -32700 },
+  INVALID_REQUEST: { status: 400, rpcCode: -32600 },
+  BAD_REQUEST: { status: 400, rpcCode: -32000 },
+  INVALID_PARAMS: { status: 400, rpcCode: -32602 },
+  UNSUPPORTED_PROTOCOL_VERSION: { status: 400, rpcCode: -32022 },
+  FORBIDDEN_HOST: { status: 403, rpcCode: -32000 },
+  FORBIDDEN_ORIGIN: { status: 403, rpcCode: -32000 },
+  SESSION_NOT_FOUND: { status: 404, rpcCode: -32001 },
+  METHOD_NOT_ALLOWED: { status: 405, rpcCode: -32000 },
+  NOT_ACCEPTABLE: { status: 406, rpcCode: -32000 },
+  REQUEST_TIMEOUT: { status: 408, rpcCode: -32000 },
+  CONFLICT: { status: 409, rpcCode: -32000 },
+  PAYLOAD_TOO_LARGE: { status: 413, rpcCode: -32000 },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, rpcCode: -32000 },
+  TOO_MANY_SESSIONS: { status: 429, rpcCode: -32000 },
+  INTERNAL_ERROR: { status: 500, rpcCode: -32603 },
+  UNAVAILABLE: { status: 503, rpcCode: -32000 },
+} as const);
+
+/**
+ * What went wrong, as a name that stays the same from version to version; texts may change.
+ *
+ * @publicApi
+ */
+export type McpErrorCode = keyof typeof ANSWERS;
+
+/** What an {@link McpError} may carry besides its code and message. @publicApi */
+export interface McpErrorOptions {
+  /** Becomes `error.data` of the JSON-RPC body; must be JSON, and is read by the client. */
+  data?: unknown;
+  /** Headers of the HTTP response, such as `Allow` (RFC 9110 §10.2.1) or `Retry-After` in seconds (§10.2.3). */
+  headers?: Record<string, string>;
+  /** The request that is refused, when its id could be read. @default null */
+  requestId?: RequestId | null;
+  /** What caused it; for logs, never sent. */
+  cause?: unknown;
+}
+
+/**
+ * A request that the endpoint refuses: what every 4xx and 5xx answer of the transport is made from.
+ *
+ * The HTTP status and the JSON-RPC code follow from {@link code}. The message is sent to the client: it says what was
+ * wrong, with the offending value, and what to do, and holds no stack and no secret.
+ *
+ * @see behaviour.md §1 to §4 for which case has which code
+ * @publicApi
+ */
+export class McpError extends Error {
+  /** HTTP status of the answer, 400 to 503. */
+  readonly status: number;
+  /** `error.code` of the JSON-RPC body (JSON-RPC 2.0 §5.1; the codes around -32000 are MCP's). */
+  readonly rpcCode: number;
+  /** `error.data` of the JSON-RPC body; left out when `undefined`. */
+  readonly data?: unknown;
+  /** Headers of the HTTP response. */
+  readonly headers?: Record<string, string>;
+  /** Id of the refused request; `null` when it could not be read, or when there is not exactly one. */
+  readonly requestId: RequestId | null;
+
+  /**
+   * @param code decides status and JSON-RPC code
+   * @param message for the client: what happened, the value, what to do
+   * @param options see {@link McpErrorOptions}
+   */
+  constructor(
+    readonly code: McpErrorCode,
+    message: string,
+    options: McpErrorOptions = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.status = ANSWERS[code].status;
+    this.rpcCode = ANSWERS[code].rpcCode;
+    this.data = options.data;
+    this.headers = options.headers;
+    this.requestId = options.requestId ?? null;
+  }
+
+  override get name(): string {
+    return 'McpError';
+  }
+
+  /** The body of the answer: a JSON-RPC error response (JSON-RPC 2.0 §5.1). Headers and status are not in it. */
+  toResponse(): JsonRpcErrorBody {
+    return errorResponse(this.requestId, this.rpcCode, this.message, this.data);
+  }
+
+  /**
+   * The same refusal, for a request whose id became known later.
+   *
+   * @param id of the refused request, or `null` for none
+   * @returns a copy with the same stack and cause; this one is not changed
+   */
+  withRequestId(id: RequestId | null): McpError {
+    const { code, message, data, headers, cause } = this;
+    const copy = new McpError(code, message, { data, headers, cause, requestId: id });
+    copy.stack = this.stack;
+    return copy;
+  }
+}
+
+/**
+ * A JSON-RPC error response (JSON-RPC 2.0 §5.1).
+ *
+ * @param id of the request, or `null` when it could not be read
+ * @param code one of JSON-RPC's or MCP's error codes
+ * @param message for the client
+ * @param data JSON; left out when `undefined`
+ * @internal
+ */
+export function errorResponse(id: RequestId | null, code: number, message: string, data?: unknown): JsonRpcErrorBody {
+  return { jsonrpc: '2.0', id, error: data === undefined ? { code, message } : { code, message, data } };
+}

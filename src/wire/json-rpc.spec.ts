@@ -1,0 +1,285 @@
+import {
+  isJSONRPCErrorResponse,
+  isJSONRPCNotification,
+  isJSONRPCRequest,
+  isJSONRPCResultResponse,
+} from '@modelcontextprotocol/server';
+import { describe, expect, it } from 'vitest';
+
+import { McpError } from './errors.js';
+import {
+  isErrorResponse,
+  isInitializeRequest,
+  isNotification,
+  isRequest,
+  isResponse,
+  type JsonRpcMessage,
+  type JsonRpcRequest,
+  readMessages,
+} from './json-rpc.js';
+
+function refusalOf(text: string): McpError {
+  try {
+    readMessages(text);
+  } catch (error) {
+    if (error instanceof McpError) return error;
+    throw error;
+  }
+  throw new Error(`taken: ${text}`);
+}
+
+const read = (value: unknown) => readMessages(JSON.stringify(value));
+const refusal = (value: unknown) => refusalOf(JSON.stringify(value));
+
+const request = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'x' } };
+const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
+const result = { jsonrpc: '2.0', id: 'a', result: {} };
+const error = { jsonrpc: '2.0', id: 0, error: { code: -1, message: 'no' } };
+const anonymousError = { jsonrpc: '2.0', error: { code: -32700, message: 'no', data: null } };
+
+describe('readMessages', () => {
+  it.each([
+    request,
+    notification,
+    result,
+    error,
+    anonymousError,
+    { jsonrpc: '2.0', id: -5, method: 'ping' },
+    { jsonrpc: '2.0', id: '', method: '' },
+    { jsonrpc: '2.0', id: Number.MAX_SAFE_INTEGER, method: 'mine', params: {} },
+    { jsonrpc: '2.0', method: 'mine/without-id', params: { _meta: { progressToken: 1 } } },
+    { jsonrpc: '2.0', method: 'notifications/tasks/status' },
+    { jsonrpc: '2.0', id: 1, result: { _meta: {}, constructor: 1 } },
+  ])('takes %j', (message) => {
+    expect(read(message)).toEqual({ batch: false, messages: [message] });
+    expect(read([message])).toEqual({ batch: true, messages: [message] });
+  });
+
+  it('takes a batch in order', () => {
+    expect(read([notification, request, result, error])).toEqual({
+      batch: true,
+      messages: [notification, request, result, error],
+    });
+  });
+
+  it('tolerates a byte order mark and white space', () => {
+    expect(readMessages(`\uFEFF \r\n${JSON.stringify(request)}\n`).messages).toEqual([request]);
+  });
+
+  it('drops members that JSON-RPC does not define', () => {
+    expect(read({ ...request, extra: 1, _meta: {} }).messages).toEqual([request]);
+    expect(read({ ...result, params: {} }).messages).toEqual([result]);
+  });
+
+  it.each([
+    '',
+    ' ',
+    '\n',
+    '\uFEFF',
+    '{',
+    'hello',
+    "{'a':1}",
+    '{"jsonrpc":"2.0"}x',
+    'undefined',
+    '\uFEFF\uFEFF{}',
+    '[1,]',
+  ])('refuses %j: not JSON (E7)', (text) => {
+    expect(refusalOf(text)).toMatchObject({ code: 'PARSE_ERROR', status: 400, rpcCode: -32700, requestId: null });
+  });
+
+  it('shows the text that is not JSON, shortened', () => {
+    expect(refusalOf('hello').message).toContain('"hello"');
+    expect(refusalOf('x'.repeat(1_000_000)).message.length).toBeLessThan(250);
+    expect(refusalOf('').message).toContain('empty');
+  });
+
+  it.each<[unknown, unknown, RegExp]>([
+    [[], null, /empty/],
+    ['text', null, /"text"/],
+    [7, null, /7/],
+    [null, null, /null/],
+    [{}, null, /"jsonrpc".*nothing/],
+    [{ ...request, jsonrpc: '1.0' }, 1, /"1\.0"/],
+    [{ ...request, jsonrpc: 2 }, 1, /it is 2\b/],
+    [{ id: 'q', method: 'ping' }, 'q', /"jsonrpc"/],
+    [{ ...request, id: null }, null, /"id".*null/],
+    [{ ...request, id: 1.5 }, null, /1\.5/],
+    [{ ...request, id: 2 ** 53 }, null, /9007199254740992/],
+    [{ ...request, id: true }, null, /true/],
+    [{ ...request, id: {} }, null, /\{\}/],
+    [{ ...request, id: [1] }, null, /\[1\]/],
+    [{ ...error, id: null }, null, /"id".*null/],
+    [{ jsonrpc: '2.0', id: 1 }, 1, /neither/],
+    [{ jsonrpc: '2.0', id: 1, params: {} }, 1, /neither/],
+    [{ ...request, method: 7 }, 1, /"method".*7/],
+    [{ ...request, method: null }, 1, /"method".*null/],
+    [{ ...request, params: [1] }, 1, /"params".*\[1\]/],
+    [{ ...request, params: null }, 1, /"params".*null/],
+    [{ ...request, params: 'x' }, 1, /"params".*"x"/],
+    [{ ...notification, params: [] }, null, /"params".*\[\]/],
+    [{ ...request, result: {} }, 1, /more than one/],
+    [{ ...request, error: null }, 1, /more than one/],
+    [{ ...result, error: { code: 1, message: 'x' } }, null, /more than one/],
+    [{ ...result, result: [] }, null, /"result".*\[\]/],
+    [{ ...result, result: null }, null, /"result".*null/],
+    [{ ...result, result: 'done' }, null, /"result".*"done"/],
+    [{ jsonrpc: '2.0', result: {} }, null, /"id" is missing/],
+    [{ ...error, error: null }, null, /"error".*null/],
+    [{ ...error, error: [] }, null, /"error"/],
+    [{ ...error, error: { code: 1.5, message: 'x' } }, null, /1\.5/],
+    [{ ...error, error: { code: '1', message: 'x' } }, null, /"error"/],
+    [{ ...error, error: { code: 1 } }, null, /"error"/],
+    [{ ...request, params: { _meta: null } }, 1, /"_meta".*null/],
+    [{ ...request, params: { _meta: { progressToken: {} } } }, 1, /progressToken.*\{\}/],
+    [{ ...request, params: { _meta: { progressToken: 1.5 } } }, 1, /progressToken.*1\.5/],
+    [{ ...request, params: { _meta: { 'io.modelcontextprotocol/related-task': { taskId: 1 } } } }, 1, /taskId/],
+    [{ ...result, result: { _meta: [] } }, null, /"_meta".*\[\]/],
+  ])('refuses %j (E8)', (value, requestId, message) => {
+    const refused = refusal(value);
+    expect(refused).toMatchObject({ code: 'INVALID_REQUEST', status: 400, rpcCode: -32600, requestId });
+    expect(refused.message).toMatch(message);
+  });
+
+  it.each([
+    ...['initialize', 'ping', 'server/discover', 'subscriptions/listen', 'tools/list', 'tools/call', 'resources/list'],
+    ...['resources/templates/list', 'resources/read', 'resources/subscribe', 'resources/unsubscribe', 'prompts/list'],
+    ...['prompts/get', 'completion/complete', 'logging/setLevel', 'sampling/createMessage', 'elicitation/create'],
+    ...['roots/list', 'tasks/get', 'tasks/list', 'tasks/result', 'tasks/update', 'tasks/cancel'],
+  ])('refuses %s without an id (E8)', (method) => {
+    expect(refusal({ jsonrpc: '2.0', method })).toMatchObject({ code: 'INVALID_REQUEST', requestId: null });
+    expect(refusal({ jsonrpc: '2.0', method }).message).toContain(method);
+  });
+
+  it('refuses a batch for one bad message, names its place and echoes no id', () => {
+    const refused = refusal([request, { ...request, jsonrpc: '1.0' }]);
+    expect(refused).toMatchObject({ code: 'INVALID_REQUEST', requestId: null });
+    expect(refused.message).toMatch(/^Message 1 of the batch .*"1\.0"/);
+    for (const element of [1, null, 'x', [], [request]])
+      expect(refusal([element]).message).toContain('must be an object');
+  });
+
+  it('shortens what it shows', () => {
+    expect(refusal({ ...request, jsonrpc: 'x'.repeat(1_000_000) }).message.length).toBeLessThan(250);
+  });
+
+  it.each([
+    ['list', '['.repeat(500_000) + ']'.repeat(500_000)],
+    ['version', `{"jsonrpc":${'[{"a":'.repeat(200_000)}1${'}]'.repeat(200_000)}}`],
+    ['escaped key', `{"jsonrpc":${'[{"\\u005f":'.repeat(200_000)}1${'}]'.repeat(200_000)}}`],
+  ])('stays upright under deep nesting: %s', (_, text) => {
+    expect(refusalOf(text)).toMatchObject({ code: 'INVALID_REQUEST' });
+  });
+});
+
+describe('__proto__ in a body', () => {
+  const spellings = ['__proto__', '\\u005f_proto__', '__\\u0070roto__', '__pr\\u006Fto_\\u005F'];
+
+  it.each(spellings)('is dropped at any depth: %s', (key) => {
+    const { messages } = readMessages(
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","${key}":{"result":{}},"params":{"${key}":{"admin":true},` +
+        `"name":"x","arguments":{"list":[{"${key}":{"admin":true},"kept":"${key}"}]}}}`,
+    );
+    const { params } = messages[0] as JsonRpcRequest;
+    const copy: Record<string, unknown> = Object.assign({}, params);
+    expect(copy.admin).toBeUndefined();
+    expect(copy).toEqual({ name: 'x', arguments: { list: [{ kept: JSON.parse(`"${key}"`) }] } });
+    expect(JSON.stringify(copy)).not.toContain('admin');
+    expect(({} as Record<string, unknown>).admin).toBeUndefined();
+  });
+
+  it('supplies no member that the message lacks', () => {
+    const refused = refusalOf('{"__proto__":{"jsonrpc":"2.0","id":1,"method":"ping"}}');
+    expect(refused).toMatchObject({ code: 'INVALID_REQUEST', requestId: null });
+    expect(() => readMessages('{"jsonrpc":"2.0","__proto__":{"id":1},"method":"ping"}')).toThrow(/no "id"/);
+  });
+
+  it('leaves other names alone', () => {
+    const params = { constructor: { prototype: 1 }, prototype: 2, _proto_: 3, toString: 4 };
+    expect(read({ ...request, params }).messages[0]).toEqual({ ...request, params });
+  });
+});
+
+describe('guards', () => {
+  const kinds: [object, string[]][] = [
+    [request, ['request']],
+    [{ jsonrpc: '2.0', id: 0, method: 'initialize' }, ['request', 'initialize']],
+    [{ jsonrpc: '2.0', id: '', method: 'x' }, ['request']],
+    [notification, ['notification']],
+    [{ jsonrpc: '2.0', method: 'initialize' }, ['notification']],
+    [{ ...notification, id: undefined }, ['notification']],
+    [result, ['response']],
+    [error, ['response', 'error']],
+    [anonymousError, ['response', 'error']],
+  ];
+
+  it.each(kinds)('%j is %j', (message, expected) => {
+    const guards = {
+      request: isRequest,
+      initialize: isInitializeRequest,
+      notification: isNotification,
+      response: isResponse,
+      error: isErrorResponse,
+    };
+    const seen = Object.entries(guards).filter(([, guard]) => guard(message as JsonRpcMessage));
+    expect(new Set(seen.map(([kind]) => kind))).toEqual(new Set(expected));
+  });
+});
+
+function sdkKind(value: unknown): string {
+  if (isJSONRPCResultResponse(value)) return 'result';
+  if (isJSONRPCErrorResponse(value)) return 'error';
+  if (isJSONRPCRequest(value)) return 'request';
+  return isJSONRPCNotification(value) ? 'notification' : 'refused';
+}
+
+function ourKind(text: string): string {
+  try {
+    const message = readMessages(text).messages[0]!;
+    if (isErrorResponse(message)) return 'error';
+    if (isResponse(message)) return 'result';
+    return isRequest(message) ? 'request' : 'notification';
+  } catch {
+    return 'refused';
+  }
+}
+
+describe('beside the SDK', () => {
+  // The SDK drops what it does not take for a message, without an answer: we must never be more tolerant than it is.
+  const values = [undefined, null, 0, 1, 1.5, 2 ** 53, '', 'x', [], [1], {}];
+  const metas = [...values, ...values.map((progressToken) => ({ progressToken }))];
+  const errors = [...values, ...values.flatMap((code) => values.map((message) => ({ code, message })))];
+  const candidates = [
+    ...values.flatMap((id) => values.flatMap((method) => values.map((params) => ({ id, method, params })))),
+    ...values.flatMap((id) => [...values, ...metas.map((_meta) => ({ _meta }))].map((result) => ({ id, result }))),
+    ...values.flatMap((id) => errors.map((error) => ({ id, error }))),
+    ...metas.flatMap((_meta) => [
+      { id: 1, method: 'x', params: { _meta } },
+      { method: 'x', params: { _meta } },
+    ]),
+    ...values.map((task) => ({
+      id: 1,
+      method: 'x',
+      params: { _meta: { 'io.modelcontextprotocol/related-task': task } },
+    })),
+    ...values.flatMap((a) => values.map((b) => ({ id: 1, method: 'x', result: a, error: b }))),
+    ...values.map((extra) => ({ id: 1, method: 'x', extra })),
+  ].map((members) => JSON.stringify({ jsonrpc: '2.0', ...members }));
+
+  it(`agrees on ${candidates.length} messages`, () => {
+    const surprises: string[] = [];
+    for (const text of candidates) {
+      const theirs = sdkKind(JSON.parse(text));
+      const ours = ourKind(text);
+      // Members that nobody defined are our one tolerance; they are dropped before the SDK sees the message.
+      if (ours !== theirs && !text.includes('"extra"')) surprises.push(`${text}: ${ours}, SDK ${theirs}`);
+    }
+    expect(surprises).toEqual([]);
+  });
+
+  it('hands over nothing that the SDK would drop', () => {
+    for (const text of candidates) {
+      if (ourKind(text) === 'refused') continue;
+      expect(sdkKind(readMessages(text).messages[0])).toBe(ourKind(text));
+    }
+  });
+});

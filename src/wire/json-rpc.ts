@@ -1,0 +1,243 @@
+import type {
+  JSONRPCErrorResponse,
+  JSONRPCMessage,
+  JSONRPCNotification,
+  JSONRPCRequest,
+  JSONRPCResultResponse,
+} from '@modelcontextprotocol/server';
+
+import { McpError } from './errors.js';
+import { wireMessages } from './wire.messages.js';
+
+// Made beside McpError, which answers with it: so that neither file needs the other to be loaded first.
+export { errorResponse } from './errors.js';
+
+/** Id of a request: a string, or an integer that a double holds exactly (MCP allows no `null`). @publicApi */
+export type RequestId = string | number;
+
+/** A message that wants an answer. @publicApi */
+export type JsonRpcRequest = JSONRPCRequest;
+/** A message that wants none. @publicApi */
+export type JsonRpcNotification = JSONRPCNotification;
+/** The answer of a request that succeeded. @publicApi */
+export type JsonRpcResultResponse = JSONRPCResultResponse;
+/** The answer of a request that failed; without an `id` if the request could not be read. @publicApi */
+export type JsonRpcErrorResponse = JSONRPCErrorResponse;
+/** The answer of a request. @publicApi */
+export type JsonRpcResponse = JsonRpcResultResponse | JsonRpcErrorResponse;
+/** Any message. @publicApi */
+export type JsonRpcMessage = JSONRPCMessage;
+
+/** An error response as we send it: its `id` is `null`, as JSON-RPC 2.0 §5 has it, when there is none to echo. @publicApi */
+export interface JsonRpcErrorBody {
+  jsonrpc: '2.0';
+  id: RequestId | null;
+  error: { code: number; message: string; data?: unknown };
+}
+
+/** What a POST carried. @internal */
+export interface IncomingBody {
+  /** The body was an array, even if of one message. */
+  batch: boolean;
+  /** At least one, each of sound structure, with no members but those that JSON-RPC defines. */
+  messages: readonly JsonRpcMessage[];
+}
+
+/** The members that are looked at, before anything is known of them. */
+interface RawMessage {
+  jsonrpc?: unknown;
+  id?: unknown;
+  method?: unknown;
+  params?: unknown;
+  result?: unknown;
+  error?: unknown;
+}
+
+/** Every request method of every revision, of either direction: without an id they are mistakes, not notifications. */
+const REQUEST_METHODS: ReadonlySet<string> = new Set([
+  'initialize',
+  'ping',
+  'server/discover',
+  'subscriptions/listen',
+  'tools/list',
+  'tools/call',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+  'prompts/list',
+  'prompts/get',
+  'completion/complete',
+  'logging/setLevel',
+  'sampling/createMessage',
+  'elicitation/create',
+  'roots/list',
+  'tasks/get',
+  'tasks/list',
+  'tasks/result',
+  'tasks/update',
+  'tasks/cancel',
+]);
+
+const RELATED_TASK_META_KEY = 'io.modelcontextprotocol/related-task';
+
+/** Whether a message of sound structure is a request. @internal */
+export function isRequest(message: JsonRpcMessage): message is JsonRpcRequest {
+  const { method, id } = message as RawMessage;
+  return method !== undefined && id !== undefined;
+}
+
+/** Whether a message of sound structure is a notification. @internal */
+export function isNotification(message: JsonRpcMessage): message is JsonRpcNotification {
+  const { method, id } = message as RawMessage;
+  return method !== undefined && id === undefined;
+}
+
+/** Whether a message of sound structure is a response, with a result or with an error. @internal */
+export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse {
+  return (message as RawMessage).method === undefined;
+}
+
+/** Whether a message of sound structure is a response with an error. @internal */
+export function isErrorResponse(message: JsonRpcMessage): message is JsonRpcErrorResponse {
+  return isResponse(message) && (message as RawMessage).error !== undefined;
+}
+
+/** Whether a message of sound structure is an `initialize` request; its parameters are not looked at. @internal */
+export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpcRequest {
+  return isRequest(message) && message.method === 'initialize';
+}
+
+/**
+ * Reads the body of a POST and checks its structure (JSON-RPC 2.0 §4 to §6, behaviour.md E7 and E8).
+ *
+ * This is on the path of every message, hence by hand: a few comparisons per message, whatever its size. It lets
+ * nothing through that the SDK would refuse: what the SDK does not take for a message it drops without an answer, and
+ * the request would wait for ever.
+ *
+ * Members that JSON-RPC does not define are dropped, and so is every `__proto__` key, at any depth: `JSON.parse` makes a
+ * plain property of it, but the first `Object.assign` of a handler would make it a prototype.
+ *
+ * Which method, how many messages, and whether a batch is allowed at all, is decided elsewhere (E9).
+ *
+ * @param text the body, decoded; a byte order mark in front is skipped
+ * @throws McpError `PARSE_ERROR` if it is empty or not JSON; `INVALID_REQUEST` if a message of it is not JSON-RPC 2.0,
+ * with the `requestId` of a lone request that has a sound one
+ * @internal
+ */
+export function readMessages(text: string): IncomingBody {
+  const body = parseJson(text);
+  if (!Array.isArray(body)) return { batch: false, messages: [readLoneMessage(body)] };
+  if (body.length === 0) throw new McpError('INVALID_REQUEST', wireMessages.emptyBatch());
+  return { batch: true, messages: body.map(readBatchedMessage) };
+}
+
+function readLoneMessage(value: unknown): JsonRpcMessage {
+  const message = checkMessage(value);
+  if (typeof message !== 'string') return message;
+  throw new McpError('INVALID_REQUEST', message, { requestId: requestIdOf(value) });
+}
+
+function readBatchedMessage(value: unknown, position: number): JsonRpcMessage {
+  const message = checkMessage(value);
+  if (typeof message !== 'string') return message;
+  throw new McpError('INVALID_REQUEST', wireMessages.inBatch(position, message));
+}
+
+/** The id of a response numbers our requests: echoed, the client would take the refusal for an answer to one of its own. */
+function requestIdOf(value: unknown): RequestId | null {
+  if (!isObject(value)) return null;
+  const { id, method, result, error } = value as RawMessage;
+  const response = method === undefined && (result !== undefined || error !== undefined);
+  return !response && isRequestId(id) ? id : null;
+}
+
+/** @returns the message, or what is wrong with it */
+function checkMessage(value: unknown): JsonRpcMessage | string {
+  if (!isObject(value)) return wireMessages.notAnObject(value);
+  const { jsonrpc, id, method, result, error }: RawMessage = value;
+  if (jsonrpc !== '2.0') return wireMessages.wrongVersion(jsonrpc);
+  if (id !== undefined && !isRequestId(id)) return wireMessages.wrongId(id);
+  const kinds = Number(method !== undefined) + Number(result !== undefined) + Number(error !== undefined);
+  if (kinds > 1) return wireMessages.mixedKinds(value);
+  if (method !== undefined) return checkCall(id, method, (value as RawMessage).params);
+  if (result !== undefined) return checkResult(id, result);
+  return error === undefined ? wireMessages.noKind(value) : checkError(id, error);
+}
+
+function checkCall(id: RequestId | undefined, method: unknown, params: unknown): JsonRpcMessage | string {
+  if (typeof method !== 'string') return wireMessages.wrongMethod(method);
+  if (params !== undefined && !isObject(params)) return wireMessages.wrongParams(params);
+  const problem = params && metaProblem(params._meta);
+  if (problem !== undefined) return problem;
+  if (id !== undefined) return params ? { jsonrpc: '2.0', id, method, params } : { jsonrpc: '2.0', id, method };
+  if (REQUEST_METHODS.has(method)) return wireMessages.missingId(method);
+  return params ? { jsonrpc: '2.0', method, params } : { jsonrpc: '2.0', method };
+}
+
+function checkResult(id: RequestId | undefined, result: unknown): JsonRpcResultResponse | string {
+  if (id === undefined) return wireMessages.responseWithoutId();
+  if (!isObject(result)) return wireMessages.wrongResult(result);
+  const meta = result._meta;
+  return meta === undefined || isObject(meta) ? { jsonrpc: '2.0', id, result } : wireMessages.wrongMeta(meta);
+}
+
+/** Unlike a result, an error may come without an id: its sender may have been unable to read the request. */
+function checkError(id: RequestId | undefined, error: unknown): JsonRpcErrorResponse | string {
+  if (!isObject(error)) return wireMessages.wrongError(error);
+  const { code, message, data } = error;
+  if (!isInteger(code) || typeof message !== 'string') return wireMessages.wrongError(error);
+  const body = data === undefined ? { code, message } : { code, message, data };
+  return id === undefined ? { jsonrpc: '2.0', error: body } : { jsonrpc: '2.0', id, error: body };
+}
+
+/** The members of `_meta` on which the SDK's own structural check insists. */
+function metaProblem(meta: unknown): string | undefined {
+  if (meta === undefined) return undefined;
+  if (!isObject(meta)) return wireMessages.wrongMeta(meta);
+  const { progressToken, [RELATED_TASK_META_KEY]: task } = meta;
+  if (progressToken !== undefined && !isRequestId(progressToken)) return wireMessages.wrongProgressToken(progressToken);
+  const taskIsSound = task === undefined || (isObject(task) && typeof task.taskId === 'string');
+  return taskIsSound ? undefined : wireMessages.wrongRelatedTask(RELATED_TASK_META_KEY, task);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isRequestId(value: unknown): value is RequestId {
+  return typeof value === 'string' || isInteger(value);
+}
+
+function isInteger(value: unknown): value is number {
+  return Number.isSafeInteger(value);
+}
+
+const BYTE_ORDER_MARK = 0xfeff;
+/** An escape that may spell a character of `__proto__`; encoders leave these characters as they are. */
+const ESCAPED_PROTO = /\\u00[567]/;
+
+function parseJson(text: string): unknown {
+  const json = text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text;
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch (cause) {
+    const message = json.trim() === '' ? wireMessages.emptyBody() : wireMessages.notJson(json);
+    throw new McpError('PARSE_ERROR', message, { cause });
+  }
+  if (json.includes('__proto__') || ESCAPED_PROTO.test(json)) dropProtoKeys(value);
+  return value;
+}
+
+/** With a list of its own, not by recursion nor by a reviver: nesting is as deep as the sender likes. */
+function dropProtoKeys(root: unknown): void {
+  const pending = [root];
+  while (pending.length > 0) {
+    const value = pending.pop();
+    if (typeof value !== 'object' || value === null) continue;
+    Reflect.deleteProperty(value, '__proto__');
+    for (const child of Object.values(value)) pending.push(child);
+  }
+}

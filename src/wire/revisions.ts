@@ -1,0 +1,57 @@
+/** The protocol revisions with sessions, newest first. @publicApi */
+export const LEGACY_REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26'] as const;
+
+/** The protocol revisions without sessions, newest first. @publicApi */
+export const MODERN_REVISIONS = ['2026-07-28'] as const;
+
+/** A protocol revision with sessions. @publicApi */
+export type LegacyRevision = (typeof LEGACY_REVISIONS)[number];
+
+/** A protocol revision without sessions. @publicApi */
+export type ModernRevision = (typeof MODERN_REVISIONS)[number];
+
+/** What a client gets that asked `initialize` for a revision we do not serve. @publicApi */
+export const LATEST_LEGACY_REVISION: LegacyRevision = LEGACY_REVISIONS[0];
+
+/** Whether the value names a revision with sessions that we serve. @internal */
+export function isLegacyRevision(value: unknown): value is LegacyRevision {
+  return (LEGACY_REVISIONS as readonly unknown[]).includes(value);
+}
+
+/** Whether the value names a revision without sessions that we serve. @internal */
+export function isModernRevision(value: unknown): value is ModernRevision {
+  return (MODERN_REVISIONS as readonly unknown[]).includes(value);
+}
+
+/**
+ * The revision that `initialize` is answered with (2025-11-25, Lifecycle, "Version Negotiation"; behaviour.md S1).
+ *
+ * @param requested `params.protocolVersion` as it came
+ * @returns the requested revision if it is one with sessions, else {@link LATEST_LEGACY_REVISION}; never throws
+ * @internal
+ */
+export function negotiateLegacyRevision(requested: unknown): LegacyRevision {
+  return isLegacyRevision(requested) ? requested : LATEST_LEGACY_REVISION;
+}
+
+/**
+ * Whether a POST may carry an array of messages: batches came with 2025-03-26 and left with the next (behaviour.md E9).
+ *
+ * @param revision the negotiated one
+ * @internal
+ */
+export function allowsBatches(revision: string): boolean {
+  return revision === '2025-03-26';
+}
+
+/**
+ * Whether responses with event ids begin with a priming event, and the server may close them early (behaviour.md G9,
+ * G10).
+ *
+ * @param revision the negotiated one, of {@link LEGACY_REVISIONS}; modern responses carry no event ids
+ * @internal
+ */
+export function hasPrimingEvents(revision: string): boolean {
+  // Revisions are ISO dates: they sort as texts.
+  return revision >= '2025-11-25';
+}

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest';
+
+import { shown, wireMessages } from './wire.messages.js';
+
+describe('shown', () => {
+  it.each([
+    ['a"b', '"a\\"b"'],
+    [7, '7'],
+    [null, 'null'],
+    [undefined, 'nothing'],
+    [{ a: [1] }, '{"a":[1]}'],
+    [() => 1, 'a function'],
+  ])('shows %s', (value, expected) => {
+    expect(shown(value)).toBe(expected);
+  });
+
+  it('cuts at 100 characters, and says so', () => {
+    expect(shown('x'.repeat(98))).toBe(`"${'x'.repeat(98)}"`);
+    expect(shown('x'.repeat(99))).toBe(`"${'x'.repeat(99)}…`);
+    expect(shown('x'.repeat(1_000_000))).toBe(`"${'x'.repeat(99)}…`);
+    expect(shown({ a: 'x'.repeat(200) })).toHaveLength(101);
+  });
+});
+
+describe('wireMessages', () => {
+  it('say what to do', () => {
+    const texts = [
+      wireMessages.emptyBody(),
+      wireMessages.notJson('x'),
+      wireMessages.wrongId(null),
+      wireMessages.missingId('ping'),
+    ];
+    for (const text of texts) expect(text).toMatch(/\. (Send|Add) .*\.$/);
+  });
+});

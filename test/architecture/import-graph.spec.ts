@@ -1,0 +1,131 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import {
+  describeViolations,
+  findFocusedTests,
+  findImportViolations,
+  findLongFiles,
+  MAX_LINES,
+  type FileMap,
+} from './rules.js';
+
+const root = new URL('../../', import.meta.url);
+
+function readSources(...folders: string[]): FileMap {
+  const files = folders.flatMap((folder) =>
+    readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => `${folder}/${name.replaceAll('\\', '/')}`),
+  );
+  return new Map(files.map((path) => [path, readFileSync(fileURLToPath(new URL(path, root)), 'utf8')]));
+}
+
+function readDeclaredPackages(): Set<string> {
+  const manifest = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as Record<string, object>;
+  return new Set([...Object.keys(manifest.dependencies ?? {}), ...Object.keys(manifest.peerDependencies ?? {})]);
+}
+
+describe('the sources', () => {
+  const sources = readSources('src');
+
+  it('are found', () => {
+    expect(sources.size).toBeGreaterThan(0);
+  });
+
+  it('import only the rooms before their own', () => {
+    expect(describeViolations(findImportViolations(sources, readDeclaredPackages()))).toBe('');
+  });
+
+  it(`have at most ${MAX_LINES} lines a file`, () => {
+    expect(describeViolations(findLongFiles(sources))).toBe('');
+  });
+
+  it('and the tests leave no test focused', () => {
+    expect(describeViolations(findFocusedTests(readSources('src', 'test')))).toBe('');
+  });
+});
+
+describe('the check itself', () => {
+  const declared = new Set(['@nestjs/common', 'rxjs', '@modelcontextprotocol/server']);
+  const check = (path: string, text: string): string[] =>
+    findImportViolations(new Map([[path, text]]), declared).map(({ line, message }) => `${line}: ${message}`);
+
+  it.each([
+    ['src/wire/a.ts', `import type { X } from '../call/x.js';`, '"wire" may import no other room, not "call"'],
+    ['src/wire/a.ts', `import { now } from '../base/clock.js';`, '"wire" may import no other room, not "base"'],
+    ['src/wire/a.ts', `import { Injectable } from '@nestjs/common';`, 'nothing of Nest'],
+    ['src/wire/a.ts', `import { map } from 'rxjs/operators';`, 'nothing of rxjs'],
+    ['src/wire/a.spec.ts', `import { x } from '../call/x.js';`, 'not "call"'],
+    ['src/base/a.ts', `import { x } from '../wire/x.js';`, 'not "wire"'],
+    ['src/stream/a.ts', `export { x } from '../session/x.js';`, 'not "session"'],
+    ['src/handlers/a.ts', `import { x } from '../session/x.js';`, 'only base, wire, call, not "session"'],
+    ['src/session/a.ts', `const x = await import('../http/x.js');`, 'not "http"'],
+    ['src/session/a.ts', `type X = import('../protocol/legacy/x.js').X;`, 'not "protocol"'],
+    ['src/protocol/legacy/a.ts', `import { x } from '../../http/x.js';`, 'not "http"'],
+    ['src/http/a.ts', `import { x } from '../mcp-streamable.module.js';`, 'not "(root)"'],
+    ['src/index.ts', `export { x } from './testing/index.js';`, '"testing" is an entry of its own'],
+    ['src/attic/a.ts', `import { x } from '../wire/x.js';`, 'not a room'],
+    ['src/redis/a.ts', `import { x } from '../stream/mcp-stream.js';`, 'contracts and errors, not "stream"'],
+    ['src/redis/a.ts', `import { x } from '../stream/in-memory-event-store.js';`, 'not "stream"'],
+    ['src/redis/a.ts', `import { x } from '../testing/index.js';`, 'not "testing"'],
+    ['src/client/a.ts', `import { x } from '../session/session-store.js';`, 'not "session"'],
+    ['src/testing/a.ts', `import { x } from '../bus/message-bus.in-memory.js';`, 'not "bus"'],
+    ['src/session/a.ts', `import type { Request } from 'express';`, 'nothing adapter-specific'],
+    ['src/mcp.module.ts', `import { X } from '@nestjs/platform-fastify';`, 'nothing adapter-specific'],
+    ['src/http/a.ts', `import fastify from 'fastify';`, 'import its types only'],
+    ['src/http/a.ts', `import { z } from 'zod';`, 'neither a dependency nor a peer'],
+    ['src/http/a.ts', `import { x } from '@nestjs/common/internal';`, 'off limits'],
+    ['src/http/a.ts', `import { x } from 'nestjs-mcp-streamable';`, 'relative paths'],
+    ['src/http/a.ts', `import { x } from './b';`, 'ends in .js'],
+    ['src/http/a.ts', `import { x } from '../../test/b.js';`, 'outside src'],
+    ['src/stream/index.ts', `export * from './a.js';`, 'no `export *`'],
+    ['src/index.ts', `export * as wire from './wire/accept.js';`, 'no `export *`'],
+  ])('finds in %s: %s', (path, text, message) => {
+    const found = check(path, `// a first line\n${text}\n`);
+    expect(found).toHaveLength(1);
+    expect(found[0]).toMatch(/^2: /);
+    expect(found[0]).toContain(message);
+  });
+
+  it.each([
+    [
+      'src/wire/a.ts',
+      `import { x } from './b.js'; import { parseJSONRPCMessage } from '@modelcontextprotocol/server';`,
+    ],
+    ['src/protocol/legacy/a.ts', `import { x } from '../modern/b.js'; import { y } from '../../session/y.js';`],
+    ['src/http/a.ts', `import type { Request } from 'express'; import { type FastifyReply } from 'fastify';`],
+    ['src/mcp-streamable.module.ts', `import { x } from './http/mcp.controller.js'; import { y } from './b.js';`],
+    ['src/redis/a.ts', `import { x } from '../session/session-store.js'; import { y } from '../bus/message-bus.js';`],
+    ['src/testing/a.ts', `import { x } from '../stream/event-store.errors.js'; import { y } from '../wire/errors.js';`],
+    ['src/stream/a.spec.ts', `import { x } from '../testing/index.js'; import { expect } from 'vitest';`],
+    ['src/wire/a.spec.ts', `import { x } from '../base/random-token.js';`],
+    ['src/index.ts', `export { x, type Y } from './session/x.js';`],
+    ['src/stream/a.ts', `// import { x } from '../http/x.js'\nconst text = "import '../http/x.js'";`],
+  ])('lets pass in %s: %s', (path, text) => {
+    expect(check(path, text)).toEqual([]);
+  });
+
+  it('names file and line', () => {
+    const files = new Map([['src/wire/a.ts', `\n\nimport { x } from '../http/x.js';`]]);
+    expect(describeViolations(findImportViolations(files, declared))).toBe(
+      'src/wire/a.ts:3: "../http/x.js": "wire" may import no other room, not "http"',
+    );
+  });
+
+  it('finds files that are too long, and leaves specifications alone', () => {
+    const text = 'x;\n'.repeat(MAX_LINES + 1);
+    const files = new Map([
+      ['src/wire/a.ts', text],
+      ['src/wire/a.spec.ts', text],
+      ['src/wire/b.ts', 'x;\n'.repeat(MAX_LINES)],
+    ]);
+    expect(findLongFiles(files).map(({ path }) => path)).toEqual(['src/wire/a.ts']);
+  });
+
+  it('finds focused tests', () => {
+    const focused = ['it', 'describe.concurrent'].map((name) => [name, 'only("x", () => {});'].join('.'));
+    const files = new Map([['test/a.spec.ts', ['it("x");', ...focused, 'options.only = 1;'].join('\n')]]);
+    expect(findFocusedTests(files).map(({ line }) => line)).toEqual([2, 3]);
+  });
+});

@@ -1,0 +1,170 @@
+import { posix } from 'node:path';
+import { parseImports, type ModuleReference } from './imports.js';
+
+/**
+ * # The walls of the house
+ *
+ * `src` is a row of rooms; each imports only rooms before it. This file says which, as data, and finds who does not
+ * keep to it. It is a pure function over a map of files, so that the test can plant a violation and see it found.
+ */
+
+/** Path below the repository, with `/`, such as `src/wire/accept.ts` → its text. */
+export type FileMap = ReadonlyMap<string, string>;
+
+/** Something that stands where it must not. */
+export interface Violation {
+  readonly path: string;
+  readonly line: number;
+  readonly message: string;
+}
+
+/** Names of the packages that whoever installs this one has: dependencies and peers. */
+export type DeclaredPackages = ReadonlySet<string>;
+
+/**
+ * What each room may import, besides itself.
+ *
+ * The order of the keys is the order of the rooms. `base` (time, ids, small helpers) and `wire` (the protocol's texts)
+ * stand on nothing; `handlers` is narrower than its place: it knows one call and the wire, not who carries it.
+ */
+const ROOMS: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  wire: [],
+  call: ['base', 'wire'],
+  bus: ['base', 'wire', 'call'],
+  stream: ['base', 'wire', 'call', 'bus'],
+  session: ['base', 'wire', 'call', 'bus', 'stream'],
+  handlers: ['base', 'wire', 'call'],
+  protocol: ['base', 'wire', 'call', 'bus', 'stream', 'session', 'handlers'],
+  http: ['base', 'wire', 'call', 'bus', 'stream', 'session', 'handlers', 'protocol'],
+};
+
+/** The files that lie directly in `src`: the module, its definition, the public API. They compose all the rooms. */
+const ROOT = '(root)';
+
+/** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
+const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
+  redis: { rooms: ['base', 'wire'], contracts: true },
+  client: { rooms: ['base', 'wire'], contracts: false },
+  testing: { rooms: ['base', 'wire'], contracts: true },
+};
+
+const isSpec = (path: string): boolean => path.endsWith('.spec.ts');
+
+/** What a specification may import, wherever it stands. */
+const OF_SPECS: readonly string[] = ['base', 'testing'];
+
+/** The interface of a replaceable part, or its errors; not one of its implementations. */
+const isContract = (path: string): boolean =>
+  /\/(?:(?:[\w-]+-)?store|message-bus|[\w.-]+\.errors)\.ts$/.test(path) && !path.includes('memory');
+
+const isNest = (name: string): boolean => name.startsWith('@nestjs/') || name === 'reflect-metadata';
+
+const isAdapter = (name: string): boolean =>
+  /^(?:express|fastify|body-parser|@fastify\/.+|@nestjs\/platform-.+)$/.test(name);
+
+/** Outside of what semantic versioning covers, or missing in a Nest that we support. */
+const isInternal = (specifier: string): boolean =>
+  /^@modelcontextprotocol\/core\/internal|^@nestjs\/[^/]+\/internal/.test(specifier);
+
+/** `src/wire/accept.ts` → `wire`; `src/index.ts` → {@link ROOT}. */
+function roomOf(path: string): string {
+  const [, room, rest] = path.split('/');
+  return rest === undefined ? ROOT : room!;
+}
+
+/** `@nestjs/common/x` → `@nestjs/common`; `rxjs/operators` → `rxjs`. */
+function packageOf(specifier: string): string {
+  const [first, second] = specifier.split('/');
+  return specifier.startsWith('@') ? `${first}/${second}` : first!;
+}
+
+/** All that breaks the rules of imports in `files`, which are the sources below `src/`. */
+export function findImportViolations(files: FileMap, declared: DeclaredPackages): Violation[] {
+  const violations: Violation[] = [];
+  for (const [path, text] of files) {
+    const { references, starExports } = parseImports(path, text);
+    for (const reference of references) {
+      const message = objectionTo(path, reference, declared);
+      if (message) violations.push({ path, line: reference.line, message: `"${reference.specifier}": ${message}` });
+    }
+    if (posix.basename(path) === 'index.ts') {
+      for (const line of starExports)
+        violations.push({ path, line, message: 'an entry lists its names: no `export *`' });
+    }
+  }
+  return violations;
+}
+
+function objectionTo(path: string, reference: ModuleReference, declared: DeclaredPackages): string | undefined {
+  const { specifier } = reference;
+  if (specifier.startsWith('.')) return objectionToFile(path, posix.join(posix.dirname(path), specifier));
+  if (specifier.startsWith('node:')) return undefined;
+  return objectionToPackage(path, reference, declared);
+}
+
+function objectionToFile(path: string, imported: string): string | undefined {
+  if (!imported.startsWith('src/')) return 'sources do not import what lies outside src';
+  if (!imported.endsWith('.js')) return 'a relative import ends in .js';
+  const source = imported.replace(/\.js$/, '.ts');
+  const [from, to] = [roomOf(path), roomOf(source)];
+  if (from === to) return undefined;
+  if (isSpec(path) && OF_SPECS.includes(to)) return undefined;
+  if (from === ROOT) return to in ROOMS ? undefined : `the root composes rooms, and "${to}" is an entry of its own`;
+  const entry = ENTRIES[from];
+  const allowed = entry?.rooms ?? ROOMS[from];
+  if (!allowed) return `"${from}" is not a room of design.md section 3`;
+  if (allowed.includes(to) || (entry?.contracts && to in ROOMS && isContract(source))) return undefined;
+  return `"${from}" may import ${listOf(allowed, entry?.contracts)}, not "${to}"`;
+}
+
+function listOf(rooms: readonly string[], contracts = false): string {
+  const names = [...rooms, ...(contracts ? ['contracts and errors'] : [])];
+  return names.length === 0 ? 'no other room' : `only ${names.join(', ')}`;
+}
+
+function objectionToPackage(path: string, reference: ModuleReference, declared: DeclaredPackages): string | undefined {
+  const { specifier, typeOnly } = reference;
+  const room = roomOf(path);
+  const name = packageOf(specifier);
+  if (name === 'nestjs-mcp-streamable') return 'sources import each other by relative paths';
+  if (isInternal(specifier)) return 'internals of other packages are off limits';
+  if (isNest(name) && (room === 'wire' || room === 'base')) return `"${room}" is pure: it knows nothing of Nest`;
+  if (name === 'rxjs' && room === 'wire') return '"wire" is pure: it knows nothing of rxjs';
+  if (isAdapter(name)) {
+    if (room !== 'http') return 'nothing adapter-specific outside "http"';
+    return typeOnly || isSpec(path) ? undefined : 'the app has one adapter, not both: import its types only';
+  }
+  if (!isSpec(path) && !declared.has(name)) return 'neither a dependency nor a peer: whoever installs us lacks it';
+  return undefined;
+}
+
+/** The most lines that a source file may have; a specification may be longer. */
+export const MAX_LINES = 400;
+
+/** Files of `src` that want to be two things. */
+export function findLongFiles(files: FileMap): Violation[] {
+  return [...files]
+    .filter(([path]) => !isSpec(path))
+    .map(([path, text]) => ({ path, line: text.trimEnd().split('\n').length }))
+    .filter(({ line }) => line > MAX_LINES)
+    .map((file) => ({ ...file, message: `${file.line} lines, more than ${MAX_LINES}: split it` }));
+}
+
+const FOCUSED = /\b(?:describe|suite|test|it|bench)(?:\.\w+)*\.only\b/;
+
+/** Tests that switch all the others off. */
+export function findFocusedTests(files: FileMap): Violation[] {
+  return [...files].flatMap(([path, text]) =>
+    text
+      .split('\n')
+      .map((line, index) => ({ path, line: index + 1, focused: FOCUSED.test(line) }))
+      .filter(({ focused }) => focused)
+      .map(({ line }) => ({ path, line, message: 'a focused test: the others do not run' })),
+  );
+}
+
+/** One line for each, as editors and terminals link them. */
+export function describeViolations(violations: readonly Violation[]): string {
+  return violations.map(({ path, line, message }) => `${path}:${line}: ${message}`).join('\n');
+}

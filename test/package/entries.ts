@@ -1,0 +1,12 @@
+import { ok } from 'node:assert/strict';
+import * as index from 'nestjs-mcp-streamable';
+import * as testing from 'nestjs-mcp-streamable/testing';
+
+/** Every entry that `exports` names, under that name: `scripts/check-package.mjs` compares. */
+const entries: Readonly<Record<string, object>> = { '.': index, './testing': testing };
+
+/** That each entry of the package loads and exports something. Prints their names. */
+export function importEntries(): void {
+  for (const [name, entry] of Object.entries(entries)) ok(Object.keys(entry).length > 0, `entry "${name}" is empty`);
+  console.log(JSON.stringify(Object.keys(entries)));
+}

@@ -1,0 +1,34 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+
+const source = (path: string): string => fileURLToPath(new URL(`./src/${path}`, import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    // Tests and examples name the package as its users do; here that means its sources, so that tests need no build.
+    // The same list as `paths` in tsconfig.json.
+    alias: [
+      { find: /^nestjs-mcp-streamable$/, replacement: source('index.ts') },
+      { find: /^nestjs-mcp-streamable\/(\w+)$/, replacement: source('$1/index.ts') },
+    ],
+  },
+  test: {
+    pool: 'forks',
+    // Tests that promise "memory returns" must be able to ask for a collection.
+    execArgv: ['--expose-gc'],
+    testTimeout: 20_000,
+    hookTimeout: 20_000,
+    // A test that leaves a timer or a socket behind must not keep the run from ending.
+    teardownTimeout: 10_000,
+    projects: [
+      {
+        extends: true,
+        test: { name: 'unit', include: ['src/**/*.spec.ts', 'test/architecture/**/*.spec.ts'] },
+      },
+      {
+        extends: true,
+        test: { name: 'e2e', include: ['test/**/*.spec.ts'], exclude: ['test/architecture/**'] },
+      },
+    ],
+  },
+});
