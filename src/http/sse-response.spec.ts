@@ -316,7 +316,6 @@ describe('a client that does not read', () => {
     const socket = await staller();
     const waiting = await fill();
     const { text } = await reader();
-    flow = { paused: false, resumed$: NEVER };
     frames.next('data: 1\n\n');
     await until(() => text() === 'data: 1\n\n');
 

@@ -20,10 +20,8 @@ import {
 } from '../wire/json-rpc.js';
 import { hasPrimingEvents } from '../wire/revisions.js';
 import { admit } from './admission.js';
-import { missingCapability } from './capabilities.js';
-import { InFlightCalls, type Related } from './in-flight-calls.js';
-import { outlivesItsRequest } from './late-messages.js';
-import { OutboundRequests } from './outbound-requests.js';
+import { InFlightCalls } from './in-flight-calls.js';
+import { OutgoingMessages } from './outgoing-messages.js';
 import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchange.js';
 import { SessionCall } from './session-call.js';
 import type { SessionEndReason } from './session-events.js';
@@ -62,8 +60,8 @@ export class McpSession implements Transport, ExchangeHost {
 
   readonly #calls = new InFlightCalls(this);
   readonly #streams: SessionStreams;
+  readonly #outgoing: OutgoingMessages;
   readonly #closed$ = new AsyncSubject<SessionEndReason>();
-  #outbound: OutboundRequests | undefined;
   #replays: Map<RequestId, (response: JsonRpcResponse) => void> | undefined;
   #info: McpSessionInfo;
   #lifetime: Lifetime = { is: 'new' };
@@ -78,6 +76,7 @@ export class McpSession implements Transport, ExchangeHost {
     const { id, principal } = identity;
     this.#info = { id, principal, protocolVersion: '', clientInfo: UNKNOWN_CLIENT, clientCapabilities: {} };
     this.#streams = new SessionStreams(id, environment, this);
+    this.#outgoing = new OutgoingMessages(environment, this.#streams, this);
     this.lastSeenAt = environment.clock.now();
   }
 
@@ -100,7 +99,7 @@ export class McpSession implements Transport, ExchangeHost {
   }
   get counts(): { inFlight: number; streams: number; readers: number; outbound: number } {
     const { size: streams, readers } = this.#streams;
-    return { inFlight: this.#calls.size, streams, readers, outbound: this.#outbound?.size ?? 0 };
+    return { inFlight: this.#calls.size, streams, readers, outbound: this.#outgoing.waiting };
   }
   /** @internal */
   get primes(): boolean {
@@ -165,7 +164,7 @@ export class McpSession implements Transport, ExchangeHost {
 
   /** Makes a message known. @returns what hands it over */
   #register(http: McpHttpCall, message: JsonRpcMessage, exchange: PostExchange | undefined): () => void {
-    if (isResponse(message)) return () => this.#settleOutbound(message);
+    if (isResponse(message)) return () => this.#outgoing.answered(message);
     if (isRequest(message)) {
       const call = new SessionCall(this, this.#info, http, message, exchange);
       this.#calls.add(call);
@@ -182,8 +181,8 @@ export class McpSession implements Transport, ExchangeHost {
       case 'notifications/cancelled':
         return this.#cancel(message.params?.['requestId'] as RequestId, message.params?.['reason'], call);
       case 'notifications/progress': {
-        const inward = this.#outbound?.progressed(message);
-        return inward ? this.#hand(call, inward) : this.#unknownResponse(undefined);
+        const inward = this.#outgoing.progressed(message);
+        return inward && this.#hand(call, inward);
       }
       default:
         return this.#hand(call, message);
@@ -212,12 +211,9 @@ export class McpSession implements Transport, ExchangeHost {
     return extra;
   }
 
-  #settleOutbound(response: JsonRpcResponse): void {
-    if (!this.#outbound?.answered(response)) this.#unknownResponse(response.id);
-  }
-
-  #unknownResponse(requestId: RequestId | undefined): void {
-    this.environment.event({ type: 'unknown-response', sessionId: this.sessionId, requestId });
+  /** Takes a response into the SDK server. @internal */
+  settle(response: JsonRpcResponse): void {
+    this.onmessage?.(response);
   }
 
   // ---- from the server ------------------------------------------------------------------------------------------
@@ -246,7 +242,7 @@ export class McpSession implements Transport, ExchangeHost {
       return Promise.reject(new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
     }
     const related = this.#calls.related(options?.relatedRequestId);
-    return isRequest(message) ? this.#request(message, related) : this.#notify(message, related);
+    return isRequest(message) ? this.#outgoing.request(message, related) : this.#outgoing.notify(message, related);
   }
 
   #answer(message: JsonRpcResponse): Promise<void> {
@@ -258,83 +254,12 @@ export class McpSession implements Transport, ExchangeHost {
       return Promise.resolve();
     }
     const call = this.#calls.answeredBy(id);
-    if (call?.state !== 'open') return this.#late(undefined, id, 'dropped');
+    if (call?.state !== 'open') return this.#outgoing.late(undefined, id, 'dropped');
     call.answered();
     this.#release(call);
     const patch = 'result' in message ? statePatch(call) : undefined;
     if (patch) this.environment.patched(this.sessionId, patch);
     return call.exchange!.answer(message);
-  }
-
-  #notify(message: JsonRpcNotification, related: Related): Promise<void> {
-    let outward: JsonRpcNotification | undefined = message;
-    if (message.method === 'notifications/cancelled') {
-      outward = this.#outbound?.cancelled(message);
-      if (!outward) return Promise.resolve();
-    }
-    if (related.is === 'open') {
-      const { exchange, requestId } = related.call;
-      switch (exchange!.carries) {
-        case 'messages':
-          return exchange!.deliver(JSON.stringify(outward));
-        case 'nothing':
-          return this.#notifyLate(outward, requestId);
-        case 'answers':
-      }
-    } else if (related.is === 'cancelled') {
-      return this.#late(message.method, related.requestId, 'dropped');
-    } else if (related.is === 'answered') {
-      return this.#notifyLate(outward, related.requestId);
-    }
-    return this.#streams.standalone.write({ data: JSON.stringify(outward) });
-  }
-
-  #notifyLate(message: JsonRpcNotification, requestId: RequestId | undefined): Promise<void> {
-    if (!outlivesItsRequest(message.method)) return this.#late(message.method, requestId, 'dropped');
-    void this.#late(message.method, requestId, 'standalone');
-    return this.#streams.standalone.write({ data: JSON.stringify(message) });
-  }
-
-  async #request(message: JsonRpcRequest, related: Related): Promise<void> {
-    await this.#assertReachable(message.method, related);
-    const call = related.is === 'open' ? related.call : undefined;
-    const outbound = (this.#outbound ??= this.#makeOutbound());
-    const data = JSON.stringify(outbound.issue(message, call));
-    try {
-      await (call ? call.exchange!.deliver(data) : this.#streams.standalone.write({ data }));
-    } catch (error) {
-      outbound.withdraw(message.id);
-      throw error;
-    }
-  }
-
-  async #assertReachable(method: string, related: Related): Promise<void> {
-    const capability = missingCapability(method, this.#info.clientCapabilities);
-    if (capability !== undefined) {
-      throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', sessionMessages.lacksCapability(method, capability));
-    }
-    if (related.is === 'nothing') {
-      if (await this.#streams.isHeard()) return;
-      throw new ServerRequestError('NO_STREAM', sessionMessages.noStream(method));
-    }
-    if (related.is !== 'open') {
-      void this.#late(method, related.requestId, 'refused');
-      throw new ServerRequestError('CALL_OVER', sessionMessages.callOver(method));
-    }
-    const { carries } = related.call.exchange!;
-    if (carries === 'answers') throw new ServerRequestError('NO_STREAM', sessionMessages.jsonOnly(method));
-    if (carries === 'nothing') throw new ServerRequestError('NO_STREAM', sessionMessages.clientGone(method));
-  }
-
-  #makeOutbound(): OutboundRequests {
-    const { nodeId, clock, serverRequestTimeoutMs } = this.environment;
-    const prefix = `${nodeId}-${randomToken(8)}`;
-    return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, (response) => this.onmessage?.(response));
-  }
-
-  #late(method: string | undefined, requestId: RequestId | undefined, disposition: LateDisposition): Promise<void> {
-    this.environment.event({ type: 'late-message', sessionId: this.sessionId, method, requestId, disposition });
-    return Promise.resolve();
   }
 
   // ---- ends -----------------------------------------------------------------------------------------------------
@@ -360,7 +285,7 @@ export class McpSession implements Transport, ExchangeHost {
   async #finish(reason: SessionEndReason): Promise<void> {
     const message = sessionMessages.ended(reason);
     for (const call of this.#calls.all()) this.#abort(call, REQUEST_FAILED, message);
-    this.#outbound?.clear();
+    this.#outgoing.clear();
     try {
       this.onclose?.();
     } catch (error) {
@@ -415,7 +340,7 @@ export class McpSession implements Transport, ExchangeHost {
   #stop(call: SessionCall, reason: unknown, tellServer = true): void {
     call.cancelled(reason);
     this.#release(call);
-    this.#outbound?.failOf(call);
+    this.#outgoing.failOf(call);
     call.exchange!.dismiss(call.requestId!);
     if (tellServer) this.#cancelInServer(call, reason);
   }
@@ -425,7 +350,7 @@ export class McpSession implements Transport, ExchangeHost {
     const id = call.requestId!;
     call.cancelled(new Error(message));
     this.#release(call);
-    this.#outbound?.failOf(call);
+    this.#outgoing.failOf(call);
     // The client hears of it if it can hear at all: a log that refuses says so elsewhere.
     call.exchange!.answer(errorResponse(id, code, message) as JsonRpcResponse).catch(() => {});
   }
@@ -449,5 +374,4 @@ export class McpSession implements Transport, ExchangeHost {
 
 const UNKNOWN_CLIENT = { name: 'unknown', version: '0' };
 
-type LateDisposition = 'standalone' | 'dropped' | 'refused';
 type Lifetime = { is: 'new' } | { is: 'live' } | { is: 'ended'; done: Promise<void> };

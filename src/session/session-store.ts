@@ -27,7 +27,11 @@ export interface McpSessionStore {
    */
   reserve(id: string, principal: string | undefined, caps: SessionCaps): Promise<ReserveOutcome>;
 
-  /** Turns a reservation into a record. */
+  /**
+   * Turns a reservation into a record. One that has expired meanwhile is no obstacle, as long as the id is free.
+   *
+   * @throws the id has a record
+   */
   create(record: NewSessionRecord): Promise<McpSessionRecord>;
 
   /** Gives a reservation back. Idempotent. */

@@ -32,13 +32,13 @@ export class StreamEndedError extends EventStoreError {
   }
 }
 
-/** Events after the cursor were evicted. @publicApi */
+/** The event right after the cursor was evicted. @publicApi */
 export class EventsEvictedError extends EventStoreError {
   readonly code = 'EVENTS_EVICTED';
   constructor(
     readonly stream: string,
     readonly after: number,
-    /** Index of the oldest event that is kept. */
+    /** Index of the oldest event after the cursor that is kept; the next one of the stream if none is. */
     readonly oldest: number,
   ) {
     super(streamMessages.eventsEvicted(stream, after, oldest));

@@ -14,10 +14,13 @@ import type { RequestId } from '../wire/json-rpc.js';
  *   answered with the result of the first time and changes nothing: the caller retries after an unknown outcome.
  *   A writer has one append in flight, so remembering its last `seq` is enough.
  * - **Fencing.** After `drop(session)`, and after `end`, every append is refused, also one of a node that was paused
- *   meanwhile: a running handler must not bring a deleted session back.
+ *   meanwhile: a running handler must not bring a deleted session back. A stream that is forgotten is not begun anew
+ *   by a writer that has written to it: unknown stream other than `0` and `seq` above 1 means `StreamEndedError`.
  * - **Bounds.** Count, bytes and age are bounded by the implementation's own options. What is evicted is the oldest.
  *   Never evicted: the newest event of a stream that has not ended, and an answer that nobody has read (its index is
- *   above `delivered`). When only such events are left and the bounds are exceeded, `append` throws `EventLogFullError`.
+ *   above `delivered`). When such events alone reach a bound, `append` throws `EventLogFullError`; otherwise it is
+ *   accepted, whatever its size, so that a session holds its bounds and one append at most. An append without events is
+ *   never refused for want of room.
  * - **Who cleans up.** `drop(session)` leaves nothing behind. Finished streams are forgotten by the store itself after
  *   its own time. Nobody else deletes anything.
  * - **Errors** of {@link EventStoreError} are final. Any other error is taken for a passing fault and retried.
@@ -45,13 +48,13 @@ export interface McpEventStore {
   append(session: string, stream: string, events: readonly string[], options: AppendOptions): Promise<AppendResult>;
 
   /**
-   * The events after the cursor, in order.
+   * The events after the cursor, in order and without gaps: up to the first one that is missing.
    *
    * @param after index of the last event that is known; 0 is the cursor before the first
    * @param limit at most so many events
    * @throws SessionGoneError the session was never opened, or was dropped
    * @throws StreamNotFoundError no such stream (stream `0` of an open session always exists)
-   * @throws EventsEvictedError an event after the cursor is gone: never a partial result
+   * @throws EventsEvictedError the event right after the cursor is gone; its `oldest` says where to go on
    */
   read(session: string, stream: string, after: number, limit: number): Promise<ReadResult>;
 
@@ -59,9 +62,11 @@ export interface McpEventStore {
   describe(session: string, stream: string): Promise<StreamHead | undefined>;
 
   /**
-   * Makes a reader the newest of its stream.
+   * Makes a reader the newest of its stream. A repeated call is answered as the first time.
    *
-   * @returns the reader that was the newest before, for its node to be told, or `undefined`
+   * @returns the newest of the other readers, for its node to be told, or `undefined`
+   * @throws SessionGoneError the session was never opened, or was dropped
+   * @throws StreamNotFoundError no such stream
    */
   attach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined>;
 
@@ -72,10 +77,10 @@ export interface McpEventStore {
    */
   detach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined>;
 
-  /** Notes that the events up to `index` were handed to a reader. Never moves backwards. A stream that is gone is ignored. */
+  /** Notes that the events up to `index`, or to the last one, were handed to a reader. Never moves backwards. A stream that is gone is ignored. */
   delivered(session: string, stream: string, index: number): Promise<void>;
 
-  /** The requests that were opened by an append and not settled by a later one. */
+  /** The requests that were opened by an append and settled neither by it nor by a later one; the end of a stream settles all of it. */
   openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]>;
 
   /** Forgets the session with everything in it. Idempotent. */
@@ -92,7 +97,7 @@ export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
 export interface AppendOptions {
   /** Who appends: unique per live copy of a stream. */
   writer: string;
-  /** Counts the appends of this writer, from 1. */
+  /** Counts the appends of this writer, from 1. A refused append was none: it may be repeated with its number. */
   seq: number;
   /** The requests whose messages this stream carries, and the node that runs them. Given with a stream's first append. */
   opens?: { node: string; requests: readonly RequestId[] };
@@ -162,6 +167,7 @@ export interface OpenRequest {
 /** @publicApi */
 export interface EventStoreStats {
   sessions: number;
+  /** Stream `0` counts when something was written to it, or somebody reads it. */
   streams: number;
   events: number;
   /** UTF-16 code units of the kept events, times two. */

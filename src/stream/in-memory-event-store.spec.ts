@@ -174,6 +174,21 @@ describe('eviction', () => {
     expect((await store.read('s', 'open 0', 0, 9)).events).toHaveLength(1);
   });
 
+  it('forgets finished streams before their time, when all their events are gone and there are too many', async () => {
+    const { clock, store, append } = setup({ maxEvents: 10 });
+    await store.open('s');
+    await append('s', '0', ['1'], { end: true });
+    for (let n = 0; n < 100; n++) await append('s', `call ${n}`, ['1', '2'], { end: true });
+    for (let n = 0; n < 100; n++) await append('s', `without events ${n}`, [], { end: true });
+    expect(await store.stats()).toMatchObject({ streams: 1 + 5 + 10, events: 10 });
+    expect(await store.describe('s', 'call 99')).toMatchObject({ last: 2, oldest: 1 });
+    expect(await store.describe('s', 'without events 89')).toBeUndefined();
+    expect(await store.describe('s', '0')).toMatchObject({ last: 1, oldest: 2 });
+    await clock.advance(limits.finishedStreamMs);
+    expect(await store.stats()).toMatchObject({ streams: 1, events: 0 });
+    expect(clock.pending).toBe(0);
+  });
+
   it('gives what was written first, among what is released at different times', async () => {
     const { store, append, oldest } = setup({ maxEvents: 10 });
     await store.open('s');

@@ -27,6 +27,7 @@ import { StreamLog } from './in-memory/stream-log.js';
  *
  * **Bounds.** An append is refused only if what must not be evicted reaches a bound already; otherwise it is accepted
  * whatever its size, and then what is too much is evicted. So a session never holds more than its bounds and one append.
+ * Of finished streams whose events are all gone it remembers `maxEvents` at most: they say nothing but "ended".
  * An append without events adds nothing and is never refused for want of room: a full log can always be ended.
  *
  * **Fairness.** Within a session the oldest event goes first. When all sessions together hold too much, it is the oldest
@@ -53,7 +54,7 @@ export class InMemoryEventStore implements McpEventStore {
     };
     this.#finished = new FinishedStreams(clock, this.#bounds.finishedStreamMs, (session, stream) => {
       session.forget(stream);
-      this.#weights.update(session);
+      this.#settle(session);
     });
   }
 
@@ -162,7 +163,7 @@ export class InMemoryEventStore implements McpEventStore {
   #evict(log: SessionLog, room: number): string | undefined {
     let limit = this.#exceeded(log, room);
     while (limit && log.evictOldest()) limit = this.#exceeded(log, room);
-    this.#weights.update(log);
+    this.#settle(log);
     return this.#evictOverall(room) ?? limit;
   }
 
@@ -171,9 +172,18 @@ export class InMemoryEventStore implements McpEventStore {
       const heaviest = this.#weights.heaviest();
       if (!heaviest) return 'eventLog.maxTotalBytes';
       heaviest.evictOldest();
-      this.#weights.update(heaviest);
+      this.#settle(heaviest);
     }
     return undefined;
+  }
+
+  /** After each change of a session. */
+  #settle(log: SessionLog): void {
+    for (let spent = log.surplus(this.#bounds.maxEvents); spent; spent = log.surplus(this.#bounds.maxEvents)) {
+      this.#finished.delete(spent);
+      log.forget(spent);
+    }
+    this.#weights.update(log);
   }
 
   #exceeded(log: SessionLog, room: number): string | undefined {

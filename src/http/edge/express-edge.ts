@@ -40,7 +40,6 @@ export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, d
   app.use(function mcpEdge(request, response, next) {
     if (!routes.has(request)) return next();
     if (!decide(request, response)) return undefined;
-    // Nothing at all in its place: not even parsers of "*/*" take a body without a type.
     if (request.method !== 'OPTIONS') hideMediaType(request);
     return next();
   });

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import type { EdgeDecision } from './edge-policy.js';
 import { endpointOfConfig, type EndpointKey } from './endpoint-route.js';
-import { hideMediaType, restoreMediaType } from './hidden-media-type.js';
+import { disguiseMediaType, hideMediaType, restoreMediaType } from './hidden-media-type.js';
 import { routePattern } from './route-pattern.js';
 
 /*
@@ -13,7 +13,10 @@ import { routePattern } from './route-pattern.js';
  * @fastify/cors; those requests are known by their path.
  */
 
-/** Reads nothing, so that the body stays on the raw stream. Exact, hence stronger than the app's patterns and `*`. */
+/**
+ * Fastify refuses bodies that no parser is there for. The parser of this type reads nothing, so that the body stays on the
+ * raw stream; the type is exact, hence stronger than the app's patterns and `*`.
+ */
 const DISGUISE = 'application/vnd.nestjs-mcp-streamable';
 
 interface FastifyRequest {
@@ -28,7 +31,14 @@ interface FastifyReply {
 
 type Done = (error?: Error | null) => void;
 type RequestHook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
-type RouteDeclaration = { url: string; config?: unknown; preValidation?: RequestHook | RequestHook[] };
+type PayloadHook = (request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => void;
+
+interface RouteDeclaration {
+  readonly url: string;
+  readonly config?: unknown;
+  preParsing?: PayloadHook | PayloadHook[];
+  preValidation?: RequestHook | RequestHook[];
+}
 
 interface Fastify {
   readonly initialConfig: object;
@@ -52,7 +62,7 @@ export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, d
   const edge: RequestHook = (request, reply, done) => {
     if (!isOurs(request)) return done();
     if (!decide(request.raw, reply.raw)) return reply.hijack();
-    if (hasParser(request.raw)) hideMediaType(request.raw, DISGUISE);
+    if (hasParser(request.raw)) hideMediaType(request.raw);
     done();
   };
 
@@ -65,9 +75,16 @@ export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, d
   fastify.addHook('onRoute', (route) => {
     if (endpointOfConfig(route.config) !== endpoint) return;
     patterns.set(route.url, routePattern(route.url, fastify.initialConfig));
+    // Around the parser: hooks of a route run after those of the app.
+    route.preParsing = [...[route.preParsing ?? []].flat(), disguise];
     route.preValidation = [restore, ...[route.preValidation ?? []].flat()];
   });
 }
+
+const disguise: PayloadHook = (request, _reply, _payload, done) => {
+  disguiseMediaType(request.raw, DISGUISE);
+  done();
+};
 
 const restore: RequestHook = (request, _reply, done) => {
   restoreMediaType(request.raw);

@@ -29,16 +29,21 @@ export function wasAdmitted(request: EdgedRequest, endpoint: EndpointKey): boole
 }
 
 /**
- * Hides the media type of a request from the app's parsers.
+ * Hides the media type of a request from the app's parsers: nothing stands there meanwhile, since not even parsers of
+ * every type take a body that has none.
  *
  * @param request the raw one
- * @param disguise what stands there meanwhile; `undefined`: nothing
  * @internal
  */
-export function hideMediaType(request: EdgedRequest, disguise?: string): void {
+export function hideMediaType(request: EdgedRequest): void {
   if (request[HIDDEN] !== undefined) return;
   request[HIDDEN] = request.headers['content-type'] ?? null;
-  setMediaType(request, disguise);
+  setMediaType(request, undefined);
+}
+
+/** Puts something else in the place of a hidden media type. @internal */
+export function disguiseMediaType(request: EdgedRequest, disguise: string): void {
+  if (request[HIDDEN] !== undefined) setMediaType(request, disguise);
 }
 
 /** Undoes {@link hideMediaType}; does nothing when nothing is hidden. @internal */

@@ -1,3 +1,4 @@
+import { STANDALONE_STREAM } from '../../wire/event-id.js';
 import type { AppendOptions, OpenRequest } from '../event-store.js';
 import { Ring } from './ring.js';
 import { StreamLog } from './stream-log.js';
@@ -29,6 +30,8 @@ export class SessionLog {
   readonly account = { bytes: 0, rank: 0 };
   #streams: Map<string, StreamLog> | undefined;
   #queue: Ring<Run> | undefined;
+  /** Streams that have ended and of which no event is left, in the order in which that happened. */
+  #spent: Ring<StreamLog> | undefined;
   /** Streams with requests that are not settled. */
   #busy: Set<StreamLog> | undefined;
 
@@ -63,6 +66,7 @@ export class SessionLog {
     if (events.length > 0) this.#enqueue(stream, events);
     if (stream.isReleased(newest)) this.#release(stream, [newest]);
     if (options.opens || options.settles || options.end) this.#noteBusy(stream);
+    this.#noteSpent(stream);
     return first;
   }
 
@@ -77,9 +81,19 @@ export class SessionLog {
       if (run.events === 0 || run.stream.forgotten) this.#queue!.shift();
       if (data === undefined) continue;
       this.#discount(1, data.length);
+      this.#noteSpent(run.stream);
       return true;
     }
     return false;
+  }
+
+  /** Of more than so many spent streams, the first. They cost little, but calls may end faster than time passes. */
+  surplus(mostSpent: number): StreamLog | undefined {
+    while (this.#spent && this.#spent.length > mostSpent) {
+      const stream = this.#spent.shift()!;
+      if (!stream.forgotten) return stream;
+    }
+    return undefined;
   }
 
   forget(stream: StreamLog): void {
@@ -118,6 +132,11 @@ export class SessionLog {
   #discount(events: number, units: number): void {
     this.events -= events;
     this.bytes -= units * 2;
+  }
+
+  #noteSpent(stream: StreamLog): void {
+    // Stream 0 exists as long as its session.
+    if (stream.spent && stream.id !== STANDALONE_STREAM) (this.#spent ??= new Ring()).push(stream);
   }
 
   #noteBusy(stream: StreamLog): void {

@@ -50,6 +50,11 @@ export class StreamLog {
     return this.endedAt !== undefined;
   }
 
+  /** Ended, and no event is left: what remains is to say so. */
+  get spent(): boolean {
+    return this.ended && this.#recent.length === 0 && !this.#aside?.size;
+  }
+
   /** Index of the oldest event of `recent`; `last + 1` if it is empty. */
   get #oldestRecent(): number {
     return this.last - this.#recent.length + 1;

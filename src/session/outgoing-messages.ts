@@ -1,0 +1,150 @@
+import { randomToken } from '../base/random-token.js';
+import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
+import { missingCapability } from './capabilities.js';
+import type { Related } from './in-flight-calls.js';
+import { outlivesItsRequest } from './late-messages.js';
+import { OutboundRequests } from './outbound-requests.js';
+import type { SessionCall } from './session-call.js';
+import type { SessionStreams } from './session-streams.js';
+import { ServerRequestError } from './session.errors.js';
+import { sessionMessages } from './session.messages.js';
+import type { SessionEnvironment } from './session.options.js';
+
+/**
+ * # Where the messages of a server go, answers apart
+ *
+ * | the message belongs to | notification | request |
+ * |---|---|---|
+ * | a request that is being handled | its stream (P6); in `json` mode the standalone stream | its stream; in `json` mode refused (P7) |
+ * | a request that was answered | logs and changes: the standalone stream; progress: dropped (P8) | refused |
+ * | a request that was cancelled | dropped | refused |
+ * | nothing | the standalone stream | the standalone stream, if somebody listens |
+ */
+export class OutgoingMessages {
+  #requests: OutboundRequests | undefined;
+
+  constructor(
+    private readonly environment: SessionEnvironment,
+    private readonly streams: SessionStreams,
+    private readonly session: {
+      readonly info: McpSessionInfo;
+      /** Takes a response into the SDK server. */
+      settle(response: JsonRpcResponse): void;
+    },
+  ) {}
+
+  /** Requests of the server that wait for the client. */
+  get waiting(): number {
+    return this.#requests?.size ?? 0;
+  }
+
+  notify(message: JsonRpcNotification, related: Related): Promise<void> {
+    const outward = message.method === 'notifications/cancelled' ? this.#requests?.cancelled(message) : message;
+    // A request that was never sent needs no cancellation.
+    if (!outward) return Promise.resolve();
+    switch (related.is) {
+      case 'nothing':
+        return this.#standalone(outward);
+      case 'open':
+        return this.#accompany(outward, related.call);
+      case 'answered':
+        return this.#notifyLate(outward, related.requestId);
+      case 'cancelled':
+        return this.late(message.method, related.requestId, 'dropped');
+    }
+  }
+
+  async request(message: JsonRpcRequest, related: Related): Promise<void> {
+    await this.#assertReachable(message.method, related);
+    const call = related.is === 'open' ? related.call : undefined;
+    const requests = (this.#requests ??= this.#makeRequests());
+    const outward = requests.issue(message, call);
+    try {
+      await (call ? call.exchange!.deliver(JSON.stringify(outward)) : this.#standalone(outward));
+    } catch (error) {
+      requests.withdraw(message.id);
+      throw error;
+    }
+  }
+
+  /** A response of the client. P1: one that nobody waits for is taken too. */
+  answered(response: JsonRpcResponse): void {
+    if (!this.#requests?.answered(response)) this.#unknownResponse(response.id);
+  }
+
+  /** Progress of the client. @returns the notification for the server, `undefined` if nobody waits for it */
+  progressed(notification: JsonRpcNotification): JsonRpcNotification | undefined {
+    const inward = this.#requests?.progressed(notification);
+    if (!inward) this.#unknownResponse(undefined);
+    return inward;
+  }
+
+  /** A call is over, and what was asked on its behalf. */
+  failOf(call: SessionCall): void {
+    this.#requests?.failOf(call);
+  }
+
+  /** The session is over. */
+  clear(): void {
+    this.#requests?.clear();
+  }
+
+  /** Says that a message came too late. */
+  late(method: string | undefined, requestId: RequestId | undefined, disposition: LateDisposition): Promise<void> {
+    const sessionId = this.session.info.id;
+    this.environment.event({ type: 'late-message', sessionId, method, requestId, disposition });
+    return Promise.resolve();
+  }
+
+  #accompany(message: JsonRpcNotification, { exchange, requestId }: SessionCall): Promise<void> {
+    switch (exchange!.carries) {
+      case 'messages':
+        return exchange!.deliver(JSON.stringify(message));
+      case 'answers':
+        return this.#standalone(message);
+      case 'nothing':
+        return this.#notifyLate(message, requestId);
+    }
+  }
+
+  #notifyLate(message: JsonRpcNotification, requestId: RequestId | undefined): Promise<void> {
+    if (!outlivesItsRequest(message.method)) return this.late(message.method, requestId, 'dropped');
+    void this.late(message.method, requestId, 'standalone');
+    return this.#standalone(message);
+  }
+
+  #standalone(message: JsonRpcNotification | JsonRpcRequest): Promise<void> {
+    return this.streams.standalone.write({ data: JSON.stringify(message) });
+  }
+
+  async #assertReachable(method: string, related: Related): Promise<void> {
+    const capability = missingCapability(method, this.session.info.clientCapabilities);
+    if (capability !== undefined) {
+      throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', sessionMessages.lacksCapability(method, capability));
+    }
+    if (related.is === 'nothing') {
+      if (await this.streams.isHeard()) return;
+      throw new ServerRequestError('NO_STREAM', sessionMessages.noStream(method));
+    }
+    if (related.is !== 'open') {
+      void this.late(method, related.requestId, 'refused');
+      throw new ServerRequestError('CALL_OVER', sessionMessages.callOver(method));
+    }
+    const { carries } = related.call.exchange!;
+    if (carries === 'answers') throw new ServerRequestError('NO_STREAM', sessionMessages.jsonOnly(method));
+    if (carries === 'nothing') throw new ServerRequestError('NO_STREAM', sessionMessages.clientGone(method));
+  }
+
+  #makeRequests(): OutboundRequests {
+    const { nodeId, clock, serverRequestTimeoutMs } = this.environment;
+    const prefix = `${nodeId}-${randomToken(8)}`;
+    return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, (response) => this.session.settle(response));
+  }
+
+  #unknownResponse(requestId: RequestId | undefined): void {
+    this.environment.event({ type: 'unknown-response', sessionId: this.session.info.id, requestId });
+  }
+}
+
+type LateDisposition = 'standalone' | 'dropped' | 'refused';
