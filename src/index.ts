@@ -52,6 +52,7 @@ export {
 } from './session/session-store.js';
 export { InMemorySessionStore } from './session/in-memory-session-store.js';
 export { McpSession } from './session/mcp-session.js';
+export { createMcpSession, type StandaloneSessionOptions } from './session/standalone-session.js';
 export { McpSessionService, type McpCounts } from './session/mcp-session.service.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export {
@@ -66,6 +67,7 @@ export type { McpSessionOptions, ResponseMode } from './session/session.options.
 
 export type { McpServerFunction } from './protocol/user-server-factory.js';
 
+export { serveMcpSession } from './http/serve-mcp-session.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions, PrincipalFunction } from './http/http.options.js';
 export type { HostOriginOptions } from './http/edge/host-origin.js';

@@ -1,4 +1,5 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { McpSessionInfo } from '../call/mcp-call.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { loneRequestId } from '../protocol/mcp-endpoint.js';
@@ -77,7 +78,7 @@ export class McpSessionGuard implements CanActivate {
       throw new McpError('INVALID_REQUEST', protocolMessages.initializedAlready());
     }
     if (!session) throw unknownSession();
-    assertRevision(singleHeader(headers[PROTOCOL_VERSION_HEADER]), session);
+    assertRevision(headers, session);
     return session;
   }
 
@@ -87,11 +88,17 @@ export class McpSessionGuard implements CanActivate {
   }
 }
 
-/** The header, if there is one, names the negotiated revision (S9, S10). */
-function assertRevision(header: string | undefined, { protocolVersion }: McpSessionInfo): void {
-  if (header === undefined || header === protocolVersion) return;
-  const message = isLegacyRevision(header)
-    ? protocolMessages.wrongRevision(header, protocolVersion)
-    : protocolMessages.unsupportedRevision(header, LEGACY_REVISIONS);
-  throw new McpError('BAD_REQUEST', message, { data: { supported: LEGACY_REVISIONS, requested: header } });
+/**
+ * The header, if there is one, names the negotiated revision (S9, S10).
+ *
+ * @throws McpError BAD_REQUEST
+ * @internal
+ */
+export function assertRevision(headers: IncomingHttpHeaders, { protocolVersion }: McpSessionInfo): void {
+  const requested = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+  if (requested === undefined || requested === protocolVersion) return;
+  const message = isLegacyRevision(requested)
+    ? protocolMessages.wrongRevision(requested, protocolVersion)
+    : protocolMessages.unsupportedRevision(requested, LEGACY_REVISIONS);
+  throw new McpError('BAD_REQUEST', message, { data: { supported: LEGACY_REVISIONS, requested } });
 }

@@ -57,7 +57,7 @@ export class McpEndpoint {
 }
 
 /** The modern era is not served yet: its clients are told what is, and fall back (behaviour §0, M3). */
-function refuseModern(body: IncomingBody): McpServing {
+export function refuseModern(body: IncomingBody): McpServing {
   const [message] = body.messages;
   if (body.batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
   if (isNotification(message!)) return ACCEPTED;

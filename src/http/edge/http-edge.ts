@@ -76,7 +76,8 @@ export function admittedOrRefused(
   return wasAdmitted(request, endpoint) ? undefined : refusalOf(request, policy);
 }
 
-function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpError | undefined {
+/** What the edge has against a request (E1, E2). @internal */
+export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpError | undefined {
   const refusal = policy.admit(request);
   const { method } = request;
   if (refusal || method === 'OPTIONS' || policy.allow.includes(method!)) return refusal;

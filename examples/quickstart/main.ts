@@ -1,0 +1,34 @@
+import 'reflect-metadata';
+import type { INestApplication } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { AppModule } from './app.module.js';
+import { connectHelp } from './connect-help.js';
+import { readSettings, type Settings, SettingsError } from './settings.js';
+
+/** For this machine only: a server without guards has no business on a network. */
+const HOST = '127.0.0.1';
+
+async function start({ port, adapter }: Settings): Promise<void> {
+  const httpAdapter = adapter === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
+  const app: INestApplication = await NestFactory.create(AppModule, httpAdapter, { logger: ['error', 'warn'] });
+  // Ctrl-C ends the sessions and answers the calls that are open.
+  app.enableShutdownHooks();
+  try {
+    await app.listen(port, HOST);
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  console.log(connectHelp(`${await app.getUrl()}/mcp`));
+}
+
+try {
+  await start(readSettings(process.env));
+} catch (error) {
+  const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+  if (taken) console.error('The port is taken. Choose another one: PORT=3001 npm start');
+  else console.error(error instanceof SettingsError ? error.message : error);
+  process.exitCode = 1;
+}

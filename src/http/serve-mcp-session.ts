@@ -1,0 +1,101 @@
+import type { HttpServer } from '@nestjs/common';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { systemClock } from '../base/clock.js';
+import type { McpReply } from '../call/mcp-reply.js';
+import { loneRequestId, refuseModern } from '../protocol/mcp-endpoint.js';
+import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
+import { protocolMessages } from '../protocol/protocol.messages.js';
+import type { McpSession } from '../session/mcp-session.js';
+import { McpError } from '../wire/errors.js';
+import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/header.js';
+import { hostOriginPolicy } from './edge/edge-policy.js';
+import { refusalOf } from './edge/http-edge.js';
+import { resolveHttpOptions, type McpHttpOptions } from './http.options.js';
+import { McpRequestReader, type McpIncoming } from './mcp-incoming.js';
+import { assertRevision } from './mcp-session.guard.js';
+import { McpResponder } from './responder.js';
+
+/** Node's response, spoken to as the responder speaks to an app's adapter. */
+const plainNode = {
+  setHeader: (response: ServerResponse, name: string, value: string) => response.setHeader(name, value),
+  reply: (response: ServerResponse, body: string | undefined, status: number) => {
+    response.statusCode = status;
+    response.end(body);
+  },
+} as unknown as HttpServer;
+
+/**
+ * Serves one session over plain Node HTTP, without Nest: what the module does, for a single session that is there already.
+ *
+ * Checks Host and Origin, methods, media types and the size of bodies as the module does. There are no guards: whoever
+ * reaches the server and knows the session id has the session; `principal` is told to handlers and decides nothing.
+ *
+ * @param options as for the module
+ * @returns a listener for `http.createServer()`
+ * @throws McpOptionError for an option that cannot work
+ * @publicApi
+ */
+export function serveMcpSession(
+  session: McpSession,
+  options: McpHttpOptions = {},
+): (request: IncomingMessage, response: ServerResponse) => void {
+  const { clock } = session;
+  const resolved = resolveHttpOptions(options);
+  const reader = new McpRequestReader(resolved, clock ?? systemClock);
+  const responder = new McpResponder({ ...resolved, clock });
+  const policy = hostOriginPolicy(resolved, () => {});
+
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    let body: McpIncoming['body'] | undefined;
+    try {
+      const refusal = refusalOf(request, policy);
+      if (refusal) throw refusal;
+      const incoming = await reader.read(request as IncomingMessage & { method: string });
+      body = incoming.body;
+      const reply = await replyOf(session, incoming, response);
+      responder.send(plainNode, response, reply);
+    } catch (error) {
+      const requestId = body ? loneRequestId(body) : null;
+      refuse(
+        response,
+        error instanceof McpError ? error : new McpError('INTERNAL_ERROR', 'Internal error', { requestId }),
+      );
+    }
+  };
+  return (request, response) => void serve(request, response);
+}
+
+async function replyOf(session: McpSession, incoming: McpIncoming, response: ServerResponse): Promise<McpReply> {
+  const { method, headers, body, call } = incoming;
+  if (call.era === 'modern') return refuseModern(body).reply;
+  const named = singleHeader(headers[SESSION_ID_HEADER]);
+  const begins = method === 'POST' && beginsSession(body);
+  if (!begins) assertNamed(session, named, incoming);
+  switch (method) {
+    case 'GET':
+      return session.open(singleHeader(headers[LAST_EVENT_ID_HEADER]));
+    case 'DELETE':
+      void session.end('deleted');
+      return { kind: 'empty', status: 204 };
+    default: {
+      const serving = session.receive(call, body);
+      const abandon = (): void => serving.abandon();
+      response.once('close', abandon);
+      const reply = await serving.reply.finally(() => response.off('close', abandon));
+      const introduced = begins && reply.kind === 'json';
+      return introduced ? { ...reply, headers: { [SESSION_ID_HEADER]: session.sessionId } } : reply;
+    }
+  }
+}
+
+function assertNamed(session: McpSession, named: string | undefined, { headers }: McpIncoming): void {
+  if (!named) throw new McpError('BAD_REQUEST', protocolMessages.noSessionId());
+  if (named !== session.sessionId) throw unknownSession();
+  assertRevision(headers, session.info);
+}
+
+function refuse(response: ServerResponse, error: McpError): void {
+  if (response.headersSent) return void response.destroy();
+  response.writeHead(error.status, { ...error.headers, 'Content-Type': 'application/json' });
+  response.end(JSON.stringify(error.toResponse()));
+}
