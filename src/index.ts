@@ -5,7 +5,7 @@ export type { McpStreamableExtras, McpStreamableOptions } from './mcp-streamable
 export { getMcpSessionServiceToken, InjectMcpSessionService } from './mcp-session-service.token.js';
 
 export { McpOptionError } from './base/option-checks.js';
-export { Clock } from './base/clock.js';
+export { Clock, systemClock } from './base/clock.js';
 
 export { McpError, type McpErrorCode, type McpErrorOptions } from './wire/errors.js';
 export type { Era } from './wire/era.js';

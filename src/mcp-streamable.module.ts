@@ -1,10 +1,12 @@
 import {
+  type DynamicModule,
   Inject,
   type MiddlewareConsumer,
   Module,
   type NestModule,
   type OnModuleDestroy,
   type OnModuleInit,
+  type Type,
 } from '@nestjs/common';
 import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { Clock } from './base/clock.js';
@@ -13,9 +15,12 @@ import { McpMessageBus } from './bus/message-bus.js';
 import type { EdgePolicy } from './http/edge/edge-policy.js';
 import type { EndpointKey } from './http/edge/endpoint-route.js';
 import { HttpEdge } from './http/edge/http-edge.js';
+import { EDGE_POLICY, ENDPOINT_KEY } from './http/mcp-edge.guard.js';
 import { McpResponder } from './http/responder.js';
 import { ConfigurableModuleClass } from './mcp-streamable.module-definition.js';
-import { EDGE_POLICY, ENDPOINT_KEY, ENDPOINT_NAME, type EndpointName } from './mcp-streamable.providers.js';
+import { featureModule } from './mcp-streamable.feature-module.js';
+import { moduleMessages } from './mcp-streamable.messages.js';
+import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.providers.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
 
 /** Milliseconds that responses have at shutdown to be read to their end. */
@@ -48,6 +53,24 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     super();
   }
 
+  /**
+   * Says to which endpoint the handlers of some classes belong, in an app that has several. The classes stay in the
+   * `providers` of their module, where what they inject is.
+   *
+   * ```ts
+   * @Module({ imports: [McpStreamableModule.forFeature([AdminTools], 'admin')], providers: [AdminTools] })
+   * export class AdminModule {}
+   * ```
+   *
+   * @param providers classes with decorated methods
+   * @param name the option `name` of the endpoint; without it they belong where they would belong anyway
+   * @throws HandlerDefinitionError for what is no class; at start for a class that no module provides, and for a name that
+   *   no endpoint has
+   */
+  static forFeature(providers: readonly Type[], name?: string): DynamicModule {
+    return featureModule(providers, name);
+  }
+
   /** The edge goes in front of the app's router, before there are routes. @internal */
   configure(_consumer: MiddlewareConsumer): void {
     new HttpEdge(this.clock).install(this.adapterHost.httpAdapter, this.key, this.policy);
@@ -58,7 +81,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     const { name, path } = this.endpointName;
     for (const { instance } of this.modules.values()) {
       if (!(instance instanceof McpStreamableModule) || instance === this) continue;
-      if (instance.endpointName.name === name) throw sameName(name, path, instance.endpointName.path);
+      const other = instance.endpointName;
+      if (other.name === name) throw new McpOptionError('name', moduleMessages.sameName(name, path, other.path));
     }
   }
 
@@ -68,12 +92,4 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     await this.responder.drain(DRAIN_MS);
     await this.bus.close();
   }
-}
-
-function sameName(name: string | undefined, path: string, other: string): McpOptionError {
-  const called = name === undefined ? 'no name' : `the name "${name}"`;
-  return new McpOptionError(
-    'name',
-    `Two MCP endpoints of this app, at "${path}" and "${other}", have ${called}. Give each a "name" of its own.`,
-  );
 }

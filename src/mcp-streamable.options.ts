@@ -1,6 +1,7 @@
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { McpMessageBus } from './bus/message-bus.js';
+import type { McpHandlerOptions } from './handlers/handlers.options.js';
 import type { McpHttpOptions } from './http/http.options.js';
 import type { McpSessionGuard } from './http/mcp-session.guard.js';
 import type { McpServerFunction } from './protocol/user-server-factory.js';
@@ -10,7 +11,7 @@ import type { McpEventStore } from './stream/event-store.js';
 import type { EventLogOptions } from './stream/stream.options.js';
 
 /** What an endpoint does; may come from `forRootAsync`. @publicApi */
-export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions {
+export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions, McpHandlerOptions {
   /**
    * How the server introduces itself.
    *
@@ -21,9 +22,10 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions 
   instructions?: string;
   /**
    * Makes the SDK server of a session, once per live copy: a session that is rebuilt gets another server. Return a new
-   * `McpServer` or `Server` each time; import the class from this package in CommonJS apps.
+   * `McpServer` or `Server` each time; import the class from this package in CommonJS apps. Decorated handlers and
+   * `McpRegistry` are not for such an endpoint: one that belongs to it stops the start.
    *
-   * @default a server that only introduces itself
+   * @default a server over the decorated handlers of the app's providers
    */
   server?: McpServerFunction;
   /** Bounds of the event log in memory. */

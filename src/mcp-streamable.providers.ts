@@ -6,15 +6,20 @@ import { McpMessageBus } from './bus/message-bus.js';
 import { hostOriginPolicy, type EdgePolicy } from './http/edge/edge-policy.js';
 import { httpMessages } from './http/http.messages.js';
 import { HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
+import { EDGE_POLICY } from './http/mcp-edge.guard.js';
 import { McpExceptionFilter } from './http/mcp-exception.filter.js';
 import { McpHttpHandler } from './http/mcp-http-handler.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
 import { McpResponder } from './http/responder.js';
+import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
+import { handlerProviders } from './mcp-streamable.handler-providers.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { makeSessionId } from './protocol/legacy/initialization.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
-import { BareServerFactory, UserServerFactory } from './protocol/user-server-factory.js';
+import { HandlerRequests } from './protocol/handlers/handler-requests.js';
+import { HandlerServerFactory } from './protocol/handlers/handler-server.factory.js';
+import { UserServerFactory } from './protocol/user-server-factory.js';
 import { InMemorySessionStore } from './session/in-memory-session-store.js';
 import { McpSessionService } from './session/mcp-session.service.js';
 import { McpServerFactory } from './session/server-factory.js';
@@ -26,12 +31,8 @@ import { McpEventStore } from './stream/event-store.js';
 import { InMemoryEventStore } from './stream/in-memory-event-store.js';
 import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from './stream/stream.options.js';
 
-/** Which endpoint of the app this is: the mark on its routes. */
-export const ENDPOINT_KEY = Symbol('nestjs-mcp-streamable:endpoint-key');
 /** How it is called in the app and in messages. */
 export const ENDPOINT_NAME = Symbol('nestjs-mcp-streamable:endpoint-name');
-/** What the edge asks before anything else. */
-export const EDGE_POLICY = Symbol('nestjs-mcp-streamable:edge-policy');
 const SESSION_ROOM = Symbol('nestjs-mcp-streamable:session-room');
 
 export interface EndpointName {
@@ -52,13 +53,14 @@ export function endpointProviders(options: InjectionToken, name: string | undefi
     ...optionProviders(options),
     ...replaceableProviders(options),
     ...sessionProviders(name),
+    ...handlerProviders(options, name),
     ...httpProviders(),
   ];
 }
 
 export function endpointExports(name: string | undefined): InjectionToken[] {
   // With a name only by name: by class, an app with several endpoints would silently get the first.
-  return [getMcpSessionServiceToken(name)];
+  return [getMcpSessionServiceToken(name), getMcpRegistryToken(name)];
 }
 
 function optionProviders(options: InjectionToken): Provider[] {
@@ -97,13 +99,15 @@ function replaceableProviders(options: InjectionToken): Provider[] {
     },
     {
       provide: McpServerFactory,
-      useFactory: ({ server, serverInfo, instructions }: McpStreamableOptions) => {
+      useFactory: ({ server, serverInfo, instructions }: McpStreamableOptions, requests: HandlerRequests) => {
         check.text('serverInfo.name', serverInfo?.name);
         check.text('serverInfo.version', serverInfo?.version);
+        // An empty text, as it comes from an environment variable, says nothing and is no mistake.
+        if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
         const make = check.fn('server', server);
-        return make ? new UserServerFactory(make) : new BareServerFactory(serverInfo, instructions);
+        return make ? new UserServerFactory(make) : new HandlerServerFactory(serverInfo, instructions, requests);
       },
-      inject: [options],
+      inject: [options, HandlerRequests],
     },
   ];
 }
@@ -191,7 +195,7 @@ function logFaults(event: McpSessionEvent): void {
   if (event.type === 'store-fault') {
     logger.error(`The event store failed (stream "${event.streamId}"): ${String(event.error)}`);
   } else if (event.type === 'protocol-error') {
-    logger.debug(`Session "${event.sessionId}": ${String(event.error)}`);
+    logger.debug(`Session "${event.sessionId.slice(0, 6)}…": ${String(event.error)}`);
   }
 }
 

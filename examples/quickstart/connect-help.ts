@@ -1,6 +1,5 @@
 /** How to connect to the server at `url`: what the quickstart prints when it has started. */
 export function connectHelp(url: string): string {
-  const asJson = (value: object): string => JSON.stringify(value, null, 2);
   return `
 The documents are served at ${url}
 
@@ -21,15 +20,15 @@ await client.close();
 
 claude mcp add --transport http docs ${url}
 
-4. With Cursor (.cursor/mcp.json)
+4. With Cursor: .cursor/mcp.json
 
 ${asJson({ mcpServers: { docs: { url } } })}
 
-5. With VS Code (.vscode/mcp.json)
+5. With VS Code: .vscode/mcp.json
 
 ${asJson({ servers: { docs: { type: 'http', url } } })}
 
-6. With Claude Desktop (claude_desktop_config.json), through mcp-remote
+6. With Claude Desktop, through mcp-remote: claude_desktop_config.json
 
 ${asJson({ mcpServers: { docs: { command: 'npx', args: ['mcp-remote', url] } } })}
 
@@ -43,22 +42,25 @@ Ctrl-C ends the server.
 
 /** A session from its beginning to its end, for a POSIX shell. */
 export function curlLines(url: string): string {
-  const post = `curl -sSN '${url}' -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream'`;
-  const body = (message: object): string => `-d '${JSON.stringify({ jsonrpc: '2.0', ...message })}'`;
   const initialize = {
     protocolVersion: '2025-11-25',
     capabilities: {},
     clientInfo: { name: 'curl', version: '1.0.0' },
   };
-  const call = { name: 'search_docs', arguments: { query: 'session', limit: 50 }, _meta: { progressToken: 1 } };
+  const search = { name: 'search_docs', arguments: { query: 'session' }, _meta: { progressToken: 1 } };
+  const body = (message: object): string => `-d '${JSON.stringify({ jsonrpc: '2.0', ...message })}'`;
   return [
-    `SESSION=$(${post} -D - -o /dev/null \\`,
-    `  ${body({ id: 1, method: 'initialize', params: initialize })} \\`,
+    `mcp() { curl -sSN '${url}' -H "Mcp-Session-Id: $SESSION" \\`,
+    `  -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' "$@"; }`,
+    `SESSION=`,
+    `SESSION=$(mcp -D - -o /dev/null ${body({ id: 1, method: 'initialize', params: initialize })} \\`,
     `  | tr -d '\\r' | sed -n 's/^[Mm]cp-[Ss]ession-[Ii]d: //p')`,
-    `${post} -H "Mcp-Session-Id: $SESSION" \\`,
-    `  ${body({ method: 'notifications/initialized' })}`,
-    `${post} -H "Mcp-Session-Id: $SESSION" \\`,
-    `  ${body({ id: 2, method: 'tools/call', params: call })}`,
-    `curl -sS -X DELETE '${url}' -H "Mcp-Session-Id: $SESSION"`,
+    `mcp ${body({ method: 'notifications/initialized' })}`,
+    `mcp ${body({ id: 2, method: 'tools/call', params: search })}`,
+    `mcp -X DELETE`,
   ].join('\n');
+}
+
+function asJson(value: object): string {
+  return JSON.stringify(value, null, 2);
 }

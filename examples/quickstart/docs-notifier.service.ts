@@ -1,8 +1,8 @@
-import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { McpSessionService } from 'nestjs-mcp-streamable';
 import { filter, Subscription } from 'rxjs';
 import { type DocChange, DocsWatcher } from './docs-watcher.service.js';
-import { uriOf } from './docs.server.js';
+import { uriOf } from './docs.results.js';
 
 /** Tells the sessions that asked for it what has changed. No request is being handled then: it is the server that begins. */
 @Injectable()
@@ -10,8 +10,8 @@ export class DocsNotifier implements OnModuleInit, OnModuleDestroy {
   readonly #subscriptions = new Subscription();
 
   constructor(
-    private readonly watcher: DocsWatcher,
-    private readonly sessions: McpSessionService,
+    @Inject(DocsWatcher) private readonly watcher: DocsWatcher,
+    @Inject(McpSessionService) private readonly sessions: McpSessionService,
   ) {}
 
   onModuleInit(): void {

@@ -1,6 +1,6 @@
 import { existsSync, watch } from 'node:fs';
 import { join } from 'node:path';
-import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { auditTime, concatMap, merge, Observable, pairwise, startWith, Subject, type Subscription } from 'rxjs';
 import { DocsService } from './docs.service.js';
 
@@ -22,7 +22,7 @@ export class DocsWatcher implements OnModuleInit, OnModuleDestroy {
   readonly changes$ = this.#changes$.asObservable();
   #watching: Subscription | undefined;
 
-  constructor(private readonly docs: DocsService) {}
+  constructor(@Inject(DocsService) private readonly docs: DocsService) {}
 
   async onModuleInit(): Promise<void> {
     const versions = await this.#versions();

@@ -1,40 +1,48 @@
 import {
-  acceptedContent,
   type CallToolResult,
-  inputRequired,
-  inputResponse,
   McpServer,
   type ReadResourceResult,
   ResourceNotFoundError,
   ResourceTemplate,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { z } from 'zod';
 import { DocsWatcher } from './docs-watcher.service.js';
+import { registerQuestions } from './docs.questions.js';
+import { text, uriOf } from './docs.results.js';
 import { DocsService } from './docs.service.js';
 
 export const SERVER_INFO = { name: 'quickstart-docs', version: '1.0.0' };
 
+const INSTRUCTIONS = 'Serves Markdown documents. Search them first, then read what was found.';
 const MARKDOWN = { mimeType: 'text/markdown' };
-const Choice = z.object({ name: z.string().describe('Such as README.md') });
-
-/** The URI of a document. */
-export const uriOf = (name: string): string => `docs:///${name.split('/').map(encodeURIComponent).join('/')}`;
 
 /** Makes the MCP server of a session: documents as resources, and tools that read, search and watch them. */
 @Injectable()
 export class DocsServer {
   constructor(
-    private readonly docs: DocsService,
-    private readonly watcher: DocsWatcher,
+    @Inject(DocsService) private readonly docs: DocsService,
+    @Inject(DocsWatcher) private readonly watcher: DocsWatcher,
   ) {}
 
   create(sessionId: string): McpServer {
-    const server = new McpServer(SERVER_INFO, { instructions: 'Serves Markdown documents. Search first, then read.' });
-    const template = new ResourceTemplate('docs:///{+name}', { list: () => this.#list() });
-    server.registerResource('document', template, { title: 'A document', ...MARKDOWN }, (uri) => this.#read(uri));
+    const server = new McpServer(SERVER_INFO, { instructions: INSTRUCTIONS });
+    this.#registerResources(server);
+    this.#registerTools(server, sessionId);
+    registerQuestions(server, this.docs);
+    return server;
+  }
 
+  #registerResources(server: McpServer): void {
+    const list = async (): Promise<{ resources: { uri: string; name: string; mimeType: string }[] }> => ({
+      resources: (await this.docs.list()).map(({ name }) => ({ uri: uriOf(name), name, ...MARKDOWN })),
+    });
+    const template = new ResourceTemplate('docs:///{+name}', { list });
+    server.registerResource('document', template, { title: 'A document', ...MARKDOWN }, (uri) => this.#read(uri));
+  }
+
+  #registerTools(server: McpServer, sessionId: string): void {
     server.registerTool(
       'search_docs',
       {
@@ -48,36 +56,10 @@ export class DocsServer {
       { description: 'Reads a document', inputSchema: z.object({ name: z.string() }) },
       async ({ name }) => text(await this.docs.read(name)),
     );
-    server.registerTool('watch_docs', { description: 'Notifies this session when documents change' }, () => {
+    server.registerTool('watch_docs', { description: 'Notifies this session of documents that change' }, () => {
       this.watcher.listeners.add(sessionId);
-      return text('Changes will be notified for as long as this session lasts.');
+      return text('Changes will be notified until the session ends.');
     });
-    // Tools that ask back return what they ask; they are called again with the answers.
-    server.registerTool('choose_doc', { description: 'Lets the user choose a document, and reads it' }, async (ctx) => {
-      const answer = inputResponse(ctx.mcpReq.inputResponses, 'choice');
-      if (answer.kind === 'elicit' && answer.action !== 'accept') return text('Nothing was chosen.');
-      const choice = acceptedContent(ctx.mcpReq.inputResponses, 'choice', Choice);
-      if (choice) return text(await this.docs.read(choice.name));
-      const question = { message: 'Which document?', requestedSchema: Choice };
-      return inputRequired({ inputRequests: { choice: inputRequired.elicit(question) } });
-    });
-    server.registerTool(
-      'summarize_doc',
-      { description: "Has the client's model summarize a document", inputSchema: z.object({ name: z.string() }) },
-      async ({ name }, ctx) => {
-        const answer = inputResponse(ctx.mcpReq.inputResponses, 'summary');
-        if (answer.kind === 'sampling') return { content: [answer.result.content].flat() };
-        const content = { type: 'text' as const, text: `Summarize in two sentences:\n\n${await this.docs.read(name)}` };
-        const question = { messages: [{ role: 'user' as const, content }], maxTokens: 500 };
-        return inputRequired({ inputRequests: { summary: inputRequired.createMessage(question) } });
-      },
-    );
-    return server;
-  }
-
-  async #list(): Promise<{ resources: { uri: string; name: string; mimeType: string }[] }> {
-    const docs = await this.docs.list();
-    return { resources: docs.map(({ name }) => ({ uri: uriOf(name), name, ...MARKDOWN })) };
   }
 
   async #read(uri: URL): Promise<ReadResourceResult> {
@@ -102,8 +84,4 @@ export class DocsServer {
     }
     return text(found.slice(0, limit).join('\n') || 'Nothing found.');
   }
-}
-
-function text(content: string): CallToolResult {
-  return { content: [{ type: 'text', text: content }] };
 }

@@ -12,6 +12,9 @@ export class McpOptionError extends Error {
   }
 }
 
+/** What `setTimeout` can wait at most; longer, and it does not wait at all. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** Checks one option after the other; the first one that cannot work is thrown. */
 export const check = {
   /** A whole number of at least `min`; `Infinity` only where it is allowed. */
@@ -25,6 +28,24 @@ export const check = {
     }
     const orInfinity = infinite ? ', or Infinity' : '';
     throw new McpOptionError(option, messages.count(option, min, orInfinity, value));
+  },
+
+  /** Milliseconds of a timer. */
+  timer(option: string, value: unknown, { min = 1, infinite = false } = {}): number {
+    const ms = check.count(option, value, { min, infinite });
+    if (ms <= LONGEST_TIMER_MS || ms === Infinity) return ms;
+    throw new McpOptionError(option, messages.timer(option, ms));
+  },
+
+  flag(option: string, value: unknown): boolean {
+    if (typeof value === 'boolean') return value;
+    throw new McpOptionError(option, messages.flag(option, value));
+  },
+
+  /** An object with options of its own; `undefined` is none. */
+  group<T>(option: string, value: T): T {
+    if (value === undefined || (typeof value === 'object' && value !== null && !Array.isArray(value))) return value;
+    throw new McpOptionError(option, messages.group(option, value));
   },
 
   oneOf<const T extends string>(option: string, value: unknown, allowed: readonly T[]): T {
@@ -56,11 +77,22 @@ export const check = {
   },
 };
 
-const shown = (value: unknown): string => JSON.stringify(value) ?? String(value);
+/** As JSON, if it can be: a message about a wrong value must not fail over the value (cycles, bigints). */
+function shown(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return String(value);
+  }
+}
 
 const messages = {
   count: (option: string, min: number, orInfinity: string, value: unknown) =>
     `The option "${option}" must be a whole number of at least ${min}${orInfinity}; got ${typeof value === 'number' ? value : shown(value)}.`,
+  timer: (option: string, value: number) =>
+    `The option "${option}" must be at most ${LONGEST_TIMER_MS}, which is 24 days; got ${value}.`,
+  flag: (option: string, value: unknown) => `The option "${option}" must be true or false; got ${shown(value)}.`,
+  group: (option: string, value: unknown) => `The option "${option}" must be an object; got ${shown(value)}.`,
   oneOf: (option: string, allowed: readonly string[], value: unknown) =>
     `The option "${option}" must be one of ${allowed.map((name) => `"${name}"`).join(', ')}; got ${shown(value)}.`,
   fn: (option: string, value: unknown) => `The option "${option}" must be a function; got ${shown(value)}.`,

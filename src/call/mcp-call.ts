@@ -48,6 +48,13 @@ export interface McpCall extends McpHttpCall {
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
    */
   closeStream(): boolean;
+  /**
+   * Gives the HTTP answer a status and headers of its own, while nothing of it is out and it answers nothing else: a
+   * guard that denies a call speaks to HTTP then, as on any route.
+   *
+   * @internal
+   */
+  refuseWith(status: number, headers: Readonly<Record<string, string>>): void;
 }
 
 const calls = new AsyncLocalStorage<McpCall>();

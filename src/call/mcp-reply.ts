@@ -12,7 +12,13 @@ import type { Observable } from 'rxjs';
  */
 export type McpReply =
   | { readonly kind: 'accepted' }
-  | { readonly kind: 'json'; readonly body: string; readonly headers?: Readonly<Record<string, string>> }
+  | {
+      readonly kind: 'json';
+      readonly body: string;
+      /** @default 200 */
+      readonly status?: number;
+      readonly headers?: Readonly<Record<string, string>>;
+    }
   | { readonly kind: 'empty'; readonly status: number; readonly headers?: Readonly<Record<string, string>> }
   | McpStreamReply;
 

@@ -12,6 +12,9 @@ import { systemClock, type Clock, type ClockTimer } from '../base/clock.js';
  * So: `Connection: close`, and where Node would close (`socket.destroySoon()`, once the answer is out), we shut down our
  * half, throw away a bounded number of bytes for a bounded time, and destroy the socket when the client is done or the
  * bounds are reached. Should a later Node close some other way, the connection merely ends earlier.
+ *
+ * On HTTP/2 only the stream is given up. Node resets one that nobody has begun to read as soon as the answer is out; one
+ * that was read in part would stay until the client is done, so there the bounds are ours again.
  */
 
 /** What a client may still send after it was refused. @internal */
@@ -22,7 +25,7 @@ const NOT_WORTH_A_CONNECTION = 64 * 1024;
 
 /**
  * For a refusal before the body was read: a body that may be long is thrown away, within bounds, and the connection with
- * it; a short one costs nobody the connection. To be called once, before the answer is written.
+ * it; a short one costs nobody the connection. To be called before the answer is written; a second time it changes nothing.
  *
  * @param request the raw one
  * @returns the headers that the answer needs besides its own
@@ -37,72 +40,79 @@ export function abandonBody(request: IncomingMessage, clock: Clock = systemClock
  *
  * @internal
  */
-export function closeAfterAnswer(request: IncomingMessage, clock: Clock = systemClock): Record<string, string> {
-  if (request.httpVersionMajor >= 2) {
-    resetAfterAnswer(request);
+export function closeAfterAnswer(request: MaybeHttp2, clock: Clock = systemClock): Record<string, string> {
+  const { stream } = request;
+  if (stream) {
+    if (request.readableDidRead) resetAfterAnswer(request, stream, clock);
     return {};
   }
   const socket = request.socket as Partial<Socket> | undefined;
-  // Without one it is a request that was injected in a test.
-  if (!request.complete && socket?.destroySoon) new LingeringClose(request, request.socket, clock);
+  // It has none when it was injected by a test, and one of its own when it is on its way out already.
+  if (!request.complete && socket?.destroySoon && !Object.hasOwn(socket, 'destroySoon')) {
+    lingerBeforeClose(request, request.socket, clock);
+  }
   return { Connection: 'close' };
 }
 
+/** `Http2ServerRequest`, as far as it is needed, or a request of HTTP/1. */
+type MaybeHttp2 = IncomingMessage & { readonly stream?: Http2Stream };
+
+interface Http2Stream extends NodeJS.EventEmitter {
+  readonly endAfterHeaders: boolean;
+  close(): void;
+}
+
 /** What the head says of the length; HTTP/2 needs neither header, its frames have an end of their own. */
-function hasLongBody(request: MaybeHttp2): boolean {
-  const { headers, stream } = request;
+function hasLongBody({ headers, stream }: MaybeHttp2): boolean {
   if (headers['transfer-encoding'] !== undefined) return true;
   const declared = headers['content-length'];
   if (declared === undefined) return stream?.endAfterHeaders === false;
   return !(Number(declared) <= NOT_WORTH_A_CONNECTION);
 }
 
-/** HTTP/2: the unread part stays within the flow-control window; NO_ERROR after the answer tells the client to stop. */
-function resetAfterAnswer({ stream }: MaybeHttp2): void {
-  stream?.once('finish', () => stream.close(0));
+function resetAfterAnswer(request: IncomingMessage, stream: Http2Stream, clock: Clock): void {
+  const rest = new Rest(request, stream, clock, () => stream.close());
+  stream.once('finish', () => rest.discard());
 }
 
-/** The parts of `Http2ServerRequest` that are needed here. */
-type MaybeHttp2 = IncomingMessage & {
-  stream?: NodeJS.EventEmitter & { readonly endAfterHeaders: boolean; close(code: number): void };
-};
+function lingerBeforeClose(request: IncomingMessage, socket: Socket, clock: Clock): void {
+  const destroySoon = socket.destroySoon.bind(socket);
+  const rest = new Rest(request, socket, clock, () => socket.destroy());
+  // Node itself dumps a request that nobody has begun to read, out of sight of our counting.
+  request.read(0);
+  socket.destroySoon = () => {
+    socket.destroySoon = destroySoon;
+    if (request.readableEnded || request.destroyed) return destroySoon();
+    socket.end();
+    request.once('close', destroySoon);
+    rest.discard();
+  };
+}
 
-/** One connection on its way out; released with the socket. */
-class LingeringClose {
-  /** Set once the answer is out. */
-  private timer: ClockTimer | undefined;
+/** What a request still sends. Nothing is read of it before `discard()`; released when what carries it has closed. */
+class Rest {
   private bytes = 0;
-  private readonly destroySoon: () => void;
 
   constructor(
     private readonly request: IncomingMessage,
-    private readonly socket: Socket,
+    /** The connection, or the stream of HTTP/2. */
+    private readonly carrier: NodeJS.EventEmitter,
     private readonly clock: Clock,
+    /** Ends it by force. */
+    private readonly cut: () => void,
   ) {
-    this.destroySoon = socket.destroySoon.bind(socket);
     request.pause();
-    // Node itself dumps a request that nobody has begun to read, out of sight of our counting.
-    request.read(0);
-    socket.destroySoon = () => this.begin();
   }
 
-  private begin(): void {
-    const { request, socket, clock } = this;
-    if (this.timer || socket.destroyed) return;
-    if (request.readableEnded || request.destroyed) {
-      this.destroySoon();
-      return;
-    }
-    this.timer = clock.setTimeout(() => socket.destroy(), ABANDONED_BODY.timeoutMs);
-    socket.once('close', () => clock.clear(this.timer));
-    socket.end();
-    request.on('data', (chunk: Buffer) => this.discard(chunk.length));
-    request.once('close', this.destroySoon);
+  discard(): void {
+    const { request, carrier, clock, cut } = this;
+    if (request.readableEnded || request.destroyed) return;
+    const timer: ClockTimer = clock.setTimeout(cut, ABANDONED_BODY.timeoutMs);
+    carrier.once('close', () => clock.clear(timer));
+    request.on('data', (chunk: Buffer) => {
+      this.bytes += chunk.length;
+      if (this.bytes > ABANDONED_BODY.maxBytes) cut();
+    });
     request.resume();
-  }
-
-  private discard(length: number): void {
-    this.bytes += length;
-    if (this.bytes > ABANDONED_BODY.maxBytes) this.socket.destroy();
   }
 }

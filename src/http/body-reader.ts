@@ -102,7 +102,7 @@ class BodyCollector {
   /** A lone chunk as it came; from the second one on a buffer of our own, since each tiny chunk would keep Node's alive. */
   private buffer: Buffer = Buffer.alloc(0);
   private length = 0;
-  private timer: ClockTimer | undefined;
+  private readonly timer: ClockTimer | undefined;
   private settle!: { resolve(bytes: Buffer): void; reject(error: McpError): void };
 
   constructor(

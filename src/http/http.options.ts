@@ -56,8 +56,8 @@ export function resolveHttpOptions(options: McpHttpOptions = {}): ResolvedHttpOp
   return {
     principal: check.fn('principal', principal)!,
     maxBodyBytes: check.count('maxBodyBytes', maxBodyBytes),
-    bodyTimeoutMs: check.count('bodyTimeoutMs', bodyTimeoutMs),
-    keepAliveMs: check.count('keepAliveMs', keepAliveMs),
+    bodyTimeoutMs: check.timer('bodyTimeoutMs', bodyTimeoutMs),
+    keepAliveMs: check.timer('keepAliveMs', keepAliveMs),
     maxBufferedBytes: check.count('maxBufferedBytes', maxBufferedBytes),
     allowedHosts: check.texts('allowedHosts', allowedHosts),
     allowedOrigins: check.texts('allowedOrigins', allowedOrigins),

@@ -1,11 +1,13 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Logger } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { ServerResponse } from 'node:http';
+import { Clock } from '../base/clock.js';
 import { loneRequestId } from '../protocol/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
+import { abandonBody } from './abandon-body.js';
 import { httpMessages } from './http.messages.js';
-import { McpRequestReader } from './mcp-incoming.js';
+import { McpRequestReader, rawRequest, type PlatformRequest } from './mcp-incoming.js';
 
 /** JSON-RPC code of a refusal that has none of its own. */
 const REFUSED = -32000;
@@ -19,18 +21,22 @@ export class McpExceptionFilter implements ExceptionFilter {
   constructor(
     @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
+    @Inject(Clock) private readonly clock: Clock,
   ) {}
 
   catch(exception: unknown, context: ArgumentsHost): void {
     const http = context.switchToHttp();
     const response: unknown = http.getResponse();
     const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);
-    const body = this.reader.of(http.getRequest())?.body;
+    const request = http.getRequest<PlatformRequest>();
+    const body = this.reader.bodyOf(request);
     const { status, headers, payload } = this.#answer(exception, body ? loneRequestId(body) : null);
     if (raw.headersSent) return void raw.destroy();
     const adapter = this.host.httpAdapter;
-    for (const [name, value] of Object.entries(headers ?? {})) adapter.setHeader!(response, name, value);
-    adapter.setHeader!(response, 'Content-Type', 'application/json');
+    // An McpError brings the headers of a body that was not read to its end; guards of the app know nothing of bodies (E3).
+    const abandoned = exception instanceof McpError ? {} : abandonBody(rawRequest(request), this.clock);
+    for (const [name, value] of Object.entries({ ...abandoned, ...headers })) adapter.setHeader(response, name, value);
+    adapter.setHeader(response, 'Content-Type', 'application/json');
     adapter.reply(response, JSON.stringify(payload), status);
   }
 
@@ -38,7 +44,8 @@ export class McpExceptionFilter implements ExceptionFilter {
     if (exception instanceof McpError) {
       const { status, headers } = exception;
       if (status >= 500 && exception.cause === undefined) this.#logger.debug(exception.message);
-      return { status, headers, payload: exception.toResponse() };
+      const refusal = exception.requestId === null ? exception.withRequestId(requestId) : exception;
+      return { status, headers, payload: refusal.toResponse() };
     }
     if (exception instanceof HttpException) {
       const status = exception.getStatus();

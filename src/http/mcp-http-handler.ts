@@ -5,7 +5,6 @@ import type { McpReply } from '../call/mcp-reply.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { LAST_EVENT_ID_HEADER, singleHeader } from '../wire/header.js';
-import { SESSION_METHODS } from './edge/edge-policy.js';
 import { httpMessages } from './http.messages.js';
 import { type McpIncoming, McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
@@ -48,14 +47,6 @@ export class McpHttpHandler {
   async delete(request: object, response: object): Promise<void> {
     const { session } = this.#incoming(request);
     this.#send(response, await this.endpoint.delete(session!));
-  }
-
-  /** For routes that are declared only so that the app's router leads there (E2). */
-  refuse(request: object): never {
-    const { method } = request as { method?: string };
-    throw new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, SESSION_METHODS), {
-      headers: { Allow: SESSION_METHODS.join(', ') },
-    });
   }
 
   #incoming(request: object): McpIncoming {

@@ -28,10 +28,15 @@ export interface McpIncoming {
 }
 
 /** Express' `Request` or Fastify's `FastifyRequest`. */
-interface PlatformRequest {
+export interface PlatformRequest {
   readonly headers: IncomingHttpHeaders;
   readonly method: string;
   readonly raw?: IncomingMessage;
+}
+
+/** Node's request behind the platform's. */
+export function rawRequest(request: PlatformRequest): IncomingMessage {
+  return request.raw ?? (request as unknown as IncomingMessage);
 }
 
 /**
@@ -41,6 +46,8 @@ interface PlatformRequest {
  */
 export class McpRequestReader {
   readonly #incoming = new WeakMap<object, McpIncoming>();
+  /** What was read of requests whose sender could not be told. */
+  readonly #refused = new WeakMap<object, IncomingBody>();
 
   constructor(
     private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
@@ -54,6 +61,11 @@ export class McpRequestReader {
     return this.#incoming.get(request);
   }
 
+  /** The messages of a request, also of one that went no further: an error about it carries its id. */
+  bodyOf(request: object): IncomingBody | undefined {
+    return this.#incoming.get(request)?.body ?? this.#refused.get(request);
+  }
+
   /** @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST */
   async read(request: PlatformRequest): Promise<McpIncoming> {
     const { method, headers } = request;
@@ -62,14 +74,14 @@ export class McpRequestReader {
     }
     const body = method === 'POST' ? await this.#body(request) : NO_BODY;
     const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
-    const call: McpHttpCall = { era, request, principal: await this.#principal(request) };
+    const call: McpHttpCall = { era, request, principal: await this.#principal(request, body) };
     const incoming: McpIncoming = { method, headers, body, call, session: undefined };
     this.#incoming.set(request, incoming);
     return incoming;
   }
 
   async #body(request: PlatformRequest): Promise<IncomingBody> {
-    const raw = request.raw ?? (request as unknown as IncomingMessage);
+    const raw = rawRequest(request);
     const { accept, 'content-type': type } = request.headers;
     const refuse = (code: 'UNSUPPORTED_MEDIA_TYPE' | 'NOT_ACCEPTABLE', message: string): McpError =>
       new McpError(code, message, { headers: abandonBody(raw, this.clock) });
@@ -82,14 +94,17 @@ export class McpRequestReader {
     return readMessages(text);
   }
 
-  async #principal(request: PlatformRequest): Promise<string | undefined> {
-    const principal: unknown = await this.options.principal(request as never);
-    if (principal === undefined || principal === null || principal === '') {
-      this.onNobody?.();
-      return undefined;
+  async #principal(request: PlatformRequest, body: IncomingBody): Promise<string | undefined> {
+    try {
+      const principal: unknown = await this.options.principal(request as never);
+      if (typeof principal === 'string' && principal !== '') return principal;
+      if ((principal ?? '') !== '') throw new TypeError(httpMessages.badPrincipal(principal));
+    } catch (error) {
+      this.#refused.set(request, body);
+      throw error;
     }
-    if (typeof principal === 'string') return principal;
-    throw new TypeError(httpMessages.badPrincipal(principal));
+    this.onNobody?.();
+    return undefined;
   }
 }
 

@@ -2,13 +2,14 @@ import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@ne
 import type { IncomingHttpHeaders } from 'node:http';
 import type { McpSessionInfo } from '../call/mcp-call.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
-import { loneRequestId } from '../protocol/mcp-endpoint.js';
 import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';
 import { McpError } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/header.js';
+import { isInitializeRequest } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, isLegacyRevision } from '../wire/revisions.js';
-import { type McpIncoming, McpRequestReader } from './mcp-incoming.js';
+import { SESSION_METHODS } from './edge/edge-policy.js';
+import { type McpIncoming, McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
 
 /**
  * The last guard of the endpoint: finds the session that a request names and decides whether the caller may use it.
@@ -53,13 +54,13 @@ export class McpSessionGuard implements CanActivate {
 
   /** @internal */
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const incoming = await this.reader.read(context.switchToHttp().getRequest());
-    if (incoming.call.era === 'modern') return true;
-    try {
-      incoming.session = await this.#admit(incoming);
-    } catch (error) {
-      throw error instanceof McpError ? error.withRequestId(loneRequestId(incoming.body)) : error;
-    }
+    const request = context.switchToHttp().getRequest<PlatformRequest>();
+    // The controller refuses it: there is nothing to read, and no session to ask for (E2).
+    if (!SESSION_METHODS.includes(request.method)) return true;
+    const incoming = await this.reader.read(request);
+    // First: at shutdown sessions vanish one by one, and 404 would have their clients start over here (E13).
+    this.endpoint.assertOpen();
+    if (incoming.call.era === 'legacy') incoming.session = await this.#admit(incoming);
     return true;
   }
 
@@ -69,6 +70,10 @@ export class McpSessionGuard implements CanActivate {
     const begins = method === 'POST' && beginsSession(body);
     if (!id) {
       if (begins) return undefined;
+      // Whoever batches it has no session yet, and would be told to initialize first (E9).
+      if (body.messages.some(isInitializeRequest)) {
+        throw new McpError('INVALID_REQUEST', protocolMessages.initializeInBatch());
+      }
       throw new McpError('BAD_REQUEST', protocolMessages.noSessionId());
     }
     const session = await this.#accessible(id, incoming);

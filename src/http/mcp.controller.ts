@@ -5,9 +5,7 @@ import {
   Get,
   Inject,
   Options,
-  Patch,
   Post,
-  Put,
   Req,
   Res,
   SetMetadata,
@@ -15,7 +13,10 @@ import {
   UseFilters,
   UseGuards,
 } from '@nestjs/common';
+import { SESSION_METHODS } from './edge/edge-policy.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
+import { methodNotAllowed } from './edge/http-edge.js';
+import { McpEdgeGuard } from './mcp-edge.guard.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpHttpHandler } from './mcp-http-handler.js';
 import type { McpSessionGuard } from './mcp-session.guard.js';
@@ -29,7 +30,8 @@ export interface McpControllerOptions {
 }
 
 /**
- * The controller of one endpoint. A class of its own for each, routes included: their metadata says whose they are.
+ * The controller of one endpoint. A class of its own for each, routes included: their metadata says whose they are. Other
+ * methods never get here: the edge refuses them (E2).
  *
  * @internal
  */
@@ -37,7 +39,7 @@ export function createMcpController({ endpoint, path, guards, sessionGuard }: Mc
   const OfEndpoint = EndpointRoute(endpoint);
 
   @Controller(path)
-  @UseGuards(...guards, sessionGuard)
+  @UseGuards(McpEdgeGuard, ...guards, sessionGuard)
   @UseFilters(McpExceptionFilter)
   // Not part of the app's REST description; the key is that of @ApiExcludeController().
   @SetMetadata('swagger/apiExcludeController', [true])
@@ -62,23 +64,11 @@ export function createMcpController({ endpoint, path, guards, sessionGuard }: Mc
       return this.handler.delete(request, response);
     }
 
-    // Undeclared methods would be 404; `@All()` does not start beside `@Post()` on Fastify.
-    @Put()
-    @OfEndpoint
-    put(@Req() request: object): never {
-      return this.handler.refuse(request);
-    }
-
-    @Patch()
-    @OfEndpoint
-    patch(@Req() request: object): never {
-      return this.handler.refuse(request);
-    }
-
+    // Left to the app's CORS, which answers before any route; what gets here found none (E2).
     @Options()
     @OfEndpoint
-    options(@Req() request: object): never {
-      return this.handler.refuse(request);
+    options(): never {
+      throw methodNotAllowed('OPTIONS', SESSION_METHODS);
     }
   }
   return McpController;

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import type { Clock, ClockTimer } from '../base/clock.js';
 import type { McpReply, McpStreamReply } from '../call/mcp-reply.js';
@@ -33,17 +33,17 @@ export interface ResponderOptions {
 const WITHOUT_COMMENTS_MS = 15_000;
 
 /** Row P10; `Connection` is left to Node, which knows that HTTP/2 has none. */
-const SSE_HEAD = Object.entries({
-  'Content-Type': 'text/event-stream',
-  'Cache-Control': 'no-cache, no-transform',
-  'X-Accel-Buffering': 'no',
+const SSE_HEAD = Object.freeze({
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
 });
 
 /** Fastify's reply, as far as it is needed. */
 interface FastifyReply {
   readonly raw: ServerResponse;
   hijack(): void;
-  getHeaders(): Record<string, number | string | string[] | undefined>;
+  getHeaders(): OutgoingHttpHeaders;
 }
 
 /** @internal */
@@ -53,7 +53,7 @@ export class McpResponder implements SseOwner {
   /** Streams with frames that were emitted in this turn of the event loop. */
   private unflushed: SseResponse[] = [];
   private keepAlive: ClockTimer | undefined;
-  private drained: (() => void)[] = [];
+  private readonly drained: (() => void)[] = [];
 
   constructor(private readonly options: ResponderOptions) {
     this.maxBufferedBytes = options.maxBufferedBytes;
@@ -121,9 +121,8 @@ export class McpResponder implements SseOwner {
     const stream = new SseResponse(raw, this);
     // First, since what it throws must still find an unwritten response.
     const frames$ = reply.open(stream);
-    if (raw !== response) takeOver(response as FastifyReply);
-    raw.statusCode = 200;
-    for (const [name, value] of SSE_HEAD) raw.setHeader(name, value);
+    // Not `setHeader`, which keeps each of them for as long as the stream lasts.
+    raw.writeHead(200, raw === response ? SSE_HEAD : { ...takenOver(response as FastifyReply), ...SSE_HEAD });
     this.streams.add(stream);
     this.keepAlive ??= this.armKeepAlive();
     stream.start(frames$);
@@ -149,19 +148,17 @@ function sendBody(adapter: HttpServer, response: unknown, reply: Exclude<McpRepl
     adapter.reply(response, undefined, 202);
     return;
   }
-  for (const [name, value] of Object.entries(reply.headers ?? {})) adapter.setHeader!(response, name, value);
+  for (const [name, value] of Object.entries(reply.headers ?? {})) adapter.setHeader?.(response, name, value);
   if (reply.kind === 'empty') {
     adapter.reply(response, undefined, reply.status);
     return;
   }
-  adapter.setHeader!(response, 'Content-Type', 'application/json');
-  adapter.reply(response, reply.body, 200);
+  adapter.setHeader?.(response, 'Content-Type', 'application/json');
+  adapter.reply(response, reply.body, reply.status ?? 200);
 }
 
 /** Fastify keeps headers apart from Node's response until it sends; those of @fastify/cors are among them. */
-function takeOver(reply: FastifyReply): void {
+function takenOver(reply: FastifyReply): OutgoingHttpHeaders {
   reply.hijack();
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) reply.raw.setHeader(name, value);
-  }
+  return reply.getHeaders();
 }

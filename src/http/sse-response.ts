@@ -58,7 +58,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
     return (this.resumed ??= new Subject<void>());
   }
 
-  /** Subscribes to the frames, and writes head and first frames together. The head is set and not yet sent. */
+  /** Subscribes to the frames, and sends the head, which is written, in one piece with the first of them. */
   start(frames$: Observable<string>): void {
     const { raw } = this;
     raw[SSE] = this;
@@ -68,8 +68,8 @@ export class SseResponse implements StreamFlow, Observer<string> {
     const subscription = frames$.subscribe(this);
     if (this.isClosed()) subscription.unsubscribe();
     else this.subscription = subscription;
-    this.flush();
-    if (!raw.headersSent && !raw.destroyed) raw.flushHeaders();
+    if (this.pending === '') raw.flushHeaders();
+    else this.flush();
   }
 
   next(frames: string): void {

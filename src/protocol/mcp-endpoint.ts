@@ -28,17 +28,17 @@ export class McpEndpoint {
    * @throws McpError
    */
   async post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo | undefined): Promise<McpServing> {
-    this.#assertOpen(body);
+    this.assertOpen();
     return http.era === 'modern' ? refuseModern(body) : this.legacy.post(http, body, session);
   }
 
   async get(session: McpSessionInfo, lastEventId: string | undefined): Promise<McpReply> {
-    this.#assertOpen();
+    this.assertOpen();
     return this.legacy.get(session, lastEventId);
   }
 
   async delete(session: McpSessionInfo): Promise<McpReply> {
-    this.#assertOpen();
+    this.assertOpen();
     return this.legacy.delete(session);
   }
 
@@ -47,12 +47,9 @@ export class McpEndpoint {
     return (this.#closed ??= this.host.sessions.shutdown());
   }
 
-  #assertOpen(body?: IncomingBody): void {
-    if (!this.#closed) return;
-    throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), {
-      requestId: body && loneRequestId(body),
-      headers: RETRY_AFTER,
-    });
+  /** @throws McpError UNAVAILABLE from the moment on when shutdown begins (E13) */
+  assertOpen(): void {
+    if (this.#closed) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
   }
 }
 

@@ -18,6 +18,7 @@ export const protocolMessages = {
     'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.',
   noSessionId: () => 'Mcp-Session-Id is missing. Send "initialize" first, and its Mcp-Session-Id with every request.',
   unknownSession: () => 'There is no such session. It may have ended; start a new one with "initialize".',
+  initializeInBatch: () => '"initialize" cannot be part of a batch. Send it alone.',
   initializedAlready: () =>
     'This session is initialized already. Send "initialize" without Mcp-Session-Id to start another one.',
   wrongRevision: (got: string, negotiated: string) =>
@@ -34,4 +35,9 @@ export const protocolMessages = {
     'The option "server" returned a server of another copy of @modelcontextprotocol/server than the one this module uses (often the CommonJS build beside the ES module). Import McpServer or Server from "nestjs-mcp-streamable", or install a single copy.',
   connectedServer: () =>
     'The option "server" returned a server that is connected already. It is called once per session and must return a new server each time.',
+  badCursor: (cursor: string) => `The cursor ${shown(cursor)} is not one of this server. Start the list again.`,
+  unknownTool: (name: string) => `There is no tool ${shown(name)}. "tools/list" names those there are.`,
+  unknownPrompt: (name: string) => `There is no prompt ${shown(name)}. "prompts/list" names those there are.`,
+  unknownReference: (ref: unknown) => `There is nothing to complete at ${shown(ref)}.`,
+  outsideOfCall: () => 'A handler was called outside of a call: connect the server to a session of this module.',
 };

@@ -1,4 +1,4 @@
-import { McpServer, Server, type Implementation } from '@modelcontextprotocol/server';
+import { McpServer, Server } from '@modelcontextprotocol/server';
 import { ServerFactoryError } from '../session/session.errors.js';
 import type { McpServerContext, McpServerFactory } from '../session/server-factory.js';
 import { protocolMessages } from './protocol.messages.js';
@@ -12,19 +12,6 @@ export class UserServerFactory implements McpServerFactory {
 
   async create(context: McpServerContext): Promise<Server> {
     return lowLevelServer(await this.make(context));
-  }
-}
-
-/** A server that only introduces itself, for an endpoint without handlers. */
-export class BareServerFactory implements McpServerFactory {
-  constructor(
-    private readonly serverInfo: Implementation,
-    private readonly instructions: string | undefined,
-  ) {}
-
-  create(): Promise<Server> {
-    const { serverInfo, instructions } = this;
-    return Promise.resolve(new Server(serverInfo, { capabilities: { logging: {} }, instructions }));
   }
 }
 

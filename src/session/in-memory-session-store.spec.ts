@@ -79,5 +79,8 @@ describe('InMemorySessionStore', () => {
     expect(touched).toEqual({ ...created, lastSeenAt: created.lastSeenAt + 5 });
     expect(await store.get('s')).toBe(touched);
     expect((await store.list())[0]).toBe(touched);
+    await clock.advance(5);
+    await store.touch('s');
+    expect((await store.patch('s', {}))?.lastSeenAt).toBe(created.lastSeenAt + 10);
   });
 });

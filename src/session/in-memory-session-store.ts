@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.js';
+import { systemClock, type Clock } from '../base/clock.js';
 import { OrderOfSigns, type Signed } from './in-memory/order-of-signs.js';
 import type {
   McpSessionRecord,
@@ -40,7 +40,7 @@ export class InMemorySessionStore implements McpSessionStore {
   /** The key `undefined` is the anonymous owner. */
   readonly #owners = new Map<string | undefined, Owner>();
 
-  constructor(private readonly clock: Clock) {}
+  constructor(private readonly clock: Clock = systemClock) {}
 
   async reserve(id: string, principal: string | undefined, caps: SessionCaps): Promise<ReserveOutcome> {
     this.#expireReservations();

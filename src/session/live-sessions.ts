@@ -3,7 +3,7 @@ import type { McpMessageBus } from '../bus/message-bus.js';
 import type { ClockTimer } from '../base/clock.js';
 import type { McpSessionInfo } from '../call/mcp-call.js';
 import { McpSession } from './mcp-session.js';
-import type { McpServerFactory } from './server-factory.js';
+import type { McpServerContext } from './server-factory.js';
 import type { SessionEndReason } from './session-events.js';
 import { ServerFactoryError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
@@ -36,7 +36,7 @@ export class LiveSessions {
   constructor(
     private readonly store: McpSessionStore,
     private readonly environment: SessionEnvironment,
-    private readonly factory: McpServerFactory,
+    private readonly factory: { create(context: Omit<McpServerContext, 'sessions'>): Promise<Server> },
     private readonly bus: McpMessageBus,
     private readonly timing: { readonly idleTimeoutMs: number; readonly keepAliveMs: number },
   ) {
@@ -45,6 +45,11 @@ export class LiveSessions {
 
   get size(): number {
     return this.#live.size;
+  }
+
+  /** The node stops: what becomes live now ends at once. */
+  get closing(): boolean {
+    return this.#closing;
   }
 
   all(): Iterable<LiveSession> {
@@ -63,7 +68,12 @@ export class LiveSessions {
     session.onerror = (error) => this.environment.event({ type: 'protocol-error', sessionId: info.id, error });
     this.#newborn.add(session);
     session.closed$.subscribe(() => this.#newborn.delete(session));
-    await server.connect(session);
+    try {
+      await server.connect(session);
+    } catch (error) {
+      await session.end('initialize-failed');
+      throw error;
+    }
     return { session, server, touchedAt: this.environment.clock.now() };
   }
 
@@ -109,18 +119,26 @@ export class LiveSessions {
     await live?.session.end(reason);
   }
 
-  /** Ends all live copies; records and logs go only if they could not be used by anybody else. */
+  /**
+   * Ends all live copies; records and logs go only if they could not be used by anybody else. Calls are answered first: a
+   * store that is away keeps nobody waiting.
+   */
   async shutdown(): Promise<void> {
     this.#closing = true;
     for (const session of this.#newborn) void session.end('shutdown');
+    const live = new Set(this.#live.keys());
     const forget = this.store.scope === 'node';
-    const records = forget ? await this.store.list() : [];
-    for (const id of new Set([...this.#live.keys(), ...records.map((record) => record.id)])) {
-      if (forget) await this.store.delete(id);
-      this.#finish(id, 'shutdown', { forget: forget || this.environment.store.scope === 'node' });
-    }
+    for (const id of live) this.#finish(id, 'shutdown', { forget: forget || this.environment.store.scope === 'node' });
+    if (forget) await this.#forgetAll(live).catch((error: unknown) => this.#fault('', error));
     await this.settled();
     this.#stopSweeping();
+  }
+
+  async #forgetAll(ended: ReadonlySet<string>): Promise<void> {
+    for (const { id } of await this.store.list()) {
+      await this.store.delete(id);
+      if (!ended.has(id)) this.#finish(id, 'shutdown', { forget: true });
+    }
   }
 
   /** Settles when every end that is under way is complete. */
@@ -139,7 +157,7 @@ export class LiveSessions {
   async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, forget: boolean): Promise<void> {
     await live?.session.end(reason);
     this.environment.event({ type: 'closed', sessionId: id, reason });
-    if (forget) await this.environment.store.drop(id).catch((error) => this.#fault(id, error));
+    if (forget) await this.environment.store.drop(id).catch((error: unknown) => this.#fault(id, error));
     if (this.#live.size === 0 && (await this.#noneLeft())) this.#stopSweeping();
   }
 
@@ -248,9 +266,10 @@ export function infoOf({ id, principal, protocolVersion, initialize }: McpSessio
 }
 
 /** Tells a fresh server what the client has said so far. */
-async function replay({ initialize, logLevel, subscriptions }: McpSessionRecord, live: LiveSession): Promise<void> {
-  const { session } = live;
-  const answer = await session.replay('initialize', initialize);
+async function replay(record: McpSessionRecord, { session }: LiveSession): Promise<void> {
+  const { initialize, protocolVersion, logLevel, subscriptions } = record;
+  // What was agreed on then, whatever the server would agree on by now.
+  const answer = await session.replay('initialize', { ...initialize, protocolVersion });
   if ('error' in answer) throw new ServerFactoryError(sessionMessages.notRebuilt(answer.error.message));
   session.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' });
   if (logLevel !== undefined) await session.replay('logging/setLevel', { level: logLevel });

@@ -21,6 +21,7 @@ import {
 import { hasPrimingEvents } from '../wire/revisions.js';
 import { admit } from './admission.js';
 import { InFlightCalls } from './in-flight-calls.js';
+import { agreedRevision, askingForOurs } from './negotiation.js';
 import { OutgoingMessages } from './outgoing-messages.js';
 import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchange.js';
 import { SessionCall } from './session-call.js';
@@ -150,7 +151,7 @@ export class McpSession implements Transport, ExchangeHost {
     this.#noteInitialize(method, params as InitializeParams);
     return new Promise((resolve) => {
       (this.#replays ??= new Map()).set(id, resolve);
-      this.onmessage?.({ jsonrpc: '2.0', id, method, params } as JsonRpcMessage);
+      this.onmessage?.({ jsonrpc: '2.0', id, method, params });
     });
   }
 
@@ -166,11 +167,15 @@ export class McpSession implements Transport, ExchangeHost {
   #register(http: McpHttpCall, message: JsonRpcMessage, exchange: PostExchange | undefined): () => void {
     if (isResponse(message)) return () => this.#outgoing.answered(message);
     if (isRequest(message)) {
-      const call = new SessionCall(this, this.#info, http, message, exchange);
+      const request = isInitializeRequest(message) ? askingForOurs(message) : message;
+      const call = new SessionCall(this, this.#info, http, request, exchange);
       this.#calls.add(call);
       this.#limit(call);
-      this.#noteInitialize(message.method, message.params as InitializeParams | undefined);
-      return () => this.#hand(call, message);
+      this.#noteInitialize(request.method, request.params as InitializeParams | undefined);
+      return () => {
+        // A batch may have cancelled it before its turn came.
+        if (call.state === 'open') this.#hand(call, request);
+      };
     }
     return () => this.#notified(http, message);
   }
@@ -179,7 +184,7 @@ export class McpSession implements Transport, ExchangeHost {
     const call = new SessionCall(this, this.#info, http, message, undefined);
     switch (message.method) {
       case 'notifications/cancelled':
-        return this.#cancel(message.params?.['requestId'] as RequestId, message.params?.['reason'], call);
+        return this.#cancel(message.params?.['requestId'] as RequestId, message.params?.['reason']);
       case 'notifications/progress': {
         const inward = this.#outgoing.progressed(message);
         return inward && this.#hand(call, inward);
@@ -226,7 +231,7 @@ export class McpSession implements Transport, ExchangeHost {
   /** Called by the SDK when the revision is negotiated. @internal */
   setProtocolVersion(protocolVersion: string): void {
     this.#info = { ...this.#info, protocolVersion };
-    this.#lifetime = { is: 'live' };
+    if (this.#lifetime.is === 'new') this.#lifetime = { is: 'live' };
   }
 
   /**
@@ -247,6 +252,9 @@ export class McpSession implements Transport, ExchangeHost {
 
   #answer(message: JsonRpcResponse): Promise<void> {
     const id = message.id as RequestId;
+    // A server with a handler of its own for `initialize` does not tell its transport.
+    const revision = this.#lifetime.is === 'new' ? agreedRevision(message) : undefined;
+    if (revision !== undefined) this.setProtocolVersion(revision);
     const replayed = this.#replays?.get(id);
     if (replayed) {
       this.#replays!.delete(id);
@@ -258,8 +266,19 @@ export class McpSession implements Transport, ExchangeHost {
     call.answered();
     this.#release(call);
     const patch = 'result' in message ? statePatch(call) : undefined;
-    if (patch) this.environment.patched(this.sessionId, patch);
-    return call.exchange!.answer(message);
+    const answer = (): Promise<void> => call.exchange!.answer(id, this.#textOf(message), call.refusal);
+    // The client may rely on what it was told: the record comes first.
+    return patch ? this.environment.patched(this.sessionId, patch).then(answer) : answer();
+  }
+
+  /** What JSON has no words for is the handler's fault; the client must hear of the end of its request all the same. */
+  #textOf(answer: JsonRpcResponse): string {
+    try {
+      return JSON.stringify(answer);
+    } catch (error) {
+      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+      return JSON.stringify(errorResponse(answer.id!, INTERNAL_ERROR, sessionMessages.unwritableAnswer()));
+    }
   }
 
   // ---- ends -----------------------------------------------------------------------------------------------------
@@ -329,20 +348,20 @@ export class McpSession implements Transport, ExchangeHost {
   }
 
   /** The client gives up a request: nothing more is said of it (P9). `initialize` cannot be cancelled. */
-  #cancel(id: RequestId, reason: unknown, notification: SessionCall): void {
+  #cancel(id: RequestId, reason: unknown): void {
     const call = this.#calls.get(id);
     if (!call || call.method === 'initialize') return;
-    this.#hand(notification, notification.message);
-    this.#stop(call, reason, false);
+    // Over any other reason the SDK would stumble, and the handler would not hear of it.
+    this.#stop(call, typeof reason === 'string' ? reason : undefined);
   }
 
   /** Ends a call without an answer. */
-  #stop(call: SessionCall, reason: unknown, tellServer = true): void {
+  #stop(call: SessionCall, reason: unknown): void {
     call.cancelled(reason);
     this.#release(call);
     this.#outgoing.failOf(call);
     call.exchange!.dismiss(call.requestId!);
-    if (tellServer) this.#cancelInServer(call, reason);
+    this.#cancelInServer(call, reason === undefined ? undefined : String(reason));
   }
 
   /** Ends a call with an error for an answer. */
@@ -352,11 +371,11 @@ export class McpSession implements Transport, ExchangeHost {
     this.#release(call);
     this.#outgoing.failOf(call);
     // The client hears of it if it can hear at all: a log that refuses says so elsewhere.
-    call.exchange!.answer(errorResponse(id, code, message) as JsonRpcResponse).catch(() => {});
+    call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, message))).catch(() => {});
   }
 
-  #cancelInServer({ requestId }: SessionCall, reason: unknown): void {
-    const params = { requestId: requestId!, reason: String(reason) };
+  #cancelInServer({ requestId }: SessionCall, reason: string | undefined): void {
+    const params = { requestId: requestId!, ...(reason !== undefined && { reason }) };
     this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
   }
 

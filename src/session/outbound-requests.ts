@@ -29,8 +29,7 @@ export class OutboundRequests {
     private readonly prefix: string,
     private readonly clock: Clock,
     private readonly timeoutMs: number,
-    /** Takes the answers back into the SDK. */
-    private readonly settle: (response: JsonRpcResponse) => void,
+    private readonly ports: OutboundPorts,
   ) {}
 
   get size(): number {
@@ -61,7 +60,7 @@ export class OutboundRequests {
     const pending = response.id === undefined ? undefined : this.#byWireId.get(response.id);
     if (!pending) return false;
     this.#remove(pending);
-    this.settle({ ...response, id: pending.sdkId });
+    this.ports.settle({ ...response, id: pending.sdkId });
     return true;
   }
 
@@ -72,12 +71,13 @@ export class OutboundRequests {
     return pending && { ...notification, params: { ...notification.params, progressToken: pending.sdkId } };
   }
 
-  /** The server gives up one of its requests. @returns the notification for the client, `undefined` if there is nothing to cancel */
-  cancelled(notification: JsonRpcNotification): JsonRpcNotification | undefined {
+  /** The server gives up one of its requests. One that was never sent, or is over, needs no cancellation. */
+  cancelled(notification: JsonRpcNotification): Promise<void> {
     const pending = this.#bySdkId.get(notification.params?.['requestId'] as RequestId);
-    if (!pending) return undefined;
+    if (!pending) return Promise.resolve();
     this.#remove(pending);
-    return { ...notification, params: { ...notification.params, requestId: pending.wireId } };
+    const params = { ...notification.params, requestId: pending.wireId };
+    return this.ports.recall({ ...notification, params }, pending.call);
   }
 
   /** The call is over, and what it asked with it. */
@@ -94,13 +94,18 @@ export class OutboundRequests {
     this.#bySdkId.clear();
   }
 
+  /** The client is told, lest it go on asking its user. */
   #timeOut(pending: Pending): void {
-    this.#fail(pending, REQUEST_TIMEOUT, sessionMessages.serverRequestTimedOut(pending.method, this.timeoutMs));
+    const reason = sessionMessages.serverRequestTimedOut(pending.method, this.timeoutMs);
+    const params = { requestId: pending.wireId, reason };
+    // A log that refuses says so elsewhere.
+    this.ports.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, pending.call).catch(() => {});
+    this.#fail(pending, REQUEST_TIMEOUT, reason);
   }
 
   #fail(pending: Pending, code: number, message: string): void {
     this.#remove(pending);
-    this.settle(errorResponse(pending.sdkId, code, message) as JsonRpcResponse);
+    this.ports.settle(errorResponse(pending.sdkId, code, message) as JsonRpcResponse);
   }
 
   #remove(pending: Pending): void {
@@ -108,6 +113,13 @@ export class OutboundRequests {
     this.#byWireId.delete(pending.wireId);
     this.#bySdkId.delete(pending.sdkId);
   }
+}
+
+export interface OutboundPorts {
+  /** Takes the answers back into the SDK. */
+  settle(response: JsonRpcResponse): void;
+  /** Takes a request back, on the way that it went: that of its call, if it had one. */
+  recall(cancelled: JsonRpcNotification, call: SessionCall | undefined): Promise<void>;
 }
 
 interface Pending {

@@ -40,16 +40,15 @@ export class OutgoingMessages {
   }
 
   notify(message: JsonRpcNotification, related: Related): Promise<void> {
-    const outward = message.method === 'notifications/cancelled' ? this.#requests?.cancelled(message) : message;
-    // A request that was never sent needs no cancellation.
-    if (!outward) return Promise.resolve();
+    // It follows the request that it cancels, whatever it is sent in relation to.
+    if (message.method === 'notifications/cancelled') return this.#requests?.cancelled(message) ?? Promise.resolve();
     switch (related.is) {
       case 'nothing':
-        return this.#standalone(outward);
+        return this.#standalone(message);
       case 'open':
-        return this.#accompany(outward, related.call);
+        return this.#accompany(message, related.call);
       case 'answered':
-        return this.#notifyLate(outward, related.requestId);
+        return this.#notifyLate(message, related.requestId);
       case 'cancelled':
         return this.late(message.method, related.requestId, 'dropped');
     }
@@ -139,7 +138,10 @@ export class OutgoingMessages {
   #makeRequests(): OutboundRequests {
     const { nodeId, clock, serverRequestTimeoutMs } = this.environment;
     const prefix = `${nodeId}-${randomToken(8)}`;
-    return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, (response) => this.session.settle(response));
+    return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, {
+      settle: (response) => this.session.settle(response),
+      recall: (cancelled, call) => (call ? this.#accompany(cancelled, call) : this.#standalone(cancelled)),
+    });
   }
 
   #unknownResponse(requestId: RequestId | undefined): void {

@@ -3,7 +3,8 @@ import type { Clock, ClockTimer } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
 import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
 import type { McpStream } from '../stream/mcp-stream.js';
-import type { JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
+import type { RequestId } from '../wire/json-rpc.js';
+import type { HttpRefusal } from './session-call.js';
 import type { ResponseMode } from './session.options.js';
 
 /**
@@ -32,7 +33,7 @@ export class PostExchange {
   ) {
     this.#unsettled = requests.length;
     const timer = form.mode === 'auto' ? host.clock.setTimeout(() => this.#commit(), form.sseAfterMs) : undefined;
-    this.#state = { is: 'undecided', answers: [], timer };
+    this.#state = { is: 'undecided', answers: [], dismissed: [], timer };
     if (form.mode === 'sse') this.#commit();
   }
 
@@ -57,18 +58,23 @@ export class PostExchange {
     return this.#commit().write({ data });
   }
 
-  /** Answers one of the requests. */
-  answer(message: JsonRpcResponse): Promise<void> {
+  /**
+   * Answers one of the requests.
+   *
+   * @param data the response as JSON
+   * @param refusal how HTTP says the same, if it can: a lone answer that nothing went ahead of
+   */
+  answer(id: RequestId, data: string, refusal?: HttpRefusal): Promise<void> {
     const last = --this.#unsettled === 0;
     const state = this.#state;
     switch (state.is) {
       case 'undecided':
-        state.answers.push(message);
-        if (last) this.#replyWithJson(state);
+        state.answers.push({ data, settles: id });
+        if (last) this.#replyWithJson(state, this.form.batch ? undefined : refusal);
         return DONE;
       case 'streaming':
         if (last) this.#state = SETTLED;
-        return state.stream.write({ data: JSON.stringify(message), settles: message.id as RequestId, end: last });
+        return state.stream.write({ data, settles: id, end: last });
       default:
         if (last) this.#state = SETTLED;
         return DONE;
@@ -80,6 +86,7 @@ export class PostExchange {
     const last = --this.#unsettled === 0;
     const state = this.#state;
     if (state.is === 'undecided') {
+      state.dismissed.push(id);
       if (last) this.#replyWithJson(state);
     } else {
       if (last) this.#state = SETTLED;
@@ -110,12 +117,11 @@ export class PostExchange {
     if (state.is === 'streaming') return state.stream;
     if (state.is !== 'undecided') throw new Error(`A POST that is ${state.is} cannot become a stream.`);
     this.host.clock.clear(state.timer);
-    const stream = this.host.openStream(this.requests);
+    // What was cancelled already is nothing that the log should wait for.
+    const stream = this.host.openStream(this.requests.filter((id) => !state.dismissed.includes(id)));
     this.#state = { is: 'streaming', stream };
     if (state.answers.length === 0) stream.write({}).catch(() => {});
-    for (const answer of state.answers) {
-      stream.write({ data: JSON.stringify(answer), settles: answer.id as RequestId }).catch(() => {});
-    }
+    for (const answer of state.answers) stream.write(answer).catch(() => {});
     this.#reply.resolve({
       kind: 'stream',
       open: (flow) => this.host.frames$(stream, 0, { flow, headOnly: this.#closeOnOpen }),
@@ -123,11 +129,13 @@ export class PostExchange {
     return stream;
   }
 
-  #replyWithJson({ answers, timer }: Extract<ExchangeState, { is: 'undecided' }>): void {
+  #replyWithJson({ answers, timer }: Extract<ExchangeState, { is: 'undecided' }>, refusal?: HttpRefusal): void {
     this.host.clock.clear(timer);
     this.#state = SETTLED;
     if (answers.length === 0) return this.#reply.resolve({ kind: 'stream', open: () => EMPTY });
-    this.#reply.resolve({ kind: 'json', body: JSON.stringify(this.form.batch ? answers : answers[0]) });
+    const texts = answers.map(({ data }) => data);
+    const body = this.form.batch ? `[${texts.join(',')}]` : texts[0]!;
+    this.#reply.resolve({ kind: 'json', body, ...refusal });
   }
 }
 
@@ -154,8 +162,13 @@ export interface ExchangeForm {
   readonly batch: boolean;
 }
 
+interface Answer {
+  readonly data: string;
+  readonly settles: RequestId;
+}
+
 type ExchangeState =
-  | { is: 'undecided'; answers: JsonRpcResponse[]; timer: ClockTimer | undefined }
+  | { is: 'undecided'; answers: Answer[]; dismissed: RequestId[]; timer: ClockTimer | undefined }
   | { is: 'streaming'; stream: McpStream }
   | { is: 'abandoned' }
   | { is: 'settled' };

@@ -1,5 +1,6 @@
 import type { Server } from '@modelcontextprotocol/server';
 import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionService } from './mcp-session.service.js';
 
 /**
  * Makes the SDK server of a session: once per live copy. A session that is rebuilt, after a restart or on another node,
@@ -23,4 +24,6 @@ export interface McpServerContext {
   readonly session: McpSessionInfo;
   /** The HTTP request of `initialize`; `undefined` when the session is rebuilt from its record. */
   readonly request: unknown;
+  /** The sessions of the endpoint: a factory cannot inject the service that it is part of. */
+  readonly sessions: McpSessionService;
 }

@@ -15,6 +15,7 @@ export class SessionCall implements McpCall {
   #state: CallState = 'open';
   #abort: AbortController | undefined;
   #reason: unknown;
+  #refusal: HttpRefusal | undefined;
   /** Armed when `requestTimeoutMs` is set. */
   timer: ClockTimer | undefined;
 
@@ -60,6 +61,15 @@ export class SessionCall implements McpCall {
     return this.#state === 'open' && (this.exchange?.closeStream() ?? false);
   }
 
+  refuseWith(status: number, headers: Readonly<Record<string, string>>): void {
+    this.#refusal = { status, headers };
+  }
+
+  /** How HTTP shall say what the answer says. */
+  get refusal(): HttpRefusal | undefined {
+    return this.#refusal;
+  }
+
   answered(): void {
     this.#state = 'answered';
   }
@@ -70,6 +80,12 @@ export class SessionCall implements McpCall {
     this.#reason = reason;
     this.#abort?.abort(reason);
   }
+}
+
+/** A status and headers for an answer that denies. */
+export interface HttpRefusal {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 export type CallState = 'open' | 'answered' | 'cancelled';

@@ -39,16 +39,25 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     retry: DEFAULT_RETRY,
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => events$.next(event),
-    patched: (sessionId, patch) => {
-      sessionStore.patch(sessionId, patch).catch((error: unknown) => {
+    patched: (sessionId, patch) =>
+      sessionStore.patch(sessionId, patch).then(
+        () => {},
+        (error: unknown) => events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error }),
+      ),
+    ended: (sessionId, reason) => {
+      sessions.end(sessionId, reason).catch((error: unknown) => {
         events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
       });
     },
-    ended: (sessionId, reason) => void sessions.end(sessionId, reason),
   };
+  // The bus closes last: after it nothing happens here any more.
+  bus.messages$.subscribe({ complete: () => events$.complete() });
   const { idleTimeoutMs } = options;
   const timing = { idleTimeoutMs, keepAliveMs: parts.keepAliveMs };
-  const sessions: LiveSessions = new LiveSessions(sessionStore, environment, parts.factory, bus, timing);
-  const service = new McpSessionService(sessions, sessionStore, environment, events$.asObservable());
+  const factory: ConstructorParameters<typeof LiveSessions>[2] = {
+    create: (context) => parts.factory.create({ ...context, sessions: service }),
+  };
+  const sessions: LiveSessions = new LiveSessions(sessionStore, environment, factory, bus, timing);
+  const service: McpSessionService = new McpSessionService(sessions, sessionStore, environment, events$.asObservable());
   return { environment, sessions, service, events$: events$.asObservable() };
 }

@@ -1,6 +1,7 @@
 import { Observable } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
-import type { McpReply } from '../call/mcp-reply.js';
+import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
+import { EventsEvictedError } from '../stream/event-store.errors.js';
 import type { StreamHead } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { McpError } from '../wire/errors.js';
@@ -68,9 +69,14 @@ export class SessionStreams implements StreamObserver {
     const start = lastEventId === undefined ? await this.#undelivered() : await this.#resume(lastEventId);
     // An empty 200 makes both official clients come back for ever; 405 is quiet in both (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
-    const stream = this.#obtain(start.stream);
-    if (!stream.admitReader()) throw new McpError('CONFLICT', sessionMessages.tooManyReaders(start.stream));
-    return { kind: 'stream', open: (flow) => this.frames$(stream, start.index, { flow }) };
+    return { kind: 'stream', open: (flow) => this.#read(start, flow) };
+  }
+
+  /** Only now that the response is certain: for a client that has left meanwhile nothing is kept, and nobody makes room. */
+  #read({ stream: id, index }: Cursor, flow: StreamFlow): Observable<string> {
+    const stream = this.#obtain(id);
+    if (!stream.admitReader()) throw new McpError('CONFLICT', sessionMessages.tooManyReaders(id));
+    return this.frames$(stream, index, { flow });
   }
 
   /** The frames of one response: where the client is, then what follows. */
@@ -126,7 +132,8 @@ export class SessionStreams implements StreamObserver {
 
   async #undelivered(): Promise<Cursor> {
     const { store } = this.environment;
-    const index = await this.standalone.resumePoint();
+    const standalone = this.#streams.get(STANDALONE_STREAM) ?? this.#make(STANDALONE_STREAM);
+    const index = await standalone.resumePoint();
     const head = (await store.describe(this.sessionId, STANDALONE_STREAM)) ?? JUST_BEGUN;
     return { stream: STANDALONE_STREAM, index: this.#afterEviction(index, head) };
   }
@@ -140,12 +147,22 @@ export class SessionStreams implements StreamObserver {
     if (!head && !this.#streams.has(stream)) {
       throw new McpError('BAD_REQUEST', sessionMessages.unknownCursor(lastEventId));
     }
-    const { last, oldest, ended } = head ?? JUST_BEGUN;
+    const { last, ended } = head ?? JUST_BEGUN;
     const index = Math.min(cursor.index, last);
     if (ended && index === last) return undefined;
     if (stream === STANDALONE_STREAM) return { stream, index: this.#afterEviction(index, head ?? JUST_BEGUN) };
-    if (index + 1 < oldest) throw new McpError('BAD_REQUEST', sessionMessages.evictedCursor(lastEventId, oldest));
+    if (index < last) await this.#assertKept(stream, index, lastEventId);
     return { stream, index };
+  }
+
+  /** There may be holes behind older events that are kept: answers that nobody has read. */
+  async #assertKept(stream: string, index: number, lastEventId: string): Promise<void> {
+    try {
+      await this.environment.store.read(this.sessionId, stream, index, 1);
+    } catch (error) {
+      if (!(error instanceof EventsEvictedError)) throw error;
+      throw new McpError('BAD_REQUEST', sessionMessages.evictedCursor(lastEventId, error.oldest));
+    }
   }
 
   /** The standalone stream goes on with the oldest event that is left; the client cannot do anything about the rest. */
@@ -156,7 +173,11 @@ export class SessionStreams implements StreamObserver {
   }
 
   #obtain(id: string): McpStream {
-    return this.#streams.get(id) ?? this.#keep(new McpStream(id, this.sessionId, this.environment, this));
+    return this.#streams.get(id) ?? this.#keep(this.#make(id));
+  }
+
+  #make(id: string): McpStream {
+    return new McpStream(id, this.sessionId, this.environment, this);
   }
 
   #keep(stream: McpStream): McpStream {

@@ -7,6 +7,7 @@ export const sessionMessages = {
   requestTimedOut: (ms: number) =>
     `The request was not answered within ${ms} ms ("requestTimeoutMs") and was cancelled. Ask for less, or raise the option.`,
   handlerFailed: () => 'The server could not process this message. Its log says why.',
+  unwritableAnswer: () => 'The answer of the handler cannot be written as JSON. The log of the server says why.',
   duplicateId: (id: RequestId) =>
     `A request with the id ${JSON.stringify(id)} is in flight in this session. Give each request an id of its own.`,
   noStream: (method: string) =>

@@ -94,10 +94,10 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
   return {
     sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
     responseMode: check.oneOf('responseMode', responseMode, ['auto', 'sse', 'json']),
-    sseAfterMs: check.count('sseAfterMs', sseAfterMs, { min: 0 }),
+    sseAfterMs: check.timer('sseAfterMs', sseAfterMs, { min: 0 }),
     retryMs: check.count('retryMs', retryMs, { min: 0 }),
-    serverRequestTimeoutMs: check.count('serverRequestTimeoutMs', serverRequestTimeoutMs),
-    requestTimeoutMs: check.count('requestTimeoutMs', requestTimeoutMs, { infinite: true }),
+    serverRequestTimeoutMs: check.timer('serverRequestTimeoutMs', serverRequestTimeoutMs),
+    requestTimeoutMs: check.timer('requestTimeoutMs', requestTimeoutMs, { infinite: true }),
     idleTimeoutMs: check.count('idleTimeoutMs', idleTimeoutMs, { infinite: true }),
     maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
     maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
@@ -115,8 +115,8 @@ export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour 
   readonly clock: Clock;
   /** Hears of everything that happens to a session. */
   event(event: McpSessionEvent): void;
-  /** The client changed what a session *is*: the record must follow. */
-  patched(sessionId: string, patch: SessionPatch): void;
+  /** The client changed what a session *is*: the record follows. Never rejects. */
+  patched(sessionId: string, patch: SessionPatch): Promise<void>;
   /** A session has ended by itself: its server was closed. */
   ended(sessionId: string, reason: SessionEndReason): void;
 }

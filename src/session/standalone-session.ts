@@ -54,7 +54,7 @@ export async function createMcpSession(options: StandaloneSessionOptions = {}): 
     retry: DEFAULT_RETRY,
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => onEvent?.(event),
-    patched: () => {},
+    patched: () => Promise.resolve(),
     ended: () => {},
   };
   const session = new McpSession({ id, principal }, environment);

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.js';
+import { systemClock, type Clock } from '../base/clock.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
 import { EventLogFullError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import type {
@@ -43,8 +43,8 @@ export class InMemoryEventStore implements McpEventStore {
   readonly #finished: FinishedStreams;
 
   constructor(
-    options: InMemoryEventStoreOptions,
-    private readonly clock: Clock,
+    options: InMemoryEventStoreOptions = {},
+    private readonly clock: Clock = systemClock,
   ) {
     this.#bounds = {
       maxEvents: options.maxEvents ?? DEFAULT_BOUNDS.maxEvents,
@@ -82,7 +82,7 @@ export class InMemoryEventStore implements McpEventStore {
   }
 
   async read(session: string, stream: string, after: number, limit: number): Promise<ReadResult> {
-    return this.#stream(session, stream).read(Math.max(after, 0), limit);
+    return this.#stream(session, stream).read(after, limit);
   }
 
   async describe(session: string, stream: string): Promise<StreamHead | undefined> {

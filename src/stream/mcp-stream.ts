@@ -3,7 +3,7 @@ import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
 import type { StreamFlow } from '../call/mcp-reply.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { EventStoreError } from './event-store.errors.js';
+import { EventStoreError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
 import type { ReaderRef, StoredEvent } from './event-store.js';
 import { StreamReader } from './stream-reader.js';
 import { MAX_READERS, READER_EVICTION_MS, type StreamEnvironment } from './stream.options.js';
@@ -37,7 +37,11 @@ export class McpStream {
   #noted = 0;
   /** Index of the newest event, when this object alone writes the stream. */
   #last: number | undefined;
+  /** The log knows the stream. */
+  #begun = true;
   #closed = false;
+  /** Why the log refused, once it has. */
+  #failure: unknown;
 
   constructor(
     readonly id: string,
@@ -54,19 +58,23 @@ export class McpStream {
       writer: randomToken(),
       ...(requests && { opens: { node: nodeId, requests } }),
       committed: (signal) => this.#committed(signal),
+      rested: () => this.#settleDown(),
       failed: (error) => this.#fail(error),
     });
-    if (requests) this.#last = 0;
+    if (requests) {
+      this.#last = 0;
+      this.#begun = false;
+    }
   }
 
   get readers(): number {
     return this.#readers.length;
   }
 
-  /** Nothing will be written by this object any more. */
+  /** Nobody needs this object to write: the stream is over, or nothing waits and any other object could go on with it. */
   get settled(): boolean {
     const { state } = this.#writer;
-    return this.#last === undefined ? state === 'idle' : state === 'ended' || state === 'failed';
+    return state === 'ended' || state === 'failed' || (state === 'idle' && this.#last === undefined);
   }
 
   /**
@@ -92,9 +100,12 @@ export class McpStream {
   events$(after: number, flow: StreamFlow = ALWAYS_FLOWING): Observable<StoredEvent> {
     return new Observable((subscriber) => {
       if (this.#closed) return subscriber.complete();
+      if (this.#writer.state === 'failed') return subscriber.error(this.#failure);
       const { store } = this.environment;
       const log = { store, session: this.session, stream: this.id, retry: this.#retry };
-      const reader = new StreamReader(log, flow, subscriber, { after, fresh: after === this.#last });
+      // Of a stream that has ended no signal will tell: it may have, between the reply and its response.
+      const fresh = after === this.#last && this.#writer.state !== 'ended';
+      const reader = new StreamReader(log, flow, subscriber, { after, fresh });
       subscriber.add(() => this.#detach(reader));
       subscriber.add(this.#signal$.subscribe((signal) => reader.accept(signal)));
       subscriber.add(flow.resumed$.subscribe(() => reader.wake()));
@@ -132,8 +143,16 @@ export class McpStream {
     const newest = this.#readers.at(-1);
     if (newest) this.#reached = Math.max(this.#reached, newest.reader.cursor);
     if (this.#reached <= this.#noted) return;
+    const before = this.#noted;
     this.#noted = this.#reached;
-    this.#tell(this.environment.store.delivered(this.session, this.id, this.#reached));
+    const told = this.environment.store.delivered(this.session, this.id, this.#reached);
+    this.#tell(
+      told.catch((error: unknown) => {
+        // Said again the next time.
+        this.#noted = before;
+        throw error;
+      }),
+    );
   }
 
   /** The log may hold more than was signalled here: another node wrote, or signals were lost. */
@@ -150,14 +169,17 @@ export class McpStream {
   }
 
   #committed(signal: StreamSignal): void {
+    this.#begun = true;
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
     this.#signal$.next(signal);
     if (signal.ended) this.#settleDown();
   }
 
   #fail(error: unknown): void {
+    this.#failure = error;
     this.#retry.cancel();
     for (const { reader } of [...this.#readers]) reader.fail(error);
+    this.#abandonLog(error);
     this.observer.failed(this, error);
     this.#settleDown();
   }
@@ -165,8 +187,9 @@ export class McpStream {
   #attach(reader: StreamReader): void {
     this.#readers.at(-1)?.reader.mute();
     const ref = { node: this.environment.nodeId, reader: randomToken() };
-    this.#readers.push({ reader, ref });
-    this.#tell(this.environment.store.attach(this.session, this.id, ref));
+    const told = this.#logged().then(() => this.environment.store.attach(this.session, this.id, ref));
+    this.#readers.push({ reader, ref, told });
+    this.#tell(told);
     this.observer.attached(this);
   }
 
@@ -175,12 +198,27 @@ export class McpStream {
     const position = this.#readers.findIndex((attached) => attached.reader === reader);
     if (position < 0) return;
     this.noteDelivered();
-    const [{ ref }] = this.#readers.splice(position, 1) as [AttachedReader];
-    this.#tell(this.environment.store.detach(this.session, this.id, ref));
+    for (const { reader: older } of this.#readers.slice(0, position)) older.passOver(reader);
+    const [{ ref, told }] = this.#readers.splice(position, 1) as [AttachedReader];
+    // Not before the log has heard of it: the other way round it would be attached for ever.
+    const tell = () => this.environment.store.detach(this.session, this.id, ref);
+    this.#tell(told.then(tell, tell));
     this.observer.detached(this);
     const newest = this.#readers.at(-1)?.reader;
-    if (newest?.muted) newest.promote(this.#reached);
+    if (newest?.muted) newest.promote();
     this.#settleDown();
+  }
+
+  /** The log knows a stream that begins here from its first append on. */
+  #logged(): Promise<void> {
+    return this.#begun ? Promise.resolve() : this.#writer.flushed();
+  }
+
+  /** What a failed stream has logged is of no use: ended, it can be forgotten, and its requests are settled. */
+  #abandonLog(reason: unknown): void {
+    if (reason instanceof SessionGoneError || reason instanceof StreamEndedError || this.#last === undefined) return;
+    const options = { writer: randomToken(), seq: 1, end: true };
+    this.#tell(this.environment.store.append(this.session, this.id, [], options));
   }
 
   #settleDown(): void {
@@ -210,4 +248,6 @@ export interface StreamObserver {
 interface AttachedReader {
   readonly reader: StreamReader;
   readonly ref: ReaderRef;
+  /** Settles when the log has been told of it. */
+  readonly told: Promise<unknown>;
 }

@@ -26,6 +26,7 @@ const PAGE = 64;
  * refused, or nobody listens any more.
  */
 export class StreamReader {
+  readonly #start: number;
   #cursor: number;
   #behind: boolean;
   #busy = false;
@@ -38,6 +39,7 @@ export class StreamReader {
     private readonly sink: Subscriber<StoredEvent>,
     start: ReaderStart,
   ) {
+    this.#start = start.after;
     this.#cursor = start.after;
     this.#behind = !start.fresh;
   }
@@ -78,10 +80,17 @@ export class StreamReader {
     this.#behind = true;
   }
 
-  /** It is the newest again: it goes on where the newer one, which is gone, stopped. */
-  promote(reached: number): void {
+  /**
+   * While it is muted: a newer reader has left. What that one handed out this one need not; but if it began further on,
+   * something lies between that nobody handed out, and to repeat is better than to lose.
+   */
+  passOver(newer: StreamReader): void {
+    if (newer.#start <= this.#cursor) this.#cursor = Math.max(this.#cursor, newer.#cursor);
+  }
+
+  /** It is the newest again. */
+  promote(): void {
     this.#muted = false;
-    this.#cursor = Math.max(this.#cursor, reached);
     this.wake();
   }
 
@@ -128,7 +137,7 @@ export class StreamReader {
     const after = this.#cursor;
     const page = await retry.run(() => store.read(session, stream, after, PAGE));
     for (const { index, data } of page.events) {
-      // Promoted past it while the log was read.
+      // Passed over while the log was read.
       if (index <= this.#cursor) continue;
       if (!this.#ready) {
         this.#behind = true;

@@ -1,7 +1,7 @@
 import { deferred, type Deferred } from '../base/deferred.js';
 import type { Retry } from '../base/retry.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
+import { EventStoreError, StreamEndedError, StreamOverflowError } from './event-store.errors.js';
 import type { AppendOptions, McpEventStore, SettledRequest } from './event-store.js';
 
 /**
@@ -72,18 +72,22 @@ export class StreamWriter {
       this.#state = { is: 'appending', retrying: false, done: done.promise };
       try {
         const { first } = await this.#append(batch);
+        // Before anybody hears of it: what they write in answer to it waits for a log that works.
+        this.#noteRetrying(false);
+        done.resolve();
+        // An overflow while the append was under way has made the stream fail: what got through is logged all the same.
+        if (this.#hasFailed) return;
         if (batch.end) this.#end();
         this.target.committed({ first, events: batch.events, ended: batch.end });
-        done.resolve();
         if (batch.end) return;
       } catch (error) {
         done.reject(error);
-        return this.#fail(error);
+        this.#fail(error);
+        return this.#endInVain(error);
       }
-      // An overflow while the append was under way has made the stream fail.
-      if ((this.#state as WriterState).is === 'failed') return;
     }
     this.#state = { is: 'idle' };
+    this.target.rested?.();
   }
 
   #append(batch: Batch): Promise<{ first: number }> {
@@ -95,9 +99,18 @@ export class StreamWriter {
     this.#opens = undefined;
     let attempts = 0;
     return retry.run(() => {
-      if (++attempts === 2 && this.#state.is === 'appending') this.#state = { ...this.#state, retrying: true };
+      this.#noteRetrying(++attempts > 1);
       return store.append(session, stream, batch.events, options);
     });
+  }
+
+  #noteRetrying(retrying: boolean): void {
+    if (this.#state.is === 'appending') this.#state.retrying = retrying;
+  }
+
+  /** Apart from the field, which the compiler thinks it knows. */
+  get #hasFailed(): boolean {
+    return this.#state.is === 'failed';
   }
 
   #end(): void {
@@ -112,6 +125,18 @@ export class StreamWriter {
     this.#queued?.reject(error);
     this.#release();
     this.target.failed(error);
+  }
+
+  /**
+   * The log may still take the end, as a full one does: then nobody who comes back waits for what will never follow, and
+   * the stream is forgotten in time.
+   */
+  async #endInVain(error: unknown): Promise<void> {
+    const { store, session, stream, writer, opens } = this.target;
+    if (!opens) return;
+    // What was refused has not used up its number.
+    const seq = error instanceof EventStoreError ? this.#seq : this.#seq + 1;
+    await store.append(session, stream, [], { writer, seq, end: true }).catch(() => {});
   }
 
   #release(): void {
@@ -147,6 +172,8 @@ export interface WriterTarget {
   readonly writer: string;
   readonly opens?: AppendOptions['opens'];
   committed(signal: StreamSignal): void;
+  /** Everything is committed, and nothing waits. */
+  rested?(): void;
   failed(error: unknown): void;
 }
 

@@ -61,7 +61,7 @@ export function resolveEventLogOptions(options: EventLogOptions = {}): Required<
     maxBytes = 8 * 1024 ** 2,
     maxTotalBytes = 256 * 1024 ** 2,
     finishedStreamMs = 300_000,
-  } = options;
+  } = check.group('eventLog', options);
   return {
     maxEvents: check.count('eventLog.maxEvents', maxEvents),
     maxBytes: check.count('eventLog.maxBytes', maxBytes),

@@ -1,46 +1,69 @@
 import { describe, expect, it } from 'vitest';
 import { EventLogFullError, SessionGoneError } from '../stream/event-store.errors.js';
-import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import type { AppendOptions, McpEventStore } from '../stream/event-store.js';
 import { EventStoreFault, FaultyEventStore, ManualClock, randomFaults, seededRandom } from './index.js';
 import type { EventStoreCall, EventStoreFaults } from './index.js';
 
-async function setup(faults: EventStoreFaults) {
+/** As much of a store as these tests need: one session `s`, one writer a stream, one event an append. */
+class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'openRequests' | 'stats'> {
+  readonly logs = new Map<string, string[]>();
+
+  async append(_session: string, stream: string, [event]: readonly string[], { seq }: AppendOptions) {
+    const log = this.logs.get(stream) ?? [];
+    log[seq - 1] = event!;
+    this.logs.set(stream, log);
+    return { first: seq };
+  }
+
+  async read(session: string): Promise<never> {
+    throw new SessionGoneError(session);
+  }
+
+  async openRequests() {
+    return [];
+  }
+
+  async stats() {
+    return { sessions: 1, streams: this.logs.size, events: 0, bytes: 0 };
+  }
+}
+
+function setup(faults: EventStoreFaults) {
   const clock = new ManualClock();
-  const inner = new InMemoryEventStore({}, clock);
-  await inner.open('s');
-  const store = new FaultyEventStore(inner, clock, faults);
+  const inner = new SmallStore();
+  const store = new FaultyEventStore(inner as unknown as McpEventStore, clock, faults);
   const append = (seq: number, stream = '0') => store.append('s', stream, [`${seq}`], { writer: 'w', seq });
-  const logged = async () => (await inner.read('s', '0', 0, 100)).events.map(({ data }) => data);
-  return { clock, inner, store, append, logged };
+  const logged = () => inner.logs.get('0') ?? [];
+  return { clock, store, append, logged };
 }
 
 describe('FaultyEventStore', () => {
   it('fails before the effect, for so many attempts of one call', async () => {
-    const { append, logged } = await setup({ failBefore: ({ attempt }) => attempt < 3 });
+    const { append, logged } = setup({ failBefore: ({ attempt }) => attempt < 3 });
     await expect(append(1)).rejects.toMatchObject({ code: 'EVENT_STORE_FAULT', effect: 'not carried out' });
     await expect(append(1)).rejects.toThrow(EventStoreFault);
-    expect(await logged()).toEqual([]);
+    expect(logged()).toEqual([]);
     expect(await append(1)).toEqual({ first: 1 });
     await expect(append(2)).rejects.toThrow(EventStoreFault);
-    expect(await logged()).toEqual(['1']);
+    expect(logged()).toEqual(['1']);
   });
 
   it('fails after the effect: the outcome is unknown, and a repeat is safe', async () => {
-    const { append, logged } = await setup({ failAfter: ({ attempt }) => attempt === 1 });
+    const { append, logged } = setup({ failAfter: ({ attempt }) => attempt === 1 });
     await expect(append(1)).rejects.toMatchObject({ effect: 'carried out' });
-    expect(await logged()).toEqual(['1']);
+    expect(logged()).toEqual(['1']);
     expect(await append(1)).toEqual({ first: 1 });
-    expect(await logged()).toEqual(['1']);
+    expect(logged()).toEqual(['1']);
   });
 
   it('delays before the effect, and before the answer', async () => {
-    const { clock, append, logged } = await setup({ delay: () => 10, delayAnswer: () => 20 });
+    const { clock, append, logged } = setup({ delay: () => 10, delayAnswer: () => 20 });
     let answered = false;
     const appending = append(1).then(() => (answered = true));
     await clock.advance(9);
-    expect(await logged()).toEqual([]);
+    expect(logged()).toEqual([]);
     await clock.advance(1);
-    expect([await logged(), answered]).toEqual([['1'], false]);
+    expect([logged(), answered]).toEqual([['1'], false]);
     await clock.advance(20);
     expect(answered).toBe(true);
     await appending;
@@ -50,7 +73,7 @@ describe('FaultyEventStore', () => {
   it('refuses for good, on the streams that are chosen, and lets go when it is told to', async () => {
     const refuse = ({ stream }: EventStoreCall) =>
       stream === 'bad' ? new EventLogFullError('bad', 'eventLog.maxEvents') : undefined;
-    const { store, append } = await setup({ refuse });
+    const { store, append } = setup({ refuse });
     await expect(append(1, 'bad')).rejects.toThrow(EventLogFullError);
     await expect(append(1, 'good')).resolves.toEqual({ first: 1 });
     store.faults = {};
@@ -59,7 +82,7 @@ describe('FaultyEventStore', () => {
 
   it('passes on what the other store refuses, and tells each call by its kind', async () => {
     const calls: EventStoreCall[] = [];
-    const { store } = await setup({ failBefore: (call) => calls.push(call) < 0 });
+    const { store } = setup({ failBefore: (call) => calls.push(call) < 0 });
     await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(SessionGoneError);
     await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(SessionGoneError);
     await store.openRequests({ node: 'n' });
@@ -74,7 +97,7 @@ describe('FaultyEventStore', () => {
 
   it('a random schedule is the same for the same seed, and comes to an end', async () => {
     const outcomes = async (seed: number) => {
-      const { store } = await setup({ ...randomFaults({ seed, failBefore: 0.5, failAfter: 0.5 }) });
+      const { store } = setup({ ...randomFaults({ seed, failBefore: 0.5, failAfter: 0.5 }) });
       const seen: string[] = [];
       for (let seq = 1; seq <= 50; seq++) {
         for (let done = false; !done;) {

@@ -1,57 +1,251 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp } from '../support/app.js';
+import { InMemoryEventStore } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, scriptedServer } from '../support/app.js';
+import { gists, log } from '../support/messages.js';
+import { LATEST } from '../support/raw-client.js';
+import { expectRefusal } from '../support/refusal.js';
+import { recordedEvents, runningApps } from '../support/running-apps.js';
 
 describe.each(ADAPTERS)('POST on %s', (adapter) => {
-  let app: TestApp;
-  const release = { current: gate() };
-
-  beforeEach(async () => {
-    release.current = gate();
-    app = await TestApp.start({
-      adapter,
-      sseAfterMs: 60_000,
-      tools: {
-        quick: () => 'quick',
-        talks: async (_, ctx) => {
-          await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'one' } });
-          await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'two' } });
-          return 'said';
-        },
-        waits: async () => {
-          await release.current.promise;
-          return 'waited';
-        },
-      },
-    });
-  });
-  afterEach(() => app.close());
+  const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('P1: answers notifications and responses with 202 and nothing else', async () => {
+    const app = await start();
+    const events = recordedEvents(app);
     const client = await app.client().initialize();
-    const response = await client.post({ jsonrpc: '2.0', id: 'nobody-waits', result: {} });
+    for (const message of [
+      { jsonrpc: '2.0', method: 'notifications/roots/list_changed' },
+      { jsonrpc: '2.0', method: 'notifications/of-our-own', params: { any: 'thing' } },
+      { jsonrpc: '2.0', id: 'nobody-waits', result: {} },
+      { jsonrpc: '2.0', id: 17, error: { code: -1, message: 'no' } },
+    ]) {
+      const response = await client.post(message);
+      expect(response.status).toBe(202);
+      expect(response.header('content-type')).toBeUndefined();
+      expect(response.header('mcp-session-id')).toBeUndefined();
+      expect(await response.text()).toBe('');
+    }
+    const unknown = events.filter(({ type }) => type === 'unknown-response');
+    expect(unknown).toMatchObject([{ requestId: 'nobody-waits' }, { requestId: 17 }]);
+    expect(unknown.every(({ sessionId }) => sessionId === client.sessionId)).toBe(true);
+    await app.settled({ inFlight: 0, outbound: 0, streams: 0, loggedStreams: 0, events: 0 });
+  });
+
+  it('P1: takes a batch of notifications and responses as it takes one', async () => {
+    const app = await start();
+    const client = await app.client().initialize('2025-03-26');
+    const response = await client.post([
+      { jsonrpc: '2.0', method: 'notifications/roots/list_changed' },
+      { jsonrpc: '2.0', id: 'nobody-waits', result: {} },
+    ]);
     expect(response.status).toBe(202);
     expect(response.header('content-type')).toBeUndefined();
     expect(await response.text()).toBe('');
   });
 
-  it('P3: answers with JSON when the answer comes first', async () => {
-    const client = await app.client().initialize();
-    const response = await client.call('quick');
-    expect(response.status).toBe(200);
-    expect(response.header('content-type')).toMatch('application/json');
-    expect(response.header('mcp-session-id')).toBeUndefined();
-    expect((await response.json()).result.content[0].text).toBe('quick');
-    await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0, events: 0 });
-  });
-
   it('P2: carries every message of a request in order and ends after the answer', async () => {
+    const app = await start({
+      tools: {
+        talks: async (_, ctx) => {
+          await ctx.mcpReq.notify(log('one'));
+          await ctx.mcpReq.notify(log('two'));
+          return 'said';
+        },
+      },
+    });
     const client = await app.client().initialize();
     const stream = (await client.call('talks')).sse();
     expect(await stream.end()).toBe('end');
-    expect(stream.messages.map((m) => m.params?.data ?? m.result.content[0].text)).toEqual(['one', 'two', 'said']);
+    expect(gists(stream.messages)).toEqual(['one', 'two', 'said']);
     const id = stream.primes[0]!.slice(0, -2);
     expect(stream.primes).toEqual([`${id}_0`]);
     expect(stream.events.map((event) => event.id)).toEqual([`${id}_1`, `${id}_2`, `${id}_3`]);
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
+  });
+
+  it('P2: keeps the order of messages that a handler does not wait for', async () => {
+    const count = 300;
+    const app = await start({
+      tools: {
+        bursts: async (_, ctx) => {
+          const sent = Array.from({ length: count }, (_, n) => ctx.mcpReq.notify(log(n)));
+          await Promise.resolve();
+          void Promise.all(sent);
+          return 'done';
+        },
+      },
+    });
+    const client = await app.client().initialize();
+    const stream = (await client.call('bursts')).sse();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual([...Array(count).keys(), 'done']);
+  });
+
+  it('P2: knows all requests of a POST before it dispatches the first', async () => {
+    const inFlight: number[] = [];
+    const app = await start({
+      tools: {
+        counts: async () => {
+          inFlight.push((await app.service.counts()).inFlight);
+          return 'counted';
+        },
+      },
+    });
+    const client = await app.client().initialize('2025-03-26');
+    const response = await client.post([client.toolCall('counts'), client.toolCall('counts')]);
+    expect(await response.json()).toHaveLength(2);
+    expect(inFlight[0]).toBe(2);
+  });
+
+  it('P2: dispatches nothing of a POST whose request ids are not all free', async () => {
+    const hold = gate();
+    const entered = gate();
+    const called: unknown[] = [];
+    const app = await start({
+      tools: {
+        waits: async () => {
+          entered.open();
+          await hold.promise;
+          return 'waited';
+        },
+        counts: ({ which }) => {
+          called.push(which);
+          return 'counted';
+        },
+      },
+    });
+    const client = await app.client().initialize('2025-03-26');
+    const first = client.call('waits', {}, { id: 'same' });
+    await entered.promise;
+    // Twice in one POST, and in flight already: -32600 with the id that is to blame.
+    const twins = [client.toolCall('counts', {}, { id: 'twin' }), client.toolCall('counts', {}, { id: 'twin' })];
+    await expectRefusal(await client.post(twins), { status: 400, code: -32600, id: 'twin', says: ['"twin"'] });
+    const late = [client.toolCall('counts', {}, { id: 1 }), client.toolCall('counts', {}, { id: 'same' })];
+    await expectRefusal(await client.post(late), { status: 400, code: -32600, id: 'same', says: ['"same"'] });
+    const again = await client.call('counts', { which: 'again' }, { id: 'same' });
+    await expectRefusal(again, { status: 400, code: -32600, id: 'same' });
+    expect(called).toEqual([]);
+    await app.settled({ inFlight: 1 });
+    // The number and the text are two ids.
+    hold.open();
+    expect(gists([await (await first).json()])).toEqual(['waited']);
+    const free = await client.call('counts', { which: 'free' }, { id: 'same' });
+    expect(gists([await free.json()])).toEqual(['counted']);
+    expect(called).toEqual(['free']);
+  });
+
+  it('P2: tells the ids 1 and "1" apart', async () => {
+    const gates = { number: gate<string>(), text: gate<string>() };
+    const app = await start({ tools: { waits: ({ on }) => gates[on as keyof typeof gates].promise } });
+    const client = await app.client().initialize();
+    const number = client.call('waits', { on: 'number' }, { id: 1 });
+    const text = client.call('waits', { on: 'text' }, { id: '1' });
+    await app.settled({ inFlight: 2 });
+    gates.text.open('for the text');
+    expect(await (await text).json()).toMatchObject({ id: '1', result: { content: [{ text: 'for the text' }] } });
+    gates.number.open('for the number');
+    expect(await (await number).json()).toMatchObject({ id: 1, result: { content: [{ text: 'for the number' }] } });
+  });
+
+  it('P5: answers an unknown method with -32601 in a 200', async () => {
+    const app = await start();
+    const client = await app.client().initialize();
+    const response = await client.post({ jsonrpc: '2.0', id: 'odd', method: 'no/such/method' });
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({ jsonrpc: '2.0', id: 'odd', error: { code: -32601 } });
+    await app.settled({ inFlight: 0, streams: 0, events: 0 });
+  });
+
+  it('P5: answers a request whose handler throws with its error, and keeps the session', async () => {
+    const app = await start({
+      tools: {
+        throws: () => {
+          throw Object.assign(new Error('out of paper'), { code: -32055, data: { tray: 2 } });
+        },
+        rejects: () => Promise.reject(new Error('no toner')),
+      },
+    });
+    const client = await app.client().initialize();
+    const thrown = await client.call('throws', {}, { id: 'a' });
+    expect(thrown.status).toBe(200);
+    expect(await thrown.json()).toEqual({
+      jsonrpc: '2.0',
+      id: 'a',
+      error: { code: -32055, message: 'out of paper', data: { tray: 2 } },
+    });
+    const rejected = await client.call('rejects', {}, { id: 'b' });
+    expect(await rejected.json()).toEqual({ jsonrpc: '2.0', id: 'b', error: { code: -32603, message: 'no toner' } });
+    await app.settled({ inFlight: 0, streams: 0, events: 0, sessions: 1 });
+  });
+
+  it('P5: answers with an error what cannot be written as JSON, whichever way the answer goes', async () => {
+    const app = await start({
+      tools: {
+        // The SDK lets it through: only JSON itself has no word for it.
+        bigint: async ({ first }, ctx) => {
+          if (first !== undefined) await ctx.mcpReq.notify(log(first));
+          return { content: [], structuredContent: { big: 1n } };
+        },
+      },
+    });
+    const events = recordedEvents(app);
+    const client = await app.client().initialize('2025-03-26');
+    const alone = await client.call('bigint', {}, { id: 'alone' });
+    expect(await alone.json()).toMatchObject({ id: 'alone', error: { code: -32603 } });
+    const both = await client.post([
+      client.toolCall('bigint', {}, { id: 'x' }),
+      client.toolCall('nobody', {}, { id: 'y' }),
+    ]);
+    expect(await both.json()).toMatchObject([{ error: { code: -32603 } }, { error: { code: -32603 } }]);
+    const stream = (await client.call('bigint', { first: 'a word' })).sse();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['a word', 'error -32603']);
+    expect(events.filter(({ type }) => type === 'protocol-error')).toHaveLength(3);
+    await app.settled({ inFlight: 0, streams: 0, readers: 0 });
+  });
+
+  it('P5: says the same over SSE', async () => {
+    const app = await start({
+      responseMode: 'sse',
+      tools: {
+        throws: () => {
+          throw new Error('out of paper');
+        },
+      },
+    });
+    const client = await app.client().initialize();
+    const thrown = (await client.call('throws')).sse();
+    expect(await thrown.end()).toBe('end');
+    expect(thrown.messages).toMatchObject([{ error: { code: -32603, message: 'out of paper' } }]);
+    const unknown = (await client.post({ jsonrpc: '2.0', id: 'odd', method: 'no/such/method' })).sse();
+    expect(await unknown.end()).toBe('end');
+    expect(unknown.messages).toMatchObject([{ id: 'odd', error: { code: -32601 } }]);
+  });
+
+  it.each(['auto', 'sse', 'json'] as const)('P3: answers "initialize" with one JSON body in %s mode', async (mode) => {
+    const clock = new ManualClock();
+    const made = gate();
+    const asked = gate();
+    const store = new InMemoryEventStore({}, clock);
+    const app = await start({
+      ...{ clock, responseMode: mode, sseAfterMs: 500, eventStore: store },
+      server: async (context) => {
+        asked.open();
+        await made.promise;
+        return scriptedServer({}, context);
+      },
+    });
+    const client = app.client();
+    const answered = client.post(client.initializeMessage(LATEST));
+    await asked.promise;
+    // However long it takes.
+    await clock.advance(60_000);
+    made.open();
+    const response = await answered;
+    expect(response.status).toBe(200);
+    expect(response.header('content-type')).toMatch('application/json');
+    expect((await response.json()).result.protocolVersion).toBe(LATEST);
+    expect(await store.stats()).toMatchObject({ streams: 0, events: 0 });
   });
 });

@@ -151,7 +151,10 @@ export class SseStream {
 }
 
 /** Sends a request and waits for the head of the answer. */
-export function send(url: string, { method = 'POST', headers = {}, body, keepOpen }: RawRequest = {}): Promise<RawResponse> {
+export function send(
+  url: string,
+  { method = 'POST', headers = {}, body, keepOpen }: RawRequest = {},
+): Promise<RawResponse> {
   return new Promise((resolve, reject) => {
     const sent = httpRequest(url, { method, headers, agent: false }, (message) => {
       resolve(new RawResponse(message, sent));

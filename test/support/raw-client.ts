@@ -70,7 +70,11 @@ export class RawClient {
     return this;
   }
 
-  toolCall(name: string, args: object = {}, options: { id?: string | number; progressToken?: string | number } = {}): {
+  toolCall(
+    name: string,
+    args: object = {},
+    options: { id?: string | number; progressToken?: string | number } = {},
+  ): {
     jsonrpc: '2.0';
     id: string | number;
     method: 'tools/call';
@@ -82,7 +86,11 @@ export class RawClient {
   }
 
   /** Calls a tool; JSON or SSE, as it comes. */
-  call(name: string, args: object = {}, options: { id?: string | number; progressToken?: string | number } = {}): Promise<RawResponse> {
+  call(
+    name: string,
+    args: object = {},
+    options: { id?: string | number; progressToken?: string | number } = {},
+  ): Promise<RawResponse> {
     return this.post(this.toolCall(name, args, options));
   }
 

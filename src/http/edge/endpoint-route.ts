@@ -24,7 +24,7 @@ const FASTIFY_ROUTE_CONFIG = '__fastify_route_config__';
 export function EndpointRoute(endpoint: EndpointKey): MethodDecorator {
   return (_target, _name, descriptor) => {
     const method = descriptor.value as object;
-    const config: object = Reflect.getMetadata(FASTIFY_ROUTE_CONFIG, method) ?? {};
+    const config = Reflect.getMetadata(FASTIFY_ROUTE_CONFIG, method) as object | undefined;
     Reflect.defineMetadata(ENDPOINT, endpoint, method);
     Reflect.defineMetadata(FASTIFY_ROUTE_CONFIG, { ...config, [ENDPOINT]: endpoint }, method);
   };
@@ -32,7 +32,14 @@ export function EndpointRoute(endpoint: EndpointKey): MethodDecorator {
 
 /** The endpoint of a handler in Express' router, `undefined` for routes of the app. @internal */
 export function endpointOfHandler(handler: unknown): EndpointKey | undefined {
-  return typeof handler === 'function' ? Reflect.getMetadata(ENDPOINT, handler) : undefined;
+  return typeof handler === 'function'
+    ? (Reflect.getMetadata(ENDPOINT, handler) as EndpointKey | undefined)
+    : undefined;
+}
+
+/** Whether a handler in Express' router is a method of some controller, rather than middleware for one path. @internal */
+export function isControllerRoute(handler: unknown): boolean {
+  return typeof handler === 'function' && Reflect.hasMetadata('path', handler);
 }
 
 /** The endpoint of a route's `config` in Fastify, `undefined` for routes of the app. @internal */

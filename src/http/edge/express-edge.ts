@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import type { EdgeDecision } from './edge-policy.js';
-import { endpointOfHandler, type EndpointKey } from './endpoint-route.js';
+import { endpointOfHandler, isControllerRoute, type EndpointKey } from './endpoint-route.js';
 import { hideMediaType, restoreMediaType } from './hidden-media-type.js';
 
 /*
@@ -34,7 +34,7 @@ interface Route {
 
 /** @internal */
 export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): void {
-  const app: Express = adapter.getInstance();
+  const app = adapter.getInstance() as Express;
   const { stack } = app.router;
   const routes = new MarkedRoutes(stack, endpoint);
   app.use(function mcpEdge(request, response, next) {
@@ -52,7 +52,7 @@ class MarkedRoutes {
   private seen = -1;
   /** One layer per path. */
   private layers: Layer[] = [];
-  /** Routes of the app that are before ours, and of which one might be meant by a path with parameters. */
+  /** Controllers' routes of the app that come before ours, and may be what a path is meant for when ours has parameters. */
   private rivals: Layer[] = [];
 
   constructor(
@@ -63,7 +63,7 @@ class MarkedRoutes {
   has({ path, method }: ExpressRequest): boolean {
     if (this.stack.length !== this.seen) this.read();
     if (!this.layers.some((layer) => matches(layer, path))) return false;
-    return !this.rivals.some((layer) => layer.route!.methods[method!.toLowerCase()] && matches(layer, path));
+    return !this.rivals.some((layer) => serves(layer.route!, method!) && matches(layer, path));
   }
 
   private read(): void {
@@ -72,7 +72,7 @@ class MarkedRoutes {
     this.layers = [...new Map(ours.map((layer) => [String(layer.route!.path), layer])).values()];
     const fixed = this.layers.every((layer) => /^[\w/.~-]*$/.test(String(layer.route!.path)));
     const before = fixed ? [] : this.stack.slice(0, this.stack.indexOf(ours[0]!));
-    this.rivals = before.filter((layer) => layer.route);
+    this.rivals = before.filter((layer) => layer.route?.stack.some(({ handle }) => isControllerRoute(handle)));
   }
 
   /** @returns whether the route is one of the endpoint's, and if so makes it restore the media type before its guards */
@@ -80,12 +80,15 @@ class MarkedRoutes {
     const marked = route.stack.find((layer) => endpointOfHandler(layer.handle) === this.endpoint);
     if (!marked) return false;
     if (route.stack[0]!.handle !== restore) {
-      const declare = route[marked.method as keyof Route] as unknown as (handler: Handler) => void;
-      declare.call(route, restore);
+      (route as unknown as Record<string, (handler: Handler) => void>)[marked.method!]!(restore);
       moveLastToFront(route.stack);
     }
     return true;
   }
+}
+
+function serves({ methods }: Route, method: string): boolean {
+  return methods['_all'] === true || methods[method.toLowerCase()] === true;
 }
 
 const restore: Handler = (request, _response, next) => {

@@ -51,7 +51,7 @@ interface Fastify {
 
 /** @internal */
 export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): void {
-  const fastify: Fastify = adapter.getInstance();
+  const fastify = adapter.getInstance() as Fastify;
   const patterns = new Map<string, RegExp>();
 
   const isOurs = ({ raw, routeOptions: { config } }: FastifyRequest): boolean => {

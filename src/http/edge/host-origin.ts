@@ -75,18 +75,23 @@ const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
 /** @throws McpHttpOptionError for an entry that could never match */
 export function compileHostRules(options: HostOriginOptions): HostOriginRules {
   const hosts = (options.allowedHosts ?? []).map((entry) => {
-    const bare = isIPv6(entry) ? `[${entry}]` : entry;
-    const host = parseAuthority(String(bare));
+    const text = textOf(entry);
+    const host = parseAuthority(isIPv6(text) ? `[${text}]` : text);
     if (!host) throw new McpHttpOptionError('allowedHosts', httpMessages.badAllowedHost(entry));
     return host;
   });
   const origins = (options.allowedOrigins ?? []).map((entry) => {
     if (entry === 'null') return entry;
-    const origin = parseOrigin(String(entry).replace(/\/$/, ''));
+    const origin = parseOrigin(textOf(entry).replace(/\/$/, ''));
     if (!origin) throw new McpHttpOptionError('allowedOrigins', httpMessages.badAllowedOrigin(entry));
     return serialised(origin);
   });
   return { hosts, origins: new Set(origins) };
+}
+
+/** Options come from configurations, where types are a hope. */
+function textOf(entry: unknown): string {
+  return typeof entry === 'string' ? entry : '';
 }
 
 /**

@@ -15,6 +15,7 @@ import {
   Post,
   Put,
   Req,
+  RequestMethod,
   Res,
   UseFilters,
   UseGuards,
@@ -98,7 +99,12 @@ interface EndpointOptions extends HostOriginOptions {
 const rawOf = (request: { raw?: IncomingMessage }) => request.raw ?? (request as IncomingMessage);
 
 /** A throwaway endpoint, built as the real module builds its own: controller and key per call, edge in `configure()`. */
-function endpoint({ name = 'a', path = 'mcp', onUnlisted = () => undefined, ...options }: EndpointOptions = {}): DynamicModule {
+function endpoint({
+  name = 'a',
+  path = 'mcp',
+  onUnlisted = () => undefined,
+  ...options
+}: EndpointOptions = {}): DynamicModule {
   const key = Symbol(name);
   const policy = hostOriginPolicy(options, onUnlisted);
 
@@ -191,7 +197,9 @@ async function start(kind: Kind, options: AppOptions = {}): Promise<void> {
   class AppModule {}
   const adapter = kind === 'express' ? new ExpressAdapter() : new FastifyAdapter();
   app = options.testingModule
-    ? (await Test.createTestingModule({ imports: [AppModule] }).compile()).createNestApplication(adapter, { logger: false })
+    ? (await Test.createTestingModule({ imports: [AppModule] }).compile()).createNestApplication(adapter, {
+        logger: false,
+      })
     : await NestFactory.create(AppModule, adapter, { logger: false });
   options.main?.(app);
   await app.listen(0, '127.0.0.1');
@@ -204,12 +212,22 @@ interface Answer {
   body: string;
 }
 
-async function send(method: string, path: string, body?: string | Buffer, headers: OutgoingHttpHeaders = {}): Promise<Answer> {
+async function send(
+  method: string,
+  path: string,
+  body?: string | Buffer,
+  headers: OutgoingHttpHeaders = {},
+): Promise<Answer> {
   const response = await open(method, path, body, headers);
   return { status: response.statusCode!, headers: response.headers, body: await text(response) };
 }
 
-async function open(method: string, path: string, body?: string | Buffer, headers: OutgoingHttpHeaders = {}): Promise<IncomingMessage> {
+async function open(
+  method: string,
+  path: string,
+  body?: string | Buffer,
+  headers: OutgoingHttpHeaders = {},
+): Promise<IncomingMessage> {
   const given = body === undefined ? headers : { 'Content-Type': 'application/json; charset=utf-8', ...headers };
   const sent = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const request = httpRequest({ port, host: '127.0.0.1', agent: false, method, path, headers: sent });
@@ -232,16 +250,19 @@ describe.each(KINDS)('on %s', (kind) => {
       ]);
     });
 
-    it.each([undefined, 'text/plain', 'application/x-www-form-urlencoded', 'garbage', 'multipart/form-data; boundary=x'])(
-      'reaches the guards whatever its type: %s',
-      async (type) => {
-        await start(kind);
-        const answer = await send('POST', '/mcp', 'a=1', { 'Content-Type': type });
+    it.each([
+      undefined,
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'garbage',
+      'multipart/form-data; boundary=x',
+    ])('reaches the guards whatever its type: %s', async (type) => {
+      await start(kind);
+      const answer = await send('POST', '/mcp', 'a=1', { 'Content-Type': type });
 
-        expect(answer).toMatchObject({ status: 200, body: '{"text":"a=1"}' });
-        expect(seen).toEqual([expect.objectContaining({ mediaType: type, read: false })]);
-      },
-    );
+      expect(answer).toMatchObject({ status: 200, body: '{"text":"a=1"}' });
+      expect(seen).toEqual([expect.objectContaining({ mediaType: type, read: false })]);
+    });
 
     it('may be missing', async () => {
       await start(kind);
@@ -282,7 +303,9 @@ describe.each(KINDS)('on %s', (kind) => {
       const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
       let received = '';
       socket.on('data', (data) => (received += String(data))).on('error', () => undefined);
-      socket.write('POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n');
+      socket.write(
+        'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n',
+      );
       let sent = 0;
       while (!socket.destroyed) {
         sent += 10_000;
@@ -371,27 +394,32 @@ describe.each(KINDS)('on %s', (kind) => {
   });
 
   describe('Host and Origin', () => {
-    it.each(['POST', 'GET', 'DELETE', 'OPTIONS', 'HEAD', 'PUT', 'PROPFIND'])('are checked first, on %s', async (method) => {
-      const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
-      await start(kind, {
-        main: (main) => {
-          main.enableCors();
-          main.use(middleware);
-        },
-      });
-      const host = await send(method, '/mcp', undefined, { Host: 'evil.com' });
-      const origin = await send(method, '/mcp', undefined, { Origin: 'http://evil.com' });
+    it.each(['POST', 'GET', 'DELETE', 'OPTIONS', 'HEAD', 'PUT', 'PROPFIND'])(
+      'are checked first, on %s',
+      async (method) => {
+        const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
+        await start(kind, {
+          main: (main) => {
+            main.enableCors();
+            main.use(middleware);
+          },
+        });
+        const host = await send(method, '/mcp', undefined, { Host: 'evil.com' });
+        const origin = await send(method, '/mcp', undefined, { Origin: 'http://evil.com' });
 
-      expect([host.status, origin.status]).toEqual([403, 403]);
-      if (method !== 'HEAD') expect(JSON.parse(host.body).error).toMatchObject({ code: -32000 });
-      expect(globalGuard).not.toHaveBeenCalled();
-      expect(middleware).not.toHaveBeenCalled();
-    });
+        expect([host.status, origin.status]).toEqual([403, 403]);
+        if (method !== 'HEAD') expect(JSON.parse(host.body).error).toMatchObject({ code: -32000 });
+        expect(globalGuard).not.toHaveBeenCalled();
+        expect(middleware).not.toHaveBeenCalled();
+      },
+    );
 
     it('are refused before anything of the body is read, and the connection with a long one is given up', async () => {
       await start(kind);
       const socket = connect(port, '127.0.0.1');
-      socket.write('POST /mcp HTTP/1.1\r\nHost: evil.com\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{');
+      socket.write(
+        'POST /mcp HTTP/1.1\r\nHost: evil.com\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{',
+      );
       const [answer] = (await once(socket, 'data')) as [Buffer];
 
       expect(String(answer)).toMatch(/^HTTP\/1.1 403 [^]*Connection: close/);
@@ -469,8 +497,13 @@ describe.each(KINDS)('on %s', (kind) => {
           return { admin: body };
         }
       }
+      const middleware = vi.fn((_request: unknown, _response: unknown, next: () => void) => next());
       @Module({ controllers: [AdminController] })
-      class AdminModule {}
+      class AdminModule implements NestModule {
+        configure(consumer: MiddlewareConsumer) {
+          consumer.apply(middleware).forRoutes({ path: ':tenant/mcp', method: RequestMethod.POST });
+        }
+      }
       await start(kind, { modules: [AdminModule, endpoint({ path: ':tenant/mcp' })] });
 
       expect((await send('POST', '/acme/mcp', '{ not json')).body).toBe('{"text":"{ not json"}');
@@ -478,6 +511,9 @@ describe.each(KINDS)('on %s', (kind) => {
       expect((await send('PROPFIND', '/acme/mcp?x')).status).toBe(405);
       expect((await send('POST', '/admin/mcp', '{"a":1}', { Host: 'evil.com' })).body).toBe('{"admin":{"a":1}}');
       expect((await send('POST', '/%zz/mcp', '{}')).status).toBe(400);
+      expect(middleware).toHaveBeenCalledTimes(2);
+      expect((await send('POST', '/acme/mcp', '{}', { Host: 'evil.com' })).status).toBe(403);
+      expect(middleware).toHaveBeenCalledTimes(2);
     });
   });
 
@@ -497,7 +533,7 @@ describe.each(KINDS)('on %s', (kind) => {
     const Origin = 'http://localhost:6274';
 
     it('answers preflights, and its headers are on every answer, streams included', async () => {
-      await start(kind, { main: (main) => void main.enableCors({ origin: true, exposedHeaders: ['Mcp-Session-Id'] }) });
+      await start(kind, { main: (main) => main.enableCors({ origin: true, exposedHeaders: ['Mcp-Session-Id'] }) });
       const preflight = await send('OPTIONS', '/mcp', undefined, { Origin, 'Access-Control-Request-Method': 'POST' });
       const json = await send('POST', '/mcp', '{}', { Origin });
       const stream = await open('GET', '/mcp', undefined, { Origin });
@@ -546,6 +582,12 @@ describe('without an adapter', () => {
   it('nothing is installed on other adapters', () => {
     const adapter = { getType: () => 'koa' } as never;
 
-    expect(() => new HttpEdge().install(adapter, Symbol(), hostOriginPolicy({}, () => undefined))).toThrow(/koa/);
+    expect(() =>
+      new HttpEdge().install(
+        adapter,
+        Symbol(),
+        hostOriginPolicy({}, () => undefined),
+      ),
+    ).toThrow(/koa/);
   });
 });

@@ -81,7 +81,12 @@ export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpErro
   const refusal = policy.admit(request);
   const { method } = request;
   if (refusal || method === 'OPTIONS' || policy.allow.includes(method!)) return refusal;
-  return new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, policy.allow), {
-    headers: { Allow: policy.allow.join(', ') },
+  return methodNotAllowed(method, policy.allow);
+}
+
+/** The answer to a method that is not served (E2). @internal */
+export function methodNotAllowed(method: string | undefined, allow: readonly string[]): McpError {
+  return new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, allow), {
+    headers: { Allow: allow.join(', ') },
   });
 }

@@ -30,6 +30,7 @@ export class Initialization implements McpServing {
   readonly reply: Promise<McpReply>;
   readonly #id: string;
   #live: LiveSession | undefined;
+  #begun = false;
   #gone = false;
 
   constructor(
@@ -43,7 +44,9 @@ export class Initialization implements McpServing {
 
   abandon(): void {
     this.#gone = true;
-    void this.#live?.session.end('initialize-failed');
+    if (!this.#begun) return void this.#live?.session.end('initialize-failed');
+    // The session is there, but nobody will ever know its id.
+    this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => this.host.report(error));
   }
 
   async #run(): Promise<McpReply> {
@@ -55,7 +58,7 @@ export class Initialization implements McpServing {
       if (reply) return reply;
     } catch (error) {
       await this.#undo();
-      throw error instanceof McpError ? error : this.#failure(error, request);
+      throw error instanceof McpError ? error.withRequestId(request.id) : this.#failure(error, request);
     }
     return this.#undo();
   }
@@ -100,6 +103,10 @@ export class Initialization implements McpServing {
     }
     const { protocolVersion } = live.session.info;
     await store.create({ id: this.#id, principal: this.http.principal, protocolVersion, initialize: params });
+    if (this.#gone) return undefined;
+    // What becomes a session after all others have ended would be nobody's to end.
+    if (sessions.closing) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
+    this.#begun = true;
     sessions.add(live);
     environment.event({ type: 'created', sessionId: this.#id, session: live.session.info });
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
@@ -109,7 +116,7 @@ export class Initialization implements McpServing {
   async #undo(): Promise<McpReply> {
     await this.#live?.session.end('initialize-failed');
     const { store, environment } = this.host;
-    await Promise.all([store.release(this.#id), environment.store.drop(this.#id)]);
+    await Promise.all([store.release(this.#id), store.delete(this.#id), environment.store.drop(this.#id)]);
     return { kind: 'accepted' };
   }
 

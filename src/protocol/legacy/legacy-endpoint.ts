@@ -1,8 +1,9 @@
 import type { McpHttpCall, McpSessionInfo } from '../../call/mcp-call.js';
 import type { McpReply, McpServing } from '../../call/mcp-reply.js';
 import { infoOf, type LiveSession } from '../../session/live-sessions.js';
+import { sessionMessages } from '../../session/session.messages.js';
 import { McpError } from '../../wire/errors.js';
-import { isInitializeRequest, type IncomingBody } from '../../wire/json-rpc.js';
+import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
 import { protocolMessages } from '../protocol.messages.js';
 import { Initialization, type InitializationHost } from './initialization.js';
 
@@ -29,6 +30,7 @@ export class LegacyEndpoint {
   async post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo | undefined): Promise<McpServing> {
     if (!session) return new Initialization(this.host, http, body);
     const live = await this.#live(session.id);
+    if (this.host.environment.store.scope === 'shared') await this.#assertNotElsewhere(session.id, body);
     return live.session.receive(http, body);
   }
 
@@ -40,6 +42,22 @@ export class LegacyEndpoint {
   async delete(session: McpSessionInfo): Promise<McpReply> {
     if (!(await this.host.sessions.end(session.id, 'deleted'))) throw unknownSession();
     return { kind: 'empty', status: 204 };
+  }
+
+  /** A request that another node runs is in flight too; it is known of if it is logged (S11). */
+  async #assertNotElsewhere(sessionId: string, { messages }: IncomingBody): Promise<void> {
+    const requests = messages.filter(isRequest);
+    if (requests.length === 0) return;
+    const { environment } = this.host;
+    const open = await environment.store.openRequests({ session: sessionId }).catch((error: unknown) => {
+      // A log that is away for a moment is no reason to turn away what may need no log.
+      environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
+      return [];
+    });
+    const duplicate = requests.find(({ id }) => open.some((request) => request.id === id));
+    if (!duplicate) return;
+    const { id: requestId } = duplicate;
+    throw new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId });
   }
 
   async #live(id: string): Promise<LiveSession> {

@@ -96,10 +96,10 @@ export class SessionLog {
     return undefined;
   }
 
+  /** @param stream has ended */
   forget(stream: StreamLog): void {
     const { events, units } = stream.forget();
     this.#discount(events, units);
-    this.#busy?.delete(stream);
     this.#streams!.delete(stream.id);
     // A run holds at least one event, so the surplus is of forgotten streams. Clearing it away is paid for by its making.
     if (this.#queue && this.#queue.length > 2 * this.events + STALE_RUNS) {

@@ -1,0 +1,21 @@
+// #region endpoints
+import { Injectable, Module } from '@nestjs/common';
+import { InjectMcpSessionService, type McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
+
+@Injectable()
+export class Dashboard {
+  constructor(
+    @InjectMcpSessionService('public') readonly visitors: McpSessionService,
+    @InjectMcpSessionService('staff') readonly staff: McpSessionService,
+  ) {}
+}
+
+@Module({
+  imports: [
+    McpStreamableModule.forRoot({ name: 'public', path: 'mcp', serverInfo: { name: 'shop', version: '1.0.0' } }),
+    McpStreamableModule.forRoot({ name: 'staff', path: 'staff/mcp', serverInfo: { name: 'office', version: '1.0.0' } }),
+  ],
+  providers: [Dashboard],
+})
+export class AppModule {}
+// #endregion

@@ -1,0 +1,23 @@
+// #region guard
+import { type CanActivate, type ExecutionContext, Inject, Injectable, UnauthorizedException } from '@nestjs/common';
+
+/** Yours: knows who a token belongs to. */
+@Injectable()
+export class Users {
+  async findByToken(token: string | undefined): Promise<{ id: string; tenant: string } | undefined> {
+    return token === 'Bearer secret' ? { id: 'ann', tenant: 'acme' } : undefined;
+  }
+}
+
+@Injectable()
+export class TokenGuard implements CanActivate {
+  constructor(@Inject(Users) private readonly users: Users) {}
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const request = context.switchToHttp().getRequest<{ headers: { authorization?: string }; user?: unknown }>();
+    request.user = await this.users.findByToken(request.headers.authorization);
+    if (!request.user) throw new UnauthorizedException();
+    return true;
+  }
+}
+// #endregion

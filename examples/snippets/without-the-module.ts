@@ -1,0 +1,18 @@
+import type { Server as HttpServer } from 'node:http';
+// #region serve
+import { createServer } from 'node:http';
+import { McpServer } from '@modelcontextprotocol/server';
+import { createMcpSession, serveMcpSession } from 'nestjs-mcp-streamable';
+
+export async function serveOneSession(port: number): Promise<HttpServer> {
+  const server = new McpServer({ name: 'single', version: '1.0.0' });
+  server.registerTool('ping', {}, () => ({ content: [{ type: 'text', text: 'pong' }] }));
+
+  const session = await createMcpSession({ onEvent: (event) => console.log(event.type) });
+  await server.connect(session);
+
+  const http = createServer(serveMcpSession(session)).listen(port, '127.0.0.1');
+  session.closed$.subscribe(() => http.close());
+  return http;
+}
+// #endregion

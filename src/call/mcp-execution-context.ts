@@ -1,0 +1,106 @@
+import type { ArgumentsHost, ExecutionContext } from '@nestjs/common';
+import { callMessages } from './call.messages.js';
+import type { McpContext } from './mcp-context.js';
+
+/** What a handler is: a tool, a resource, a resource template or a prompt. @publicApi */
+export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt';
+
+/** The key of the mark on the fourth argument; a registered symbol, as an app may hold two copies of this package. */
+const HANDLER_CALL: unique symbol = Symbol.for('nestjs-mcp-streamable:handler-call');
+
+/**
+ * The fourth argument of everything that Nest runs around a handler, after request, response and `next`.
+ *
+ * @internal
+ */
+export abstract class McpHandlerCall {
+  readonly [HANDLER_CALL] = true;
+  abstract readonly context: McpContext;
+  /** As the client sent them. */
+  abstract readonly args: unknown;
+  abstract readonly kind: McpHandlerKind;
+  abstract readonly name: string;
+  /** The method, not the function that stands for it in Nest. */
+  abstract readonly handler: HandlerFunction;
+  abstract readonly host: HostClass;
+}
+
+type HandlerFunction = ReturnType<ExecutionContext['getHandler']>;
+type HostClass = ReturnType<ExecutionContext['getClass']>;
+
+/**
+ * What a guard, interceptor, filter or param decorator can know of an MCP handler beyond what it knows of every route.
+ *
+ * The `ExecutionContext` itself is that of HTTP: `getType()` is `'http'`, `switchToHttp().getRequest()` is the request as
+ * the guards of the endpoint left it, so that one guard serves controllers and handlers. This adds the rest:
+ *
+ * ```ts
+ * canActivate(context: ExecutionContext) {
+ *   const { user } = context.switchToHttp().getRequest();
+ *   if (!McpExecutionContext.isMcp(context)) return user.mayUseTheSite;
+ *   return user.tools.includes(McpExecutionContext.create(context).getName());
+ * }
+ * ```
+ *
+ * @publicApi
+ */
+export class McpExecutionContext {
+  private constructor(private readonly call: McpHandlerCall) {}
+
+  /**
+   * @param context as a guard, interceptor, filter or param decorator was given it
+   * @throws Error when it is not that of an MCP handler
+   */
+  static create(context: ArgumentsHost): McpExecutionContext {
+    const call = handlerCallOf(context);
+    if (!call) throw new Error(callMessages.notAHandler());
+    return new McpExecutionContext(call);
+  }
+
+  /** Whether it is an MCP handler that runs, and not a route. */
+  static isMcp(context: ArgumentsHost): boolean {
+    return handlerCallOf(context) !== undefined;
+  }
+
+  /** What the handler itself gets by `@McpCtx()`. */
+  getContext(): McpContext {
+    return this.call.context;
+  }
+
+  /**
+   * The arguments **as the client sent them**: guards and the way in of interceptors run before validation, here as in
+   * every Nest app, so that nobody learns from a validation error what he may not call. Check what you use. A resource
+   * has `{ uri }`, a resource template `{ uri, variables }`, the others what their schema says.
+   *
+   * While a list is made there are none. A guard that asks for them then is left out, and the entry is shown unless
+   * another guard hides it: this throws, so do not catch it.
+   */
+  getArgs<T = Record<string, unknown>>(): T {
+    return this.call.args as T;
+  }
+
+  getKind(): McpHandlerKind {
+    return this.call.kind;
+  }
+
+  /** The name of the tool or prompt, the URI of the resource, the URI template of the resource template. */
+  getName(): string {
+    return this.call.name;
+  }
+
+  /** The decorated method itself. `ExecutionContext.getHandler()` gives a function with the same metadata. */
+  getHandler(): HandlerFunction {
+    return this.call.handler;
+  }
+
+  /** The class of the provider; in filters too, where Nest does not say. */
+  getClass(): HostClass {
+    return this.call.host;
+  }
+}
+
+function handlerCallOf(context: ArgumentsHost): McpHandlerCall | undefined {
+  const call: unknown = context.getArgByIndex(3);
+  const marked = typeof call === 'object' && call !== null && HANDLER_CALL in call;
+  return marked ? (call as unknown as McpHandlerCall) : undefined;
+}

@@ -1,0 +1,157 @@
+import type { Annotations, Icon, PromptArgument, ToolAnnotations } from '@modelcontextprotocol/server';
+import type { HandlerSchema } from '../schema/handler-schema.js';
+
+/** What every handler may say of itself. @publicApi */
+export interface DescribedOptions {
+  /** For people; without it clients show `name`. */
+  title?: string;
+  /** For the model: what it is, and when to use it. */
+  description?: string;
+  icons?: Icon[];
+  /**
+   * What else clients may know of it.
+   *
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic#_meta
+   */
+  _meta?: Record<string, unknown>;
+}
+
+/**
+ * How long a client may keep what it has read.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
+ * @publicApi
+ */
+export interface CacheHints {
+  /** Milliseconds; 0: to be read again each time. */
+  ttlMs: number;
+  /**
+   * Whether the answer is the same for every caller (`public`) or belongs to the one that asked.
+   *
+   * @default 'private'
+   */
+  scope?: 'public' | 'private';
+}
+
+/**
+ * A tool.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
+ * @publicApi
+ */
+export interface ToolOptions extends DescribedOptions {
+  /** Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, says the specification. */
+  name: string;
+  /** Hints of what the tool does to the world. */
+  annotations?: ToolAnnotations;
+  /**
+   * What the tool takes. Arguments are checked against it, after the guards; the handler gets what the schema makes of
+   * them. Its type is not inferred from here; with Zod, write `z.infer<typeof schema>`.
+   *
+   * @default no arguments
+   */
+  inputSchema?: HandlerSchema;
+  /**
+   * What the tool returns, as structured content. Results are checked against it; what the schema makes of them is sent.
+   *
+   * @default no structured content
+   */
+  outputSchema?: HandlerSchema;
+}
+
+/**
+ * A resource with a fixed URI.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources
+ * @publicApi
+ */
+export interface ResourceOptions extends DescribedOptions {
+  /** Unique in the endpoint. */
+  uri: string;
+  name: string;
+  mimeType?: string;
+  /** Bytes, before any encoding. */
+  size?: number;
+  /** For whom it is, how important it is, when it changed. */
+  annotations?: Annotations;
+  /** How long a client may keep what it has read. */
+  cache?: CacheHints;
+}
+
+/**
+ * Resources whose URIs follow a template.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#resource-templates
+ * @see https://www.rfc-editor.org/rfc/rfc6570
+ * @publicApi
+ */
+export interface ResourceTemplateOptions extends DescribedOptions {
+  /** Such as `orders://{id}/lines{?page}`; unique in the endpoint. */
+  uriTemplate: string;
+  name: string;
+  /** If all of them have the same. */
+  mimeType?: string;
+  annotations?: Annotations;
+  /** How long a client may keep what it has read. */
+  cache?: CacheHints;
+}
+
+/**
+ * A prompt.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
+ * @publicApi
+ */
+export interface PromptOptions extends DescribedOptions {
+  /** Unique in the endpoint. */
+  name: string;
+  /**
+   * What the prompt takes: an object whose properties are its arguments. Clients send texts, so a number must be coerced
+   * (`z.coerce.number()`).
+   *
+   * @default no arguments
+   */
+  inputSchema?: HandlerSchema;
+  /** The same without a schema: a list of texts. The required ones must be there. */
+  arguments?: PromptArgument[];
+}
+
+/** What is completed: an argument of a prompt, or a variable of a resource template. @publicApi */
+export type CompleteOptions =
+  | {
+      /** The name of the prompt. */
+      prompt: string;
+      argument: string;
+    }
+  | {
+      /** The URI template of the resource template, as written there. */
+      template: string;
+      argument: string;
+    };
+
+/** Proposals for the value of an argument. @publicApi */
+export type CompletionValues =
+  | readonly string[]
+  | {
+      /** The first 100 are sent. */
+      values: readonly string[];
+      /** How many there are in all, if known. */
+      total?: number;
+      hasMore?: boolean;
+    };
+
+/** What the method of a resource gets. @publicApi */
+export interface ResourceArgs {
+  /** As the client asked for it. */
+  readonly uri: string;
+}
+
+/**
+ * What the method of a resource template gets: the variables by name, as they stand in the URI (not decoded), beside the
+ * URI itself.
+ *
+ * @publicApi
+ */
+export interface ResourceTemplateArgs extends ResourceArgs {
+  readonly [variable: string]: string | string[];
+}

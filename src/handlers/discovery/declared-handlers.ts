@@ -1,0 +1,140 @@
+import { Logger } from '@nestjs/common';
+import type { HandlerDeclaration } from '../decorators/handler-declaration.js';
+import type { CompleteOptions } from '../definitions/handler-options.js';
+import type { EntrySource } from '../entries/entry-source.js';
+import { promptEntry } from '../entries/prompt-entry.js';
+import { resourceEntry, templateEntry } from '../entries/resource-entry.js';
+import { toolEntry } from '../entries/tool-entry.js';
+import type { HandlerEntry, HandlerKind } from '../handler-entry.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import type { HandlerTable } from '../handler-table.js';
+import { handlerMessages } from '../handlers.messages.js';
+import type { ResolvedHandlerOptions } from '../handlers.options.js';
+import type { HandlerInvoker, HandlerInvokers } from '../invocation/handler-invokers.js';
+import { SchemaCompiler } from '../schema/schema-compiler.js';
+import { scanApp, type DeclaringProvider, type NestApp } from './app-scan.js';
+import { DeclaredCompletions } from './declared-completions.js';
+import type { EndpointMark } from './marks.js';
+import { hostsOf } from './membership.js';
+
+export interface DeclaredHandlersParts {
+  readonly app: NestApp;
+  readonly endpoint: EndpointMark;
+  readonly invokers: HandlerInvokers;
+  readonly table: HandlerTable;
+  readonly options: ResolvedHandlerOptions;
+  /** The endpoint makes its servers itself and would not serve what is declared. */
+  readonly ownServers: boolean;
+}
+
+/** One decorator on one method of one provider. */
+interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> {
+  readonly host: DeclaringProvider;
+  readonly methodName: string;
+  /** `OrderTools.find (OrdersModule)` */
+  readonly origin: string;
+  readonly declaration: Declaration;
+}
+
+type DeclaredEntry = Declared<Exclude<HandlerDeclaration, { kind: 'completion' }>>;
+type DeclaredCompletion = Declared<Extract<HandlerDeclaration, { kind: 'completion' }>>;
+
+/** Finds the handlers that decorators declare in an app, and puts those of one endpoint into its table. */
+export class DeclaredHandlers {
+  readonly #compiler = new SchemaCompiler();
+  readonly #completions = new DeclaredCompletions();
+
+  constructor(private readonly parts: DeclaredHandlersParts) {}
+
+  /**
+   * To be called once, when all providers are there, and before the app listens.
+   *
+   * @throws HandlerDefinitionError, DuplicateHandlerError
+   */
+  load(): void {
+    const { app, endpoint, table, ownServers } = this.parts;
+    const declared = hostsOf(endpoint, scanApp(app)).flatMap(declarationsIn);
+    if (ownServers && declared[0]) throw new HandlerDefinitionError(declared[0].origin, handlerMessages.ownServers());
+    // Completions first: an entry is made with those of its arguments, wherever they are declared.
+    for (const completion of declared.filter(isCompletion)) this.#addCompletion(completion);
+    for (const entry of declared.filter(isEntry)) table.add(this.#entryOf(entry));
+    this.#completions.assertUsed(table);
+  }
+
+  #addCompletion(declared: DeclaredCompletion): void {
+    const { options } = declared.declaration;
+    const [kind, name] = targetOf(options);
+    const invoker = this.#invoker(declared, kind, name);
+    this.#completions.add(kind, name, options.argument, {
+      origin: declared.origin,
+      source: (value, others, context) => invoker.run({ value, others }, context),
+    });
+  }
+
+  #entryOf({ declaration, ...declared }: DeclaredEntry): HandlerEntry {
+    const { origin } = declared;
+    const source = (kind: HandlerKind, name: string): EntrySource => ({
+      origin,
+      compiler: this.#compiler,
+      runner: (validate) => this.#invoker(declared, kind, name, validate),
+    });
+    switch (declaration.kind) {
+      case 'tool':
+        adviseOnName(declaration.options.name, origin);
+        return toolEntry(declaration.options, source('tool', declaration.options.name));
+      case 'resource':
+        return resourceEntry(declaration.options, source('resource', declaration.options.uri));
+      case 'template': {
+        const { uriTemplate } = declaration.options;
+        const completions = this.#completions.of('template', uriTemplate);
+        return templateEntry(declaration.options, source('template', uriTemplate), completions);
+      }
+      case 'prompt': {
+        const { name } = declaration.options;
+        return promptEntry(declaration.options, source('prompt', name), this.#completions.of('prompt', name));
+      }
+    }
+  }
+
+  #invoker(
+    { host, methodName, origin }: Omit<Declared, 'declaration'>,
+    kind: HandlerKind,
+    name: string,
+    validate?: (raw: unknown) => unknown,
+  ): HandlerInvoker {
+    const { invokers, options } = this.parts;
+    const { listGuards } = options;
+    const method = { wrapper: host.wrapper, methodName, origin };
+    return invokers.create(method, { kind, name, listGuards, ...(validate && { validate }) });
+  }
+}
+
+function declarationsIn(host: DeclaringProvider): Declared[] {
+  return host.methods.flatMap(({ methodName, declarations }) => {
+    const origin = `${host.type.name}.${methodName} (${host.module})`;
+    return declarations.map((declaration) => ({ host, methodName, origin, declaration }));
+  });
+}
+
+function isCompletion(declared: Declared): declared is DeclaredCompletion {
+  return declared.declaration.kind === 'completion';
+}
+
+function isEntry(declared: Declared): declared is DeclaredEntry {
+  return !isCompletion(declared);
+}
+
+function targetOf(options: CompleteOptions): ['prompt' | 'template', string] {
+  return 'prompt' in options ? ['prompt', options.prompt] : ['template', options.template];
+}
+
+const USUAL_NAME = /^[\w.-]{1,128}$/;
+
+/**
+ * Other names are allowed, and some clients refuse them.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
+ */
+function adviseOnName(name: string, origin: string): void {
+  if (!USUAL_NAME.test(name)) new Logger('McpStreamable').warn(handlerMessages.unusualToolName(origin, name));
+}

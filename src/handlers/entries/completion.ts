@@ -1,0 +1,44 @@
+import type { CompleteResult } from '@modelcontextprotocol/server';
+import type { Completion } from '../handler-entry.js';
+import { handlerMessages } from '../handlers.messages.js';
+import { toReadFailure } from '../results/handler-failure.js';
+import { reportOf, type RanHandler } from '../results/handler-outcome.js';
+
+/** The most proposals that one answer may have, says the specification. */
+const MAX_VALUES = 100;
+
+/** Makes the proposals; whatever it returns is looked at here. */
+export type CompletionSource = (...args: Parameters<Completion>) => unknown;
+
+/**
+ * A completion in the form of the protocol.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
+ */
+export function completionOf(source: CompletionSource, { name, origin }: RanHandler): Completion {
+  return async (value, others, context) => {
+    try {
+      return limited(await source(value, others, context));
+    } catch (error) {
+      throw toReadFailure(error, 'prompt', name, reportOf(origin));
+    }
+  };
+}
+
+/** @throws TypeError for what is no list of texts */
+function limited(returned: unknown): CompleteResult['completion'] {
+  const list = Array.isArray(returned) ? { values: returned as unknown[] } : (returned as Partial<Proposals> | null);
+  const values = list?.values;
+  if (!Array.isArray(values) || !values.every((value) => typeof value === 'string')) {
+    throw new TypeError(handlerMessages.notCompletions(returned));
+  }
+  const all = Array.isArray(returned) ? values.length : list?.total;
+  const hasMore = values.length > MAX_VALUES || list?.hasMore || (all !== undefined && all > values.length);
+  return { values: values.slice(0, MAX_VALUES), ...(all !== undefined && { total: all }), hasMore: hasMore ?? false };
+}
+
+interface Proposals {
+  readonly values: unknown;
+  readonly total?: number;
+  readonly hasMore?: boolean;
+}

@@ -1,0 +1,19 @@
+import type { McpContext } from '../../call/mcp-context.js';
+import type { SchemaCompiler } from '../schema/schema-compiler.js';
+import type { Validate } from '../schema/handler-schema.js';
+
+/** What runs a handler: a method with everything that Nest puts around it, or a function. */
+export interface HandlerRunner {
+  run(raw: unknown, context: McpContext): Promise<unknown>;
+  visible(context: McpContext): boolean | Promise<boolean>;
+  readonly guarded: boolean;
+}
+
+/** Where an entry comes from. */
+export interface EntrySource {
+  /** For messages: `OrderTools.find (OrdersModule)`. */
+  readonly origin: string;
+  readonly compiler: SchemaCompiler;
+  /** @param validate what checks the arguments, after the guards; without it they are taken as they are */
+  runner(validate: Validate | undefined): HandlerRunner;
+}

@@ -1,0 +1,61 @@
+import type { PromptArgument } from '@modelcontextprotocol/server';
+import type { PromptOptions } from '../definitions/handler-options.js';
+import type { Completion, PromptEntry } from '../handler-entry.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import { handlerMessages } from '../handlers.messages.js';
+import { promptOutcome } from '../results/handler-outcome.js';
+import { ArgumentsError } from '../schema/arguments.error.js';
+import type { JsonSchema, Validate } from '../schema/handler-schema.js';
+import type { EntrySource } from './entry-source.js';
+import { assertName, wireOf } from './wire.js';
+
+/** @throws HandlerDefinitionError */
+export function promptEntry(
+  options: PromptOptions,
+  source: EntrySource,
+  completions: ReadonlyMap<string, Completion>,
+): PromptEntry {
+  const { name, title, description, icons, _meta } = options;
+  const { origin } = source;
+  assertName('name', name, origin);
+  const { list, validate } = argumentsOf(options, source);
+  const handler = source.runner(validate);
+  return {
+    kind: 'prompt',
+    key: name,
+    wire: wireOf('Prompt', { name, title, description, icons, arguments: list, _meta }, origin),
+    origin,
+    completions,
+    invoke: (args, context) => promptOutcome(() => handler.run(args, context), { name, origin }),
+    visible: (context) => handler.visible(context),
+    guarded: handler.guarded,
+  };
+}
+
+function argumentsOf(
+  { inputSchema, arguments: list }: PromptOptions,
+  { origin, compiler }: EntrySource,
+): { list?: PromptArgument[]; validate?: Validate } {
+  if (inputSchema && list) throw new HandlerDefinitionError(origin, handlerMessages.twoArguments());
+  if (inputSchema) {
+    const { json, validate } = compiler.compile(inputSchema, 'input', { origin, option: 'inputSchema' });
+    return { list: listOf(json), validate };
+  }
+  return list ? { list, validate: (raw) => withRequired(list, raw) } : {};
+}
+
+/** The properties of an object schema as the arguments of a prompt. */
+function listOf({ properties = {}, required = [] }: JsonSchema): PromptArgument[] {
+  return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {
+    const { title, description } = (property ?? {}) as { title?: string; description?: string };
+    return { name, title, description, required: (required as string[]).includes(name) };
+  });
+}
+
+/** @throws ArgumentsError */
+function withRequired(list: readonly PromptArgument[], raw: unknown): unknown {
+  const given = raw as Record<string, unknown>;
+  const missing = list.filter(({ name, required }) => required && !Object.hasOwn(given, name));
+  if (missing.length === 0) return raw;
+  throw new ArgumentsError(missing.map(({ name }) => ({ path: name, message: handlerMessages.missingArgument() })));
+}

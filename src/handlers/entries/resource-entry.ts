@@ -1,0 +1,101 @@
+import { UriTemplate } from '@modelcontextprotocol/server';
+import type {
+  CacheHints,
+  ResourceOptions,
+  ResourceTemplateArgs,
+  ResourceTemplateOptions,
+} from '../definitions/handler-options.js';
+import type { Completion, ResourceEntry, ResourceTemplateEntry } from '../handler-entry.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import { handlerMessages } from '../handlers.messages.js';
+import { resourceOutcome } from '../results/handler-outcome.js';
+import type { EntrySource } from './entry-source.js';
+import { assertName, wireOf } from './wire.js';
+
+/** @throws HandlerDefinitionError */
+export function resourceEntry(options: ResourceOptions, { origin, runner }: EntrySource): ResourceEntry {
+  const { uri, name, title, description, icons, mimeType, size, annotations, _meta, cache } = options;
+  assertName('name', name, origin);
+  assertUri(uri, origin);
+  const handler = runner(undefined);
+  return {
+    kind: 'resource',
+    key: uri,
+    wire: wireOf('Resource', { uri, name, title, description, icons, mimeType, size, annotations, _meta }, origin),
+    origin,
+    ...cacheOf(cache, origin),
+    invoke: (args, context) =>
+      resourceOutcome(() => handler.run(args, context), { name: uri, origin, kind: 'resource' }, args.uri, mimeType),
+    visible: (context) => handler.visible(context),
+    guarded: handler.guarded,
+  };
+}
+
+/** @throws HandlerDefinitionError */
+export function templateEntry(
+  options: ResourceTemplateOptions,
+  { origin, runner }: EntrySource,
+  completions: ReadonlyMap<string, Completion>,
+): ResourceTemplateEntry {
+  const { uriTemplate, name, title, description, icons, mimeType, annotations, _meta, cache } = options;
+  assertName('name', name, origin);
+  const template = templateOf(uriTemplate, origin);
+  const fields = { uriTemplate, name, title, description, icons, mimeType, annotations, _meta };
+  const handler = runner(argsOfMethod);
+  return {
+    kind: 'template',
+    key: uriTemplate,
+    wire: wireOf('ResourceTemplate', fields, origin),
+    origin,
+    ...cacheOf(cache, origin),
+    template,
+    completions,
+    invoke: (args, context) =>
+      resourceOutcome(() => handler.run(args, context), { name: uriTemplate, origin, kind: 'template' }, args.uri, mimeType),
+    visible: (context) => handler.visible(context),
+    guarded: handler.guarded,
+  };
+}
+
+/** Guards see the parts; the method gets the variables as its arguments. */
+function argsOfMethod(raw: unknown): ResourceTemplateArgs {
+  const { uri, variables } = raw as { uri: string; variables: Record<string, string | string[]> };
+  return { ...variables, uri };
+}
+
+function assertUri(uri: unknown, origin: string): void {
+  assertName('uri', uri, origin);
+  if (UriTemplate.isTemplate(uri as string)) {
+    throw new HandlerDefinitionError(origin, handlerMessages.uriIsTemplate(uri as string));
+  }
+  if (!URL.canParse(uri as string)) throw new HandlerDefinitionError(origin, handlerMessages.notAUri(uri as string));
+}
+
+/** @throws HandlerDefinitionError also for what is RFC 6570, but nothing that the SDK could match */
+function templateOf(uriTemplate: string, origin: string): UriTemplate {
+  assertName('uriTemplate', uriTemplate, origin);
+  const unusable = (reason: string, cause?: unknown): HandlerDefinitionError =>
+    new HandlerDefinitionError(origin, handlerMessages.badTemplate(uriTemplate, reason), { cause });
+  let template: UriTemplate;
+  try {
+    template = new UriTemplate(uriTemplate);
+  } catch (error) {
+    throw unusable(error instanceof Error ? error.message : String(error), error);
+  }
+  const names = template.variableNames;
+  if (names.length === 0) throw unusable(handlerMessages.noVariables());
+  if (names.includes('uri')) throw unusable(handlerMessages.reservedVariable());
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) throw unusable(handlerMessages.sameVariable(twice));
+  const [, many] = /\{(?![?&])[+#./;]?([^{}]*,[^{}]*)\}/.exec(uriTemplate) ?? [];
+  if (many !== undefined) throw unusable(handlerMessages.manyVariables(many.split(',')));
+  return template;
+}
+
+function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Readonly<CacheHints> } {
+  if (cache === undefined) return {};
+  const { ttlMs, scope = 'private' } = cache;
+  const fits = Number.isSafeInteger(ttlMs) && ttlMs >= 0 && (scope === 'public' || scope === 'private');
+  if (!fits) throw new HandlerDefinitionError(origin, handlerMessages.badCache(cache));
+  return { cache: Object.freeze({ ttlMs, scope }) };
+}

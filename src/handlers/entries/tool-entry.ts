@@ -1,0 +1,33 @@
+import type { Tool } from '@modelcontextprotocol/server';
+import type { ToolOptions } from '../definitions/handler-options.js';
+import type { ToolEntry } from '../handler-entry.js';
+import { toolOutcome } from '../results/handler-outcome.js';
+import type { JsonSchema } from '../schema/handler-schema.js';
+import type { EntrySource } from './entry-source.js';
+import { assertName, wireOf } from './wire.js';
+
+/** What a tool without arguments takes. Some clients insist on `properties`. */
+const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
+
+/** @throws HandlerDefinitionError */
+export function toolEntry(options: ToolOptions, { origin, compiler, runner }: EntrySource): ToolEntry {
+  const { name, title, description, icons, annotations, _meta } = options;
+  assertName('name', name, origin);
+  const input =
+    options.inputSchema && compiler.compile(options.inputSchema, 'input', { origin, option: 'inputSchema' });
+  const output =
+    options.outputSchema && compiler.compile(options.outputSchema, 'output', { origin, option: 'outputSchema' });
+  const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
+  const outputSchema = output?.json as Tool['outputSchema'];
+  const fields = { name, title, description, inputSchema, outputSchema, icons, annotations, _meta };
+  const handler = runner(input?.validate);
+  return {
+    kind: 'tool',
+    key: name,
+    wire: wireOf('Tool', fields, origin),
+    origin,
+    invoke: (args, context) => toolOutcome(() => handler.run(args, context), { name, origin }, output?.validate),
+    visible: (context) => handler.visible(context),
+    guarded: handler.guarded,
+  };
+}

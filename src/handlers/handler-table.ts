@@ -1,0 +1,104 @@
+import { Subject, type Observable } from 'rxjs';
+import type { HandlerEntry, HandlerKind } from './handler-entry.js';
+import { DuplicateHandlerError } from './handlers.errors.js';
+
+/** A list of the endpoint has changed. @publicApi */
+export interface HandlerListChange {
+  readonly list: 'tools' | 'resources' | 'prompts';
+}
+
+export type EntryOf<Kind extends HandlerKind> = Extract<HandlerEntry, { kind: Kind }>;
+
+/** An entry with its place in the order of its kind. */
+export interface PlacedEntry<Kind extends HandlerKind> {
+  /** Grows with each entry that is added; never used again. */
+  readonly ordinal: number;
+  readonly entry: EntryOf<Kind>;
+}
+
+/** The list that shows entries of a kind; templates are resources. */
+const LIST_OF: Readonly<Record<HandlerKind, HandlerListChange['list']>> = {
+  tool: 'tools',
+  resource: 'resources',
+  template: 'resources',
+  prompt: 'prompts',
+};
+
+type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> };
+
+/**
+ * # What an endpoint offers
+ *
+ * One for all sessions of an endpoint: no session copies an entry. Order is that of registration, and stable, so that
+ * cursors and caches of clients hold.
+ *
+ * Invariants: keys are unique within a kind; an entry that replaces another takes its place.
+ */
+export class HandlerTable {
+  readonly #places: Places = { tool: new Map(), resource: new Map(), template: new Map(), prompt: new Map() };
+  readonly #changes$ = new Subject<HandlerListChange>();
+  #lastOrdinal = 0;
+
+  /** Emits after each change. Never errors; completes when the endpoint closes. */
+  get changes$(): Observable<HandlerListChange> {
+    return this.#changes$;
+  }
+
+  get<Kind extends HandlerKind>(kind: Kind, key: string): EntryOf<Kind> | undefined {
+    return this.#of(kind).get(key)?.entry;
+  }
+
+  /** The entries of a kind, in order. */
+  *all<Kind extends HandlerKind>(kind: Kind): Iterable<EntryOf<Kind>> {
+    for (const { entry } of this.#of(kind).values()) yield entry;
+  }
+
+  /** The entries behind a place, in order. */
+  after<Kind extends HandlerKind>(kind: Kind, ordinal: number): PlacedEntry<Kind>[] {
+    const places = [...this.#of(kind).values()];
+    return ordinal === 0 ? places : places.filter((place) => place.ordinal > ordinal);
+  }
+
+  size(kind: HandlerKind): number {
+    return this.#places[kind].size;
+  }
+
+  /** @throws DuplicateHandlerError */
+  add(entry: HandlerEntry): void {
+    const places = this.#of(entry.kind);
+    const present = places.get(entry.key)?.entry;
+    if (present) throw new DuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
+    places.set(entry.key, { ordinal: ++this.#lastOrdinal, entry });
+    this.#changed(entry.kind);
+  }
+
+  /** Puts an entry in the place of the one with its key. @returns whether there was one */
+  replace(entry: HandlerEntry): boolean {
+    const places = this.#of(entry.kind);
+    const present = places.get(entry.key);
+    if (!present) return false;
+    places.set(entry.key, { ordinal: present.ordinal, entry });
+    this.#changed(entry.kind);
+    return true;
+  }
+
+  /** @returns whether there was such an entry */
+  remove(kind: HandlerKind, key: string): boolean {
+    const removed = this.#places[kind].delete(key);
+    if (removed) this.#changed(kind);
+    return removed;
+  }
+
+  /** The endpoint is closed. */
+  close(): void {
+    this.#changes$.complete();
+  }
+
+  #of<Kind extends HandlerKind>(kind: Kind): Map<string, PlacedEntry<Kind>> {
+    return this.#places[kind] as unknown as Map<string, PlacedEntry<Kind>>;
+  }
+
+  #changed(kind: HandlerKind): void {
+    this.#changes$.next({ list: LIST_OF[kind] });
+  }
+}

@@ -1,0 +1,115 @@
+import { shown } from '../wire/wire.messages.js';
+
+/** What users read of this room. */
+export const handlerMessages = {
+  definition: (origin: string, reason: string) => `The MCP handler ${origin} cannot be served: ${reason}`,
+  duplicate: (kind: string, key: string, first: string, second: string) =>
+    `Two MCP handlers of kind "${kind}" have the name "${key}": ${first} and ${second}. Rename one, or put them into endpoints of their own (option "name").`,
+
+  // Schemas
+  unsuitableSchema: (option: string, reason: string) => `its "${option}" cannot be used: ${reason}`,
+  notASchema: (got: unknown) =>
+    `a schema is a Standard Schema (such as z.object({ … })), a JSON Schema, or a class with decorators of class-validator; got ${shown(got)}.`,
+  notAnObject: (type: unknown) =>
+    type === undefined
+      ? 'its root says no type. Add "type": "object".'
+      : `its root must be an object, not ${shown(type)}. Wrap it: z.object({ value: … }).`,
+  shape: () => 'it is an object of schemas. Make one schema of them: z.object({ … }).',
+  noJsonSchema: (vendor: string) => {
+    if (vendor === 'zod') return 'this version of Zod cannot convert it to JSON Schema. Install zod 4.2 or later.';
+    if (vendor === 'valibot')
+      return 'Valibot converts to JSON Schema in a package of its own. Wrap it: toStandardJsonSchema(schema) of "@valibot/to-json-schema".';
+    return `the schema library "${vendor}" does not convert to JSON Schema ("~standard.jsonSchema"). Install a version that does, or give the JSON Schema itself.`;
+  },
+  classPackagesMissing: () =>
+    'a class as a schema needs two packages that are not installed. Run: npm install class-validator class-transformer.',
+  classWithoutRules: (name: string) =>
+    `the class ${name} has no decorators of class-validator. Decorate its properties, or give another schema.`,
+  recursiveClass: (name: string) =>
+    `the class ${name} contains itself, which cannot be written as JSON Schema from decorators. Give the JSON Schema itself.`,
+  nestedWithoutType: (name: string, property: string) =>
+    `${name}.${property} has @ValidateNested(), but its class is not known. Add @Type(() => …) of class-transformer.`,
+  invalidArguments: (problems: readonly Problem[]) => `The arguments are not valid: ${named(problems)}.`,
+  invalidResult: (problems: readonly Problem[]) => `The result is not valid: ${named(problems)}.`,
+
+  // Decorators and definitions
+  symbolMethod: (decorator: string) => `@${decorator}() needs a method with a name; this one is a symbol.`,
+  noOptions: (decorator: string, got: unknown) => `@${decorator}() takes an object of options; got ${shown(got)}.`,
+  notAMethod: (decorator: string) => `@${decorator}() belongs on a method, not on a property or an accessor.`,
+  staticMethod: (decorator: string) => `@${decorator}() belongs on a method of instances, not on a static one.`,
+  noName: (option: string, got: unknown) => `its "${option}" must be a text that is not empty; got ${shown(got)}.`,
+  notSpecified: (type: string, problems: readonly Problem[]) =>
+    `it is not what the specification calls a ${type}: ${named(problems)}.`,
+  notAUri: (uri: string) => `its "uri" is ${shown(uri)}, which is not an absolute URI such as "orders://terms".`,
+  uriIsTemplate: (uri: string) => `its "uri" is ${shown(uri)}, which has variables. Use @ResourceTemplate().`,
+  badTemplate: (template: string, reason: string) => `its "uriTemplate" ${shown(template)} cannot be used: ${reason}.`,
+  noVariables: () => 'it has no variables; use @Resource()',
+  manyVariables: (names: readonly string[]) =>
+    `the SDK cannot match several variables in one expression, {${names.join(',')}}; write an expression for each`,
+  reservedVariable: () => 'the variable "uri" would hide the URI itself; call it otherwise',
+  sameVariable: (name: string) => `the variable "${name}" occurs twice`,
+  badCache: (got: unknown) =>
+    `its "cache" must be { ttlMs, scope }, a whole number of at least 0 and "public" or "private"; got ${shown(got)}.`,
+  twoArguments: () => 'it has both "inputSchema" and "arguments". Give one of them.',
+  missingArgument: () => 'is missing',
+  unusualToolName: (origin: string, name: string) =>
+    `The tool ${origin} is called ${shown(name)}. Some clients refuse names other than 1 to 128 characters of A-Z a-z 0-9 _ - .`,
+
+  // Completion
+  nothingToComplete: (ref: string, known: readonly string[]) => `there is no ${ref} in its endpoint. ${there(known)}`,
+  noSuchArgument: (ref: string, argument: string, known: readonly string[]) =>
+    `the ${ref} has no argument ${shown(argument)}. ${there(known)}`,
+  completedTwice: (ref: string, argument: string, other: string) =>
+    `the argument ${shown(argument)} of the ${ref} is completed by ${other} already.`,
+  notCompletions: (got: unknown) =>
+    `A completion returns an array of texts, or { values, total, hasMore }; it returned ${shown(got)}.`,
+
+  // Discovery
+  unknownEndpoint: (name: string, known: readonly (string | undefined)[]) =>
+    `it belongs to the endpoint "${name}", which the app does not have. ${there(known.map((name) => name ?? '(without a name)'))}`,
+  noEndpoint: (known: readonly (string | undefined)[]) =>
+    `it is not said to which endpoint it belongs, and none is without a name. Use @McpHandlers({ endpoint }) or McpStreamableModule.forFeature(). ${there(known.map(String))}`,
+  notProvided: () =>
+    'McpStreamableModule.forFeature() names it, but no module provides it. Add it to the "providers" of its module.',
+  ownServers: () =>
+    'its endpoint makes its servers itself (option "server") and would not serve it. Drop the option, or give the handler to another endpoint.',
+  notClasses: () =>
+    'it takes an array of provider classes, and one of them is none. An import in a circle leaves undefined behind.',
+
+  notGuards: () => 'The option "listGuards" must be an array of guard classes.',
+
+  // Registry
+  registered: (kind: string, key: unknown) => `${kind} ${shown(key)} (registered at run time)`,
+  notAHandler: (got: unknown) => `its "handler" must be a function; got ${shown(got)}.`,
+  removed: () => 'it was removed, and cannot be updated any more.',
+};
+
+interface Problem {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** How many problems a message names. */
+const MAX_PROBLEMS = 8;
+const MAX_PROBLEM_CHARACTERS = 200;
+
+/** The first problems, shortened. */
+function named(problems: readonly Problem[]): string {
+  const first = problems.slice(0, MAX_PROBLEMS).map(({ path, message }) => shortened(withPath(path, message)));
+  const more = problems.length - first.length;
+  return first.join('; ') + (more > 0 ? `; and ${more} more` : '');
+}
+
+/** Some libraries say where in the message itself. */
+function withPath(path: string, message: string): string {
+  return path === '' || message.startsWith(path) ? message : `${path}: ${message}`;
+}
+
+function shortened(text: string): string {
+  const whole = text.replace(/\.$/, '');
+  return whole.length <= MAX_PROBLEM_CHARACTERS ? whole : `${whole.slice(0, MAX_PROBLEM_CHARACTERS)}…`;
+}
+
+function there(known: readonly string[]): string {
+  return known.length === 0 ? 'There are none.' : `There are: ${known.map((name) => `"${name}"`).join(', ')}.`;
+}

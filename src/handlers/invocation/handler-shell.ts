@@ -1,0 +1,37 @@
+import { invocationMessages } from '../invocation.messages.js';
+import type { ParamLayout } from '../params/param-layout.js';
+import type { Invocation } from './invocation.js';
+import type { Method } from './nest-metadata.js';
+
+/**
+ * What Nest calls in place of a method: `ExternalContextCreator` keeps only the last value of an Observable, so that
+ * progress would be lost and nobody could cancel. The shell drains the result itself.
+ *
+ * Its prototype is the method: metadata, name and length are found through it, so that a `Reflector` sees what the
+ * decorators said.
+ */
+export function shellOf(method: Method, layout: ParamLayout, origin: string): Method {
+  const { contextAt, ticketAt } = layout;
+  return standIn(method, function shell(this: unknown, ...params: unknown[]): unknown {
+    const ticket = params[ticketAt];
+    if (typeof ticket !== 'function') throw new Error(invocationMessages.ticketLost(origin));
+    const invocation = (ticket as Ticket)();
+    for (const index of contextAt) params[index] = invocation.context;
+    params.length = ticketAt;
+    return invocation.settle(Reflect.apply(method, this, params));
+  });
+}
+
+/** What Nest calls when only guards are asked. */
+export function emptyShellOf(method: Method): Method {
+  return standIn(method, () => undefined);
+}
+
+/** How an invocation travels through pipes to the shell: pipes that look into objects leave functions alone. */
+export type Ticket = () => Invocation;
+
+function standIn(method: Method, shell: Method): Method {
+  for (const key of ['name', 'length']) Reflect.deleteProperty(shell, key);
+  Object.setPrototypeOf(shell, method);
+  return shell;
+}

@@ -1,0 +1,107 @@
+import type { McpContext } from '../../call/mcp-context.js';
+import { McpHandlerCall, type McpHandlerKind } from '../../call/mcp-execution-context.js';
+import { comesInParts, drain, type Drain } from '../results/drain.js';
+import { HandlerCancelled } from '../results/handler-signal.js';
+import type { Method } from './nest-metadata.js';
+
+/** One handler, as it was declared. */
+export interface HandlerDescription {
+  readonly kind: McpHandlerKind;
+  readonly name: string;
+  /** `OrderTools.find`. */
+  readonly origin: string;
+  readonly methodName: string;
+  readonly handler: Method;
+  readonly host: McpHandlerCall['host'];
+  readonly validate: ((raw: unknown) => unknown) | undefined;
+}
+
+/** What a handler and everything around it is told of the call: the fourth argument in Nest. */
+export class Invocation extends McpHandlerCall {
+  /**
+   * The parameters are being made: everybody who decides about the caller has let it in. A 401 or 403 from here on is
+   * what the handler says of its own work.
+   */
+  entered = false;
+  #validated: Promise<unknown> | undefined;
+  #drain: Drain | undefined;
+  #over = false;
+
+  constructor(
+    private readonly about: HandlerDescription,
+    private readonly raw: unknown,
+    readonly context: McpContext,
+  ) {
+    super();
+  }
+
+  get args(): unknown {
+    return this.raw;
+  }
+  get kind(): McpHandlerKind {
+    return this.about.kind;
+  }
+  get name(): string {
+    return this.about.name;
+  }
+  get handler(): Method {
+    return this.about.handler;
+  }
+  get host(): McpHandlerCall['host'] {
+    return this.about.host;
+  }
+
+  /** The arguments as the handler gets them: validated when the first parameter needs them, and once. */
+  argument(field?: unknown): unknown {
+    const { validate } = this.about;
+    if (!validate) return fieldOf(this.raw, field);
+    this.#validated ??= validated(validate, this.raw);
+    return typeof field === 'string' ? this.#validated.then((args) => fieldOf(args, field)) : this.#validated;
+  }
+
+  /** The value of what the method returned, however it comes. */
+  settle(returned: unknown): unknown {
+    return returned instanceof Promise
+      ? returned.then((value: unknown) => this.#drained(value))
+      : this.#drained(returned);
+  }
+
+  /** The caller has its answer: a source that an interceptor left running, for example by a timeout, is left. */
+  end(): void {
+    this.#over = true;
+    this.#drain?.stop();
+  }
+
+  #drained(value: unknown): unknown {
+    if (!comesInParts(value)) return value;
+    if (this.#over) throw new HandlerCancelled(undefined);
+    this.#drain = drain(value, this.context, this.about.origin);
+    return this.#drain.result;
+  }
+}
+
+async function validated(validate: (raw: unknown) => unknown, raw: unknown): Promise<unknown> {
+  return await validate(raw);
+}
+
+function fieldOf(args: unknown, field: unknown): unknown {
+  if (typeof field !== 'string') return args;
+  return typeof args === 'object' && args !== null && Object.hasOwn(args, field)
+    ? (args as Record<string, unknown>)[field]
+    : undefined;
+}
+
+/** What guards are told while a list is made. */
+export class ListingInvocation extends Invocation {
+  /** @throws ArgumentsAsked */
+  override get args(): never {
+    throw new ArgumentsAsked();
+  }
+}
+
+/** A guard wants arguments where there are none: it cannot say whether an entry is shown. */
+export class ArgumentsAsked extends Error {
+  constructor() {
+    super('A list has no arguments.');
+  }
+}

@@ -1,0 +1,178 @@
+import { HttpException } from '@nestjs/common';
+import { ProtocolError } from '@modelcontextprotocol/server';
+import { STATUS_CODES } from 'node:http';
+import { McpError } from '../../wire/errors.js';
+
+/**
+ * # The response that enhancers see
+ *
+ * The POST is answered by the transport, often with a stream, and may carry several calls. So a guard, an interceptor or
+ * a filter must not write to its response: with the real one, a `BaseExceptionFilter` of the app would answer the whole
+ * POST. This one takes what is done to it, in the ways of Express and of Fastify, and writes nothing:
+ *
+ * - status and headers are noted: those of a guard that denies become those of the HTTP answer
+ * - a filter that "answers" an error has said what the client shall see of it: {@link verdict}
+ * - what is done to it by a call that succeeds has no effect
+ *
+ * It is not an event emitter: `finish` and `close` never come. Cancellation is `McpContext.signal`.
+ */
+export class ResponseFacade {
+  statusCode = 200;
+  statusMessage = '';
+  /** Whether somebody has answered; further answers are for naught. */
+  #answered = false;
+  #body: unknown;
+  #headers: Map<string, string> | undefined;
+
+  constructor(
+    /** Express' `Request`, or `FastifyRequest`. */
+    readonly req: unknown,
+  ) {}
+
+  /** Express' own, where there is one: middleware leaves things there for guards. */
+  get locals(): unknown {
+    return (this.req as { res?: { locals?: unknown } } | undefined)?.res?.locals ?? {};
+  }
+  get request(): unknown {
+    return this.req;
+  }
+  get raw(): this {
+    return this;
+  }
+  get headersSent(): boolean {
+    return this.#answered;
+  }
+  get sent(): boolean {
+    return this.#answered;
+  }
+  get writableEnded(): boolean {
+    return this.#answered;
+  }
+  get finished(): boolean {
+    return this.#answered;
+  }
+
+  status(code: number): this {
+    this.statusCode = code;
+    return this;
+  }
+  code(code: number): this {
+    return this.status(code);
+  }
+
+  setHeader(name: string, value: unknown): this {
+    this.#headers ??= new Map();
+    this.#headers.set(name.toLowerCase(), Array.isArray(value) ? value.join(', ') : String(value));
+    return this;
+  }
+  header(name: string | Record<string, unknown>, value?: unknown): this {
+    if (typeof name === 'string') return this.setHeader(name, value);
+    for (const [each, valueOfEach] of Object.entries(name)) this.setHeader(each, valueOfEach);
+    return this;
+  }
+  headers(values: Record<string, unknown>): this {
+    return this.header(values);
+  }
+  set(name: string | Record<string, unknown>, value?: unknown): this {
+    return this.header(name, value);
+  }
+  appendHeader(name: string, value: unknown): this {
+    const present = this.getHeader(name);
+    return this.setHeader(name, present === undefined ? value : `${present}, ${String(value)}`);
+  }
+  append(name: string, value: unknown): this {
+    return this.appendHeader(name, value);
+  }
+  getHeader(name: string): string | undefined {
+    return this.#headers?.get(name.toLowerCase());
+  }
+  get(name: string): string | undefined {
+    return this.getHeader(name);
+  }
+  hasHeader(name: string): boolean {
+    return this.getHeader(name) !== undefined;
+  }
+  getHeaders(): Record<string, string> {
+    return Object.fromEntries(this.#headers ?? []);
+  }
+  getHeaderNames(): string[] {
+    return [...(this.#headers?.keys() ?? [])];
+  }
+  removeHeader(name: string): this {
+    this.#headers?.delete(name.toLowerCase());
+    return this;
+  }
+  type(mediaType: string): this {
+    return this.setHeader('content-type', mediaType);
+  }
+  contentType(mediaType: string): this {
+    return this.type(mediaType);
+  }
+  vary(field: string): this {
+    return this.appendHeader('vary', field);
+  }
+
+  send(body?: unknown): this {
+    if (!this.#answered) this.#body = body;
+    this.#answered = true;
+    return this;
+  }
+  json(body?: unknown): this {
+    return this.send(body);
+  }
+  end(body?: unknown): this {
+    return this.send(body);
+  }
+  sendStatus(code: number): this {
+    return this.status(code).send();
+  }
+  write(): boolean {
+    return true;
+  }
+  writeHead(code: number, ...rest: unknown[]): this {
+    const headers = rest.find((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
+    return this.status(code).header((headers as Record<string, unknown> | undefined) ?? {});
+  }
+  flushHeaders(): void {}
+  /** Cookies belong to the answer of the POST, which is not a call's to make. */
+  cookie(): this {
+    return this;
+  }
+  setCookie(): this {
+    return this;
+  }
+  clearCookie(): this {
+    return this;
+  }
+  on(): this {
+    return this;
+  }
+  once(): this {
+    return this;
+  }
+  off(): this {
+    return this;
+  }
+  removeListener(): this {
+    return this;
+  }
+
+  /**
+   * What the error of a call is, given what was answered to it: a filter that answers 404 to an error of the database
+   * means 404. An answer of 500 says less than the error itself, which stays; so does one that has a form of its own on
+   * the wire.
+   */
+  verdict(error: unknown): unknown {
+    const status = this.statusCode;
+    if (!this.#answered || status < 400 || error instanceof ProtocolError || error instanceof McpError) return error;
+    const before = error instanceof HttpException ? error.getStatus() : 500;
+    if (before === status || (before >= 500 && status >= 500)) return error;
+    return new HttpException(bodyOf(this.#body) ?? STATUS_CODES[status] ?? '', status, { cause: error });
+  }
+}
+
+/** What can be the response of an `HttpException`; `undefined` when nothing was said. */
+function bodyOf(answer: unknown): string | object | undefined {
+  if (typeof answer === 'object' && answer !== null) return answer;
+  return typeof answer === 'string' && answer !== '' ? answer : undefined;
+}

@@ -1,0 +1,36 @@
+import { Body, createParamDecorator, type PipeTransform, type Type } from '@nestjs/common';
+import { McpExecutionContext } from '../../call/mcp-execution-context.js';
+
+type ParamPipe = Type<PipeTransform> | PipeTransform;
+
+/**
+ * Injects the arguments of the call, or one of them, after validation by the handler's schema.
+ *
+ * Pipes work as with `@Body()`: those of the app, the class and the method run, `ValidationPipe` with the type of the
+ * parameter, then those given here.
+ *
+ * ```ts
+ * find(@McpArgs() { id }: FindOrderDto, @McpArgs('limit', ParseIntPipe) limit: number) { … }
+ * ```
+ *
+ * @param field the name of one argument; without it, all of them
+ * @publicApi
+ */
+export function McpArgs(...pipes: ParamPipe[]): ParameterDecorator;
+export function McpArgs(field: string, ...pipes: ParamPipe[]): ParameterDecorator;
+export function McpArgs(first?: string | ParamPipe, ...pipes: ParamPipe[]): ParameterDecorator {
+  // The body it is for Nest: `ValidationPipe` skips what is of another type, and only pipes that stand there are made.
+  if (first === undefined) return Body();
+  return typeof first === 'string' ? Body(first, ...pipes) : Body(first, ...pipes);
+}
+
+/** What Nest keeps of `@McpCtx()`, and how it is recognised. @internal */
+export const contextFactory = (_data: unknown, context: Parameters<typeof McpExecutionContext.create>[0]): unknown =>
+  McpExecutionContext.create(context).getContext();
+
+/**
+ * Injects the {@link McpContext} of the call: who calls, and the way back to the client.
+ *
+ * @publicApi
+ */
+export const McpCtx: () => ParameterDecorator = createParamDecorator(contextFactory);

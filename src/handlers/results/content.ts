@@ -1,0 +1,27 @@
+import type { ContentBlock } from '@modelcontextprotocol/server';
+
+/** What each type of block must have besides its type. */
+const BLOCK_FIELDS: Readonly<Record<string, (block: Record<string, unknown>) => boolean>> = {
+  text: ({ text }) => typeof text === 'string',
+  image: ({ data, mimeType }) => typeof data === 'string' && typeof mimeType === 'string',
+  audio: ({ data, mimeType }) => typeof data === 'string' && typeof mimeType === 'string',
+  resource: ({ resource }) => isRecord(resource) && typeof resource['uri'] === 'string',
+  resource_link: ({ uri, name }) => typeof uri === 'string' && typeof name === 'string',
+};
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function isContentBlock(value: unknown): value is ContentBlock {
+  if (!isRecord(value) || typeof value['type'] !== 'string') return false;
+  return Object.hasOwn(BLOCK_FIELDS, value['type']) && BLOCK_FIELDS[value['type']]!(value);
+}
+
+export function isContentBlocks(value: unknown): value is ContentBlock[] {
+  return Array.isArray(value) && value.every(isContentBlock);
+}
+
+export function textBlock(text: string): ContentBlock {
+  return { type: 'text', text };
+}

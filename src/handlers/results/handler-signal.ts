@@ -1,0 +1,15 @@
+/**
+ * Leaves a handler by being thrown, and is no failure: no filter of the app sees it, nothing is logged, and it reaches
+ * whoever serves the call as it is.
+ *
+ * @internal
+ */
+export abstract class HandlerSignal extends Error {}
+
+/** The call is over; nobody waits for the result. @internal */
+export class HandlerCancelled extends HandlerSignal {
+  override readonly name = 'HandlerCancelled';
+  constructor(cause: unknown) {
+    super('The call was cancelled.', { cause });
+  }
+}

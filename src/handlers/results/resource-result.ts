@@ -1,0 +1,60 @@
+import {
+  isInputRequiredResult,
+  type InputRequiredResult,
+  type ReadResourceResult,
+  ResourceNotFoundError,
+} from '@modelcontextprotocol/server';
+import { invocationMessages } from '../invocation.messages.js';
+import { isRecord } from './content.js';
+import { HandlerResultError } from './handler-result.error.js';
+import { jsonOf } from './tool-result.js';
+
+type Contents = ReadResourceResult['contents'][number];
+
+/**
+ * The result of a resource from what its method returned: a text, bytes, contents (one or several), a whole result, or
+ * any other object, which is sent as JSON. Every entry of the contents says its URI and media type: its own, else those
+ * of the resource, else what follows from the value.
+ *
+ * @param uri as the client asked for it
+ * @param mimeType of the resource, as its list entry says
+ * @throws ResourceNotFoundError for `undefined` and `null`
+ * @throws HandlerResultError when it cannot be sent
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#reading-resources
+ */
+export function toResourceResult(
+  uri: string,
+  mimeType: string | undefined,
+  value: unknown,
+): ReadResourceResult | InputRequiredResult {
+  if (value === undefined || value === null) throw new ResourceNotFoundError(uri);
+  if (isInputRequiredResult(value)) return value;
+  const contents = (part: unknown): Contents => contentsOf(part, uri, mimeType);
+  if (isRecord(value) && Array.isArray(value['contents'])) {
+    return { ...value, contents: value['contents'].map(contents) };
+  }
+  if (Array.isArray(value) && value.length > 0 && value.every(isContents)) return { contents: value.map(contents) };
+  return { contents: [contents(value)] };
+}
+
+function contentsOf(value: unknown, uri: string, mimeType: string | undefined): Contents {
+  if (typeof value === 'string') return { uri, mimeType: mimeType ?? 'text/plain', text: value };
+  if (value instanceof Uint8Array) {
+    return { uri, mimeType: mimeType ?? 'application/octet-stream', blob: base64(value) };
+  }
+  if (isContents(value)) {
+    const fallback = mimeType ?? ('text' in value ? 'text/plain' : 'application/octet-stream');
+    return { ...value, uri: value.uri ?? uri, mimeType: value.mimeType ?? fallback };
+  }
+  if (typeof value !== 'object') throw new HandlerResultError(invocationMessages.unsendable(typeof value));
+  return { uri, mimeType: mimeType ?? 'application/json', text: jsonOf(value) };
+}
+
+/** An entry of the contents, whose URI and media type may be left out. */
+function isContents(value: unknown): value is Partial<Contents> & ({ text: string } | { blob: string }) {
+  return isRecord(value) && (typeof value['text'] === 'string' || typeof value['blob'] === 'string');
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+}

@@ -1,0 +1,106 @@
+import { isInputRequiredResult, type CallToolResult, type InputRequiredResult } from '@modelcontextprotocol/server';
+import { invocationMessages } from '../invocation.messages.js';
+import { isContentBlock, isContentBlocks, isRecord, textBlock } from './content.js';
+import { HandlerResultError } from './handler-result.error.js';
+
+/**
+ * Checks structured content against the output schema.
+ *
+ * @returns the content as it is sent, or a promise of it; `undefined`: as it was given
+ * @throws anything, when it does not fit
+ */
+export type OutputCheck = (structured: unknown) => unknown;
+
+export type ToolResult = CallToolResult | InputRequiredResult;
+
+/**
+ * The result of a tool from what its method returned.
+ *
+ * | returned | becomes |
+ * |---|---|
+ * | nothing, `null` | no content |
+ * | a text | a text block |
+ * | a number, boolean, bigint | its text |
+ * | a content block, or an array of them | the content |
+ * | any other object | structured content, and its JSON as a text block for clients that do not read that |
+ * | any other array | its JSON as a text block |
+ * | a whole result, also that of `inputRequired()` | itself |
+ *
+ * With an output schema every value that is not a whole result is structured content. What the check returns is what is
+ * sent, in the text block too: a schema that strips unknown fields strips them everywhere.
+ *
+ * @throws HandlerResultError when it cannot be sent or does not fit the output schema
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
+ */
+export function toToolResult(value: unknown, check?: OutputCheck): ToolResult | Promise<ToolResult> {
+  if (isInputRequiredResult(value)) return value;
+  if (check) return checkedResult(value, check);
+  return isWholeResult(value) ? value : resultOf(value);
+}
+
+async function checkedResult(value: unknown, check: OutputCheck): Promise<CallToolResult> {
+  if (!isWholeResult(value)) return structured(await checked(plain(value), check));
+  if (value.isError) return value;
+  return {
+    ...value,
+    structuredContent: await checked(value.structuredContent, check),
+  };
+}
+
+/** @throws HandlerResultError that holds the value's fault as its cause only: it may quote the value */
+async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
+  if (value === undefined) throw new HandlerResultError(invocationMessages.noStructuredContent());
+  try {
+    const sent = await check(value);
+    return sent === undefined ? value : sent;
+  } catch (cause) {
+    throw new HandlerResultError(invocationMessages.outputMismatch(), { cause });
+  }
+}
+
+function resultOf(value: unknown): CallToolResult {
+  if (value === undefined || value === null) return { content: [] };
+  if (typeof value === 'string') return { content: [textBlock(value)] };
+  if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') {
+    return { content: [textBlock(String(value))] };
+  }
+  if (isContentBlock(value)) return { content: [value] };
+  if (isContentBlocks(value)) return { content: value };
+  const sent = plain(value);
+  return isRecord(sent) ? structured(sent) : { content: [jsonBlock(sent)] };
+}
+
+function structured(value: unknown): CallToolResult {
+  return { content: [jsonBlock(value)], structuredContent: value };
+}
+
+function jsonBlock(value: unknown): CallToolResult['content'][number] {
+  return textBlock(typeof value === 'string' ? value : jsonOf(value));
+}
+
+/** What has a `toJSON` of its own (a date, an entity of an ORM) is what that says. */
+function plain(value: unknown): unknown {
+  if (typeof value === 'function' || typeof value === 'symbol') {
+    throw new HandlerResultError(invocationMessages.unsendable(typeof value));
+  }
+  if (value instanceof Uint8Array) throw new HandlerResultError(invocationMessages.binaryToolResult());
+  const own = (value as { toJSON?: unknown } | null | undefined)?.toJSON;
+  return typeof own === 'function' ? JSON.parse(jsonOf(value)) : value;
+}
+
+/** @throws HandlerResultError when the value cannot be JSON */
+export function jsonOf(value: unknown): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    throw new HandlerResultError(invocationMessages.notJson(), { cause });
+  }
+  if (text === undefined) throw new HandlerResultError(invocationMessages.notJson());
+  return text;
+}
+
+/** What has `content` that is made of blocks. */
+function isWholeResult(value: unknown): value is CallToolResult {
+  return isRecord(value) && isContentBlocks(value['content']);
+}

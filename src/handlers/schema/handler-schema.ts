@@ -1,0 +1,47 @@
+import type { Type } from '@nestjs/common';
+import type { StandardSchemaWithJSON } from '@modelcontextprotocol/server';
+import type { ArgumentProblem } from './arguments.error.js';
+
+/**
+ * A JSON Schema as a plain object. It goes over the wire as it is.
+ *
+ * @see https://json-schema.org/draft/2020-12
+ * @publicApi
+ */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+/**
+ * What describes the arguments or the result of a handler:
+ *
+ * - a Standard Schema that converts itself to JSON Schema: Zod from 4.2 on, ArkType, Valibot through
+ *   `toStandardJsonSchema()` of `@valibot/to-json-schema`
+ * - a JSON Schema
+ * - a class whose properties have decorators of `class-validator`
+ *
+ * Its root is an object. It is converted once, when the app starts.
+ *
+ * @see https://standardschema.dev
+ * @publicApi
+ */
+export type HandlerSchema = StandardSchemaWithJSON | JsonSchema | Type;
+
+/**
+ * Checks a value against a schema.
+ *
+ * @returns the value as the schema leaves it (defaults, coercion), or a promise of it
+ * @throws ArgumentsError for what comes in, Error for what goes out; or rejects with it
+ */
+export type Validate = (raw: unknown) => unknown;
+
+/** The error of a value that does not fit: another one for what a client sent than for what a handler returned. */
+export type Misfit = (problems: readonly ArgumentProblem[]) => Error;
+
+/** A schema as the endpoint uses it. */
+export interface CompiledSchema {
+  /** As it goes over the wire; frozen. */
+  readonly json: JsonSchema;
+  readonly validate: Validate;
+}
+
+/** Whether a schema describes what comes in or what goes out: a default makes the two differ. */
+export type SchemaUse = 'input' | 'output';

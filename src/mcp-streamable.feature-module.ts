@@ -1,0 +1,17 @@
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
+import { FeatureMark } from './handlers/discovery/marks.js';
+import { HandlerDefinitionError } from './handlers/handlers.errors.js';
+import { handlerMessages } from './handlers/handlers.messages.js';
+
+/** What `forFeature()` makes: nothing but a mark, which endpoints find. */
+@Module({})
+class McpFeatureModule {}
+
+/** @throws HandlerDefinitionError for what is no class */
+export function featureModule(providers: readonly Type[], name: string | undefined): DynamicModule {
+  // Also catches the `undefined` that circular imports leave behind.
+  const classes = Array.isArray(providers) && providers.every((provider) => typeof provider === 'function');
+  if (!classes) throw new HandlerDefinitionError('forFeature()', handlerMessages.notClasses());
+  const mark = new FeatureMark(providers, name);
+  return { module: McpFeatureModule, providers: [{ provide: Symbol('mcp feature'), useValue: mark }] };
+}

@@ -1,0 +1,99 @@
+import { type InjectionToken, Logger, type OnModuleDestroy, type OnModuleInit, type Provider } from '@nestjs/common';
+import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { DeclaredHandlers } from './handlers/discovery/declared-handlers.js';
+import { EndpointMark } from './handlers/discovery/marks.js';
+import { HandlerTable } from './handlers/handler-table.js';
+import { HANDLER_OPTIONS, resolveHandlerOptions, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
+import { HandlerInvokers } from './handlers/invocation/handler-invokers.js';
+import { McpRegistry } from './handlers/registry/mcp-registry.js';
+import { getMcpRegistryToken } from './mcp-registry.token.js';
+import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
+import type { McpStreamableOptions } from './mcp-streamable.options.js';
+import { HandlerRequests } from './protocol/handlers/handler-requests.js';
+import { ListChangedRelay } from './protocol/handlers/list-changed.relay.js';
+import type { McpSessionService } from './session/mcp-session.service.js';
+import { SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
+
+const logger = new Logger('McpStreamable');
+
+/** What an endpoint knows of handlers: one table for all of its sessions, and what fills and announces it. */
+export function handlerProviders(options: InjectionToken, name: string | undefined): Provider[] {
+  return [
+    { provide: HANDLER_OPTIONS, useFactory: resolveHandlerOptions, inject: [options] },
+    { provide: EndpointMark, useValue: new EndpointMark(name) },
+    { provide: HandlerTable, useFactory: () => new HandlerTable() },
+    HandlerInvokers,
+    {
+      provide: HandlerRequests,
+      useFactory: (
+        table: HandlerTable,
+        { pageSize }: ResolvedHandlerOptions,
+        { serverRequestTimeoutMs }: ResolvedSessionOptions,
+      ) => new HandlerRequests(table, { pageSize, serverRequestTimeoutMs }),
+      inject: [HandlerTable, HANDLER_OPTIONS, SESSION_OPTIONS],
+    },
+    {
+      provide: getMcpRegistryToken(name),
+      useFactory: (table: HandlerTable, { server }: McpStreamableOptions) =>
+        new McpRegistry(table, server !== undefined),
+      inject: [HandlerTable, options],
+    },
+    ...(name === undefined ? [] : [{ provide: McpRegistry, useExisting: getMcpRegistryToken(name) }]),
+    declaredHandlers(options),
+    {
+      provide: EndpointHandlers,
+      useFactory: (declared: DeclaredHandlers, table: HandlerTable, sessions: McpSessionService) =>
+        new EndpointHandlers(declared, table, sessions),
+      inject: [DeclaredHandlers, HandlerTable, getMcpSessionServiceToken(name)],
+    },
+  ];
+}
+
+function declaredHandlers(options: InjectionToken): Provider {
+  return {
+    provide: DeclaredHandlers,
+    useFactory: (
+      endpoint: EndpointMark,
+      table: HandlerTable,
+      invokers: HandlerInvokers,
+      handlerOptions: ResolvedHandlerOptions,
+      { server }: McpStreamableOptions,
+      ...[discovery, modules, scanner]: [DiscoveryService, ModulesContainer, MetadataScanner]
+    ) =>
+      new DeclaredHandlers({
+        app: { discovery, modules, scanner },
+        endpoint,
+        invokers,
+        table,
+        options: handlerOptions,
+        ownServers: server !== undefined,
+      }),
+    inject: [
+      ...[EndpointMark, HandlerTable, HandlerInvokers, HANDLER_OPTIONS, options],
+      ...[DiscoveryService, ModulesContainer, MetadataScanner],
+    ],
+  };
+}
+
+/** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */
+class EndpointHandlers implements OnModuleInit, OnModuleDestroy {
+  #relay: ListChangedRelay | undefined;
+
+  constructor(
+    private readonly declared: DeclaredHandlers,
+    private readonly table: HandlerTable,
+    private readonly sessions: McpSessionService,
+  ) {}
+
+  /** @throws HandlerDefinitionError, DuplicateHandlerError */
+  onModuleInit(): void {
+    this.declared.load();
+    // Nobody is connected yet, so what has been found is no change.
+    this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
+  }
+
+  onModuleDestroy(): void {
+    this.#relay?.close();
+    this.table.close();
+  }
+}

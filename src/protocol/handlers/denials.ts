@@ -1,0 +1,20 @@
+import { ProtocolError } from '@modelcontextprotocol/server';
+import { currentMcpCall } from '../../call/mcp-call.js';
+import { HandlerDeniedError } from '../../handlers/results/handler-denied.error.js';
+
+/** JSON-RPC code of a denial, which the specification leaves to HTTP. */
+const DENIED = -32000;
+
+/**
+ * Runs a handler whose guards may deny the call: with the HTTP status that a route's guard would have caused, while
+ * nothing of the answer is out, and as a JSON-RPC error in any case.
+ */
+export async function answerDenial<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof HandlerDeniedError)) throw error;
+    currentMcpCall()?.refuseWith(error.status, error.headers);
+    throw new ProtocolError(DENIED, error.message);
+  }
+}

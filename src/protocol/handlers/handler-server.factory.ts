@@ -1,0 +1,37 @@
+import { Server, type Implementation, type ServerCapabilities } from '@modelcontextprotocol/server';
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv';
+import type { McpServerFactory } from '../../session/server-factory.js';
+import type { HandlerRequests } from './handler-requests.js';
+
+/** Declared by every session, also when a list is empty: what is registered later must be able to announce itself. */
+const CAPABILITIES: ServerCapabilities = {
+  tools: { listChanged: true },
+  prompts: { listChanged: true },
+  resources: { subscribe: true, listChanged: true },
+  completions: {},
+  logging: {},
+};
+
+/**
+ * Servers over the handlers of the endpoint's providers. All of them share one table and one set of functions: a session
+ * costs what the SDK's own object costs, whatever the number of handlers.
+ */
+export class HandlerServerFactory implements McpServerFactory {
+  readonly #validator = new AjvJsonSchemaValidator();
+
+  constructor(
+    private readonly serverInfo: Implementation,
+    private readonly instructions: string | undefined,
+    private readonly requests: HandlerRequests,
+  ) {}
+
+  create(): Promise<Server> {
+    const server = new Server(this.serverInfo, {
+      capabilities: CAPABILITIES,
+      instructions: this.instructions,
+      jsonSchemaValidator: this.#validator,
+    });
+    this.requests.install(server);
+    return Promise.resolve(server);
+  }
+}

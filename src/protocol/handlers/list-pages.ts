@@ -1,0 +1,50 @@
+import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
+import type { McpContext } from '../../call/mcp-context.js';
+import type { HandlerKind } from '../../handlers/handler-entry.js';
+import type { EntryOf, HandlerTable } from '../../handlers/handler-table.js';
+import { protocolMessages } from '../protocol.messages.js';
+
+/** Says in which form the rest is, should the form ever change. */
+const CURSOR = /^1:(\d{1,15})$/;
+
+/**
+ * One page of what a caller may see.
+ *
+ * A cursor is the ordinal of the last entry that was looked at: entries that come and go between two pages neither shift
+ * nor repeat the others.
+ *
+ * @param size entries per page
+ * @throws ProtocolError InvalidParams for a cursor that is not one of ours
+ */
+export async function visiblePage<Kind extends HandlerKind>(
+  table: HandlerTable,
+  kind: Kind,
+  context: McpContext,
+  { cursor, size }: { cursor: string | undefined; size: number },
+): Promise<{ entries: EntryOf<Kind>[]; nextCursor?: string }> {
+  const rest = table.after(kind, ordinalOf(cursor));
+  const entries: EntryOf<Kind>[] = [];
+  // A chunk at a time: the guards of its entries run side by side, and none for entries of a later page.
+  for (let start = 0; start < rest.length; start += size) {
+    const chunk = rest.slice(start, start + size);
+    const shown = await Promise.all(chunk.map(({ entry }) => !entry.guarded || entry.visible(context)));
+    for (const [position, { ordinal, entry }] of chunk.entries()) {
+      if (!shown[position]) continue;
+      entries.push(entry);
+      const last = start + position + 1 === rest.length;
+      if (entries.length === size && !last) return { entries, nextCursor: cursorOf(ordinal) };
+    }
+  }
+  return { entries };
+}
+
+function cursorOf(ordinal: number): string {
+  return Buffer.from(`1:${ordinal}`).toString('base64url');
+}
+
+function ordinalOf(cursor: string | undefined): number {
+  if (cursor === undefined) return 0;
+  const match = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'));
+  if (!match) throw new ProtocolError(ProtocolErrorCode.InvalidParams, protocolMessages.badCursor(cursor));
+  return Number(match[1]);
+}

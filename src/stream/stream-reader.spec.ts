@@ -1,0 +1,410 @@
+import { Observable, Subject } from 'rxjs';
+import { describe, expect, it, vi } from 'vitest';
+import { Retry } from '../base/retry.js';
+import { EventStoreFault, FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
+import { EventsEvictedError, EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
+import type { StoredEvent } from './event-store.js';
+import { InMemoryEventStore } from './in-memory-event-store.js';
+import { StreamReader } from './stream-reader.js';
+import type { StreamSignal } from './stream-writer.js';
+
+const POLICY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
+const POKE: StreamSignal = { first: 0, events: [], ended: false };
+
+interface Listening {
+  reader: StreamReader;
+  /** Indices that were handed out. */
+  got: number[];
+  end: unknown;
+  leave(): void;
+}
+
+async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
+  const clock = new ManualClock();
+  const log = new InMemoryEventStore({ maxEvents }, new ManualClock());
+  await log.open('s');
+  const store = new FaultyEventStore(log, clock, faults);
+  const reads = vi.spyOn(log, 'read');
+  const retry = new Retry(POLICY, clock, (error) => error instanceof EventStoreError);
+  const resumed$ = new Subject<void>();
+  const flow = { paused: false, resumed$ };
+  let seq = 0;
+  let last = 0;
+
+  /** Logs so many events. @returns the signal of it, for the reader to hear or not */
+  const write = async (count = 1, end = false): Promise<StreamSignal> => {
+    const events = Array.from({ length: count }, () => `${++last}`);
+    const { first } = await log.append('s', 'stream', events, { writer: 'w', seq: ++seq, end });
+    return { first, events, ended: end };
+  };
+
+  /** A reader, with what its subscriber does at each event. */
+  const listen = (after = 0, onEvent: (event: StoredEvent, at: Listening) => void = () => {}): Listening => {
+    const listening = { got: [], end: undefined } as unknown as Listening;
+    const events$ = new Observable<StoredEvent>((subscriber) => {
+      listening.reader = new StreamReader({ store, session: 's', stream: 'stream', retry }, flow, subscriber, {
+        after,
+      });
+      subscriber.add(() => listening.reader.release());
+    });
+    const subscription = events$.subscribe({
+      next: (event) => {
+        expect(event.data).toBe(`${event.index}`);
+        listening.got.push(event.index);
+        onEvent(event, listening);
+      },
+      error: (error: unknown) => (listening.end = error),
+      complete: () => (listening.end = 'complete'),
+    });
+    listening.leave = () => subscription.unsubscribe();
+    return listening;
+  };
+  /** Has caught up with the log, and reads it no more. */
+  const caughtUp = async (after = 0, onEvent?: Parameters<typeof listen>[1]): Promise<Listening> => {
+    const listening = listen(after, onEvent);
+    listening.reader.wake();
+    await clock.advance(1_000);
+    reads.mockClear();
+    return listening;
+  };
+  const resume = (): void => {
+    flow.paused = false;
+    resumed$.next();
+  };
+  return { clock, log, store, reads, retry, flow, write, listen, caughtUp, resume };
+}
+
+const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, n) => first + n);
+
+describe('a reader that has caught up', () => {
+  it('hands out the next event from its signal, without a look into the log', async () => {
+    const { write, caughtUp, reads } = await setup();
+    await write();
+    const { reader, got } = await caughtUp();
+    reader.accept(await write(1));
+    reader.accept(await write(3));
+    expect(got).toEqual([1, 2, 3, 4, 5]);
+    expect(reader.cursor).toBe(5);
+    expect(reads).not.toHaveBeenCalled();
+  });
+
+  it('completes at the signal of the end', async () => {
+    const { write, caughtUp, reads } = await setup();
+    await write();
+    const listening = await caughtUp();
+    listening.reader.accept(await write(1, true));
+    expect([listening.got, listening.end]).toEqual([[1, 2], 'complete']);
+    expect(reads).not.toHaveBeenCalled();
+  });
+
+  it('completes at an end that brings no event', async () => {
+    const { write, caughtUp } = await setup();
+    await write();
+    const listening = await caughtUp();
+    listening.reader.accept(await write(0, true));
+    expect([listening.got, listening.end]).toEqual([[1], 'complete']);
+  });
+});
+
+describe('a reader that is behind', () => {
+  it('reads the log page by page, up to the end', async () => {
+    const { write, caughtUp } = await setup();
+    await write(300, true);
+    const listening = await caughtUp(100);
+    expect([listening.got, listening.end]).toEqual([upTo(300, 101), 'complete']);
+  });
+
+  it.each([
+    ['a gap', (signals: StreamSignal[]) => [signals[1]!]],
+    ['an empty signal', () => [POKE]],
+    ['signals in the wrong order', (signals: StreamSignal[]) => signals.toReversed()],
+    ['signals that come twice', (signals: StreamSignal[]) => [...signals, ...signals]],
+    ['a late one only', ([first]: StreamSignal[]) => [POKE, first!]],
+  ])('%s means no more than: look', async (_, heard) => {
+    const { clock, write, caughtUp } = await setup();
+    await write(2);
+    const { reader, got } = await caughtUp();
+    for (const signal of heard([await write(2), await write(3)])) reader.accept(signal);
+    await clock.advance(1_000);
+    expect(got).toEqual(upTo(7));
+  });
+
+  it('does not lose what is signalled while it reads, and reads again only when it must', async () => {
+    const { clock, write, caughtUp, reads } = await setup({
+      delayAnswer: ({ method }) => (method === 'read' ? 10 : 0),
+    });
+    await write();
+    const { reader, got } = await caughtUp();
+    reader.accept(POKE);
+    await clock.advance(5);
+    reader.accept(await write());
+    reader.accept(await write());
+    await clock.advance(1_000);
+    expect(got).toEqual([1, 2, 3]);
+    expect(reads).toHaveBeenCalledTimes(2);
+  });
+
+  it('does not complete for an end that it read before it had everything', async () => {
+    const { clock, write, caughtUp } = await setup({ delay: ({ method }) => (method === 'read' ? 10 : 0) });
+    await write();
+    const listening = await caughtUp();
+    listening.reader.accept(POKE);
+    await clock.advance(1);
+    listening.reader.accept(await write(100, true));
+    await clock.advance(1_000);
+    expect([listening.got, listening.end]).toEqual([upTo(101), 'complete']);
+  });
+
+  it('rides out a failing log', async () => {
+    const { clock, write, listen } = await setup({ failBefore: ({ attempt }) => attempt < 3 });
+    await write(3, true);
+    const listening = listen();
+    listening.reader.wake();
+    await clock.advance(1_000);
+    expect([listening.got, listening.end]).toEqual([[1, 2, 3], 'complete']);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('fails when the log fails for too long', async () => {
+    const { clock, write, listen } = await setup({ failBefore: () => true });
+    await write(3, true);
+    const listening = listen();
+    listening.reader.wake();
+    await clock.advance(1_000);
+    expect([listening.got, listening.end]).toEqual([[], expect.any(EventStoreFault)]);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('fails with what the log refuses, after what it could hand out', async () => {
+    const { clock, log, write, caughtUp, listen } = await setup({}, 20);
+    await expect(caughtUp()).resolves.toMatchObject({ end: expect.any(StreamNotFoundError) as unknown });
+    await write(50);
+    await expect(caughtUp(10)).resolves.toMatchObject({ end: expect.any(EventsEvictedError) as unknown });
+    const listening = await caughtUp(40);
+    await log.drop('s');
+    listening.reader.accept(POKE);
+    await clock.advance(0);
+    expect([listening.got, listening.end]).toEqual([upTo(50, 41), expect.any(SessionGoneError)]);
+    expect(listen().end).toBeUndefined();
+  });
+});
+
+describe('a full response', () => {
+  it('is given nothing, and nothing is read for it, until it flows again', async () => {
+    const { clock, write, caughtUp, flow, reads, resume } = await setup();
+    await write();
+    const { reader, got } = await caughtUp();
+    flow.paused = true;
+    reader.accept(await write(2));
+    reader.accept(POKE);
+    await clock.advance(1_000);
+    expect(got).toEqual([1]);
+    expect(reads).not.toHaveBeenCalled();
+    resume();
+    reader.wake();
+    await clock.advance(0);
+    expect(got).toEqual([1, 2, 3]);
+  });
+
+  it('stops in the middle of a signal, and goes on there', async () => {
+    const { clock, write, caughtUp, flow, resume } = await setup();
+    await write();
+    const { reader, got } = await caughtUp(0, ({ index }) => (flow.paused = index === 3));
+    reader.accept(await write(4));
+    expect(got).toEqual([1, 2, 3]);
+    resume();
+    reader.wake();
+    await clock.advance(0);
+    expect(got).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('stops in the middle of a page, and goes on there', async () => {
+    const { clock, write, listen, flow, resume } = await setup();
+    await write(70, true);
+    const listening = listen(0, ({ index }) => (flow.paused = index % 30 === 0));
+    listening.reader.wake();
+    for (const stop of [30, 60]) {
+      await clock.advance(0);
+      expect(listening.got).toEqual(upTo(stop));
+      resume();
+      listening.reader.wake();
+    }
+    await clock.advance(0);
+    expect([listening.got, listening.end]).toEqual([upTo(70), 'complete']);
+  });
+
+  it('completes although it is full, if that was the last event', async () => {
+    const { write, caughtUp, flow } = await setup();
+    await write();
+    const listening = await caughtUp(0, ({ index }) => (flow.paused = index === 2));
+    listening.reader.accept(await write(1, true));
+    expect([listening.got, listening.end]).toEqual([[1, 2], 'complete']);
+  });
+});
+
+describe('a reader that is muted', () => {
+  it('hands out nothing, and goes on behind what the newer one handed out', async () => {
+    const { clock, write, caughtUp } = await setup();
+    await write(2);
+    const older = await caughtUp();
+    older.reader.mute();
+    const newer = await caughtUp(2);
+    for (const count of [1, 2]) {
+      const signal = await write(count);
+      older.reader.accept(signal);
+      newer.reader.accept(signal);
+    }
+    const unheard = await write();
+    older.reader.accept(unheard);
+    expect([older.got, newer.got]).toEqual([
+      [1, 2],
+      [3, 4, 5],
+    ]);
+    newer.leave();
+    older.reader.passOver(newer.reader);
+    older.reader.promote();
+    await clock.advance(0);
+    expect(older.got).toEqual([1, 2, 6]);
+  });
+
+  it('stops in the middle of a page that it was reading', async () => {
+    const { clock, write, listen } = await setup({ delayAnswer: () => 10 });
+    await write(3);
+    const older = listen();
+    older.reader.wake();
+    await clock.advance(5);
+    older.reader.mute();
+    await clock.advance(1_000);
+    expect(older.got).toEqual([]);
+    older.reader.promote();
+    await clock.advance(1_000);
+    expect(older.got).toEqual([1, 2, 3]);
+  });
+
+  it('does not hand out what was passed over while it was being read', async () => {
+    let readings = 0;
+    const { clock, write, listen } = await setup({ delayAnswer: () => (++readings === 1 ? 30 : 5) });
+    await write(3);
+    const older = listen();
+    older.reader.wake();
+    older.reader.mute();
+    const newer = listen();
+    newer.reader.wake();
+    await clock.advance(10);
+    newer.leave();
+    older.reader.passOver(newer.reader);
+    older.reader.promote();
+    await write();
+    await clock.advance(1_000);
+    expect([newer.got, older.got]).toEqual([[1, 2, 3], [4]]);
+  });
+
+  it('does not skip what lies before the place where the newer one began', async () => {
+    const { clock, write, caughtUp } = await setup();
+    await write(10);
+    const older = await caughtUp(8);
+    older.reader.mute();
+    await write(4);
+    const newer = await caughtUp(12);
+    newer.leave();
+    older.reader.passOver(newer.reader);
+    older.reader.promote();
+    await clock.advance(0);
+    expect([newer.got, older.got]).toEqual([
+      [13, 14],
+      [9, 10, 11, 12, 13, 14],
+    ]);
+  });
+
+  it('never goes back because a newer one began further back', async () => {
+    const { clock, write, caughtUp } = await setup();
+    await write(5);
+    const older = await caughtUp();
+    older.reader.mute();
+    const newer = await caughtUp(1);
+    newer.leave();
+    older.reader.passOver(newer.reader);
+    older.reader.promote();
+    older.reader.accept(await write());
+    await clock.advance(0);
+    expect(older.got).toEqual(upTo(6));
+  });
+});
+
+describe('a subscriber that interferes', () => {
+  it('may leave in the middle of a signal', async () => {
+    const { clock, write, caughtUp } = await setup();
+    await write();
+    const { reader, got } = await caughtUp(0, ({ index }, { leave }) => index === 3 && leave());
+    reader.accept(await write(4));
+    reader.accept(await write(1, true));
+    await clock.advance(1_000);
+    expect(got).toEqual([1, 2, 3]);
+  });
+
+  it('may leave in the middle of a page', async () => {
+    const { clock, write, listen } = await setup();
+    await write(5, true);
+    const listening = listen(0, ({ index }, { leave }) => index === 3 && leave());
+    listening.reader.wake();
+    await clock.advance(1_000);
+    expect([listening.got, listening.end]).toEqual([[1, 2, 3], undefined]);
+  });
+
+  it('may cause a signal: it is not overtaken', async () => {
+    const { clock, write, caughtUp } = await setup();
+    await write();
+    const signals = [await write(3), await write(2)];
+    const { reader, got } = await caughtUp(1, ({ index }, { reader: self }) => index === 2 && self.accept(signals[1]!));
+    reader.accept(signals[0]!);
+    await clock.advance(1_000);
+    expect(got).toEqual(upTo(6, 2));
+  });
+
+  it('may mute it in the middle of a signal', async () => {
+    const { clock, write, caughtUp } = await setup();
+    await write();
+    const { reader, got } = await caughtUp(0, ({ index }, { reader: self }) => index === 2 && self.mute());
+    reader.accept(await write(3));
+    await clock.advance(0);
+    expect(got).toEqual([1, 2]);
+    reader.promote();
+    await clock.advance(0);
+    expect(got).toEqual(upTo(4));
+  });
+});
+
+describe('done', () => {
+  it('is final: nothing is handed out, said or read afterwards', async () => {
+    const { clock, write, caughtUp, reads } = await setup();
+    await write();
+    const finished = await caughtUp();
+    const failed = await caughtUp();
+    const left = await caughtUp();
+    finished.reader.finish();
+    failed.reader.fail(new Error('why'));
+    left.leave();
+    for (const { reader } of [finished, failed, left]) {
+      reader.accept(await write());
+      reader.accept(POKE);
+      reader.promote();
+      reader.finish();
+      reader.fail(new Error('other'));
+    }
+    await clock.advance(1_000);
+    expect([finished.end, failed.end, left.end]).toEqual(['complete', new Error('why'), undefined]);
+    expect([finished.got, failed.got, left.got]).toEqual([[1], [1], [1]]);
+    expect(reads).not.toHaveBeenCalled();
+  });
+
+  it('what a read brings after it is dropped', async () => {
+    const { clock, write, listen } = await setup({ delayAnswer: () => 10 });
+    await write(3, true);
+    const listening = listen();
+    listening.reader.wake();
+    await clock.advance(5);
+    listening.reader.finish();
+    await clock.advance(1_000);
+    expect([listening.got, listening.end]).toEqual([[], 'complete']);
+  });
+});

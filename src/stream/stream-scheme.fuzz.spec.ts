@@ -1,0 +1,493 @@
+import assert from 'node:assert/strict';
+import { Subject, Subscription } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  EventStoreFault,
+  FaultyEventStore,
+  ManualClock,
+  randomFaults,
+  seededRandom,
+  type EventStoreCall,
+  type EventStoreFaults,
+} from '../testing/index.js';
+import { EventsEvictedError, EventStoreError } from './event-store.errors.js';
+import type { StoredEvent } from './event-store.js';
+import { InMemoryEventStore } from './in-memory-event-store.js';
+import { McpStream } from './mcp-stream.js';
+import { StreamReader } from './stream-reader.js';
+import type { StreamEntry } from './stream-writer.js';
+
+/**
+ * # The scheme of the streams, under random schedules
+ *
+ * Each seed is a world: one stream over one slow and failing log, written and read by one or two nodes, whose signals get
+ * lost, doubled, late and out of order; readers come, go, pause, and interfere from within; the log evicts, fails for
+ * good, or is dropped. Then everything is let come to rest, and what must hold is checked (see `Verdict` below).
+ *
+ * A failure names its seed: `FUZZ_SEED=<seed> FUZZ_RUNS=1 npx vitest run src/stream/stream-scheme.fuzz.spec.ts`
+ */
+const SEED = Number(process.env['FUZZ_SEED'] ?? 1);
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 5_000);
+
+const SESSION = 's';
+const BOOKKEEPING: ReadonlySet<string> = new Set(['attach', 'detach', 'delivered']);
+const RETRY = { firstDelayMs: 5, maxDelayMs: 40, giveUpAfterMs: 400 };
+/** Longer than all delays and retries of a schedule together. */
+const A_LONG_TIME = 100_000;
+
+/** One node's view of the stream; replaced when it has failed, as a session would. */
+interface Node {
+  readonly name: string;
+  stream: McpStream;
+  failed: boolean;
+  closed: boolean;
+  /** Of each index, the newest reader of this node that got it. */
+  readonly handedOut: Map<number, number>;
+}
+
+interface Written {
+  /** Which object wrote it: order is per writer. */
+  readonly writer: McpStream;
+  readonly data: string | undefined;
+  outcome: 'pending' | 'logged' | 'rejected';
+  error?: unknown;
+}
+
+interface Reading {
+  readonly node: Node;
+  readonly order: number;
+  readonly after: number;
+  readonly got: StoredEvent[];
+  readonly flow: { paused: boolean; resumed$: Subject<void> };
+  readonly subscription: Subscription;
+  /** Something other than the end of the stream ended it: it may lack events. */
+  dismissed: boolean;
+  end: 'open' | 'complete' | 'left' | 'failed';
+  error?: unknown;
+}
+
+class World {
+  readonly trace: string[] = [];
+  readonly clock = new ManualClock();
+  readonly nodes: Node[] = [];
+  readonly readings: Reading[] = [];
+  readonly written: Written[] = [];
+  /** Everything that was ever logged, by index from 1. */
+  readonly truth: string[] = [];
+  readonly isPost: boolean;
+  readonly streamId: string;
+  /** The log is always told of who comes and goes, though perhaps late. */
+  readonly bookkept: boolean;
+  readonly log: InMemoryEventStore;
+  ended = false;
+  dropped = false;
+  /** A passing fault may be final: the log was away for long, or nobody waits for it any more. */
+  faulty = false;
+  /** What was found wrong on the way. */
+  contradiction: string | undefined;
+  readonly #random: () => number;
+  readonly #store: FaultyEventStore;
+  readonly #tampering: number;
+  readonly #maxQueuedBytes: number;
+  /** What is left of the schedule comes to rest: nobody interferes any more. */
+  #calm = false;
+  #outage = false;
+  #labels = 0;
+  /** Writes that subscribers may still do: an echo of echoes would not end. */
+  #echoes = 6;
+
+  constructor(readonly seed: number) {
+    this.#random = seededRandom(seed);
+    this.isPost = this.chance(0.5);
+    this.streamId = this.isPost ? 'stream-of-a-post' : '0';
+    this.bookkept = this.chance(0.5);
+    this.#tampering = this.pick(0, 0, 0.1, 0.4);
+    this.#maxQueuedBytes = this.pick(60, 1_000_000, 1_000_000);
+    // The log's own time stands still: what it forgets later is another matter.
+    this.log = new InMemoryEventStore({ maxEvents: this.pick(4, 12, 1_000, 1_000) }, new ManualClock());
+    this.#record();
+    this.#store = new FaultyEventStore(this.log, this.clock, this.#faults());
+    for (const name of this.pick(['a'], ['a', 'b'])) this.nodes.push(this.#node(name));
+  }
+
+  int(below: number): number {
+    return Math.floor(this.#random() * below);
+  }
+  chance(likelihood: number): boolean {
+    return this.#random() < likelihood;
+  }
+  pick<T>(...from: readonly T[]): T {
+    return from[this.int(from.length)]!;
+  }
+
+  async run(): Promise<void> {
+    await this.log.open(SESSION);
+    const [first] = this.nodes as [Node];
+    if (this.isPost) this.write(first, {});
+    const steps = this.#someSteps();
+    for (let count = 5 + this.int(30); count > 0; count--) {
+      const [name, step] = this.pick(...steps);
+      this.trace.push(name);
+      step(this, this.pick(...this.nodes));
+      if (this.chance(0.6)) await this.clock.advance(this.pick(0, 1, 5, 30));
+    }
+    if (this.isPost && this.chance(0.8)) this.write(first, { end: true });
+    await this.#comeToRest();
+  }
+
+  write(node: Node, entry: StreamEntry): void {
+    // A POST's stream is written by the node that runs its requests.
+    const { stream } = this.isPost ? this.nodes[0]! : node;
+    const written: Written = { writer: stream, data: entry.data, outcome: 'pending' };
+    this.written.push(written);
+    stream.write(entry).then(
+      () => (written.outcome = 'logged'),
+      (error: unknown) => Object.assign(written, { outcome: 'rejected', error }),
+    );
+  }
+
+  message(): string {
+    return `"${++this.#labels}"`;
+  }
+
+  attach(node: Node, after: number): void {
+    const reading: Reading = {
+      ...{ node, order: this.readings.length, after, got: [], dismissed: node.closed, end: 'open' },
+      ...{
+        flow: { paused: !this.#calm && this.chance(0.1), resumed$: new Subject() },
+        subscription: new Subscription(),
+      },
+    };
+    this.readings.push(reading);
+    const quirk = this.chance(0.4) ? this.pick(...QUIRKS) : undefined;
+    const events$ = node.stream.events$(after, reading.flow).subscribe({
+      next: (event) => {
+        if (!this.isNewest(reading)) this.contradiction = `event ${event.index} went to an older reader`;
+        reading.got.push(event);
+        node.handedOut.set(event.index, Math.max(node.handedOut.get(event.index) ?? 0, reading.order));
+        if (quirk && !this.#calm && this.chance(0.4)) quirk(this, reading);
+      },
+      error: (error: unknown) => Object.assign(reading, { end: 'failed', error }),
+      complete: () => (reading.end = 'complete'),
+    });
+    reading.subscription.add(events$);
+  }
+
+  leave(reading: Reading): void {
+    if (reading.end === 'open') reading.end = 'left';
+    reading.subscription.unsubscribe();
+  }
+
+  echo(node: Node): void {
+    if (this.#echoes-- > 0) this.write(node, { data: this.message() });
+  }
+
+  open(): Reading[] {
+    return this.readings.filter(({ end }) => end === 'open');
+  }
+
+  /** Where a reader may begin: anywhere up to the last event, often near to it. */
+  cursor(): number {
+    const last = this.truth.length;
+    return this.pick(last, Math.max(0, last - this.int(4)), this.int(last + 1));
+  }
+
+  disconnect(node: Node): void {
+    this.#dismiss(node);
+    node.stream.disconnectReaders();
+  }
+
+  close(node: Node): void {
+    this.#dismiss(node);
+    node.closed = true;
+    this.faulty = true;
+    node.stream.close();
+  }
+
+  drop(): void {
+    this.dropped = true;
+    void this.log.drop(SESSION);
+  }
+
+  outage(): void {
+    this.#outage = !this.#outage;
+    this.faulty = true;
+  }
+
+  /** What becomes of a signal on its way to a reader. */
+  tamper(deliver: () => void): void {
+    const fate = this.#calm ? 1 : this.#random() / this.#tampering;
+    if (fate > 1) return deliver();
+    if (fate < 0.3) return;
+    if (fate < 0.6) deliver();
+    this.clock.setTimeout(deliver, this.int(40));
+  }
+
+  replace(node: Node): void {
+    if (!node.failed || node.closed) return;
+    node.failed = false;
+    node.stream = this.#stream(node);
+  }
+
+  isNewest({ node, order }: Reading): boolean {
+    return !this.open().some((other) => other.node === node && other.order > order);
+  }
+
+  /** Not everything in every world: much would hide what little shows. */
+  #someSteps(): (readonly [name: string, step: Step])[] {
+    return Object.entries(STEPS)
+      .filter(([name]) => name === 'write' || name === 'attach' || this.chance(0.5))
+      .flatMap(([name, [likelihood, step]]) => Array.from({ length: likelihood }, () => [name, step] as const));
+  }
+
+  /** Its readers are about to end, whatever they have got. */
+  #dismiss(node: Node): void {
+    for (const reading of this.open()) if (reading.node === node) reading.dismissed = true;
+  }
+
+  #node(name: string): Node {
+    const node = { name, failed: false, closed: false, handedOut: new Map() } as unknown as Node;
+    node.stream = this.#stream(node);
+    return node;
+  }
+
+  #stream(node: Node): McpStream {
+    const ignore = (): void => {};
+    const evicted = (): void => {
+      this.open().find((reading) => reading.node === node)!.dismissed = true;
+    };
+    const failed = (): void => {
+      node.failed = true;
+      this.faulty = true;
+    };
+    const observer = { attached: ignore, detached: ignore, idle: ignore, fault: ignore, evicted, failed };
+    const environment = {
+      ...{ store: this.#store, clock: this.clock, nodeId: node.name },
+      ...{ retry: RETRY, maxQueuedBytes: this.#maxQueuedBytes },
+    };
+    const begins = this.isPost && this.nodes.length === 0;
+    return new McpStream(this.streamId, SESSION, environment, observer, begins ? [1] : undefined);
+  }
+
+  /** Notes what the log is given; a repeated append must be the same append. */
+  #record(): void {
+    const append = this.log.append.bind(this.log);
+    this.log.append = async (session, stream, events, options) => {
+      const result = await append(session, stream, events, options);
+      this.ended ||= options.end ?? false;
+      for (const [position, data] of events.entries()) {
+        const at = result.first + position - 1;
+        const known = (this.truth[at] ??= data);
+        if (known !== data) this.contradiction = `${data} was acknowledged as event ${at + 1}, which is ${known}`;
+      }
+      return result;
+    };
+  }
+
+  #faults(): EventStoreFaults {
+    const chances = { failBefore: this.pick(0, 0, 0.3), failAfter: this.pick(0, 0, 0.3) };
+    const maxDelayMs = this.pick(0, 0, 3, 30);
+    const { delay, ...random } = randomFaults({ seed: this.seed, maxDelayMs, ...chances, succeedFromAttempt: 5 });
+    const spared = ({ method }: EventStoreCall) => this.bookkept && BOOKKEEPING.has(method);
+    const failBefore = (call: EventStoreCall) => !spared(call) && (this.#outage || random.failBefore!(call));
+    const failAfter = (call: EventStoreCall) => !spared(call) && random.failAfter!(call);
+    return { delay: delay!, delayAnswer: delay!, failBefore, failAfter };
+  }
+
+  async #comeToRest(): Promise<void> {
+    this.#calm = true;
+    this.#outage = false;
+    this.#store.faults = {};
+    for (const { flow } of this.open()) {
+      flow.paused = false;
+      flow.resumed$.next();
+    }
+    await this.clock.advance(A_LONG_TIME);
+    if (this.#tampering === 0 && this.nodes.length === 1 && !this.dropped) return;
+    // What a keep-alive tick does: signals were lost, or did not cross over to the other node, or nobody said a word.
+    for (const { stream } of this.nodes) stream.poke();
+    await this.clock.advance(A_LONG_TIME);
+  }
+}
+
+type Step = (world: World, node: Node) => unknown;
+
+/** What may happen next, and how likely each is. */
+const STEPS: Readonly<Record<string, readonly [likelihood: number, step: Step]>> = {
+  write: [5, (world, node) => world.write(node, { data: world.message() })],
+  burst: [
+    2,
+    (world, node) => {
+      for (let n = world.int(6); n >= 0; n--) world.write(node, { data: world.message() });
+    },
+  ],
+  answer: [1, (world, node) => world.write(node, { data: world.message(), settles: world.int(3) })],
+  attach: [4, (world, node) => world.attach(node, world.cursor())],
+  // Not waited for: meanwhile things happen.
+  resume: [
+    1,
+    (world, node) => {
+      const where = node.stream.resumePoint();
+      where.then((after) => world.attach(node, after)).catch(() => {});
+    },
+  ],
+  leave: [2, (world) => world.open().length > 0 && world.leave(world.pick(...world.open()))],
+  pauseOrResume: [
+    3,
+    (world) => {
+      for (const { flow } of world.open().slice(world.int(3))) {
+        flow.paused = !flow.paused;
+        if (!flow.paused) flow.resumed$.next();
+      }
+    },
+  ],
+  poke: [3, (_, { stream }) => stream.poke()],
+  noteDelivered: [1, (_, { stream }) => stream.noteDelivered()],
+  admit: [1, (_, { stream }) => stream.admitReader()],
+  disconnect: [1, (world, node) => world.disconnect(node)],
+  replaceFailed: [1, (world, node) => world.replace(node)],
+  outage: [1, (world) => world.outage()],
+  end: [
+    1,
+    (world, node) => world.isPost && world.chance(0.3) && world.write(node, { data: world.message(), end: true }),
+  ],
+  drop: [1, (world) => world.chance(0.1) && world.drop()],
+  close: [1, (world, node) => world.chance(0.1) && world.close(node)],
+};
+
+/** What a subscriber may do in the middle of being handed an event. */
+const QUIRKS: readonly ((world: World, reading: Reading) => void)[] = [
+  (world, { node }) => world.echo(node),
+  (world, reading) => world.leave(reading),
+  (_, { flow }) => void (flow.paused = true),
+  (_, { flow }) => void (flow.paused = true),
+  (_, { node }) => node.stream.poke(),
+  (world, { node, got }) => world.attach(node, got.at(-1)!.index),
+  (world, { node }) => world.disconnect(node),
+];
+
+/** What must hold when everything has come to rest. */
+class Verdict {
+  constructor(private readonly world: World) {}
+
+  async give(): Promise<void> {
+    const { world } = this;
+    assert.equal(world.contradiction, undefined);
+    this.#nothingHangs();
+    this.#logIsWhatWasAcknowledged();
+    for (const reading of world.readings) await this.#readerGotItsEvents(reading);
+    await this.#logKnowsWhoReads();
+    this.#closesCleanly();
+  }
+
+  #nothingHangs(): void {
+    assert.equal(this.world.clock.pending, 0, 'timers are left');
+    for (const { outcome, error, data } of this.world.written) {
+      assert.notEqual(outcome, 'pending', `${data} hangs`);
+      if (outcome === 'rejected') this.#assertTyped(error);
+    }
+  }
+
+  /** What was acknowledged is logged, once, in the order of writing; so is of the rest what is logged at all. */
+  #logIsWhatWasAcknowledged(): void {
+    const { truth, written } = this.world;
+    const indexOf = new Map(truth.map((data, position) => [data, position + 1]));
+    assert.equal(indexOf.size, truth.length, 'something is logged twice');
+    const latest = new Map<McpStream, number>();
+    for (const { writer, data, outcome } of written) {
+      if (data === undefined) continue;
+      const index = indexOf.get(data);
+      if (index === undefined) {
+        assert.notEqual(outcome, 'logged', `${data} was acknowledged and is not logged`);
+        continue;
+      }
+      assert.ok(index > (latest.get(writer) ?? 0), `${data} was logged before what was written before it`);
+      latest.set(writer, index);
+    }
+  }
+
+  /** One after the other from its cursor; left out is only what a newer reader of its node got. */
+  async #readerGotItsEvents(reading: Reading): Promise<void> {
+    const { after, got, end, node, dismissed, order } = reading;
+    const { truth, ended, dropped } = this.world;
+    const label = `reader ${order} on ${node.name}, from ${after}, ${end}`;
+    let cursor = after;
+    const pass = (to: number): void => {
+      for (cursor++; cursor < to; cursor++) {
+        assert.ok((node.handedOut.get(cursor) ?? 0) > order, `${label}: event ${cursor} is lost`);
+      }
+    };
+    for (const { index, data } of got) {
+      assert.ok(index > cursor, `${label}: event ${index} after ${cursor}`);
+      pass(index);
+      assert.equal(data, truth[index - 1], label);
+    }
+    if (end === 'failed') return this.#failedForAReason(reading, cursor);
+    if (end === 'left' || (end === 'complete' && dismissed)) return;
+    assert.ok(end === 'complete' || !dropped, `${label}, of a dropped session`);
+    assert.equal(end, ended ? 'complete' : 'open', label);
+    if (this.world.isNewest(reading) || end === 'complete') pass(truth.length + 1);
+  }
+
+  async #failedForAReason({ error }: Reading, cursor: number): Promise<void> {
+    const { log, streamId, dropped } = this.world;
+    this.#assertTyped(error);
+    if (!(error instanceof EventsEvictedError) || dropped) return;
+    assert.ok(error.after >= cursor, `failed at ${error.after}, but had come to ${cursor}`);
+    await assert.rejects(log.read(SESSION, streamId, error.after, 1), EventsEvictedError);
+  }
+
+  #assertTyped(error: unknown): void {
+    if (error instanceof EventStoreFault) assert.ok(this.world.faulty, 'a passing fault is final');
+    else assert.ok(error instanceof EventStoreError, String(error));
+  }
+
+  /** A reader that has gone is not attached for ever. */
+  async #logKnowsWhoReads(): Promise<void> {
+    const { log, streamId, bookkept } = this.world;
+    if (!bookkept) return;
+    const attached = (await log.describe(SESSION, streamId))?.readers ?? 0;
+    assert.ok(attached <= this.world.open().length, `${attached} readers are attached`);
+  }
+
+  #closesCleanly(): void {
+    for (const { stream } of this.world.nodes) stream.close();
+    assert.deepEqual(this.world.open(), [], 'readers of closed streams');
+    assert.equal(this.world.clock.pending, 0, 'timers of closed streams');
+  }
+}
+
+describe('the stream scheme', () => {
+  const { accept } = StreamReader.prototype;
+  let world: World;
+
+  beforeEach(() => {
+    StreamReader.prototype.accept = function (this: StreamReader, signal) {
+      world.tamper(() => accept.call(this, signal));
+    };
+  });
+  afterEach(() => {
+    StreamReader.prototype.accept = accept;
+  });
+
+  it(`keeps its promises under ${RUNS} random schedules`, { timeout: 60_000 + RUNS * 20 }, async () => {
+    const ends = new Set<string>();
+    for (let seed = SEED; seed < SEED + RUNS; seed++) {
+      world = new World(seed);
+      try {
+        await world.run();
+        await new Verdict(world).give();
+      } catch (cause) {
+        const message = `FUZZ_SEED=${seed} FUZZ_RUNS=1: ${(cause as Error).message}\n${world.trace.join(' ')}`;
+        throw new Error(message, { cause });
+      }
+      for (const { end, error } of world.readings) ends.add(error instanceof Error ? error.name : end);
+      for (const { outcome, error } of world.written) ends.add(error instanceof Error ? error.name : outcome);
+    }
+    // That nothing went wrong says something only if everything was tried.
+    if (RUNS < 1_000) return;
+    const tried = ['left', 'complete', 'logged', 'EventStoreFault', 'SessionGoneError', 'StreamOverflowError'];
+    const more = ['EventsEvictedError', 'EventLogFullError', 'StreamEndedError', 'StreamNotFoundError'];
+    expect([...ends].toSorted()).toEqual([...tried, ...more].toSorted());
+  });
+});

@@ -1,0 +1,176 @@
+import { Body, Controller, Post } from '@nestjs/common';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
+import { cut, EndlessPost, postInChunks } from '../support/chunks.js';
+import { send } from '../support/http.js';
+import { expectRefusal } from '../support/refusal.js';
+
+/** One to four bytes a character, and a pair of surrogates with a variation selector. */
+const TEXT = 'a é ẞ € 漢字 🏳️‍🌈 𝄞 \u2028 "\\" end';
+
+@Controller('other')
+class OtherController {
+  @Post()
+  length(@Body() body: { text: string }): number {
+    return body.text.length;
+  }
+}
+
+describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
+  let app: TestApp;
+  let called: string[];
+
+  async function start(options: Partial<TestAppOptions> = {}): Promise<void> {
+    called = [];
+    app = await TestApp.start({
+      adapter,
+      module: { controllers: [OtherController] },
+      tools: {
+        echo: ({ text }) => {
+          called.push(text as string);
+          return text as string;
+        },
+      },
+      ...options,
+    });
+  }
+  afterEach(() => app.close());
+
+  const other = (text: string) => {
+    const url = `${new URL(app.url).origin}/other`;
+    return send(url, { headers: { 'content-type': 'application/json' }, body: { text } });
+  };
+
+  describe('size', () => {
+    it('E6: may be more than the app takes elsewhere, and the app keeps its own limit', async () => {
+      await start();
+      const client = await app.client().initialize();
+      const text = 'x'.repeat(2 * 1024 ** 2);
+      const served = await (await client.call('echo', { text })).json();
+      expect(served.result.content[0].text).toHaveLength(text.length);
+      const refused = await other(text);
+      expect(refused.status).toBe(413);
+      expect(await refused.text()).not.toContain('jsonrpc');
+      expect((await other('x')).status).toBe(201);
+    });
+
+    it('E6: may be less than the app takes elsewhere, and the app keeps its own limit', async () => {
+      await start({ maxBodyBytes: 1_000 });
+      const client = await app.client().initialize();
+      const text = 'x'.repeat(1_000);
+      const refusal = { status: 413, code: -32000, says: ['1000 bytes', '"maxBodyBytes"'] };
+      await expectRefusal(await client.call('echo', { text }), refusal);
+      expect((await other(text)).status).toBe(201);
+      expect(called).toEqual([]);
+      await app.settled({ sessions: 1, inFlight: 0 });
+    });
+
+    it('E6: is counted in bytes, and may be exactly the limit', async () => {
+      await start({ maxBodyBytes: 1_000 });
+      const client = await app.client().initialize();
+      const call = client.toolCall('echo', { text: '' });
+      const size = Buffer.byteLength(JSON.stringify(call));
+      const padded = (bytes: number): string => {
+        const text = '€'.repeat(Math.floor((bytes - size) / 3)) + 'x'.repeat((bytes - size) % 3);
+        return JSON.stringify(client.toolCall('echo', { text }, { id: call.id }));
+      };
+      expect((await client.post(padded(1_000))).status).toBe(200);
+      await expectRefusal(await client.post(padded(1_001)), { status: 413, code: -32000 });
+    });
+
+    it('E6: is counted while reading when nobody says it beforehand', async () => {
+      await start({ maxBodyBytes: 10_000 });
+      const client = await app.client().initialize();
+      const text = 'x'.repeat(9_000);
+      const bytes = (padding: string): Buffer =>
+        Buffer.from(JSON.stringify(client.toolCall('echo', { text: text + padding })));
+      expect((await postInChunks(client, cut(bytes(''), 100))).status).toBe(200);
+      const refused = await postInChunks(client, cut(bytes('x'.repeat(1_000)), 100));
+      await expectRefusal(refused, { status: 413, code: -32000 });
+      expect(called).toHaveLength(1);
+    });
+
+    it('E6: without an end is refused, and the connection ended', async () => {
+      await start({ maxBodyBytes: 100_000 });
+      const client = await app.client().initialize();
+      const post = new EndlessPost(client, Buffer.alloc(64 * 1024, ' '));
+      await expectRefusal(await post.response, { status: 413, code: -32000 });
+      await post.closed;
+      // What it had sent was thrown away within bounds.
+      expect(post.bytes).toBeLessThan(64 * 1024 ** 2);
+      await app.settled({ sessions: 1, inFlight: 0, timers: 1 });
+    });
+
+    it('E6: of 64 MiB is refused by its declared length', async () => {
+      await start();
+      const client = await app.client().initialize();
+      const headers = { ...client.usualHeaders, 'content-length': String(64 * 1024 ** 2) };
+      const response = await send(app.url, { headers, keepOpen: true });
+      await expectRefusal(response, { status: 413, code: -32000, says: ['4194304'] });
+      response.destroy();
+    });
+
+    it('E6: too slow is refused after bodyTimeoutMs', async () => {
+      const clock = new ManualClock();
+      await start({ clock, bodyTimeoutMs: 7_000, idleTimeoutMs: Infinity });
+      const client = await app.client().initialize();
+      const timers = clock.pending;
+      const pending = send(app.url, {
+        headers: { ...client.usualHeaders, 'transfer-encoding': 'chunked' },
+        keepOpen: true,
+      });
+      await expect.poll(() => clock.pending).toBe(timers + 1);
+      await clock.advance(7_000);
+      const response = await pending;
+      await expectRefusal(response, { status: 408, code: -32000, says: ['7000 ms', '"bodyTimeoutMs"'] });
+      response.destroy();
+    });
+
+    it('E6: a Content-Encoding, which would pass the limit, is refused', async () => {
+      await start();
+      const client = app.client();
+      const response = await client.post(client.initializeMessage(), { 'content-encoding': 'gzip' });
+      await expectRefusal(response, { status: 415, code: -32000, says: ['"gzip"'] });
+      await app.settled({ sessions: 0 });
+    });
+  });
+
+  describe('characters', () => {
+    beforeEach(() => start());
+
+    it('E11: cut anywhere between two chunks are decoded whole', async () => {
+      const client = await app.client().initialize();
+      const message = (): Buffer => Buffer.from(JSON.stringify(client.toolCall('echo', { text: TEXT })));
+      const { length } = message();
+      const texts = await Promise.all(
+        Array.from({ length: length - 1 }, async (_, at) => {
+          const bytes = message();
+          const chunks = [bytes.subarray(0, at + 1), bytes.subarray(at + 1)];
+          return (await (await postInChunks(client, chunks)).json()).result.content[0].text as string;
+        }),
+      );
+      expect(new Set(texts)).toEqual(new Set([TEXT]));
+    });
+
+    it('E11: sent byte by byte are decoded whole', async () => {
+      const client = await app.client().initialize();
+      const bytes = Buffer.from(JSON.stringify(client.toolCall('echo', { text: TEXT })));
+      const response = await postInChunks(client, cut(bytes, 1));
+      expect((await response.json()).result.content[0].text).toBe(TEXT);
+    });
+
+    it('E11: a byte order mark is skipped', async () => {
+      const client = await app.client().initialize();
+      const response = await client.post(`\ufeff${JSON.stringify(client.toolCall('echo', { text: 'é' }))}`);
+      expect((await response.json()).result.content[0].text).toBe('é');
+    });
+
+    it('E7: that are not UTF-8 are refused', async () => {
+      const client = await app.client().initialize();
+      const bytes = Buffer.from(JSON.stringify(client.toolCall('echo', { text: 'é' })), 'latin1');
+      await expectRefusal(await client.post(bytes), { status: 400, code: -32700, says: ['UTF-8'] });
+      expect(called).toEqual([]);
+    });
+  });
+});

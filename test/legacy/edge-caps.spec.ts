@@ -1,0 +1,166 @@
+import type { BeforeApplicationShutdown } from '@nestjs/common';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import type { RawResponse } from '../support/http.js';
+import type { RawClient } from '../support/raw-client.js';
+import { RecordedLog } from '../support/recorded-log.js';
+import { expectRefusal } from '../support/refusal.js';
+import { as, trustingGuard } from '../support/users.js';
+
+const FULL = { status: 503, code: -32000, says: ['"maxSessions"'] };
+const FULL_FOR_YOU = { status: 429, code: -32000, says: ['"maxSessionsPerPrincipal"'] };
+
+const ping = (client: RawClient): Promise<RawResponse> =>
+  client.post({ jsonrpc: '2.0', id: client.nextId(), method: 'ping' });
+
+async function expectAlive(...clients: RawClient[]): Promise<void> {
+  for (const client of clients) expect((await ping(client)).status).toBe(200);
+}
+
+describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
+  let app: TestApp;
+  const log = new RecordedLog();
+  const start = async (options: Partial<TestAppOptions>): Promise<void> => {
+    app = await TestApp.start({ adapter, guards: [trustingGuard], ...options });
+  };
+  afterEach(async () => {
+    await app.close();
+    log.release();
+  });
+
+  it('E13: the cap in all refuses a newcomer with 503, and evicts nobody', async () => {
+    await start({ maxSessions: 2 });
+    const ann = await app.client(as('ann')).initialize();
+    const bob = await app.client(as('bob')).initialize();
+    const cid = app.client(as('cid'));
+    const response = await cid.post(cid.initializeMessage());
+    expect(response.header('retry-after')).toMatch(/^[1-9]\d*$/);
+    await expectRefusal(response, { ...FULL, id: 1 });
+    await expectAlive(ann, bob);
+    await app.settled({ sessions: 2, live: 2, inFlight: 0, logs: 2 });
+  });
+
+  it('E13: a place that becomes free can be taken', async () => {
+    await start({ maxSessions: 1 });
+    const ann = await app.client(as('ann')).initialize();
+    const bob = app.client(as('bob'));
+    await expectRefusal(await bob.post(bob.initializeMessage()), { ...FULL, id: 1 });
+    await (await ann.delete()).text();
+    await bob.initialize();
+    await app.settled({ sessions: 1, live: 1 });
+  });
+
+  it('E13: at the cap only initialize is refused', async () => {
+    await start({ maxSessions: 1 });
+    const ann = await app.client(as('ann')).initialize();
+    await ann.notify('notifications/roots/list_changed');
+    const stream = await ann.listen();
+    await expectAlive(ann);
+    // Without a session, and not about to begin one: what is missing is what is said.
+    const bob = app.client(as('bob'));
+    await expectRefusal(await ping(bob), { status: 400, code: -32000, id: 1, says: ['Mcp-Session-Id'] });
+    stream.destroy();
+    await app.settled({ sessions: 1, readers: 0 });
+  });
+
+  it('E13: the cap of one principal refuses this one with 429, and nobody else', async () => {
+    await start({ maxSessionsPerPrincipal: 2 });
+    const first = await app.client(as('ann')).initialize();
+    // A fresh token makes no other principal.
+    const second = await app.client(as('ann', 'token2')).initialize();
+    const third = app.client(as('ann', 'token3'));
+    const response = await third.post(third.initializeMessage());
+    expect(response.header('retry-after')).toMatch(/^[1-9]\d*$/);
+    await expectRefusal(response, { ...FULL_FOR_YOU, id: 1 });
+    const bob = await app.client(as('bob')).initialize();
+    await expectAlive(first, second, bob);
+    await (await second.delete()).text();
+    await third.initialize();
+    await app.settled({ sessions: 3, live: 3 });
+  });
+
+  it('E13: all who are anonymous count as one', async () => {
+    await start({ maxSessionsPerPrincipal: 1 });
+    await app.client().initialize();
+    const another = app.client();
+    await expectRefusal(await another.post(another.initializeMessage()), { ...FULL_FOR_YOU, id: 1 });
+    await app.client(as('ann')).initialize();
+    await app.settled({ sessions: 2 });
+  });
+
+  it.each([
+    ['in all', { maxSessions: 5 }, 503],
+    ['of one principal', { maxSessionsPerPrincipal: 5 }, 429],
+  ])('E13: the cap %s holds for many at once', async (_, options, refused) => {
+    await start(options);
+    const statuses = await Promise.all(
+      Array.from({ length: 40 }, async () => {
+        const client = app.client(as('ann'));
+        const response = await client.post(client.initializeMessage());
+        await response.text();
+        return response.status;
+      }),
+    );
+    expect(statuses.filter((status) => status === 200)).toHaveLength(5);
+    expect(statuses.filter((status) => status === refused)).toHaveLength(35);
+    await app.settled({ sessions: 5, live: 5, inFlight: 0, logs: 5 });
+  });
+
+  it('E13: an initialize that fails takes no place', async () => {
+    let fails = true;
+    await start({
+      maxSessions: 1,
+      onServer: () => {
+        if (fails) throw new Error('not today');
+      },
+    });
+    log.attach(app.app);
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const client = app.client();
+      expect((await client.post(client.initializeMessage())).status).toBe(500);
+      expect((await client.post({ jsonrpc: '2.0', id: 1, method: 'initialize', params: {} })).status).toBe(400);
+    }
+    fails = false;
+    await app.client().initialize();
+    await app.settled({ sessions: 1, live: 1, logs: 1 });
+  });
+});
+
+describe.each(ADAPTERS)('shutting down on %s', (adapter) => {
+  it('E13: everybody gets 503: newcomers, and who has a session', async () => {
+    const closing = gate();
+    const closed = gate();
+    // After the endpoint has closed, and before the server stops listening.
+    const lastWish: BeforeApplicationShutdown = {
+      beforeApplicationShutdown: () => {
+        closing.open();
+        return closed.promise;
+      },
+    };
+    const app = await TestApp.start({ adapter, module: { providers: [{ provide: 'lastWish', useValue: lastWish }] } });
+    const client = await app.client().initialize();
+    const stopped = app.app.close();
+    await closing.promise;
+
+    const refusal = { status: 503, code: -32000, says: ['shutting down'] };
+    const newcomer = app.client();
+    const responses = [
+      await newcomer.post(newcomer.initializeMessage()),
+      await client.post(client.toolCall('any', {}, { id: 'known' })),
+      await client.post({ jsonrpc: '2.0', method: 'notifications/roots/list_changed' }),
+      await client.get(),
+      await client.get('0_0'),
+      await client.delete(),
+    ];
+    const ids = [1, 'known', null, null, null, null];
+    for (const [index, response] of responses.entries()) {
+      expect(response.header('retry-after')).toMatch(/^[1-9]\d*$/);
+      await expectRefusal(response, { ...refusal, id: ids[index]! });
+    }
+
+    closed.open();
+    await stopped;
+    expect(await app.service.counts()).toMatchObject({ sessions: 0, live: 0, inFlight: 0, streams: 0, logs: 0 });
+    expect([app.openResponses, app.clock.pending]).toEqual([0, 0]);
+  });
+});

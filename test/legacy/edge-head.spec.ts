@@ -1,0 +1,196 @@
+import { UnauthorizedException, type CanActivate } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, TestApp } from '../support/app.js';
+import { send } from '../support/http.js';
+import { LATEST } from '../support/raw-client.js';
+import { expectRefusal } from '../support/refusal.js';
+
+const BOTH = 'application/json, text/event-stream';
+
+describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
+  let app: TestApp;
+  let guarded: string[];
+  let allowed: boolean;
+
+  beforeEach(async () => {
+    guarded = [];
+    allowed = true;
+    const guard: CanActivate = {
+      canActivate: (context) => {
+        guarded.push(context.switchToHttp().getRequest<{ method: string }>().method);
+        if (allowed) return true;
+        throw new UnauthorizedException('who are you');
+      },
+    };
+    app = await TestApp.start({ adapter, guards: [guard], principal: () => 'somebody' });
+  });
+  afterEach(() => app.close());
+
+  describe('methods', () => {
+    it.each(['PUT', 'PATCH', 'PROPFIND', 'TRACE'])('E2: %s is refused with the methods there are', async (method) => {
+      const { usualHeaders } = await app.client().initialize();
+      guarded.length = 0;
+      const response = await send(app.url, { method, headers: usualHeaders });
+      expect(response.header('allow')).toBe('GET, POST, DELETE');
+      await expectRefusal(response, { status: 405, code: -32000, says: [method, 'GET, POST, DELETE'] });
+      expect(guarded).toEqual([]);
+    });
+
+    it('E2: HEAD is refused, and opens no stream', async () => {
+      const client = await app.client().initialize();
+      const headers = { ...client.usualHeaders, accept: 'text/event-stream' };
+      const response = await send(app.url, { method: 'HEAD', headers });
+      expect([response.status, response.header('allow')]).toEqual([405, 'GET, POST, DELETE']);
+      expect(await response.text()).toBe('');
+      await app.settled({ sessions: 1, readers: 0, openResponses: 0 });
+    });
+
+    it('E2: a refused method costs no session', async () => {
+      const client = await app.client().initialize();
+      const response = await send(app.url, { method: 'PUT', headers: client.usualHeaders, body: {} });
+      await expectRefusal(response, { status: 405, code: -32000 });
+      expect((await client.post({ jsonrpc: '2.0', id: 7, method: 'ping' })).status).toBe(200);
+    });
+
+    it('E2: OPTIONS is answered 405 when the app has no CORS', async () => {
+      const response = await send(app.url, { method: 'OPTIONS' });
+      expect(response.header('allow')).toBe('GET, POST, DELETE');
+      await expectRefusal(response, { status: 405, code: -32000, says: ['OPTIONS'] });
+    });
+  });
+
+  describe('guards', () => {
+    it.each(['POST', 'GET', 'DELETE'])('E3: decide on %s before anything of it is looked at', async (method) => {
+      allowed = false;
+      // Neither media type nor Accept nor session nor JSON is right.
+      const headers = { 'content-type': 'text/plain', accept: 'text/html', 'mcp-session-id': 'nope' };
+      const response = await send(app.url, { method, headers, body: method === 'POST' ? '{' : undefined });
+      await expectRefusal(response, { status: 401, code: -32000, says: ['who are you'] });
+    });
+
+    it('E3: refuse before the body has arrived', async () => {
+      allowed = false;
+      const { usualHeaders } = app.client({ connection: 'keep-alive' });
+      const response = await send(app.url, {
+        headers: { ...usualHeaders, 'transfer-encoding': 'chunked' },
+        keepOpen: true,
+      });
+      // The rest of the body is nothing to wait for, nor to read for ever.
+      expect(response.header('connection')).toBe('close');
+      await expectRefusal(response, { status: 401, code: -32000 });
+      response.destroy();
+    });
+  });
+
+  describe('media type', () => {
+    it.each([
+      undefined,
+      '',
+      'text/plain',
+      'text/plain; application/json',
+      'application/jsonp',
+      'application/json+x',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+    ])('E4: a POST of %j is refused', async (type) => {
+      const client = app.client();
+      const headers: Record<string, string> = { accept: BOTH, ...(type !== undefined && { 'content-type': type }) };
+      const response = await send(app.url, { headers, body: client.initializeMessage() });
+      await expectRefusal(response, { status: 415, code: -32000, says: ['application/json'] });
+      await app.settled({ sessions: 0 });
+    });
+
+    it('E4: is looked at before Accept', async () => {
+      const response = await send(app.url, { headers: { 'content-type': 'text/plain' }, body: '{' });
+      await expectRefusal(response, { status: 415, code: -32000, says: ['"text/plain"'] });
+    });
+
+    it.each(['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/json;charset="x;y";z=1'])(
+      'E4: a POST of %j is fine',
+      async (type) => {
+        const client = app.client({ 'content-type': type });
+        await client.initialize();
+        await app.settled({ sessions: 1 });
+      },
+    );
+  });
+
+  describe('Accept', () => {
+    it.each([
+      undefined,
+      '',
+      'application/json',
+      'text/event-stream',
+      'text/html, image/*',
+      'application/json, text/event-stream;q=0',
+      '*/*;q=0',
+      'text/*, application/*;q=0.0',
+    ])('E5: a POST that accepts %j is refused', async (accept) => {
+      const client = app.client();
+      const type = { 'content-type': 'application/json' };
+      const headers: Record<string, string> = accept === undefined ? type : { ...type, accept };
+      const response = await send(app.url, { headers, body: client.initializeMessage() });
+      await expectRefusal(response, { status: 406, code: -32000, says: ['application/json', 'text/event-stream'] });
+      await app.settled({ sessions: 0 });
+    });
+
+    it.each([
+      '*/*',
+      'application/*, text/*',
+      'TEXT/EVENT-STREAM;Q=0.1,application/JSON;q=1',
+      'text/html;q=0, */*;q=0.5',
+      'application/json;charset=utf-8, text/event-stream;charset=utf-8',
+      [['application/json'], ['text/event-stream']].flat(),
+    ])('E5: a POST that accepts %j is fine', async (accept) => {
+      const client = app.client();
+      const headers = { 'content-type': 'application/json', accept };
+      const response = await send(app.url, { headers, body: client.initializeMessage() });
+      expect(response.status).toBe(200);
+      await response.text();
+    });
+
+    it.each([undefined, '', 'application/json', 'text/html', 'text/event-stream;q=0', '*/*, text/event-stream;q=0'])(
+      'E5: a GET that accepts %j is refused',
+      async (accept) => {
+        const client = await app.client().initialize();
+        const { accept: _, 'content-type': __, ...usual } = client.usualHeaders;
+        const headers: Record<string, string> = accept === undefined ? usual : { ...usual, accept };
+        const response = await send(app.url, { method: 'GET', headers });
+        await expectRefusal(response, { status: 406, code: -32000, says: ['text/event-stream'] });
+        await app.settled({ readers: 0, openResponses: 0 });
+      },
+    );
+
+    it.each(['text/event-stream', '*/*', 'text/*', 'Text/Event-Stream;q=0.001', 'application/json, text/event-stream'])(
+      'E5: a GET that accepts %j is fine',
+      async (accept) => {
+        const client = await app.client().initialize();
+        const response = await client.get(undefined, { accept });
+        expect(response.status).toBe(200);
+        response.destroy();
+        await app.settled({ readers: 0, openResponses: 0 });
+      },
+    );
+
+    it('E5: is looked at before the session', async () => {
+      const client = app.client();
+      client.sessionId = 'no-such-session-here';
+      await expectRefusal(await client.get(undefined, { accept: 'text/html' }), { status: 406, code: -32000 });
+      await expectRefusal(await client.post({}, { accept: 'text/html' }), { status: 406, code: -32000 });
+    });
+
+    it('E12: a DELETE needs none', async () => {
+      const client = await app.client().initialize(LATEST);
+      const response = await client.delete();
+      expect(response.sent.getHeader('accept')).toBeUndefined();
+      expect(response.status).toBe(204);
+      expect(await response.text()).toBe('');
+      await app.settled({ sessions: 0, live: 0, logs: 0 });
+    });
+
+    it('E12: a DELETE may accept anything', async () => {
+      const client = await app.client().initialize();
+      expect((await client.delete({ accept: 'text/html', 'content-type': 'text/plain' })).status).toBe(204);
+    });
+  });
+});

@@ -1,0 +1,183 @@
+import type { CanActivate } from '@nestjs/common';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
+import { send } from '../support/http.js';
+import { RecordedLog } from '../support/recorded-log.js';
+import { expectRefusal } from '../support/refusal.js';
+import { UnixSocketDoor } from '../support/unix-socket.js';
+
+describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
+  let app: TestApp;
+  let seen: string[];
+
+  /** An app whose every part notes that it saw a request. */
+  async function start(options: Partial<TestAppOptions> = {}): Promise<void> {
+    seen = [];
+    const guard: CanActivate = { canActivate: () => Boolean(seen.push('guard')) };
+    app = await TestApp.start({
+      adapter,
+      guards: [guard],
+      principal: () => 'somebody',
+      configure: (nest) => {
+        nest.enableCors();
+        nest.use((_request: unknown, _response: unknown, next: () => void) => {
+          seen.push('middleware');
+          next();
+        });
+      },
+      ...options,
+    });
+  }
+  afterEach(() => app.close());
+
+  const listing = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+
+  it.each(['POST', 'GET', 'DELETE', 'PUT', 'PATCH', 'OPTIONS'])(
+    'E1: a foreign Host is refused on %s before anything else sees the request',
+    async (method) => {
+      await start();
+      const response = await send(app.url, { method, headers: { host: 'evil.example:80' } });
+      await expectRefusal(response, { status: 403, code: -32000, says: ['evil.example:80', '"allowedHosts"'] });
+      expect(seen).toEqual([]);
+    },
+  );
+
+  it('E1: HEAD is refused as well, without a body', async () => {
+    await start();
+    const response = await send(app.url, { method: 'HEAD', headers: { host: 'evil.example' } });
+    expect(response.status).toBe(403);
+    expect(await response.text()).toBe('');
+    expect(seen).toEqual([]);
+  });
+
+  it('E1: a foreign Host is refused before the body has arrived', async () => {
+    await start();
+    const headers = { host: 'evil.example', connection: 'keep-alive', 'transfer-encoding': 'chunked' };
+    const response = await send(app.url, { headers, keepOpen: true });
+    await expectRefusal(response, { status: 403, code: -32000 });
+    response.destroy();
+  });
+
+  it.each(['https://evil.example', 'http://127.0.0.1.evil.example', 'null', 'nonsense', ''])(
+    'E1: the foreign Origin %j is refused',
+    async (origin) => {
+      await start();
+      const client = app.client({ origin });
+      await expectRefusal(await client.post(client.initializeMessage()), {
+        status: 403,
+        code: -32000,
+        says: [JSON.stringify(origin), '"allowedOrigins"'],
+      });
+      expect(seen).toEqual([]);
+      await app.settled({ sessions: 0 });
+    },
+  );
+
+  it.each<[string, (port: string) => Record<string, string>]>([
+    ['no Origin', () => ({})],
+    ['the name localhost', (port) => ({ host: `localhost:${port}` })],
+    ['an IPv6 loopback name', (port) => ({ host: `[::1]:${port}` })],
+    ['its own Origin', (port) => ({ origin: `http://127.0.0.1:${port}` })],
+    ['a loopback Origin on another port', () => ({ origin: 'http://localhost:5173' })],
+  ])('E1: on loopback %s is fine', async (_, headers) => {
+    await start();
+    const client = app.client(headers(new URL(app.url).port));
+    await client.initialize();
+    await app.settled({ sessions: 1 });
+  });
+
+  it('E1: listed names are let in on loopback, and loopback names still are', async () => {
+    await start({ allowedHosts: ['mcp.example.com'], allowedOrigins: ['https://app.example.com'] });
+    await app.client({ host: 'MCP.example.com', origin: 'https://app.example.com' }).initialize();
+    await app.client({ host: 'mcp.example.com:8443', origin: 'https://mcp.example.com:8443' }).initialize();
+    await app.client().initialize();
+    await app.settled({ sessions: 3 });
+    const client = app.client({ host: 'other.example.com' });
+    await expectRefusal(await client.post(listing), { status: 403, code: -32000 });
+  });
+
+  it('E1: what is refused carries no headers of the app; what is let in carries them', async () => {
+    await start();
+    const origin = 'http://localhost:5173';
+    const refused = await send(app.url, { headers: { host: 'evil.example', origin } });
+    expect(refused.header('access-control-allow-origin')).toBeUndefined();
+    refused.destroy();
+    const served = await app.client({ origin }).post(listing);
+    expect(served.header('access-control-allow-origin')).toBe('*');
+    await expectRefusal(served, { status: 400, code: -32000, id: 1 });
+  });
+
+  it('E1: a foreign Host is refused also when a middleware of the app rewrites the URL to ours', async () => {
+    await start({
+      configure: (nest) => {
+        nest.use((request: { url: string }, _response: unknown, next: () => void) => {
+          request.url = request.url.replace('/alias', '/mcp');
+          next();
+        });
+      },
+    });
+    const client = app.client({ host: 'evil.example' });
+    const response = await send(`${new URL(app.url).origin}/alias`, {
+      headers: client.usualHeaders,
+      body: client.initializeMessage(),
+    });
+    // Fastify has found its route before, and it is none of ours.
+    if (adapter === 'fastify') expect(response.status).toBe(404);
+    else await expectRefusal(response, { status: 403, code: -32000, says: ['evil.example'] });
+    response.destroy();
+    expect(seen).toEqual([]);
+    await app.settled({ sessions: 0 });
+  });
+
+  it('E1: the routes of the app beside the endpoint are not concerned', async () => {
+    await start();
+    const response = await send(`${app.url}-beside`, { method: 'GET', headers: { host: 'evil.example' } });
+    expect(response.status).toBe(404);
+    await response.text();
+  });
+
+  describe('off loopback', () => {
+    const log = new RecordedLog();
+    let door: UnixSocketDoor;
+    const usual = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+    const statusOf = async (headers: Record<string, string>): Promise<number> => {
+      const response = await door.send('/mcp', { headers: { ...usual, ...headers }, body: listing });
+      await response.text();
+      return response.status;
+    };
+    const knock = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
+      log.lines.length = 0;
+      await start(options);
+      log.attach(app.app);
+      door = await UnixSocketDoor.open(app.app);
+    };
+    afterEach(async () => {
+      await door.close();
+      log.release();
+    });
+
+    // 400: let in, and asked for its session.
+    it('E1: with nothing listed every Host is let in, and one warning says so', async () => {
+      await knock();
+      expect(log.texts('warn')).toEqual([]);
+      expect(await statusOf({ host: 'mcp.example.com' })).toBe(400);
+      expect(await statusOf({ host: 'other.example.com' })).toBe(400);
+      expect(log.texts('warn')).toEqual([expect.stringContaining('"allowedHosts"')]);
+    });
+
+    it('E1: an Origin equal to the Host is fine, another is not, loopback ones included', async () => {
+      await knock();
+      expect(await statusOf({ host: 'mcp.example.com', origin: 'https://mcp.example.com' })).toBe(400);
+      expect(await statusOf({ host: 'mcp.example.com', origin: 'https://evil.example' })).toBe(403);
+      expect(await statusOf({ host: 'mcp.example.com', origin: 'http://localhost:5173' })).toBe(403);
+    });
+
+    it('E1: with a list only what it names is let in, without a warning', async () => {
+      await knock({ allowedHosts: ['mcp.example.com'], allowedOrigins: ['https://app.example.com'] });
+      expect(await statusOf({ host: 'mcp.example.com', origin: 'https://app.example.com' })).toBe(400);
+      expect(await statusOf({ host: 'localhost' })).toBe(403);
+      expect(await statusOf({ host: 'other.example.com' })).toBe(403);
+      expect(log.texts('warn')).toEqual([]);
+    });
+  });
+});

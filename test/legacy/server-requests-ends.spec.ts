@@ -1,0 +1,281 @@
+import type { RequestOptions, ServerContext } from '@modelcontextprotocol/server';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import type { SseStream } from '../support/http.js';
+import { gists } from '../support/messages.js';
+import { LATEST } from '../support/raw-client.js';
+import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
+
+const CAPABLE = { sampling: {}, elicitation: { form: {} }, roots: {} };
+const ROOTS = { roots: [{ uri: 'file:///home' }] };
+
+/** A tool that asks for roots, and answers with what came of it. */
+function asking(options: (ctx: ServerContext) => RequestOptions = () => ({})): ScriptedTool {
+  return (_, ctx) =>
+    ctx.mcpReq.send({ method: 'roots/list' }, options(ctx)).then(
+      (result) => JSON.stringify(result),
+      (error) => `${error.name} ${error.code}: ${error.message}`,
+    );
+}
+const answerOf = (stream: SseStream): unknown => gists(stream.messages).at(-1);
+
+describe.each(ADAPTERS)('the end of server requests on %s', (adapter) => {
+  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+
+  it('P7: an error of the client is the error of the request', async () => {
+    const app = await start({ tools: { asks: asking() } });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const stream = await (await client.call('asks')).sse().count(1);
+    const error = { code: -32042, message: 'not today' };
+    const response = await client.post({ jsonrpc: '2.0', id: stream.messages[0].id, error });
+    expect(response.status).toBe(202);
+    expect(await stream.end()).toBe('end');
+    expect(answerOf(stream)).toMatch(/^ProtocolError -32042: .*not today/);
+    await app.settled({ outbound: 0 });
+  });
+
+  it('P7: a result that is none fails the request, typed', async () => {
+    const app = await start({ tools: { asks: asking() } });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const stream = await (await client.call('asks')).sse().count(1);
+    await client.respond(stream.messages[0].id, { trees: [] });
+    expect(await stream.end()).toBe('end');
+    expect(answerOf(stream)).toMatch(/^SdkError INVALID_RESULT/);
+    await app.settled({ outbound: 0 });
+  });
+
+  it('P7: ends typed after serverRequestTimeoutMs, and the client is told', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock, serverRequestTimeoutMs: 10_000, tools: { asks: asking() } });
+    const events = recordedEvents(app);
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const stream = await (await client.call('asks')).sse().count(1);
+    const { id } = stream.messages[0];
+    await clock.advance(9_999);
+    await app.settled({ outbound: 1 });
+    await clock.advance(1);
+    expect(await stream.end()).toBe('end');
+    expect(stream.messages[1]).toMatchObject({ method: 'notifications/cancelled', params: { requestId: id } });
+    expect(answerOf(stream)).toMatch(/^ProtocolError -32001: .*"roots\/list" within 10000 ms/);
+    await app.settled({ outbound: 0, inFlight: 0 });
+    // An answer that comes now is nobody's.
+    await client.respond(id, ROOTS);
+    expect(events.filter(({ type }) => type === 'unknown-response')).toMatchObject([{ requestId: id }]);
+  });
+
+  it('P7: ends after serverRequestTimeoutMs on the standalone stream too', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock, serverRequestTimeoutMs: 10_000 });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const standalone = await client.listen();
+    const asked = app.service.request(client.sessionId!, { method: 'roots/list' });
+    const failed = expect(asked).rejects.toMatchObject({ name: 'ProtocolError', code: -32001 });
+    await standalone.count(1);
+    await clock.advance(10_000);
+    await failed;
+    await standalone.count(2);
+    expect(gists(standalone.messages)).toEqual(['request roots/list', 'notifications/cancelled']);
+    await app.settled({ outbound: 0 });
+    standalone.destroy();
+  });
+
+  it('P7: can be given up by the server, and its client is told on the same stream', async () => {
+    const giveUp = new AbortController();
+    const app = await start({ tools: { asks: asking(() => ({ signal: giveUp.signal })) } });
+    const events = recordedEvents(app);
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const standalone = await client.listen();
+    const stream = await (await client.call('asks')).sse().count(1);
+    const { id } = stream.messages[0];
+    // From outside the handler, so that no context helps.
+    giveUp.abort('no longer needed');
+    expect(await stream.end()).toBe('end');
+    expect(stream.messages[1]).toMatchObject({
+      method: 'notifications/cancelled',
+      params: { requestId: id, reason: 'no longer needed' },
+    });
+    expect(answerOf(stream)).toMatch(/^SdkError REQUEST_TIMEOUT/);
+    expect(standalone.events).toEqual([]);
+    await app.settled({ outbound: 0, inFlight: 0 });
+    await client.respond(id, ROOTS);
+    expect(events.filter(({ type }) => type === 'unknown-response')).toMatchObject([{ requestId: id }]);
+    standalone.destroy();
+  });
+
+  it('P7: that the service asked inside a handler is given up on the stream of the handler', async () => {
+    const giveUp = new AbortController();
+    const app = await start({
+      tools: {
+        asks: (_, ctx) =>
+          app.service.request(ctx.sessionId!, { method: 'roots/list' }, { signal: giveUp.signal }).then(
+            () => 'answered',
+            (error) => String(error.code),
+          ),
+      },
+    });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const standalone = await client.listen();
+    const stream = await (await client.call('asks')).sse().count(1);
+    giveUp.abort('no longer needed');
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['request roots/list', 'notifications/cancelled', 'REQUEST_TIMEOUT']);
+    expect(stream.messages[1].params.requestId).toBe(stream.messages[0].id);
+    expect(standalone.events).toEqual([]);
+    standalone.destroy();
+  });
+
+  it('P7: on the standalone stream is given up there', async () => {
+    const app = await start({});
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const standalone = await client.listen();
+    const giveUp = new AbortController();
+    const { signal } = giveUp;
+    const asked = app.service.request(client.sessionId!, { method: 'roots/list' }, { signal });
+    const failed = expect(asked).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' });
+    await standalone.count(1);
+    giveUp.abort();
+    await failed;
+    await standalone.count(2);
+    expect(standalone.messages[1].params.requestId).toBe(standalone.messages[0].id);
+    await app.settled({ outbound: 0 });
+    standalone.destroy();
+  });
+
+  it('P7: reports the progress of the client to whoever asked', async () => {
+    const heard: unknown[] = [];
+    const app = await start({ tools: { asks: asking(() => ({ onprogress: (progress) => heard.push(progress) })) } });
+    const events = recordedEvents(app);
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    // Two at a time: the SDK of the session numbers them, the wire must not mix them up.
+    const streams = [
+      await (await client.call('asks')).sse().count(1),
+      await (await client.call('asks')).sse().count(1),
+    ];
+    const questions = streams.map((stream) => stream.messages[0]);
+    for (const { id, params } of questions) expect(params._meta.progressToken).toBe(id);
+    for (const [n, { id }] of questions.entries()) {
+      const params = { progressToken: id, progress: n + 1, total: 2, message: `of ${n}` };
+      await client.notify('notifications/progress', params);
+    }
+    await eventually(() =>
+      expect(heard).toEqual([
+        { progress: 1, total: 2, message: 'of 0' },
+        { progress: 2, total: 2, message: 'of 1' },
+      ]),
+    );
+    for (const { id } of questions.toReversed()) await client.respond(id, ROOTS);
+    for (const stream of streams) expect(await stream.end()).toBe('end');
+    // Nobody waits for it any more; nor for a token that never was, or is the SDK's own.
+    for (const progressToken of [questions[0].id, 'never', 0, null, { a: 1 }]) {
+      const progress = { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, progress: 3 } };
+      const response = await client.post(progress);
+      expect(response.status).toBe(202);
+      await response.text();
+    }
+    expect(heard).toHaveLength(2);
+    expect(events.filter(({ type }) => type === 'unknown-response')).toHaveLength(5);
+  });
+
+  it('P7: takes the first of two answers', async () => {
+    const app = await start({ tools: { asks: asking() } });
+    const events = recordedEvents(app);
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const stream = await (await client.call('asks')).sse().count(1);
+    const { id } = stream.messages[0];
+    await client.respond(id, ROOTS);
+    await client.respond(id, { roots: [] });
+    expect(await stream.end()).toBe('end');
+    expect(answerOf(stream)).toBe(JSON.stringify(ROOTS));
+    expect(events.filter(({ type }) => type === 'unknown-response')).toMatchObject([{ requestId: id }]);
+  });
+
+  it('P7: is not answered from another session', async () => {
+    const app = await start({ tools: { asks: asking() } });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const other = await app.client().initialize(LATEST, CAPABLE);
+    const stream = await (await client.call('asks')).sse().count(1);
+    const { id } = stream.messages[0];
+    await other.respond(id, { roots: [] });
+    await app.settled({ outbound: 1 });
+    await client.respond(id, ROOTS);
+    expect(await stream.end()).toBe('end');
+    expect(answerOf(stream)).toBe(JSON.stringify(ROOTS));
+  });
+
+  it('P7: ends with the call for which it was asked', async () => {
+    const clock = new ManualClock();
+    const outcomes: string[] = [];
+    const ask = asking();
+    const app = await start({
+      clock,
+      requestTimeoutMs: 30_000,
+      tools: {
+        asks: async (args, ctx, here) => {
+          outcomes.push(String(await ask(args, ctx, here)));
+          return 'too late';
+        },
+      },
+    });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const cancelled = await (await client.call('asks', {}, { id: 'cancelled' })).sse().count(1);
+    const timedOut = await (await client.call('asks', {}, { id: 'timed out' })).sse().count(1);
+    await client.notify('notifications/cancelled', { requestId: 'cancelled' });
+    expect(await cancelled.end()).toBe('end');
+    await eventually(() => expect(outcomes).toEqual([expect.stringMatching(/^ProtocolError -32000: .*is over/)]));
+    await app.settled({ outbound: 1, inFlight: 1 });
+    await clock.advance(30_000);
+    expect(await timedOut.end()).toBe('end');
+    expect(gists(timedOut.messages)).toEqual(['request roots/list', 'error -32001']);
+    await eventually(() => expect(outcomes).toHaveLength(2));
+    await app.settled({ outbound: 0, inFlight: 0 });
+  });
+
+  it('P7: ends with its session', async () => {
+    const outcomes: string[] = [];
+    const app = await start({ clock: new ManualClock() });
+    for (const end of ['deleted', 'terminated'] as const) {
+      const client = await app.client().initialize(LATEST, CAPABLE);
+      const standalone = await client.listen();
+      const asked = app.service.request(client.sessionId!, { method: 'roots/list' });
+      asked.catch((error) => outcomes.push(String(error.code)));
+      await standalone.count(1);
+      await app.settled({ outbound: 1 });
+      if (end === 'deleted') await (await client.delete()).text();
+      else await app.service.terminate(client.sessionId!);
+      expect(await standalone.end()).toBe('end');
+      await app.settled({ outbound: 0, live: 0 });
+    }
+    await eventually(() => expect(outcomes).toEqual(['CONNECTION_CLOSED', 'CONNECTION_CLOSED']));
+    const gone = app.service.request('there-is-no-such-session', { method: 'ping' });
+    await expect(gone).rejects.toMatchObject({ code: 'UNKNOWN_SESSION' });
+  });
+
+  it('P7: that nobody waited for can still be answered after its call, or times out', async () => {
+    const clock = new ManualClock();
+    const asked = gate<string>();
+    const ask = asking();
+    const app = await start({
+      clock,
+      serverRequestTimeoutMs: 10_000,
+      tools: {
+        asks: (args, ctx, here) => {
+          void Promise.resolve(ask(args, ctx, here)).then((text) => asked.open(String(text)));
+          return 'done';
+        },
+      },
+    });
+    const client = await app.client().initialize(LATEST, CAPABLE);
+    const stream = (await client.call('asks')).sse();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['request roots/list', 'done']);
+    await app.settled({ outbound: 1, inFlight: 0 });
+    await client.respond(stream.messages[0].id, ROOTS);
+    expect(await asked.promise).toBe(JSON.stringify(ROOTS));
+    const again = (await client.call('asks')).sse();
+    expect(await again.end()).toBe('end');
+    await app.settled({ outbound: 1, inFlight: 0 });
+    await clock.advance(10_000);
+    await app.settled({ outbound: 0 });
+  });
+});

@@ -1,0 +1,274 @@
+import { currentMcpCall, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { double } from '../support/doubles.js';
+import type { SseStream } from '../support/http.js';
+import type { RawClient } from '../support/raw-client.js';
+import { expectRefusal } from '../support/refusal.js';
+import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
+
+/** Nothing at all. */
+const NOTHING = {
+  ...{ sessions: 0, live: 0, inFlight: 0, outbound: 0, streams: 0, readers: 0 },
+  ...{ logs: 0, loggedStreams: 0, events: 0, bytes: 0, openResponses: 0, timers: 0 },
+};
+
+const WAYS = ['DELETE', 'terminate()', 'terminateAll()', 'server.close()'] as const;
+type Way = (typeof WAYS)[number];
+const ROW: Record<Way, string> = {
+  DELETE: 'S12',
+  'terminate()': 'S14',
+  'terminateAll()': 'S14',
+  'server.close()': 'S14',
+};
+
+describe.each(ADAPTERS)('the end of a session on %s', (adapter) => {
+  let app: TestApp;
+  let events: McpSessionEvent[];
+  let release: ReturnType<typeof gate<void>>;
+  let aborted: string[];
+  let closers: Map<string, () => Promise<void>>;
+
+  const talk: ScriptedTool = async (_, ctx) => {
+    await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'hello' } });
+  };
+  /** Waits until it is cancelled, then talks on as if it had not noticed. */
+  const waits: ScriptedTool = async ({ name }, ctx, here) => {
+    const signals = [ctx.mcpReq.signal, currentMcpCall()!.signal];
+    await Promise.all(signals.map((signal) => new Promise((resolve) => signal.addEventListener('abort', resolve))));
+    aborted.push(String(name));
+    await Promise.resolve(talk({}, ctx, here)).catch(() => {});
+    return 'too late';
+  };
+  const tools: Record<string, ScriptedTool> = {
+    quick: () => 'quick',
+    waits,
+    talks: async (args, ctx, here) => {
+      await talk(args, ctx, here);
+      return waits(args, ctx, here);
+    },
+    asks: async ({ name }, ctx) => {
+      const question = { method: 'ping' as const };
+      await ctx.mcpReq.send(question).catch(() => aborted.push(String(name)));
+      return 'too late';
+    },
+    terminates: async () => void (await app.service.terminate(currentMcpCall()!.session!.id)),
+    stubborn: async (args, ctx, here) => {
+      await talk(args, ctx, here);
+      await release.promise;
+      await Promise.resolve(talk(args, ctx, here)).catch(() => {});
+      return 'too late';
+    },
+  };
+
+  beforeEach(async () => {
+    [aborted, events, closers, release] = [[], [], new Map(), gate()];
+    app = await TestApp.start({
+      adapter,
+      tools,
+      sseAfterMs: 60_000,
+      requestTimeoutMs: 60_000,
+      onServer: (server, { session }) => closers.set(session.id, () => server.close()),
+    });
+    app.service.events$.subscribe((event) => events.push(event));
+  });
+  afterEach(() => app.close());
+
+  const end = async (way: Way, client: RawClient): Promise<void> => {
+    switch (way) {
+      case 'DELETE': {
+        const response = await client.delete();
+        expect(response.status).toBe(204);
+        expect(await response.text()).toBe('');
+        return;
+      }
+      case 'terminate()':
+        expect(await app.service.terminate(client.sessionId!)).toBe(true);
+        return;
+      case 'terminateAll()':
+        expect(await app.service.terminateAll()).toBe(1);
+        return;
+      case 'server.close()':
+        await closers.get(client.sessionId!)!();
+    }
+  };
+  const reasonOf = (way: Way): string => (way === 'DELETE' ? 'deleted' : 'terminated');
+  const lastOf = async (stream: SseStream): Promise<unknown> => {
+    expect(await stream.end()).toBe('end');
+    return stream.messages.at(-1);
+  };
+
+  describe.each(WAYS)('by %s', (way) => {
+    const row = ROW[way];
+    const error = { code: -32000, message: expect.stringContaining(`(${reasonOf(way)})`) };
+
+    it(`${row}: answers every open call with an error, cancels its handler, ends every stream`, async () => {
+      const client = await app.client().initialize();
+      const standalone = await client.listen();
+      const undecided = client.call('waits', { name: 'undecided' }, { id: 1 });
+      const talking = await (await client.call('talks', { name: 'talking' }, { id: 2 })).sse().count(1);
+      const asking = await (await client.call('asks', { name: 'asking' }, { id: 3 })).sse().count(1);
+      const forsaken = await (await client.call('talks', { name: 'forsaken' }, { id: 4 })).sse().count(1);
+      forsaken.destroy();
+      await app.settled({ inFlight: 4, outbound: 1, readers: 3, openResponses: 3 });
+
+      await end(way, client);
+
+      expect(await (await undecided).json()).toEqual({ jsonrpc: '2.0', id: 1, error });
+      expect(await lastOf(talking)).toEqual({ jsonrpc: '2.0', id: 2, error });
+      expect(await lastOf(asking)).toEqual({ jsonrpc: '2.0', id: 3, error });
+      expect(await standalone.end()).toBe('end');
+      await app.settled(NOTHING);
+      expect(aborted.toSorted()).toEqual(['asking', 'forsaken', 'talking', 'undecided']);
+      expect(talking.messages).toHaveLength(2);
+      expect(events.filter(({ type }) => type === 'closed')).toEqual([
+        { type: 'closed', sessionId: client.sessionId, reason: reasonOf(way) },
+      ]);
+    });
+
+    it(`${row}: the session does not exist any more, and nothing is left of it`, async () => {
+      const client = await app.client().initialize();
+      await (await client.call('quick')).text();
+      await app.service.notify(client.sessionId!, {
+        method: 'notifications/message',
+        params: { level: 'info', data: 'unread' },
+      });
+      await app.settled({ events: 1, logs: 1 });
+      await end(way, client);
+      await app.settled(NOTHING);
+      await expectRefusal(await client.delete(), NO_SUCH_SESSION);
+      await expectRefusal(await client.call('quick', {}, { id: 9 }), { ...NO_SUCH_SESSION, id: 9 });
+      await expectRefusal(await client.get('0_0'), NO_SUCH_SESSION);
+      expect(await app.service.terminate(client.sessionId!)).toBe(false);
+      expect(await app.service.get(client.sessionId!)).toBeUndefined();
+      await app.settled(NOTHING);
+      // Its client can start again.
+      await client.initialize();
+    });
+
+    it(`S16: nothing comes back when a handler goes on after the end (${way})`, async () => {
+      const client = await app.client().initialize();
+      const stream = await (await client.call('stubborn')).sse().count(1);
+      await end(way, client);
+      await lastOf(stream);
+      await app.settled(NOTHING);
+      release.open();
+      // What it says to its client arrives before the answer to what another session says now.
+      const other = await app.client().initialize();
+      await (await other.call('quick')).text();
+      expect(stream.messages).toHaveLength(2);
+      await app.settled({ sessions: 1, live: 1, logs: 1, loggedStreams: 0, events: 0, inFlight: 0 });
+    });
+  });
+
+  it.each(['DELETE', 'terminate()', 'terminateAll()'] as const)(
+    'S14: %s ends a session whose live copy was given up',
+    async (way) => {
+      const client = await app.client().initialize();
+      await app.service.release(client.sessionId!);
+      await app.settled({ sessions: 1, live: 0, logs: 1 });
+      await end(way, client);
+      await app.settled(NOTHING);
+      expect(events.at(-1)).toEqual({ type: 'closed', sessionId: client.sessionId, reason: reasonOf(way) });
+    },
+  );
+
+  it('S12: answers each call of a batch, and leaves out none', async () => {
+    const client = await app.client().initialize('2025-03-26');
+    const call = (name: string, id: number) => client.toolCall(name, { name: `batched ${id}` }, { id });
+    const undecided = client.post([call('waits', 1), call('quick', 2), call('waits', 3)]);
+    const streaming = await (await client.post([call('talks', 4), call('waits', 5)])).sse().count(1);
+    await app.settled({ inFlight: 4 });
+    await end('DELETE', client);
+    const answers = await (await undecided).json();
+    expect(answers).toHaveLength(3);
+    expect(answers.filter((answer: object) => 'error' in answer).map(({ id }: { id: number }) => id)).toEqual([1, 3]);
+    expect(await streaming.end()).toBe('end');
+    expect(streaming.messages.slice(1).map(({ id, error }) => [id, error.code])).toEqual([
+      [4, -32000],
+      [5, -32000],
+    ]);
+    await app.settled(NOTHING);
+  });
+
+  it('S12: DELETE without a session id is refused', async () => {
+    const client = await app.client().initialize();
+    await expectRefusal(await app.client().delete(), NO_SESSION_ID);
+    await app.settled({ sessions: 1, live: 1 });
+    expect((await client.call('quick')).status).toBe(200);
+  });
+
+  it('S12: DELETE needs no Accept, and no body', async () => {
+    const client = await app.client().initialize();
+    const response = await client.delete({ accept: 'text/plain' });
+    expect(response.status).toBe(204);
+    expect(response.header('content-type')).toBeUndefined();
+  });
+
+  it('S12: of many DELETEs at a time one finds the session', async () => {
+    const client = await app.client().initialize();
+    await (await client.listen()).opened();
+    const responses = await Promise.all(Array.from({ length: 10 }, () => client.delete()));
+    expect(responses.filter(({ status }) => status === 204)).toHaveLength(1);
+    expect(responses.filter(({ status }) => status === 404)).toHaveLength(9);
+    await Promise.all(responses.map((response) => response.text()));
+    expect(events.filter(({ type }) => type === 'closed')).toHaveLength(1);
+    await app.settled(NOTHING);
+  });
+
+  it('S14: terminateAll() ends every session, whoever it belongs to', async () => {
+    const clients = await Promise.all(Array.from({ length: 20 }, () => app.client().initialize()));
+    const streams = await Promise.all(clients.map((client) => client.listen()));
+    expect(await app.service.terminateAll()).toBe(20);
+    for (const stream of streams) expect(await stream.end()).toBe('end');
+    await app.settled(NOTHING);
+    expect(await app.service.terminateAll()).toBe(0);
+    for (const client of clients) await expectRefusal(await client.delete(), NO_SUCH_SESSION);
+  });
+
+  it('S14: terminate() of what never was ends nothing', async () => {
+    const client = await app.client().initialize();
+    for (const id of ['never-was', '__proto__', 'constructor', '']) expect(await app.service.terminate(id)).toBe(false);
+    expect((await client.call('quick')).status).toBe(200);
+  });
+
+  it('S14: a call that ends its own session is answered with an error like any other', async () => {
+    const client = await app.client().initialize();
+    const response = await client.call('terminates', {}, { id: 'last' });
+    expect(await response.json()).toMatchObject({ id: 'last', error: { code: -32000 } });
+    await app.settled(NOTHING);
+  });
+});
+
+describe.each(ADAPTERS)('the end of a session whose log hangs on %s', (adapter) => {
+  it('S12: DELETE is answered at once, and the rest a second later', async () => {
+    const clock = new ManualClock();
+    const store = new InMemoryEventStore({}, clock);
+    const hang = gate();
+    let hanging = false;
+    const eventStore = double(store, {
+      append: async (...of) => {
+        if (hanging) await hang.promise;
+        return store.append(...of);
+      },
+    });
+    const talks: ScriptedTool = async (_, ctx) => {
+      await ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'hello' } });
+      await new Promise((resolve) => ctx.mcpReq.signal.addEventListener('abort', resolve));
+      return 'too late';
+    };
+    const app = await TestApp.start({ adapter, clock, eventStore, tools: { talks } });
+    const client = await app.client().initialize();
+    const stream = await (await client.call('talks')).sse().count(1);
+    hanging = true;
+    expect((await client.delete()).status).toBe(204);
+    await app.settled({ sessions: 0, live: 0 });
+    await clock.advance(1_000);
+    await stream.end();
+    await app.settled(NOTHING);
+    hang.open();
+    await app.settled(NOTHING);
+    await app.close();
+  });
+});

@@ -1,0 +1,146 @@
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { LATEST } from '../support/raw-client.js';
+import { as, trustingGuard } from '../support/users.js';
+
+const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
+
+/** What McpSessionService.events$ says; the ends of sessions have their place in the files about these ends. */
+describe.each(ADAPTERS)('events$ on %s', (adapter) => {
+  let app: TestApp;
+  let clock: ManualClock;
+  let events: McpSessionEvent[];
+  let completed: number;
+  let release: ReturnType<typeof gate<void>>;
+
+  const tools: Record<string, ScriptedTool> = {
+    quick: () => 'quick',
+    talks: async (_, ctx) => {
+      await ctx.mcpReq.notify(note('one'));
+      await release.promise;
+      return 'said';
+    },
+    saysLater: (_, ctx) => {
+      void release.promise.then(async () => {
+        await ctx.mcpReq.notify(note('late'));
+        await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken: 1, progress: 1 } });
+        await ctx.mcpReq.send({ method: 'ping' }).catch(() => {});
+      });
+      return 'answered';
+    },
+  };
+  const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
+    [clock, release, events, completed] = [new ManualClock(), gate(), [], 0];
+    app = await TestApp.start({ adapter, clock, tools, ...options });
+    app.service.events$.subscribe({ next: (event) => events.push(event), complete: () => completed++ });
+  };
+  /** The events of these types, without the session they are about. */
+  const heard = (...types: McpSessionEvent['type'][]) =>
+    events.filter(({ type }) => types.includes(type)).map(({ sessionId: _, ...rest }) => rest);
+  beforeEach(() => start());
+  afterEach(() => app.close());
+
+  it('says who has begun a session, and that it is over', async () => {
+    await app.close();
+    await start({ guards: [trustingGuard] });
+    const client = await app.client(as('ann')).initialize('2025-06-18', { roots: {} });
+    const { sessionId } = client;
+    await (await client.delete()).text();
+    await app.settled({ logs: 0 });
+    const session = {
+      ...{ id: sessionId, principal: 'ann', protocolVersion: '2025-06-18' },
+      ...{ clientInfo: { name: 'raw', version: '1.0.0' }, clientCapabilities: { roots: {} } },
+    };
+    expect(events).toEqual([
+      { type: 'created', sessionId, session },
+      { type: 'closed', sessionId, reason: 'deleted' },
+    ]);
+  });
+
+  it('says that a session was rebuilt', async () => {
+    const client = await app.client().initialize(LATEST);
+    await app.service.release(client.sessionId!);
+    await (await client.call('quick')).text();
+    const [created, rebuilt] = events as { session?: unknown }[];
+    expect(rebuilt).toEqual({ type: 'rebuilt', sessionId: client.sessionId, session: created!.session });
+  });
+
+  it('says which streams are read, and are not any more', async () => {
+    const client = await app.client().initialize();
+    const standalone = await client.listen();
+    const stream = await (await client.call('talks')).sse().count(1);
+    const streamId = stream.events[0]!.id!.split('_')[0]!;
+    const opened = ['0', streamId].map((streamId) => ({ type: 'stream-attached', streamId }));
+    expect(heard('stream-attached', 'stream-detached')).toEqual(opened);
+    standalone.destroy();
+    await app.settled({ readers: 1 });
+    release.open();
+    await stream.end();
+    const closed = ['0', streamId].map((streamId) => ({ type: 'stream-detached', streamId }));
+    expect(heard('stream-attached', 'stream-detached')).toEqual([...opened, ...closed]);
+  });
+
+  it('G7: says that a reader had to make room', async () => {
+    const client = await app.client().initialize();
+    const streams = [];
+    for (let i = 0; i < 5; i++) streams.push(await client.listen());
+    expect(await streams[0]!.end()).toBe('end');
+    await app.settled({ readers: 4 });
+    expect((await client.get()).status).toBe(409);
+    expect(heard('reader-evicted')).toEqual([{ type: 'reader-evicted', streamId: '0' }]);
+    await clock.advance(60_000);
+    streams.push(await client.listen());
+    expect(await streams[1]!.end()).toBe('end');
+    expect(heard('reader-evicted')).toHaveLength(2);
+    expect(heard('stream-attached')).toHaveLength(6);
+  });
+
+  it('P8: says that messages came too late, and what became of them', async () => {
+    const client = await app.client().initialize();
+    await (await client.call('saysLater', {}, { id: 'c' })).text();
+    release.open();
+    await expect.poll(() => heard('late-message'), { timeout: 10_000 }).toHaveLength(3);
+    const late = { type: 'late-message', requestId: 'c' };
+    expect(heard('late-message')).toEqual([
+      { ...late, method: 'notifications/message', disposition: 'standalone' },
+      { ...late, method: 'notifications/progress', disposition: 'dropped' },
+      { ...late, method: 'ping', disposition: 'refused' },
+    ]);
+  });
+
+  it('P1: says that nobody waits for what a client answered', async () => {
+    const client = await app.client().initialize();
+    await client.respond('nobody-asked', {});
+    await client.notify('notifications/progress', { progressToken: '__proto__', progress: 1 });
+    await (await client.post({ jsonrpc: '2.0', error: { code: -32700, message: 'what?' } })).text();
+    expect(heard('unknown-response')).toEqual([
+      { type: 'unknown-response', requestId: 'nobody-asked' },
+      { type: 'unknown-response', requestId: undefined },
+      { type: 'unknown-response', requestId: undefined },
+    ]);
+  });
+
+  it('G6: says that a client came back for events that are gone', async () => {
+    await app.close();
+    await start({ eventLog: { maxEvents: 2 } });
+    const client = await app.client().initialize();
+    for (let i = 1; i <= 5; i++) await app.service.notify(client.sessionId!, note(i));
+    const stream = await (await client.listen('0_1')).count(2);
+    expect(stream.events.map(({ id }) => id)).toEqual(['0_4', '0_5']);
+    expect(heard('events-evicted')).toEqual([{ type: 'events-evicted', streamId: '0', after: 1, oldest: 4 }]);
+  });
+
+  it('completes with the app, once', async () => {
+    const client = await app.client().initialize();
+    const stream = await client.listen();
+    await app.app.close();
+    await stream.end();
+    expect(completed).toBe(1);
+    expect(heard('closed')).toEqual([{ type: 'closed', reason: 'shutdown' }]);
+    const late: unknown[] = [];
+    app.service.events$.subscribe({ complete: () => late.push('completed') });
+    expect(late).toEqual(['completed']);
+  });
+});

@@ -1,0 +1,227 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { Server } from '@modelcontextprotocol/server';
+import type { NestInterceptor } from '@nestjs/common';
+import { InMemoryEventStore, InMemorySessionStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { race, timer, map } from 'rxjs';
+import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { connectionsGone } from '../support/connections.js';
+import { double } from '../support/doubles.js';
+import { ForsakenPost } from '../support/hang-up.js';
+import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { TrackedClock } from '../support/tracked-clock.js';
+
+const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
+
+describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
+  let app: TestApp;
+  let events: McpSessionEvent[];
+  const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
+    app = await TestApp.start({ adapter, ...options });
+    events = [];
+    app.service.events$.subscribe((event) => events.push(event));
+    return app;
+  };
+  const initialize = () => {
+    const client = app.client();
+    return client.post(client.initializeMessage());
+  };
+  afterEach(() => app.close());
+
+  it.each<[string, () => unknown]>([
+    [
+      'throws',
+      () => {
+        throw new Error('no database today');
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('no database today'))],
+    ['returns nothing', () => undefined],
+    ['returns a text', () => 'server'],
+    ['returns a server of another copy of the SDK', () => ({ connect: () => {}, setRequestHandler: () => {} })],
+  ])('S2: leaves nothing behind when the factory %s', async (_, server) => {
+    await start({ server: server as never });
+    const response = await initialize();
+    expect(response.header('mcp-session-id')).toBeUndefined();
+    const { message } = await expectGenericFailure(response, 1);
+    expect(message).not.toMatch(/database/);
+    await app.settled(NOTHING);
+    expect(events).toEqual([]);
+  });
+
+  it('S2: leaves nothing behind when the factory returns the same server twice, and the first session goes on', async () => {
+    const server = new Server({ name: 'test', version: '1' }, { capabilities: { tools: {} } });
+    server.setRequestHandler('tools/list', () => ({ tools: [] }));
+    await start({ server: () => server });
+    const first = await app.client().initialize();
+    await expectGenericFailure(await initialize(), 1);
+    await app.settled({ sessions: 1, live: 1, logs: 1 });
+    const response = await first.post({ jsonrpc: '2.0', id: 'a', method: 'tools/list' });
+    expect(await response.json()).toEqual({ jsonrpc: '2.0', id: 'a', result: { tools: [] } });
+  });
+
+  it('S2: leaves nothing behind when the handler fails, and says what it says', async () => {
+    await start({
+      onServer: (server) =>
+        server.setRequestHandler('initialize', () => {
+          throw new Error('not for you');
+        }),
+    });
+    const response = await initialize();
+    expect(response.header('mcp-session-id')).toBeUndefined();
+    const body = await response.json();
+    expect(body).toMatchObject({ jsonrpc: '2.0', id: 1, error: { message: expect.stringMatching(/not for you/) } });
+    await app.settled(NOTHING);
+    expect(events.filter(({ type }) => type === 'created')).toEqual([]);
+  });
+
+  it('S2: leaves nothing behind when the server is closed meanwhile', async () => {
+    await start({
+      onServer: (server) =>
+        server.setRequestHandler('initialize', async () => {
+          await server.close();
+          throw new Error('closed');
+        }),
+    });
+    const response = await initialize();
+    expect(response.header('mcp-session-id')).toBeUndefined();
+    expect(await response.json()).toMatchObject({ id: 1, error: { code: -32000 } });
+    await app.settled(NOTHING);
+  });
+
+  it('S2: leaves nothing behind when the handler takes too long', async () => {
+    const clock = new ManualClock();
+    const begun = gate();
+    await start({
+      clock,
+      requestTimeoutMs: 5_000,
+      onServer: (server) =>
+        server.setRequestHandler('initialize', () => {
+          begun.open();
+          return new Promise(() => {});
+        }),
+    });
+    const response = initialize();
+    await begun.promise;
+    await clock.advance(5_000);
+    expect(await (await response).json()).toMatchObject({ id: 1, error: { code: -32001 } });
+    await app.settled(NOTHING);
+  });
+
+  describe.each(['reserve', 'create'] as const)('when the session store fails at %s', (method) => {
+    it('S2: leaves nothing behind', async () => {
+      const clock = new TrackedClock();
+      const store = new InMemorySessionStore(clock);
+      const failing = { [method]: () => Promise.reject(new Error('the store is away')) };
+      await start({ clock, sessionStore: double(store, failing), maxSessions: 1 });
+      await expectGenericFailure(await initialize(), 1);
+      await expectGenericFailure(await initialize(), 1);
+      await app.settled(NOTHING);
+      // Its place is free again.
+      expect(await store.reserve('another-session-id', undefined, { total: 1, perPrincipal: 1 })).toBe('reserved');
+    });
+  });
+
+  it('S2: leaves nothing behind when the event store fails', async () => {
+    const clock = new TrackedClock();
+    const store = new InMemoryEventStore({}, clock);
+    let away = true;
+    const open = (session: string) => (away ? Promise.reject(new Error('away')) : store.open(session));
+    await start({ clock, eventStore: double(store, { open }), maxSessions: 1 });
+    await expectGenericFailure(await initialize(), 1);
+    await app.settled(NOTHING);
+    away = false;
+    await app.client().initialize();
+  });
+
+  it.each(['factory', 'handler', 'reserve', 'create', 'open'] as const)(
+    'S2: leaves nothing behind when the client goes away during the %s',
+    async (moment) => {
+      const clock = new TrackedClock();
+      const [reached, go] = [gate(), gate()];
+      const pass = async () => {
+        reached.open();
+        await go.promise;
+      };
+      const sessions = new InMemorySessionStore(clock);
+      const log = new InMemoryEventStore({}, clock);
+      await start({
+        clock,
+        maxSessions: 1,
+        sessionStore: double(sessions, {
+          ...(moment === 'reserve' && { reserve: async (...of) => pass().then(() => sessions.reserve(...of)) }),
+          ...(moment === 'create' && { create: async (...of) => pass().then(() => sessions.create(...of)) }),
+        }),
+        eventStore: double(log, {
+          ...(moment === 'open' && { open: async (...of) => pass().then(() => log.open(...of)) }),
+        }),
+        server: async () => {
+          if (moment === 'factory') await pass();
+          const server = new Server({ name: 'test', version: '1' }, { capabilities: {} });
+          if (moment === 'handler') {
+            server.setRequestHandler('initialize', async ({ params }) => {
+              await pass();
+              const { protocolVersion } = params;
+              return { protocolVersion, capabilities: {}, serverInfo: { name: 'test', version: '1' } };
+            });
+          }
+          return server;
+        },
+      });
+      const client = app.client();
+      const post = new ForsakenPost(client, client.initializeMessage());
+      await reached.promise;
+      await post.hangUp();
+      await connectionsGone(app);
+      go.open();
+      await app.settled(NOTHING);
+      // The only place is free.
+      await app.client().initialize();
+      expect(events.map(({ type }) => type)).toEqual(['created']);
+    },
+  );
+
+  it('S2: leaves nothing behind when the app has answered in its place', async () => {
+    const go = gate();
+    const timeout: NestInterceptor = {
+      intercept: (_, next) =>
+        race(
+          next.handle(),
+          timer(20).pipe(
+            map(() => {
+              throw new Error('too slow for this app');
+            }),
+          ),
+        ),
+    };
+    await start({
+      configure: (nest) => void nest.useGlobalInterceptors(timeout),
+      onServer: (server) =>
+        server.setRequestHandler('initialize', async () => {
+          await go.promise;
+          return { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: { name: 'test', version: '1' } };
+        }),
+    });
+    await expectGenericFailure(await initialize(), 1);
+    go.open();
+    await app.settled(NOTHING);
+  });
+
+  it('S2: leaves nothing behind when the app is shut down meanwhile', async () => {
+    const [reached, go] = [gate(), gate()];
+    await start({
+      server: async () => {
+        reached.open();
+        await go.promise;
+        return new Server({ name: 'test', version: '1' }, { capabilities: {} });
+      },
+    });
+    const response = initialize();
+    await reached.promise;
+    const closed = app.app.close();
+    go.open();
+    await expectRefusal(await response, { status: 503, code: -32000, id: 1, says: [/shutting down/] });
+    await closed;
+    await app.settled(NOTHING);
+  });
+});

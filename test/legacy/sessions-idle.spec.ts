@@ -1,0 +1,173 @@
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { connectionsGone } from '../support/connections.js';
+import { ForsakenPost } from '../support/hang-up.js';
+import { expectRefusal } from '../support/refusal.js';
+import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+
+const IDLE = 60_000;
+/** A session ends at the first look after its time, and looks are a tenth of it apart. */
+const LOOK = IDLE / 10;
+const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
+
+describe.each(ADAPTERS)('idle sessions on %s', (adapter) => {
+  let app: TestApp;
+  let clock: ManualClock;
+  let events: McpSessionEvent[];
+  let release: ReturnType<typeof gate<void>>;
+
+  const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
+    release = gate();
+    clock = new ManualClock();
+    const waits = () => release.promise.then(() => 'waited');
+    app = await TestApp.start({
+      adapter,
+      clock,
+      idleTimeoutMs: IDLE,
+      tools: { quick: () => 'quick', waits },
+      ...options,
+    });
+    events = [];
+    app.service.events$.subscribe((event) => events.push(event));
+  };
+  const ends = (): McpSessionEvent[] => events.filter(({ type }) => type === 'closed');
+  beforeEach(() => start());
+  afterEach(() => app.close());
+
+  it('S13: a session without a sign of life ends as by DELETE', async () => {
+    const client = await app.client().initialize();
+    await app.service.notify(client.sessionId!, {
+      method: 'notifications/message',
+      params: { level: 'info', data: 1 },
+    });
+    await clock.advance(IDLE - 1);
+    await app.settled({ sessions: 1, live: 1, events: 1 });
+    await clock.advance(LOOK);
+    await app.settled({ ...NOTHING, events: 0 });
+    expect(ends()).toEqual([{ type: 'closed', sessionId: client.sessionId, reason: 'idle' }]);
+    await expectRefusal(await client.call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
+    await expectRefusal(await client.get('0_0'), NO_SUCH_SESSION);
+    await expectRefusal(await client.delete(), NO_SUCH_SESSION);
+    await client.initialize();
+  });
+
+  it.each<[string, (client: Awaited<ReturnType<TestApp['client']>>) => Promise<unknown>]>([
+    ['a request', async (client) => (await client.call('quick')).text()],
+    ['a notification', (client) => client.notify('notifications/whatever')],
+    ['a response', (client) => client.respond('nobody-asked', {})],
+    ['a stream that is opened and closed', async (client) => (await client.listen()).destroy()],
+  ])('S13: %s is a sign of life', async (_, sign) => {
+    const client = await app.client().initialize();
+    for (let i = 0; i < 5; i++) {
+      await clock.advance(IDLE - 1);
+      await sign(client);
+      await app.settled({ readers: 0 });
+    }
+    await clock.advance(IDLE - 1);
+    await app.settled({ sessions: 1, live: 1 });
+    await clock.advance(2 * LOOK);
+    await app.settled(NOTHING);
+    expect(ends()).toHaveLength(1);
+  });
+
+  it('S13: a request that is refused is none', async () => {
+    const client = await app.client().initialize();
+    await clock.advance(IDLE - 1);
+    const stranger = app.client({ 'mcp-session-id': client.sessionId!, 'mcp-protocol-version': 'nonsense' });
+    await expectRefusal(await stranger.call('quick', {}, { id: 1 }), { status: 400, code: -32000, id: 1 });
+    await clock.advance(LOOK);
+    await app.settled(NOTHING);
+  });
+
+  it.each(['auto', 'sse'] as const)(
+    'S13: a running call keeps its session, client gone or not (%s)',
+    async (responseMode) => {
+      await app.close();
+      await start({ responseMode });
+      const client = await app.client().initialize();
+      const post = new ForsakenPost(client, client.toolCall('waits'));
+      await app.settled({ inFlight: 1, readers: responseMode === 'sse' ? 1 : 0 });
+      await post.hangUp();
+      await connectionsGone(app);
+      await app.settled({ inFlight: 1, readers: 0 });
+      await clock.advance(10 * IDLE);
+      await app.settled({ sessions: 1, live: 1, inFlight: 1 });
+      // Idle from now on.
+      release.open();
+      await app.settled({ inFlight: 0 });
+      await clock.advance(IDLE - LOOK - 1);
+      await app.settled({ sessions: 1, live: 1 });
+      await clock.advance(2 * LOOK + 1);
+      await app.settled(NOTHING);
+    },
+  );
+
+  it('S13: an open stream keeps its session; its end is where idleness begins', async () => {
+    const client = await app.client().initialize();
+    const stream = await client.listen();
+    await clock.advance(10 * IDLE);
+    await app.settled({ sessions: 1, live: 1, readers: 1 });
+    stream.destroy();
+    await app.settled({ readers: 0 });
+    await clock.advance(IDLE - LOOK - 1);
+    await app.settled({ sessions: 1, live: 1 });
+    await clock.advance(2 * LOOK + 1);
+    await app.settled(NOTHING);
+  });
+
+  it('S13: ends those that are idle, and no other', async () => {
+    const idle = await Promise.all(Array.from({ length: 10 }, () => app.client().initialize()));
+    const active = await Promise.all(Array.from({ length: 10 }, () => app.client().initialize()));
+    await clock.advance(IDLE / 2);
+    for (const client of active) await (await client.call('quick')).text();
+    await clock.advance(IDLE / 2 + LOOK);
+    await app.settled({ sessions: 10, live: 10, logs: 10 });
+    for (const client of idle) expect((await client.delete()).status).toBe(404);
+    for (const client of active) expect((await client.call('quick')).status).toBe(200);
+    const ended = new Set(ends().map(({ sessionId }) => sessionId));
+    expect(ended).toEqual(new Set(idle.map(({ sessionId }) => sessionId!)));
+  });
+
+  it('S13: ends also a session whose live copy was given up', async () => {
+    const client = await app.client().initialize();
+    await app.service.notify(client.sessionId!, {
+      method: 'notifications/message',
+      params: { level: 'info', data: 1 },
+    });
+    await app.service.release(client.sessionId!);
+    await app.settled({ sessions: 1, live: 0, logs: 1 });
+    await clock.advance(IDLE + LOOK);
+    await app.settled({ ...NOTHING, events: 0 });
+    expect(ends()).toEqual([{ type: 'closed', sessionId: client.sessionId, reason: 'idle' }]);
+  });
+
+  it('S13: an ended session makes room for another', async () => {
+    await app.close();
+    await start({ maxSessions: 1 });
+    await app.client().initialize();
+    const other = app.client();
+    await expectRefusal(await other.post(other.initializeMessage()), { status: 503, code: -32000, id: 1 });
+    await clock.advance(IDLE + LOOK);
+    await other.initialize();
+    await app.settled({ sessions: 1, live: 1 });
+  });
+
+  it('S13: without a timeout no session ends by itself', async () => {
+    await app.close();
+    await start({ idleTimeoutMs: Infinity });
+    const client = await app.client().initialize();
+    await clock.advance(24 * 3_600_000);
+    expect((await client.call('quick')).status).toBe(200);
+  });
+
+  it('S16: the last session takes the timer with it, the next one brings it back', async () => {
+    for (let i = 0; i < 3; i++) {
+      const client = await app.client().initialize();
+      expect(clock.pending).toBe(1);
+      await client.delete();
+      await app.settled(NOTHING);
+    }
+  });
+});

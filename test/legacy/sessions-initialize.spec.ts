@@ -1,0 +1,197 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
+import { LATEST } from '../support/raw-client.js';
+import { expectRefusal } from '../support/refusal.js';
+import { as, trustingGuard } from '../support/users.js';
+
+describe.each(ADAPTERS)('initialize on %s', (adapter) => {
+  let app: TestApp;
+  const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
+    app = await TestApp.start({ adapter, tools: { quick: () => 'quick' }, ...options });
+    return app;
+  };
+  afterEach(() => app.close());
+
+  it.each(['auto', 'sse', 'json'] as const)(
+    'S1: is answered with one JSON body and a session id (%s)',
+    async (mode) => {
+      await start({ responseMode: mode });
+      const client = app.client();
+      const response = await client.post(client.initializeMessage());
+      expect(response.status).toBe(200);
+      expect(response.header('content-type')).toMatch('application/json');
+      const id = response.header('mcp-session-id')!;
+      // 22 characters out of 62 carry 131 bits.
+      expect(id).toMatch(/^[A-Za-z0-9]{22}$/);
+      const body = await response.json();
+      expect(body).toMatchObject({ jsonrpc: '2.0', id: 1, result: { protocolVersion: LATEST } });
+      expect(body.result.serverInfo.name).toBe('test');
+      await app.settled({ sessions: 1, live: 1, inFlight: 0, streams: 0, readers: 0, logs: 1, events: 0 });
+    },
+  );
+
+  it('S1: says the session id on the answer of initialize, and nowhere else', async () => {
+    await start();
+    const client = await app.client().initialize();
+    const stream = await client.listen();
+    const others = [
+      await client.call('quick'),
+      await client.post({ jsonrpc: '2.0', method: 'notifications/whatever' }),
+      await client.post(client.initializeMessage()),
+      await client.post(client.toolCall('quick'), { 'mcp-protocol-version': 'nonsense' }),
+      await client.get('nonsense'),
+      await client.delete(),
+      await client.call('quick'),
+    ];
+    for (const response of [stream.response, ...others]) expect(response.header('mcp-session-id')).toBeUndefined();
+    for (const response of others) await response.text();
+    await stream.end();
+  });
+
+  it('S1: gives every session another id', async () => {
+    await start();
+    const clients = await Promise.all(Array.from({ length: 50 }, () => app.client().initialize()));
+    expect(new Set(clients.map(({ sessionId }) => sessionId)).size).toBe(50);
+    await app.settled({ sessions: 50, live: 50, logs: 50 });
+  });
+
+  it('S1: takes the id from sessionIdGenerator', async () => {
+    const ids = ['~!session-number-one!~', 'x'.repeat(256)];
+    await start({ sessionIdGenerator: () => ids.shift()! });
+    const first = await app.client().initialize();
+    const second = await app.client().initialize();
+    expect(first.sessionId).toBe('~!session-number-one!~');
+    expect(second.sessionId).toBe('x'.repeat(256));
+    expect((await (await first.call('quick')).json()).result.content[0].text).toBe('quick');
+  });
+
+  it.each([
+    ['too short', 'short'],
+    ['too long', 'x'.repeat(257)],
+    ['not visible', 'session with spaces'],
+    ['not ASCII', 'sitzung-für-jemanden'],
+    ['a header of its own', 'session-number-1\r\nset-cookie: a=b'],
+    ['not a text', 1234567890123456],
+  ])('S1: refuses an id that is %s', async (_, id) => {
+    await start({ sessionIdGenerator: () => id as string });
+    const client = app.client();
+    const response = await client.post(client.initializeMessage());
+    expect(response.header('mcp-session-id')).toBeUndefined();
+    await expectRefusal(response, { status: 500, code: -32603, id: 1 });
+    await app.settled({ sessions: 0, live: 0, logs: 0 });
+  });
+
+  it('S1: refuses an id that is in use, and leaves its owner alone', async () => {
+    await start({ sessionIdGenerator: () => 'always-the-same-id' });
+    const owner = await app.client().initialize();
+    const other = app.client();
+    await expectRefusal(await other.post(other.initializeMessage()), { status: 500, code: -32603, id: 1 });
+    await app.settled({ sessions: 1, live: 1, logs: 1 });
+    expect((await owner.call('quick')).status).toBe(200);
+    const found = await app.service.get('always-the-same-id');
+    expect(found).toMatchObject({ id: 'always-the-same-id' });
+  });
+
+  it.each(['2025-03-26', '2025-06-18', '2025-11-25'])(
+    'S1: speaks the revision %s that was asked for',
+    async (asked) => {
+      await start();
+      const client = await app.client().initialize(asked);
+      expect(client.protocolVersion).toBe(asked);
+      expect(await app.service.get(client.sessionId!)).toMatchObject({ protocolVersion: asked });
+    },
+  );
+
+  it.each(['2024-11-05', '2024-10-07', '2026-07-28', '1999-01-01', 'latest', '', '__proto__'])(
+    'S1: offers 2025-11-25 to who asks for "%s"',
+    async (asked) => {
+      await start();
+      const client = await app.client().initialize(asked);
+      expect(client.protocolVersion).toBe('2025-11-25');
+      expect(await app.service.get(client.sessionId!)).toMatchObject({ protocolVersion: '2025-11-25' });
+      expect((await client.call('quick')).status).toBe(200);
+    },
+  );
+
+  it('S1: is not put off by headers of another era', async () => {
+    await start();
+    const client = app.client();
+    const response = await client.post(client.initializeMessage(), { 'mcp-method': 'initialize', 'mcp-name': 'x' });
+    expect(response.status).toBe(200);
+    expect(response.header('mcp-session-id')).toBeDefined();
+    await response.text();
+  });
+
+  it.each([
+    ['no params', undefined, /protocolVersion/],
+    ['no version', { capabilities: {}, clientInfo: { name: 'a', version: '1' } }, /protocolVersion/],
+    ['a version that is no text', { protocolVersion: 1, capabilities: {}, clientInfo: {} }, /protocolVersion.* 1/],
+    ['no capabilities', { protocolVersion: LATEST, clientInfo: { name: 'a', version: '1' } }, /capabilities/],
+    ['a list of capabilities', { protocolVersion: LATEST, capabilities: [], clientInfo: {} }, /capabilities/],
+    ['no client', { protocolVersion: LATEST, capabilities: {} }, /clientInfo/],
+    ['a nameless client', { protocolVersion: LATEST, capabilities: {}, clientInfo: { version: '1' } }, /clientInfo/],
+    ['a null client', { protocolVersion: LATEST, capabilities: {}, clientInfo: null }, /clientInfo/],
+  ])('S1: refuses an initialize with %s, and begins nothing', async (_, params, message) => {
+    await start();
+    const response = await app.client().post({ jsonrpc: '2.0', id: 'i', method: 'initialize', params });
+    expect(response.header('mcp-session-id')).toBeUndefined();
+    await expectRefusal(response, { status: 400, code: -32602, id: 'i', says: [message] });
+    await app.settled({ sessions: 0, live: 0, logs: 0 });
+  });
+
+  it('S3: ignores the id of a session that never was, has ended, or is somebody else’s', async () => {
+    await start({ guards: [trustingGuard] });
+    const ended = await app.client(as('ann')).initialize();
+    await (await ended.delete()).text();
+    const foreign = await app.client(as('bob')).initialize();
+    for (const old of ['never-was-a-session', '__proto__', ended.sessionId!, foreign.sessionId!]) {
+      const client = app.client(as('ann'));
+      const response = await client.post(client.initializeMessage(), { 'mcp-session-id': old });
+      expect(response.status).toBe(200);
+      await response.text();
+      client.sessionId = response.header('mcp-session-id');
+      expect(client.sessionId).toMatch(/^[A-Za-z0-9]{22}$/);
+      expect(client.sessionId).not.toBe(old);
+      expect((await client.call('quick')).status).toBe(200);
+    }
+    expect((await foreign.call('quick')).status).toBe(200);
+    await app.settled({ sessions: 5, live: 5 });
+  });
+
+  it('S4: is refused on one’s own live session, which goes on', async () => {
+    await start({ guards: [trustingGuard] });
+    const client = await app.client(as('ann')).initialize();
+    const again = client.initializeMessage(LATEST, { roots: {} }) as { id: number };
+    await expectRefusal(await client.post(again), {
+      status: 400,
+      code: -32600,
+      id: again.id,
+      says: [/initialized already/],
+    });
+    expect((await client.call('quick')).status).toBe(200);
+    // Also when the session is only a record on this node.
+    await app.service.release(client.sessionId!);
+    await expectRefusal(await client.post(again), { status: 400, code: -32600, id: again.id });
+    await app.settled({ sessions: 1 });
+  });
+
+  it('S1: makes one server for each session, for this session', async () => {
+    const made: { id: string; client: string; version: string; request: boolean }[] = [];
+    await start({
+      server: (context) => {
+        const { session, request } = context;
+        const { id, clientInfo, protocolVersion } = session;
+        made.push({ id, client: clientInfo.name, version: protocolVersion, request: request !== undefined });
+        return scriptedServer({ quick: () => id }, context);
+      },
+    });
+    const [one, other] = [await app.client().initialize(), await app.client().initialize('2025-06-18')];
+    expect(made).toEqual([
+      { id: one.sessionId, client: 'raw', version: '2025-11-25', request: true },
+      { id: other.sessionId, client: 'raw', version: '2025-06-18', request: true },
+    ]);
+    expect((await (await one.call('quick')).json()).result.content[0].text).toBe(one.sessionId);
+    expect((await (await other.call('quick')).json()).result.content[0].text).toBe(other.sessionId);
+    expect(made).toHaveLength(2);
+  });
+});

@@ -1,0 +1,311 @@
+import type { Server } from '@modelcontextprotocol/server';
+import { currentMcpCall, type McpServerContext, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, scriptedServer, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { LATEST, type RawClient } from '../support/raw-client.js';
+import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { as, trustingGuard } from '../support/users.js';
+
+describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adapter) => {
+  let app: TestApp;
+  let made: { server: Server; context: McpServerContext }[];
+  let events: McpSessionEvent[];
+
+  const tools: Record<string, ScriptedTool> = {
+    quick: () => 'quick',
+    which: () => `server ${made.length}`,
+    logs: async (_, ctx) => {
+      await ctx.mcpReq.log('info', 'for the curious');
+      await ctx.mcpReq.log('error', 'for everybody');
+    },
+    asks: async (_, ctx) => {
+      const onprogress = () => {};
+      await ctx.mcpReq.send({ method: 'ping' }, { onprogress });
+      return 'answered';
+    },
+    waits: (_, ctx) => new Promise((resolve) => ctx.mcpReq.signal.addEventListener('abort', () => resolve('too late'))),
+    who: () => JSON.stringify(currentMcpCall()!.session),
+  };
+
+  const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
+    [made, events] = [[], []];
+    const onServer = (server: Server, context: McpServerContext) => void made.push({ server, context });
+    app = await TestApp.start({ adapter, sseAfterMs: 60_000, tools, onServer, ...options });
+    app.service.events$.subscribe((event) => events.push(event));
+  };
+  const say = (client: RawClient, data: unknown) =>
+    app.service.notify(client.sessionId!, { method: 'notifications/message', params: { level: 'error', data } });
+  const text = async (client: RawClient, tool: string): Promise<string> =>
+    (await (await client.call(tool)).json()).result.content[0].text;
+  beforeEach(() => start());
+  afterEach(() => app.close());
+
+  it('rebuild: goes on with the next POST, made once and for all', async () => {
+    const client = await app.client().initialize(LATEST, { roots: { listChanged: true } });
+    const before = await text(client, 'who');
+    await app.service.release(client.sessionId!);
+    await app.settled({ sessions: 1, live: 0 });
+    expect(await text(client, 'which')).toBe('server 2');
+    expect(await text(client, 'which')).toBe('server 2');
+    expect(await text(client, 'who')).toBe(before);
+    expect(made.map(({ context }) => context.session)).toEqual([made[0]!.context.session, made[0]!.context.session]);
+    expect(made.map(({ context }) => context.request !== undefined)).toEqual([true, false]);
+    expect(made[1]!.server.getClientCapabilities()).toEqual({ roots: { listChanged: true } });
+    expect(made[1]!.server.getClientVersion()).toEqual({ name: 'raw', version: '1.0.0' });
+    expect(events.map(({ type }) => type)).toEqual([
+      'created',
+      'rebuilt',
+    ]);
+    await app.settled({ sessions: 1, live: 1, logs: 1 });
+  });
+
+  it('rebuild: goes on with the next GET, which finds what was said meanwhile', async () => {
+    const client = await app.client().initialize();
+    const first = await client.listen();
+    await say(client, 'before');
+    await first.count(1);
+    await app.service.release(client.sessionId!);
+    expect(await first.end()).toBe('end');
+    await say(client, 'meanwhile');
+    await app.settled({ live: 0, events: 2 });
+    const second = await client.listen();
+    await second.count(1);
+    await say(client, 'after');
+    await second.count(2);
+    expect([...first.events, ...second.events].map(({ id, message }) => [id, message.params.data])).toEqual([
+      ['0_1', 'before'],
+      ['0_2', 'meanwhile'],
+      ['0_3', 'after'],
+    ]);
+    await app.settled({ live: 1, readers: 1 });
+  });
+
+  it('rebuild: a stream can be resumed across it, its answer included', async () => {
+    const client = await app.client().initialize();
+    const stream = (await client.call('logs')).sse();
+    await stream.end();
+    const open = await (await client.call('asks')).sse().count(1);
+    await app.service.release(client.sessionId!);
+    await open.end();
+    expect(open.messages.at(-1)).toMatchObject({ error: { code: -32000 } });
+    const replayed = (await client.get(stream.events[0]!.id)).sse();
+    expect(await replayed.end()).toBe('end');
+    expect(replayed.events).toEqual(stream.events.slice(1));
+    const answer = (await client.get(open.events[0]!.id)).sse();
+    expect(await answer.end()).toBe('end');
+    expect(answer.events).toEqual(open.events.slice(1));
+    // The stream that has nothing more to say says so (G2).
+    expect((await client.get(open.events.at(-1)!.id)).status).toBe(405);
+  });
+
+  it('S11, rebuild: answers the calls of the copy that is given up, and frees their ids', async () => {
+    const client = await app.client().initialize();
+    const waiting = client.call('waits', {}, { id: 'w' });
+    await app.settled({ inFlight: 1 });
+    await app.service.release(client.sessionId!);
+    expect(await (await waiting).json()).toMatchObject({ id: 'w', error: { code: -32000 } });
+    expect((await client.call('quick', {}, { id: 'w' })).status).toBe(200);
+    await app.settled({ inFlight: 0, streams: 0 });
+  });
+
+  it.each(['2025-03-26', '2025-06-18', '2025-11-25'])('S9, rebuild: keeps the negotiated revision %s', async (version) => {
+    const client = await app.client().initialize(version);
+    await app.service.release(client.sessionId!);
+    // Not yet rebuilt: the record says it.
+    const wrong = { 'mcp-protocol-version': version === '2025-06-18' ? '2025-11-25' : '2025-06-18' };
+    await expectRefusal(await client.post(client.toolCall('quick', {}, { id: 'x' }), wrong), {
+      status: 400,
+      code: -32000,
+      id: 'x',
+    });
+    await app.settled({ live: 0 });
+    expect(JSON.parse(await text(client, 'who'))).toMatchObject({ protocolVersion: version });
+    const batch = await client.post([client.toolCall('quick'), client.toolCall('quick')]);
+    expect(batch.status).toBe(version === '2025-03-26' ? 200 : 400);
+    expect((await client.listen()).primes).toHaveLength(version === '2025-11-25' ? 1 : 0);
+  });
+
+  it('S1, rebuild: keeps the revision that was offered instead of the one asked for', async () => {
+    const client = await app.client().initialize('2024-11-05');
+    await app.service.release(client.sessionId!);
+    expect(JSON.parse(await text(client, 'who'))).toMatchObject({ protocolVersion: '2025-11-25' });
+  });
+
+  it('rebuild: keeps the log level', async () => {
+    const client = await app.client().initialize();
+    const set = await client.post({ jsonrpc: '2.0', id: 'l', method: 'logging/setLevel', params: { level: 'error' } });
+    expect(await set.json()).toEqual({ jsonrpc: '2.0', id: 'l', result: {} });
+    const logged = async () => {
+      const stream = (await client.call('logs')).sse();
+      await stream.end();
+      return stream.messages.slice(0, -1).map(({ params }) => params.data);
+    };
+    expect(await logged()).toEqual(['for everybody']);
+    await app.service.release(client.sessionId!);
+    expect(await logged()).toEqual(['for everybody']);
+    expect(made).toHaveLength(2);
+    expect(await app.service.get(client.sessionId!)).toMatchObject({ logLevel: 'error' });
+  });
+
+  it('rebuild: keeps the subscriptions that were not taken back', async () => {
+    const subscribed: string[][] = [];
+    await app.close();
+    await start({
+      onServer: (server) => {
+        const uris: string[] = [];
+        subscribed.push(uris);
+        server.setRequestHandler('resources/subscribe', ({ params }) => {
+          if (params.uri === 'docs:///forbidden') throw new Error('forbidden');
+          uris.push(params.uri);
+          return {};
+        });
+      },
+    });
+    const client = await app.client().initialize();
+    const ask = async (verb: string, uri: string) => {
+      const response = await client.post({
+        jsonrpc: '2.0',
+        id: client.nextId(),
+        method: `resources/${verb}`,
+        params: { uri },
+      });
+      await response.text();
+    };
+    await ask('subscribe', 'docs:///one');
+    await ask('subscribe', 'docs:///forbidden');
+    await ask('subscribe', 'docs:///two');
+    await ask('subscribe', 'docs:///three');
+    await ask('unsubscribe', 'docs:///two');
+    expect((await app.service.get(client.sessionId!))?.subscriptions).toEqual(['docs:///one', 'docs:///three']);
+    for (let i = 0; i < 2; i++) {
+      await app.service.release(client.sessionId!);
+      await (await client.call('quick')).text();
+    }
+    expect(subscribed).toEqual([
+      ['docs:///one', 'docs:///two', 'docs:///three'],
+      ['docs:///one', 'docs:///three'],
+      ['docs:///one', 'docs:///three'],
+    ]);
+    expect((await app.service.get(client.sessionId!))?.subscriptions).toEqual(['docs:///one', 'docs:///three']);
+  });
+
+  it('rebuild: never uses the id of a server request twice, nor its progress token', async () => {
+    const client = await app.client().initialize();
+    const asked: { id: string; token: string }[] = [];
+    const ask = async () => {
+      const stream = await (await client.call('asks')).sse().count(1);
+      const [{ id, params }] = stream.messages;
+      asked.push({ id, token: params._meta.progressToken });
+      return stream;
+    };
+    const before = await ask();
+    await app.service.release(client.sessionId!);
+    await before.end();
+    const after = await ask();
+    expect(new Set(asked.flatMap(({ id, token }) => [id, token])).size).toBe(2);
+    // The answer to the old question is not taken for one to the new.
+    await client.respond(asked[0]!.id, {});
+    await client.notify('notifications/progress', { progressToken: asked[0]!.token, progress: 1 });
+    await app.settled({ outbound: 1, inFlight: 1 });
+    expect(events.filter(({ type }) => type === 'unknown-response')).toHaveLength(2);
+    await client.respond(asked[1]!.id, {});
+    await after.end();
+    expect(after.messages.at(-1).result.content[0].text).toBe('answered');
+    await app.settled({ outbound: 0, inFlight: 0 });
+  });
+
+  it('rebuild: is rebuilt once, however many come first', async () => {
+    const go = gate();
+    await app.close();
+    await start({
+      server: async (context) => {
+        made.push({ server: scriptedServer(tools, context), context });
+        if (made.length > 1) await go.promise;
+        return made.at(-1)!.server;
+      },
+    });
+    const client = await app.client().initialize();
+    await app.service.release(client.sessionId!);
+    const posts = Array.from({ length: 10 }, () => client.call('which'));
+    const gets = [client.listen(), client.listen()];
+    const asked = app.service.request(client.sessionId!, { method: 'roots/list' }).catch((error) => error.code);
+    await expect.poll(() => made.length, { timeout: 10_000 }).toBe(2);
+    go.open();
+    for (const post of posts) expect((await (await post).json()).result.content[0].text).toBe('server 2');
+    await Promise.all(gets);
+    expect(await asked).toBe('CLIENT_LACKS_CAPABILITY');
+    expect(made).toHaveLength(2);
+    expect(events.filter(({ type }) => type === 'rebuilt')).toHaveLength(1);
+    await app.settled({ sessions: 1, live: 1, readers: 2, inFlight: 0 });
+  });
+
+  it('S7, rebuild: strangers do not have it rebuilt', async () => {
+    await app.close();
+    await start({ guards: [trustingGuard] });
+    const client = await app.client(as('ann')).initialize();
+    await app.service.release(client.sessionId!);
+    client.headers = as('bob');
+    await expectRefusal(await client.call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
+    await expectRefusal(await client.get(), NO_SUCH_SESSION);
+    await expectRefusal(await client.delete(), NO_SUCH_SESSION);
+    await app.settled({ sessions: 1, live: 0 });
+    expect(made).toHaveLength(1);
+    client.headers = as('ann', 'refreshed');
+    expect(await text(client, 'which')).toBe('server 2');
+  });
+
+  it.each(['factory', 'handler'] as const)(
+    'S2, rebuild: a failing %s is one failed request, not the end of the session',
+    async (where) => {
+      let away = false;
+      await app.close();
+      await start({
+        server: (context) => {
+          if (away && where === 'factory') throw new Error('no database today');
+          const server = scriptedServer(tools, context);
+          if (away)
+            server.setRequestHandler('initialize', () => {
+              throw new Error('no database today');
+            });
+          return server;
+        },
+      });
+      const client = await app.client().initialize();
+      await say(client, 'unread');
+      await app.service.release(client.sessionId!);
+      away = true;
+      const { message } = await expectGenericFailure(await client.call('quick', {}, { id: 'q' }), 'q');
+      expect(message).not.toMatch(/database/);
+      await expectGenericFailure(await client.get(), null);
+      await app.settled({ sessions: 1, live: 0, streams: 0, logs: 1, events: 1 });
+      away = false;
+      expect(await text(client, 'quick')).toBe('quick');
+      expect((await (await client.listen()).count(1)).messages[0].params.data).toBe('unread');
+      expect(events.filter(({ type }) => type === 'closed')).toEqual([]);
+    },
+  );
+
+  it('S12, rebuild: ends also while it is being rebuilt', async () => {
+    const [begun, go] = [gate(), gate()];
+    await app.close();
+    await start({
+      server: async (context) => {
+        if (context.request === undefined) {
+          begun.open();
+          await go.promise;
+        }
+        return scriptedServer(tools, context);
+      },
+    });
+    const client = await app.client().initialize();
+    await app.service.release(client.sessionId!);
+    const [post, get] = [client.call('quick', {}, { id: 'p' }), client.get()];
+    await begun.promise;
+    expect((await client.delete()).status).toBe(204);
+    go.open();
+    await expectRefusal(await post, { ...NO_SUCH_SESSION, id: 'p' });
+    await expectRefusal(await get, NO_SUCH_SESSION);
+    await app.settled({ sessions: 0, live: 0, streams: 0, readers: 0, logs: 0, timers: 0 });
+  });
+});

@@ -1,0 +1,143 @@
+import { Inject, Injectable, type CanActivate } from '@nestjs/common';
+import {
+  getMcpSessionServiceToken,
+  InjectMcpSessionService,
+  McpOptionError,
+  McpSessionService,
+  McpStreamableModule,
+  type McpStreamableExtras,
+} from 'nestjs-mcp-streamable';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS } from '../support/app.js';
+import { NestApp, serverInfo, serverSaying, startFailure, whoami } from '../support/nest-app.js';
+import { expectRefusal } from '../support/refusal.js';
+import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { RecordedLog } from '../support/recorded-log.js';
+
+@Injectable()
+class Watcher {
+  constructor(
+    @InjectMcpSessionService('public') readonly publicly: McpSessionService,
+    @InjectMcpSessionService('internal') readonly internally: McpSessionService,
+  ) {}
+}
+
+const endpoint = (who: string, extras: McpStreamableExtras = {}) =>
+  McpStreamableModule.forRoot({ serverInfo, server: () => serverSaying(() => who), path: who, ...extras });
+const named = (name: string, extras: McpStreamableExtras = {}) => endpoint(name, { name, ...extras });
+
+describe.each(ADAPTERS)('two endpoints in one app on %s', (adapter) => {
+  describe('with names', () => {
+    let app: NestApp;
+    const services = () => [app.app.get(Watcher).publicly, app.app.get(Watcher).internally] as const;
+    afterEach(() => app.close(...services()));
+
+    const start = async (extras: McpStreamableExtras = {}): Promise<void> => {
+      const imports = [named('public'), named('internal', extras)];
+      app = await NestApp.start(adapter, { imports, providers: [Watcher] });
+    };
+
+    it('serve each their own', async () => {
+      await start();
+      expect(await whoami(await app.client('public').initialize())).toBe('public');
+      expect(await whoami(await app.client('internal').initialize())).toBe('internal');
+    });
+
+    it('have services of their own, injected by name', async () => {
+      await start();
+      const [publicly, internally] = services();
+      expect(publicly).not.toBe(internally);
+      expect(app.app.get(getMcpSessionServiceToken('public'), { strict: false })).toBe(publicly);
+      const one = await app.client('public').initialize();
+      const two = await app.client('internal').initialize();
+      expect((await publicly.list()).map(({ id }) => id)).toEqual([one.sessionId]);
+      expect((await internally.list()).map(({ id }) => id)).toEqual([two.sessionId]);
+      expect(await internally.terminateAll()).toBe(1);
+      expect(await whoami(one)).toBe('public');
+    });
+
+    it('do not know the sessions of each other', async () => {
+      await start();
+      const one = await app.client('public').initialize();
+      const two = app.client('internal');
+      two.sessionId = one.sessionId;
+      await expectRefusal(await two.call('whoami', {}, { id: 'x' }), { ...NO_SUCH_SESSION, id: 'x' });
+      await expectRefusal(await two.get(), NO_SUCH_SESSION);
+      await expectRefusal(await two.delete(), NO_SUCH_SESSION);
+      // And a lost session is begun anew (S3).
+      await two.initialize();
+      expect(two.sessionId).not.toBe(one.sessionId);
+      expect(await whoami(one)).toBe('public');
+    });
+
+    it('have guards of their own', async () => {
+      const closed: CanActivate = { canActivate: () => false };
+      await start({ guards: [closed] });
+      const two = app.client('internal');
+      await expectRefusal(await two.post(two.initializeMessage()), { status: 403, code: -32000 });
+      expect(await whoami(await app.client('public').initialize())).toBe('public');
+    });
+
+    it('may lie one below the other', async () => {
+      const imports = [named('public', { path: 'mcp' }), named('internal', { path: 'mcp/internal' })];
+      app = await NestApp.start(adapter, { imports, providers: [Watcher] });
+      expect(await whoami(await app.client('mcp').initialize())).toBe('public');
+      expect(await whoami(await app.client('mcp/internal').initialize())).toBe('internal');
+    });
+
+    it('the first may be without a name, and is then injected by its class', async () => {
+      @Injectable()
+      class Both {
+        constructor(
+          @Inject(McpSessionService) readonly plain: McpSessionService,
+          @InjectMcpSessionService() readonly same: McpSessionService,
+          @InjectMcpSessionService('internal') readonly internally: McpSessionService,
+        ) {}
+      }
+      const imports = [endpoint('public'), named('internal')];
+      const other = await NestApp.start(adapter, { imports, providers: [Both] });
+      const { plain, same, internally } = other.app.get(Both);
+      const client = await other.client('public').initialize();
+      expect(plain).toBe(same);
+      expect((await plain.list()).map(({ id }) => id)).toEqual([client.sessionId]);
+      expect(await internally.list()).toEqual([]);
+      await other.close(plain, internally);
+      await start();
+    });
+
+    it('a name that no endpoint has cannot be injected', async () => {
+      @Injectable()
+      class Mistaken {
+        constructor(@InjectMcpSessionService('intern') readonly sessions: McpSessionService) {}
+      }
+      const imports = [named('public'), named('internal')];
+      await expect(NestApp.start(adapter, { imports, providers: [Mistaken] })).rejects.toThrow(
+        /McpSessionService:intern/,
+      );
+      await start();
+    });
+
+    it('by its class the service of an endpoint with a name cannot be injected', async () => {
+      @Injectable()
+      class Mistaken {
+        constructor(@Inject(McpSessionService) readonly sessions: McpSessionService) {}
+      }
+      const imports = [named('public'), named('internal')];
+      await expect(NestApp.start(adapter, { imports, providers: [Mistaken] })).rejects.toThrow(/McpSessionService/);
+      await start();
+    });
+  });
+
+  it.each([
+    ['the same name', () => [named('public'), named('public', { path: 'other' })], '"public"'],
+    ['no name twice', () => [endpoint('one'), endpoint('two')], 'no name'],
+  ])('with %s keep the app from starting', async (_, imports, says) => {
+    const log = new RecordedLog().attach();
+    const error = await startFailure(adapter, () => ({ imports: imports() }));
+    log.release();
+    expect(error).toBeInstanceOf(McpOptionError);
+    expect((error as McpOptionError).option).toBe('name');
+    expect(error.message).toContain('"name"');
+    expect(error.message).toContain(says);
+  });
+});

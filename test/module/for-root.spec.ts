@@ -1,0 +1,181 @@
+import { Controller, Get, Inject, Injectable, Module, VersioningType, type INestApplication } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { McpSessionService, McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate } from '../support/app.js';
+import { send } from '../support/http.js';
+import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
+
+@Injectable()
+class Watcher {
+  constructor(@Inject(McpSessionService) readonly sessions: McpSessionService) {}
+}
+
+@Controller('beside')
+class BesideController {
+  @Get()
+  beside(): string {
+    return 'beside';
+  }
+}
+
+/** A feature module that imports nothing, and wants the service. */
+@Module({ providers: [Watcher] })
+class FeatureModule {}
+
+describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
+  let app: NestApp;
+  afterEach(() => app.close());
+
+  const endpoint = (extras: McpStreamableExtras = {}) =>
+    McpStreamableModule.forRoot({ serverInfo, server: () => serverSaying(() => 'me'), ...extras });
+
+  async function start(extras: McpStreamableExtras = {}, configure?: (app: INestApplication) => void): Promise<void> {
+    const module = { imports: [endpoint(extras)], controllers: [BesideController], providers: [Watcher] };
+    app = await NestApp.start(adapter, module, configure);
+  }
+
+  it('serves at /mcp when nothing else is said', async () => {
+    await start();
+    expect(await whoami(await app.client().initialize())).toBe('me');
+  });
+
+  it('needs no more than serverInfo: the server introduces itself', async () => {
+    const instructions = 'Ask nicely.';
+    app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo, instructions })] });
+    const client = app.client();
+    const { result } = await (await client.post(client.initializeMessage())).json();
+    expect(result).toMatchObject({ serverInfo, instructions, protocolVersion: '2025-11-25' });
+  });
+
+  it.each(['tools/mcp', '/deep/er/mcp', 'mcp/'])('serves at the path %j', async (path) => {
+    await start({ path });
+    const served = path.replace(/^\//, '').replace(/\/$/, '');
+    expect(await whoami(await app.client(served).initialize())).toBe('me');
+    const elsewhere = app.client('elsewhere');
+    expect((await elsewhere.post(elsewhere.initializeMessage())).status).toBe(404);
+  });
+
+  it('serves at the root of the app', async () => {
+    await start({ path: '/' });
+    expect(await whoami(await app.client('').initialize())).toBe('me');
+    expect(await (await send(`${app.base}/beside`, { method: 'GET' })).text()).toBe('beside');
+  });
+
+  it('is below the global prefix', async () => {
+    await start({}, (nest) => nest.setGlobalPrefix('api'));
+    expect(await whoami(await app.client('api/mcp').initialize())).toBe('me');
+    expect((await app.client('mcp').get()).status).toBe(404);
+  });
+
+  it('is below a version of the URI, with a prefix', async () => {
+    await start({}, (nest) => {
+      nest.setGlobalPrefix('api');
+      nest.enableVersioning({ type: VersioningType.URI, defaultVersion: '1' });
+    });
+    const client = await app.client('api/v1/mcp').initialize();
+    expect(await whoami(client)).toBe('me');
+    // The edge goes with the route.
+    const refused = await client.post(client.initializeMessage(), { host: 'evil.example' });
+    expect(refused.status).toBe(403);
+    const large = client.toolCall('whoami', { text: 'x'.repeat(2 * 1024 ** 2) });
+    expect((await client.post(large)).status).toBe(200);
+  });
+
+  it('is served whatever version a header asks for, when it has none', async () => {
+    await start({}, (nest) =>
+      nest.enableVersioning({ type: VersioningType.HEADER, header: 'x-api', defaultVersion: '1' }),
+    );
+    expect(await whoami(await app.client('mcp', { 'x-api': '1' }).initialize())).toBe('me');
+  });
+
+  it('leaves the routes of the app alone', async () => {
+    await start();
+    const response = await send(`${app.base}/beside`, { method: 'GET', headers: { host: 'any.example' } });
+    expect([response.status, await response.text()]).toEqual([200, 'beside']);
+  });
+
+  it('gives McpSessionService to every provider of the module that imports it', async () => {
+    await start();
+    const client = await app.client().initialize();
+    const { sessions } = app.app.get(Watcher);
+    expect(sessions).toBe(app.service);
+    expect((await sessions.list()).map(({ id }) => id)).toEqual([client.sessionId]);
+    const stream = await client.listen();
+    expect(await sessions.notify(client.sessionId!, { method: 'notifications/tools/list_changed' })).toBe(1);
+    await stream.count(1);
+    expect(await sessions.terminate(client.sessionId!)).toBe(true);
+    expect(await stream.end()).toBe('end');
+  });
+
+  it('gives it to other modules only when isGlobal', async () => {
+    app = await NestApp.start(adapter, { imports: [FeatureModule, endpoint({ isGlobal: true })] });
+    expect(app.app.get(Watcher, { strict: false }).sessions).toBe(app.service);
+    await expect(NestApp.start(adapter, { imports: [FeatureModule, endpoint()] })).rejects.toThrow(/McpSessionService/);
+  });
+
+  it('may be imported by several modules, and is one endpoint', async () => {
+    const shared = endpoint();
+    @Module({ imports: [shared], providers: [Watcher], exports: [Watcher] })
+    class OneModule {}
+    @Module({ imports: [shared] })
+    class AnotherModule {}
+    app = await NestApp.start(adapter, { imports: [OneModule, AnotherModule] });
+    expect(await whoami(await app.client().initialize())).toBe('me');
+    expect(await app.app.get(Watcher, { strict: false }).sessions.list()).toHaveLength(1);
+  });
+
+  it("stays out of the app's REST description", async () => {
+    await start();
+    const controllers = [...app.app.get(ModulesContainer).values()].flatMap((module) => [
+      ...module.controllers.values(),
+    ]);
+    const excluded = controllers
+      .filter(({ metatype }) => Reflect.getMetadata('swagger/apiExcludeController', metatype as object))
+      .map(({ metatype, name }) => [name, Reflect.getMetadata('swagger/apiExcludeController', metatype as object)]);
+    expect(excluded).toEqual([['McpController', [true]]]);
+  });
+
+  it.runIf(adapter === 'fastify')('serves requests that were injected without a connection', async () => {
+    await start();
+    const client = app.client();
+    const { 'content-type': type, accept } = client.usualHeaders;
+    const injected = await (app.app as NestFastifyApplication).inject({
+      method: 'POST',
+      url: '/mcp',
+      headers: { 'content-type': type, accept },
+      payload: JSON.stringify(client.initializeMessage()),
+    });
+    expect(injected.statusCode).toBe(200);
+    expect(injected.headers['mcp-session-id']).toBeDefined();
+  });
+
+  it('releases everything when the app closes: streams end, calls are answered, timers go', async () => {
+    const { promise, open } = gate();
+    const server = () => {
+      const made = serverSaying(() => 'me');
+      made.registerTool('waits', {}, async () => {
+        await promise;
+        return { content: [] };
+      });
+      return made;
+    };
+    app = await NestApp.start(adapter, {
+      imports: [McpStreamableModule.forRoot({ serverInfo, server, responseMode: 'sse' })],
+    });
+    const client = await app.client().initialize();
+    const listening = await client.listen();
+    const calling = await (await client.call('waits')).sse().opened();
+    const closing = app.close();
+    expect(await calling.end()).toBe('end');
+    expect(calling.messages).toEqual([
+      { jsonrpc: '2.0', id: expect.any(Number), error: { code: -32000, message: expect.stringContaining('shutdown') } },
+    ]);
+    expect(await listening.end()).toBe('end');
+    await closing;
+    open();
+    await expect(client.get()).rejects.toThrow(/ECONNREFUSED/);
+    app = await NestApp.start(adapter, { imports: [endpoint()] });
+  });
+});

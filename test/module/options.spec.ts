@@ -1,0 +1,125 @@
+import {
+  McpOptionError,
+  McpStreamableModule,
+  type McpStreamableExtras,
+  type McpStreamableOptions,
+} from 'nestjs-mcp-streamable';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { serverInfo, startFailure } from '../support/nest-app.js';
+import { RecordedLog } from '../support/recorded-log.js';
+
+const NOT_COUNTS = [0, -1, 1.5, Number.NaN, '5', null, {}, 10n];
+const TOO_LONG_FOR_A_TIMER = 2 ** 31;
+
+/** Values that cannot work, for every option there is: an option that is not here does not compile. */
+const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
+  serverInfo: [
+    undefined,
+    null,
+    {},
+    { name: 'x' },
+    { version: '1' },
+    { name: '', version: '1' },
+    { name: 1, version: 2 },
+    'x',
+  ],
+  instructions: [null, 1, {}],
+  server: [null, 'server', {}],
+  sessionIdGenerator: [null, 'id', {}],
+  principal: [null, 'ann', {}],
+  responseMode: [null, '', 'SSE', 'constructor', 1],
+  sseAfterMs: [-1, 1.5, Number.NaN, Infinity, '5', null, TOO_LONG_FOR_A_TIMER],
+  retryMs: [-1, 1.5, Number.NaN, Infinity, '5', null],
+  serverRequestTimeoutMs: [...NOT_COUNTS, Infinity, TOO_LONG_FOR_A_TIMER],
+  requestTimeoutMs: [...NOT_COUNTS, TOO_LONG_FOR_A_TIMER],
+  idleTimeoutMs: NOT_COUNTS,
+  maxSessions: NOT_COUNTS,
+  maxSessionsPerPrincipal: NOT_COUNTS,
+  maxBodyBytes: [...NOT_COUNTS, Infinity],
+  bodyTimeoutMs: [...NOT_COUNTS, Infinity, TOO_LONG_FOR_A_TIMER],
+  keepAliveMs: [...NOT_COUNTS, Infinity, TOO_LONG_FOR_A_TIMER],
+  maxBufferedBytes: [...NOT_COUNTS, Infinity],
+  allowedHosts: [null, 'a.example', [1], ['http://a.example'], ['*'], ['a.example/x']],
+  allowedOrigins: [null, 'https://a.example', [1], ['a.example'], ['https://a.example/x'], ['*']],
+  eventLog: [
+    null,
+    5,
+    'x',
+    [],
+    { maxEvents: 0 },
+    { maxBytes: '1' },
+    { maxTotalBytes: Infinity },
+    { finishedStreamMs: -1 },
+  ],
+  sessionStore: [null, 'redis', {}, { scope: 'node', get: () => {} }],
+  eventStore: [null, 'redis', {}, { append: () => {} }],
+  messageBus: [null, 'redis', {}, { send: () => {} }],
+};
+
+/** The same for what must be known before the app starts. */
+const BAD_EXTRAS: Record<keyof McpStreamableExtras, unknown[]> = {
+  path: ['', null, 1, ['mcp']],
+  guards: [null, {}, 'x', [undefined], [null], ['x'], [{}]],
+  sessionGuard: [null, 'x', {}, class NotASessionGuard {}, () => true],
+  imports: [null, 'x', {}],
+  isGlobal: [null, 'yes', 0],
+  name: [null, '', 1, {}],
+};
+
+const cases = (options: Record<string, unknown[]>): [string, string, unknown][] =>
+  Object.entries(options).flatMap(([option, values]) =>
+    values.map((value): [string, string, unknown] => [option, shown(value), value]),
+  );
+const shown = (value: unknown): string =>
+  typeof value === 'object' ? JSON.stringify(value) : `${typeof value} ${String(value)}`;
+
+/** The one module of an app. */
+const endpoint = (options: object) => ({
+  imports: [McpStreamableModule.forRoot({ serverInfo, ...options })],
+});
+
+describe('the options are checked at start', () => {
+  const log = new RecordedLog();
+  beforeAll(() => void log.attach());
+  afterAll(() => log.release());
+
+  async function expectNamed(option: string, module: Parameters<typeof startFailure>[1]): Promise<void> {
+    const error = await startFailure('express', module);
+    expect(error).toBeInstanceOf(McpOptionError);
+    expect((error as McpOptionError).code).toBe('OPTION');
+    expect((error as McpOptionError).option.split('.')[0]).toBe(option);
+    expect(error.message).toContain(`"${option}`);
+  }
+
+  it.each(cases({ ...BAD_OPTIONS, ...BAD_EXTRAS }))('%s cannot be %s', async (option, _, value) => {
+    await expectNamed(option, () => endpoint({ [option]: value }));
+  });
+
+  it.each(cases(BAD_OPTIONS))('%s cannot be %s in forRootAsync either', async (option, _, value) => {
+    const useFactory = (): McpStreamableOptions => ({ serverInfo, [option]: value });
+    await expectNamed(option, () => ({ imports: [McpStreamableModule.forRootAsync({ useFactory })] }));
+  });
+
+  // But for `imports`, which Nest itself reads there.
+  it.each(cases({ ...BAD_EXTRAS, imports: [] }))(
+    '%s cannot be %s beside the factory of forRootAsync',
+    async (option, _, value) => {
+      const options = { useFactory: (): McpStreamableOptions => ({ serverInfo }), [option]: value };
+      await expectNamed(option, () => ({ imports: [McpStreamableModule.forRootAsync(options)] }));
+    },
+  );
+
+  it.each(Object.keys(BAD_EXTRAS))('%s cannot come from the factory of forRootAsync', async (option) => {
+    const useFactory = (): McpStreamableOptions => ({ serverInfo, [option]: [] });
+    await expectNamed(option, () => ({ imports: [McpStreamableModule.forRootAsync({ useFactory })] }));
+  });
+
+  it.each([undefined, null, 'options'])('the factory of forRootAsync cannot return %s', async (options) => {
+    const useFactory = (): McpStreamableOptions => options as unknown as McpStreamableOptions;
+    const error = await startFailure('express', () => ({
+      imports: [McpStreamableModule.forRootAsync({ useFactory })],
+    }));
+    expect(error).toBeInstanceOf(McpOptionError);
+    expect(error.message).toContain('"serverInfo"');
+  });
+});

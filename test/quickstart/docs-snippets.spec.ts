@@ -1,0 +1,80 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { Logger } from '@nestjs/common';
+import { describe, expect, it } from 'vitest';
+// The contract test that the documentation shows is a real one.
+// oxlint-disable-next-line import/no-unassigned-import
+import '../../examples/snippets/audited-session-store.contract.js';
+
+Logger.overrideLogger(false);
+
+const root = new URL('../../', import.meta.url);
+const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
+
+const PAGES = ['README.md', ...readdirSync(new URL('docs', root)).map((name) => `docs/${name}`)];
+const BLOCK = /(?:<!-- snippet: (?<file>[\w.-]+)#(?<region>[\w-]+) -->\n\n)?```ts\n(?<code>[^]*?)```/g;
+
+/** A region of a file, as far to the left as it goes. */
+function regionOf(file: string, region: string): string | undefined {
+  const lines = read(`examples/snippets/${file}`).split('\n');
+  const from = lines.findIndex((line) => line.trim() === `// #region ${region}`);
+  const to = lines.findIndex((line, at) => at > from && line.trim() === '// #endregion');
+  if (from < 0 || to < 0) return undefined;
+  const indent = ' '.repeat(lines[from]!.search(/\S/));
+  const body = lines.slice(from + 1, to).map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line));
+  return `${body.join('\n').trim()}\n`;
+}
+
+describe.each(PAGES)('the code in %s', (page) => {
+  const blocks = [...read(page).matchAll(BLOCK)].map(({ groups }) => groups!);
+
+  it.each(blocks)('is that of $file, region $region', ({ file, region, code }) => {
+    expect(file, `a block of code without its source:\n${code}`).toBeDefined();
+    expect(code).toBe(regionOf(file!, region!));
+  });
+
+  it('is as much as there are marks for it', () => {
+    expect(blocks.filter(({ file }) => file !== undefined)).toHaveLength(read(page).split('<!-- snippet:').length - 1);
+  });
+});
+
+describe.each(PAGES)('the links in %s', (page) => {
+  const targets = [...read(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(([, target]) => target!);
+
+  it('lead somewhere', () => {
+    const missing = targets.filter((target) => !existsSync(new URL(target, new URL(page, root))));
+    expect(missing).toEqual([]);
+  });
+});
+
+describe('the tables of options in the README', () => {
+  const rows = [...read('README.md').matchAll(/^\| `(\w+)` +\| (.+?) +\| .+ \|$/gm)];
+  const documented = new Map(rows.map(([, name, value]) => [name!, value!.replaceAll('`', '')]));
+
+  it('name every option', () => {
+    expect([...documented.keys()].toSorted()).toEqual([...optionsInSource().keys()].toSorted());
+  });
+
+  it.each([...optionsInSource()])('say the default of %s: %s', (name, value) => {
+    if (value !== undefined) expect(documented.get(name)).toBe(value);
+  });
+});
+
+/** The options as their doc comments have them, each with its `@default`. */
+function optionsInSource(): Map<string, string | undefined> {
+  const interfaces: [file: string, name: string][] = [
+    ['src/mcp-streamable.options.ts', 'McpStreamableExtras'],
+    ['src/mcp-streamable.options.ts', 'McpStreamableOptions'],
+    ['src/session/session.options.ts', 'McpSessionOptions'],
+    ['src/http/http.options.ts', 'McpHttpOptions'],
+    ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
+    ['src/stream/stream.options.ts', 'EventLogOptions'],
+  ];
+  const options = new Map<string, string | undefined>();
+  for (const [file, name] of interfaces) {
+    const body = new RegExp(`export interface ${name} [^]*?\\n}`).exec(read(file))![0];
+    for (const [, comment, option] of body.matchAll(/\/\*\*([^]*?)\*\/\n {2}(?:readonly )?(\w+)\??:/g)) {
+      options.set(option!, /@default (.+?)\s*(?:\n|$)/.exec(comment!)?.[1]!.replaceAll('`', ''));
+    }
+  }
+  return options;
+}

@@ -1,0 +1,109 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { INestApplication } from '@nestjs/common';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { Test } from '@nestjs/testing';
+import { Clock, McpSessionService } from 'nestjs-mcp-streamable';
+import { Subject } from 'rxjs';
+import { expect } from 'vitest';
+import { AppModule } from '../../examples/quickstart/app.module.js';
+import { DOCS_DIR, DocsService, type SearchStep } from '../../examples/quickstart/docs.service.js';
+import { TrackedClock } from '../support/tracked-clock.js';
+
+export type Adapter = 'express' | 'fastify';
+export const ADAPTERS: readonly Adapter[] = ['express', 'fastify'];
+
+export const FILES = {
+  'README.md': '# Read me\n\nA needle in the readme.\n',
+  'docs/guide.md': '# Guide\n\nNothing here.\nNeedle at the end.\n',
+  'notes.md': 'No hay.\n',
+};
+
+/** The documents of the quickstart, whose search can be held up. */
+export class HeldDocs extends DocsService {
+  /** Emits the signal of a search when its first document is done and it is about to be held. */
+  readonly held$ = new Subject<AbortSignal>();
+  /** Set it, and every search waits for it after its first document. */
+  hold: Promise<void> | undefined;
+
+  override async *search(text: string, signal: AbortSignal): AsyncGenerator<SearchStep> {
+    for await (const step of super.search(text, signal)) {
+      yield step;
+      if (step.done !== 1 || !this.hold) continue;
+      this.held$.next(signal);
+      await Promise.race([this.hold, new Promise((resolve) => signal.addEventListener('abort', resolve))]);
+    }
+  }
+}
+
+const NOTHING = {
+  sessions: 0,
+  live: 0,
+  inFlight: 0,
+  outbound: 0,
+  streams: 0,
+  readers: 0,
+  logs: 0,
+  loggedStreams: 0,
+  events: 0,
+  bytes: 0,
+};
+
+/** The quickstart's own module, on a folder of its own and in this process. */
+export class QuickstartApp {
+  private constructor(
+    readonly app: INestApplication,
+    readonly url: URL,
+    /** The folder that is served. */
+    readonly folder: string,
+    readonly clock: TrackedClock,
+  ) {}
+
+  static async start(adapter: Adapter): Promise<QuickstartApp> {
+    const folder = await mkdtemp(join(tmpdir(), 'quickstart-'));
+    await mkdir(join(folder, 'docs'));
+    for (const [name, content] of Object.entries(FILES)) await writeFile(join(folder, name), content);
+    const clock = new TrackedClock();
+    const testing = await Test.createTestingModule({ imports: [AppModule] })
+      .overrideProvider(DOCS_DIR)
+      .useValue(folder)
+      .overrideProvider(DocsService)
+      .useClass(HeldDocs)
+      .overrideProvider(Clock)
+      .useValue(clock)
+      .compile();
+    const app =
+      adapter === 'express'
+        ? testing.createNestApplication(new ExpressAdapter())
+        : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter());
+    await app.listen(0, '127.0.0.1');
+    return new QuickstartApp(app, new URL('/mcp', await app.getUrl()), folder, clock);
+  }
+
+  get docs(): HeldDocs {
+    return this.app.get(DocsService, { strict: false });
+  }
+  get sessions(): McpSessionService {
+    return this.app.get(McpSessionService, { strict: false });
+  }
+
+  write(name: string, content: string): Promise<void> {
+    return writeFile(join(this.folder, name), content);
+  }
+  remove(name: string): Promise<void> {
+    return rm(join(this.folder, name));
+  }
+
+  /** Expects that nothing at all is left of the sessions that were. */
+  async expectNothingLeft(): Promise<void> {
+    const state = async (): Promise<object> => ({ ...(await this.sessions.counts()), timers: this.clock.pending });
+    await expect.poll(state, { timeout: 10_000, interval: 5 }).toEqual({ ...NOTHING, timers: 0 });
+  }
+
+  async close(): Promise<void> {
+    await this.app.close();
+    await rm(this.folder, { recursive: true });
+  }
+}

@@ -1,0 +1,31 @@
+import type { McpSessionEvent } from 'nestjs-mcp-streamable';
+import { afterEach, vi } from 'vitest';
+import { TestApp, type Adapter, type TestAppOptions } from './app.js';
+
+/** Starts apps; each is closed after its test, and must have left nothing behind. */
+export function runningApps(
+  adapter: Adapter,
+  defaults: Partial<TestAppOptions> = {},
+): (options?: Partial<TestAppOptions>) => Promise<TestApp> {
+  const started: TestApp[] = [];
+  afterEach(async () => {
+    for (const app of started.splice(0)) await app.close();
+  });
+  return async (options = {}) => {
+    const app = await TestApp.start({ adapter, ...defaults, ...options });
+    started.push(app);
+    return app;
+  };
+}
+
+/** Everything that happens to the sessions of an app from now on. */
+export function recordedEvents(app: TestApp): McpSessionEvent[] {
+  const events: McpSessionEvent[] = [];
+  app.service.events$.subscribe((event) => events.push(event));
+  return events;
+}
+
+/** Repeats an assertion until it holds; for what no event tells of. */
+export function eventually(assertion: () => void | Promise<void>): Promise<void> {
+  return vi.waitFor(assertion, { timeout: 10_000, interval: 5 });
+}
