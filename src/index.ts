@@ -2,6 +2,7 @@ export { McpServer, Server } from '@modelcontextprotocol/server';
 
 export { McpStreamableModule } from './mcp-streamable.module.js';
 export type { McpStreamableExtras, McpStreamableOptions } from './mcp-streamable.options.js';
+export { getMcpRegistryToken, InjectMcpRegistry } from './mcp-registry.token.js';
 export { getMcpSessionServiceToken, InjectMcpSessionService } from './mcp-session-service.token.js';
 
 export { McpOptionError } from './base/option-checks.js';
@@ -12,7 +13,45 @@ export type { Era } from './wire/era.js';
 export type { RequestId } from './wire/json-rpc.js';
 export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wire/revisions.js';
 
+export { McpContext, type McpProgress } from './call/mcp-context.js';
+export { McpExecutionContext } from './call/mcp-execution-context.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './call/mcp-call.js';
+
+export { Complete } from './handlers/decorators/complete.decorator.js';
+export { McpHandlers, type McpHandlersOptions } from './handlers/decorators/mcp-handlers.decorator.js';
+export { Prompt } from './handlers/decorators/prompt.decorator.js';
+export { Resource, ResourceTemplate } from './handlers/decorators/resource.decorator.js';
+export { Tool } from './handlers/decorators/tool.decorator.js';
+export type {
+  CacheHints,
+  CompleteOptions,
+  CompletionValues,
+  DescribedOptions,
+  PromptOptions,
+  ResourceArgs,
+  ResourceOptions,
+  ResourceTemplateArgs,
+  ResourceTemplateOptions,
+  ToolOptions,
+} from './handlers/definitions/handler-options.js';
+export { McpArgs, McpCtx } from './handlers/params/mcp-params.decorators.js';
+export { toolLog, toolProgress, type ToolEvent } from './handlers/results/tool-event.js';
+export type { HandlerListChange } from './handlers/handler-table.js';
+export { DuplicateHandlerError, HandlerDefinitionError } from './handlers/handlers.errors.js';
+export type { McpHandlerOptions } from './handlers/handlers.options.js';
+export { McpRegistry, type McpListed } from './handlers/registry/mcp-registry.js';
+export type {
+  CompletionFunction,
+  HandlerFunction,
+  McpHandlerInfo,
+  McpRegistration,
+  PromptRegistration,
+  ResourceRegistration,
+  ResourceTemplateRegistration,
+  ToolRegistration,
+} from './handlers/registry/registrations.js';
+export { ArgumentsError, type ArgumentProblem } from './handlers/schema/arguments.error.js';
+export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
 
 export { McpMessageBus } from './bus/message-bus.js';
 export { InMemoryMessageBus } from './bus/in-memory-message-bus.js';

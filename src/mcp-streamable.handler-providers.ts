@@ -38,7 +38,6 @@ export function handlerProviders(options: InjectionToken, name: string | undefin
         new McpRegistry(table, server !== undefined),
       inject: [HandlerTable, options],
     },
-    ...(name === undefined ? [] : [{ provide: McpRegistry, useExisting: getMcpRegistryToken(name) }]),
     declaredHandlers(options),
     {
       provide: EndpointHandlers,

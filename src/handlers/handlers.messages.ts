@@ -44,6 +44,7 @@ export const handlerMessages = {
   uriIsTemplate: (uri: string) => `its "uri" is ${shown(uri)}, which has variables. Use @ResourceTemplate().`,
   badTemplate: (template: string, reason: string) => `its "uriTemplate" ${shown(template)} cannot be used: ${reason}.`,
   noVariables: () => 'it has no variables; use @Resource()',
+  unmatchable: (expression: string) => `the SDK cannot match the expression {${expression}}`,
   manyVariables: (names: readonly string[]) =>
     `the SDK cannot match several variables in one expression, {${names.join(',')}}; write an expression for each`,
   reservedVariable: () => 'the variable "uri" would hide the URI itself; call it otherwise',

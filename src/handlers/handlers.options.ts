@@ -29,7 +29,10 @@ export type ResolvedHandlerOptions = Required<McpHandlerOptions>;
 export const HANDLER_OPTIONS = Symbol('nestjs-mcp-streamable:handler-options');
 
 /** @throws McpOptionError */
-export function resolveHandlerOptions({ pageSize = 1_000, listGuards = [] }: McpHandlerOptions = {}): ResolvedHandlerOptions {
+export function resolveHandlerOptions({
+  pageSize = 1_000,
+  listGuards = [],
+}: McpHandlerOptions = {}): ResolvedHandlerOptions {
   const classes = Array.isArray(listGuards) && listGuards.every((guard) => typeof guard === 'function');
   if (!classes) throw new McpOptionError('listGuards', handlerMessages.notGuards());
   return { pageSize: check.count('pageSize', pageSize), listGuards };

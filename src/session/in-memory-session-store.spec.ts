@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { ManualClock, sessionStoreContract } from '../testing/index.js';
+import { ManualClock, seededRandom, sessionStoreContract } from '../testing/index.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
-import type { NewSessionRecord } from './session-store.js';
+import type { McpSessionStore, NewSessionRecord } from './session-store.js';
 
 sessionStoreContract(
   'InMemorySessionStore',
@@ -12,6 +12,35 @@ sessionStoreContract(
   },
   { describe, it },
 );
+
+sessionStoreContract(
+  'a slow InMemorySessionStore',
+  async () => {
+    const clock = new ManualClock();
+    const store = new InMemorySessionStore(clock);
+    return { store: slow(store), peer: store, advance: (ms) => clock.advance(ms), dispose: async () => {} };
+  },
+  { describe, it },
+);
+
+/** The same store behind a slow connection: each call takes its time to get there, and its answer to get back. */
+function slow(store: McpSessionStore): McpSessionStore {
+  const clock = new ManualClock({ runsByItself: true });
+  const random = seededRandom(7);
+  const onTheWay = () => new Promise<void>((resolve) => clock.setTimeout(resolve, Math.floor(random() * 5)));
+  return new Proxy(store, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== 'function') return member;
+      return async (...args: unknown[]): Promise<unknown> => {
+        await onTheWay();
+        const answer: unknown = await Reflect.apply(member, target, args);
+        await onTheWay();
+        return answer;
+      };
+    },
+  });
+}
 
 const caps = { total: 10, perPrincipal: 10 };
 

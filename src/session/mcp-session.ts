@@ -1,6 +1,7 @@
 import type { AuthInfo, MessageExtraInfo, Transport, TransportSendOptions } from '@modelcontextprotocol/server';
 import { AsyncSubject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
+import { deferred } from '../base/deferred.js';
 import { randomToken } from '../base/random-token.js';
 import { within } from '../base/within.js';
 import { runInCall, type McpHttpCall, type McpSessionInfo } from '../call/mcp-call.js';
@@ -211,7 +212,7 @@ export class McpSession implements Transport, ExchangeHost {
     if (typeof auth?.token === 'string') extra.authInfo = auth as AuthInfo;
     if (call.exchange && this.clientsComeBack) {
       extra.closeSSEStream = () => void call.closeStream();
-      extra.closeStandaloneSSEStream = () => void this.#streams.standalone.disconnectReaders();
+      extra.closeStandaloneSSEStream = () => this.#streams.disconnectStandalone();
     }
     return extra;
   }
@@ -244,6 +245,7 @@ export class McpSession implements Transport, ExchangeHost {
   send(message: JsonRpcMessage, options?: TransportSendOptions): Promise<void> {
     if (isResponse(message)) return this.#answer(message);
     if (this.#lifetime.is === 'ended') {
+      if (!isRequest(message)) return this.#outgoing.late(message.method, options?.relatedRequestId, 'dropped');
       return Promise.reject(new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
     }
     const related = this.#calls.related(options?.relatedRequestId);
@@ -297,8 +299,12 @@ export class McpSession implements Transport, ExchangeHost {
    * @returns settles when everything is released; bounded, also when the event store is not
    */
   end(reason: SessionEndReason): Promise<void> {
-    if (this.#lifetime.is !== 'ended') this.#lifetime = { is: 'ended', done: this.#finish(reason) };
-    return this.#lifetime.done;
+    if (this.#lifetime.is === 'ended') return this.#lifetime.done;
+    const done = deferred();
+    // First, since handlers that are aborted may end the session too.
+    this.#lifetime = { is: 'ended', done: done.promise };
+    this.#finish(reason).then(done.resolve, done.reject);
+    return done.promise;
   }
 
   async #finish(reason: SessionEndReason): Promise<void> {
@@ -332,7 +338,7 @@ export class McpSession implements Transport, ExchangeHost {
   /** The log refused a stream: its requests can no longer be answered. @internal */
   streamFailed(stream: McpStream, error: unknown): void {
     for (const call of this.#calls.all()) {
-      if (call.exchange?.stream === stream) this.#stop(call, error);
+      if (call.exchange?.stream === stream) this.#stop(call, error as Error);
     }
   }
 
@@ -356,7 +362,7 @@ export class McpSession implements Transport, ExchangeHost {
   }
 
   /** Ends a call without an answer. */
-  #stop(call: SessionCall, reason: unknown): void {
+  #stop(call: SessionCall, reason: string | Error | undefined): void {
     call.cancelled(reason);
     this.#release(call);
     this.#outgoing.failOf(call);

@@ -54,6 +54,11 @@ export class SessionStreams implements StreamObserver {
     return (head?.readers ?? 0) > 0;
   }
 
+  /** Ends the responses that read the standalone stream; their clients come back. */
+  disconnectStandalone(): void {
+    this.#streams.get(STANDALONE_STREAM)?.disconnectReaders();
+  }
+
   /** The stream of a POST that has become one. */
   begin(requests: readonly RequestId[]): McpStream {
     return this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests));

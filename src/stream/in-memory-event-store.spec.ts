@@ -1,7 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { eventStoreContract, FaultyEventStore, ManualClock, randomFaults, seededRandom } from '../testing/index.js';
-import { EventLogFullError, EventsEvictedError, SessionGoneError } from './event-store.errors.js';
-import type { AppendOptions } from './event-store.js';
+import { Retry } from '../base/retry.js';
+import {
+  eventStoreContract,
+  FaultyEventStore,
+  ManualClock,
+  randomFaults,
+  seededRandom,
+  type EventStoreCall,
+} from '../testing/index.js';
+import { EventLogFullError, EventsEvictedError, EventStoreError, SessionGoneError } from './event-store.errors.js';
+import type { AppendOptions, McpEventStore } from './event-store.js';
 import { InMemoryEventStore, type InMemoryEventStoreOptions } from './in-memory-event-store.js';
 
 const limits = { maxEvents: 100, maxBytes: 64 * 1024, finishedStreamMs: 60_000 };
@@ -28,6 +36,35 @@ eventStoreContract(
   },
   { describe, it },
 );
+
+eventStoreContract(
+  'a failing InMemoryEventStore whose calls are repeated',
+  async () => {
+    const clock = new ManualClock();
+    const inner = new InMemoryEventStore(limits, clock);
+    const outages = new ManualClock({ runsByItself: true });
+    const { failBefore, failAfter } = randomFaults({ seed: 7, failBefore: 0.3, failAfter: 0.3 });
+    // Who is told of whom depends on who came in between: `attach` and `detach` may be repeated, but their answers differ.
+    const tells = ({ method }: EventStoreCall) => method === 'attach' || method === 'detach';
+    const faults = { failBefore, failAfter: (call: EventStoreCall) => !tells(call) && failAfter!(call) };
+    const store = repeating(new FaultyEventStore(inner, outages, faults), outages);
+    return { store, peer: inner, limits, advance: (ms) => clock.advance(ms), dispose: async () => inner.close() };
+  },
+  { describe, it },
+);
+
+/** What every caller of a store that may fail has to do. */
+function repeating(store: McpEventStore, clock: ManualClock): McpEventStore {
+  const policy = { firstDelayMs: 1, maxDelayMs: 1, giveUpAfterMs: 1_000 };
+  const retry = new Retry(policy, clock, (error) => error instanceof EventStoreError);
+  return new Proxy(store, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== 'function') return member;
+      return (...args: unknown[]) => retry.run(() => Reflect.apply(member, target, args) as Promise<unknown>);
+    },
+  });
+}
 
 function setup(options: InMemoryEventStoreOptions = {}) {
   const clock = new ManualClock();

@@ -8,7 +8,7 @@ import {
   type EventStoreFaults,
 } from '../testing/index.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { SessionGoneError, StreamEndedError } from './event-store.errors.js';
+import { EventLogFullError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
 import { MAX_READERS, READER_EVICTION_MS, type StreamEnvironment } from './stream.options.js';
@@ -299,6 +299,20 @@ describe('what was delivered', () => {
     expect(await log.describe('s', '0')).toMatchObject({ delivered: 1 });
   });
 
+  it('a reader is attached as soon as the log knows the stream, although there is no end of writing', async () => {
+    const { clock, stream, log, heard } = await setup({ delay: ({ method }) => (method === 'append' ? 10 : 0) });
+    const post = stream('post', [1]);
+    void post.write({});
+    read(post);
+    for (let n = 0; n < 10; n++) {
+      void post.write(data);
+      await clock.advance(9);
+    }
+    expect(await log.describe('s', 'post')).toMatchObject({ readers: 1 });
+    expect(heard).toEqual(['attached']);
+    await clock.advance(100);
+  });
+
   it('a reader is not attached for ever because the log is slow', async () => {
     const delay = ({ method }: EventStoreCall) => (method === 'attach' ? 100 : 0);
     const { clock, stream, log } = await setup({ delay });
@@ -340,6 +354,25 @@ describe('a stream whose log refuses', () => {
     expect(heard.at(-1)).toBe('idle');
     expect(post.settled).toBe(true);
     expect(clock.pending).toBe(0);
+  });
+
+  it('is ended in the log, so that nobody who comes back waits for what will never follow', async () => {
+    const full = new EventLogFullError('post', 'eventLog.maxEvents');
+    const { clock, log, store, stream } = await setup();
+    const post = stream('post', [1, 2]);
+    await post.write({ ...data, settles: 1 });
+    const elsewhere = stream('post', undefined, 'other');
+    const reading = read(elsewhere);
+    store.faults = { refuse: ({ method, attempt }) => (method === 'append' && attempt === 1 ? full : undefined) };
+    const written = Promise.allSettled([post.write(data)]);
+    store.faults = {};
+    await clock.advance(0);
+    expect(await written).toMatchObject([{ reason: full }]);
+    expect(await log.describe('s', 'post')).toMatchObject({ last: 1, ended: true });
+    expect(await log.openRequests({ node: 'n' })).toEqual([]);
+    elsewhere.poke();
+    await clock.advance(0);
+    expect([reading.got, reading.end]).toEqual([[1], 'complete']);
   });
 
   it('fails also who comes to read afterwards', async () => {

@@ -1,4 +1,5 @@
 import { NEVER, Observable, Subject } from 'rxjs';
+import { deferred, type Deferred } from '../base/deferred.js';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
 import type { StreamFlow } from '../call/mcp-reply.js';
@@ -37,8 +38,8 @@ export class McpStream {
   #noted = 0;
   /** Index of the newest event, when this object alone writes the stream. */
   #last: number | undefined;
-  /** The log knows the stream. */
-  #begun = true;
+  /** Of a stream that begins here: settles with its first append, from which on the log knows it. */
+  readonly #begun: Deferred<void> | undefined;
   #closed = false;
   /** Why the log refused, once it has. */
   #failure: unknown;
@@ -63,7 +64,7 @@ export class McpStream {
     });
     if (requests) {
       this.#last = 0;
-      this.#begun = false;
+      this.#begun = deferred();
     }
   }
 
@@ -169,7 +170,7 @@ export class McpStream {
   }
 
   #committed(signal: StreamSignal): void {
-    this.#begun = true;
+    this.#begun?.resolve();
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
     this.#signal$.next(signal);
     if (signal.ended) this.#settleDown();
@@ -177,6 +178,7 @@ export class McpStream {
 
   #fail(error: unknown): void {
     this.#failure = error;
+    this.#begun?.resolve();
     this.#retry.cancel();
     for (const { reader } of [...this.#readers]) reader.fail(error);
     this.#abandonLog(error);
@@ -187,7 +189,8 @@ export class McpStream {
   #attach(reader: StreamReader): void {
     this.#readers.at(-1)?.reader.mute();
     const ref = { node: this.environment.nodeId, reader: randomToken() };
-    const told = this.#logged().then(() => this.environment.store.attach(this.session, this.id, ref));
+    const tell = () => this.environment.store.attach(this.session, this.id, ref);
+    const told = this.#begun ? this.#begun.promise.then(tell) : tell();
     this.#readers.push({ reader, ref, told });
     this.#tell(told);
     this.observer.attached(this);
@@ -207,11 +210,6 @@ export class McpStream {
     const newest = this.#readers.at(-1)?.reader;
     if (newest?.muted) newest.promote();
     this.#settleDown();
-  }
-
-  /** The log knows a stream that begins here from its first append on. */
-  #logged(): Promise<void> {
-    return this.#begun ? Promise.resolve() : this.#writer.flushed();
   }
 
   /** What a failed stream has logged is of no use: ended, it can be forgotten, and its requests are settled. */

@@ -299,6 +299,26 @@ describe('a reader that is muted', () => {
     expect([newer.got, older.got]).toEqual([[1, 2, 3], [4]]);
   });
 
+  it('does not fail over what was evicted after it was passed over', async () => {
+    let readings = 0;
+    const { clock, write, listen } = await setup({ delay: () => (++readings === 1 ? 30 : 5) }, 20);
+    await write(15);
+    const older = listen(10);
+    older.reader.wake();
+    older.reader.mute();
+    const newer = listen(10);
+    newer.reader.wake();
+    await clock.advance(10);
+    for (let n = 0; n < 35; n++) newer.reader.accept(await write());
+    newer.leave();
+    older.reader.passOver(newer.reader);
+    older.reader.promote();
+    await clock.advance(1_000);
+    expect([newer.got, older.got, older.end]).toEqual([upTo(50, 11), [], undefined]);
+    older.reader.accept(await write());
+    expect(older.got).toEqual([51]);
+  });
+
   it('does not skip what lies before the place where the newer one began', async () => {
     const { clock, write, caughtUp } = await setup();
     await write(10);

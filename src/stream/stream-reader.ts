@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import type { Retry } from '../base/retry.js';
 import type { StreamFlow } from '../call/mcp-reply.js';
-import type { McpEventStore, StoredEvent } from './event-store.js';
+import type { McpEventStore, ReadResult, StoredEvent } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
 /** Events per read of the log: enough to make a read worth its price, few enough to notice back-pressure. */
@@ -133,9 +133,9 @@ export class StreamReader {
 
   /** @returns whether the end was reached */
   async #readPage(): Promise<boolean> {
-    const { store, session, stream, retry } = this.log;
     const after = this.#cursor;
-    const page = await retry.run(() => store.read(session, stream, after, PAGE));
+    const page = await this.#read(after);
+    if (!page) return false;
     for (const { index, data } of page.events) {
       // Passed over while the log was read.
       if (index <= this.#cursor) continue;
@@ -147,6 +147,18 @@ export class StreamReader {
     }
     if (page.more) this.#behind = true;
     return page.ended && !this.#behind;
+  }
+
+  async #read(after: number): Promise<ReadResult | undefined> {
+    const { store, session, stream, retry } = this.log;
+    try {
+      return await retry.run(() => store.read(session, stream, after, PAGE));
+    } catch (error) {
+      // Passed over while the log was read: what it no longer holds, this reader no longer needs.
+      if (this.#cursor === after) throw error;
+      this.#behind = true;
+      return undefined;
+    }
   }
 
   #emit(index: number, data: string): void {

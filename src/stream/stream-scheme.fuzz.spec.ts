@@ -27,7 +27,7 @@ import type { StreamEntry } from './stream-writer.js';
  * A failure names its seed: `FUZZ_SEED=<seed> FUZZ_RUNS=1 npx vitest run src/stream/stream-scheme.fuzz.spec.ts`
  */
 const SEED = Number(process.env['FUZZ_SEED'] ?? 1);
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 5_000);
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 3_000);
 
 const SESSION = 's';
 const BOOKKEEPING: ReadonlySet<string> = new Set(['attach', 'detach', 'delivered']);
@@ -58,6 +58,8 @@ interface Reading {
   readonly order: number;
   readonly after: number;
   readonly got: StoredEvent[];
+  /** The older readers when it came, and how far each had come. */
+  readonly older: ReadonlyMap<Reading, number>;
   readonly flow: { paused: boolean; resumed$: Subject<void> };
   readonly subscription: Subscription;
   /** Something other than the end of the stream ended it: it may lack events. */
@@ -151,8 +153,11 @@ class World {
   }
 
   attach(node: Node, after: number): void {
+    const older = new Map(
+      this.#openOn(node).map((reading) => [reading, reading.got.at(-1)?.index ?? reading.after] as const),
+    );
     const reading: Reading = {
-      ...{ node, order: this.readings.length, after, got: [], dismissed: node.closed, end: 'open' },
+      ...{ older, node, order: this.readings.length, after, got: [], dismissed: node.closed, end: 'open' },
       ...{
         flow: { paused: !this.#calm && this.chance(0.1), resumed$: new Subject() },
         subscription: new Subscription(),
@@ -162,7 +167,7 @@ class World {
     const quirk = this.chance(0.4) ? this.pick(...QUIRKS) : undefined;
     const events$ = node.stream.events$(after, reading.flow).subscribe({
       next: (event) => {
-        if (!this.isNewest(reading)) this.contradiction = `event ${event.index} went to an older reader`;
+        this.#judge(reading, event.index);
         reading.got.push(event);
         node.handedOut.set(event.index, Math.max(node.handedOut.get(event.index) ?? 0, reading.order));
         if (quirk && !this.#calm && this.chance(0.4)) quirk(this, reading);
@@ -230,7 +235,20 @@ class World {
   }
 
   isNewest({ node, order }: Reading): boolean {
-    return !this.open().some((other) => other.node === node && other.order > order);
+    return !this.#openOn(node).some((other) => other.order > order);
+  }
+
+  #openOn(node: Node): Reading[] {
+    return this.open().filter((reading) => reading.node === node);
+  }
+
+  /** Each message goes to the newest, and not once more to an older one that takes its turn afterwards. */
+  #judge(reading: Reading, index: number): void {
+    if (!this.isNewest(reading)) this.contradiction = `event ${index} went to an older reader`;
+    const again = this.readings.some(
+      ({ older, after, got }) => after <= (older.get(reading) ?? -1) && got.some((event) => event.index === index),
+    );
+    if (again) this.contradiction = `event ${index} went to an older reader too`;
   }
 
   /** Not everything in every world: much would hide what little shows. */
@@ -242,7 +260,7 @@ class World {
 
   /** Its readers are about to end, whatever they have got. */
   #dismiss(node: Node): void {
-    for (const reading of this.open()) if (reading.node === node) reading.dismissed = true;
+    for (const reading of this.#openOn(node)) reading.dismissed = true;
   }
 
   #node(name: string): Node {
@@ -254,7 +272,7 @@ class World {
   #stream(node: Node): McpStream {
     const ignore = (): void => {};
     const evicted = (): void => {
-      this.open().find((reading) => reading.node === node)!.dismissed = true;
+      this.#openOn(node)[0]!.dismissed = true;
     };
     const failed = (): void => {
       node.failed = true;

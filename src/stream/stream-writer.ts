@@ -1,7 +1,7 @@
 import { deferred, type Deferred } from '../base/deferred.js';
 import type { Retry } from '../base/retry.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { EventStoreError, StreamEndedError, StreamOverflowError } from './event-store.errors.js';
+import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
 import type { AppendOptions, McpEventStore, SettledRequest } from './event-store.js';
 
 /**
@@ -82,8 +82,7 @@ export class StreamWriter {
         if (batch.end) return;
       } catch (error) {
         done.reject(error);
-        this.#fail(error);
-        return this.#endInVain(error);
+        return this.#fail(error);
       }
     }
     this.#state = { is: 'idle' };
@@ -125,18 +124,6 @@ export class StreamWriter {
     this.#queued?.reject(error);
     this.#release();
     this.target.failed(error);
-  }
-
-  /**
-   * The log may still take the end, as a full one does: then nobody who comes back waits for what will never follow, and
-   * the stream is forgotten in time.
-   */
-  async #endInVain(error: unknown): Promise<void> {
-    const { store, session, stream, writer, opens } = this.target;
-    if (!opens) return;
-    // What was refused has not used up its number.
-    const seq = error instanceof EventStoreError ? this.#seq : this.#seq + 1;
-    await store.append(session, stream, [], { writer, seq, end: true }).catch(() => {});
   }
 
   #release(): void {

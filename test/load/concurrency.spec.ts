@@ -125,11 +125,11 @@ describe.each(ADAPTERS)('100 sessions with 10 interleaved calls each on %s', (ad
       }
       const answers = Promise.all(calls.map(({ answer }) => answer));
       // One answer after the other, as long as there are any: by chance, not by order.
-      let answered = false;
-      void answers.then(() => (answered = true));
+      const progress = { answered: false };
+      void answers.then(() => (progress.answered = true));
       await expect.poll(() => turnstile.size, { timeout: 30_000 }).toBe(calls.length);
       expect(await app.service.counts()).toMatchObject({ sessions: SESSIONS, inFlight: calls.length });
-      while (!answered || turnstile.size > 0) {
+      while (!progress.answered || turnstile.size > 0) {
         for (let i = 0; i < 10; i++) turnstile.turn();
         await new Promise(setImmediate);
       }

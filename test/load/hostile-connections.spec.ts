@@ -35,7 +35,8 @@ describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
     const cut = { 'after the head': head, 'within the body': head + 20 }[way as string] ?? text.length;
     await new Promise<void>((resolve) => socket.write(text.slice(0, cut), () => resolve()));
     if (way === 'half') socket.end();
-    if (way === 'half' || way === 'with the answer') await new Promise((resolve) => socket.once('readable', resolve).once('close', resolve));
+    if (way === 'half' || way === 'with the answer')
+      await new Promise((resolve) => socket.once('readable', resolve).once('close', resolve));
     socket.destroy();
   };
 
@@ -76,7 +77,7 @@ describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
     await clock.advance(IDLE * 1.2);
     await app.settled(NOTHING);
     await app.client().initialize();
-  });
+  }, 120_000);
 
   it('E13: who fills the server with sessions is refused, and evicts nobody', async () => {
     await start({ guards: [trustingGuard], maxSessionsPerPrincipal: 20 });

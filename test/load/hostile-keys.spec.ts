@@ -71,11 +71,14 @@ describe.each(ADAPTERS)('hostile: keys of prototypes on %s', (adapter) => {
     },
   );
 
-  it.each([{}, [], null, 1.5, true, { toString: 'x' }])('hostile: %j where an id belongs is no id', async (id) => {
-    await client.notify('notifications/cancelled', { requestId: id });
-    await client.notify('notifications/progress', { progressToken: id, progress: 1 });
-    await app.settled({ inFlight: 0, outbound: 0 });
-  });
+  it.each<[unknown]>([[{}], [[]], [null], [1.5], [true], [{ toString: 'x' }]])(
+    'hostile: %j where an id belongs is no id',
+    async (id) => {
+      await client.notify('notifications/cancelled', { requestId: id });
+      await client.notify('notifications/progress', { progressToken: id, progress: 1 });
+      await app.settled({ inFlight: 0, outbound: 0 });
+    },
+  );
 
   it.each(KEYS)('hostile: "%s" as a progress token comes back as it is', async (progressToken) => {
     const stream = (await client.call('progresses', {}, { id: 1, progressToken })).sse();

@@ -41,6 +41,8 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   maxBufferedBytes: [...NOT_COUNTS, Infinity],
   allowedHosts: [null, 'a.example', [1], ['http://a.example'], ['*'], ['a.example/x']],
   allowedOrigins: [null, 'https://a.example', [1], ['a.example'], ['https://a.example/x'], ['*']],
+  pageSize: [...NOT_COUNTS, Infinity],
+  listGuards: [null, 'x', {}, [undefined], ['x'], [{}]],
   eventLog: [
     null,
     5,

@@ -20,7 +20,12 @@ export class DeclaredCompletions {
   };
 
   /** @throws HandlerDefinitionError when another one completes the argument */
-  add(kind: Completed, name: string, argument: string, { origin, source }: { origin: string; source: CompletionSource }): void {
+  add(
+    kind: Completed,
+    name: string,
+    argument: string,
+    { origin, source }: { origin: string; source: CompletionSource },
+  ): void {
     const declared = this.#byTarget[kind].get(name) ?? [];
     this.#byTarget[kind].set(name, declared);
     const other = declared.find((each) => each.argument === argument);
@@ -47,7 +52,12 @@ export class DeclaredCompletions {
   }
 }
 
-function assertTarget(table: HandlerTable, kind: Completed, name: string, { origin, argument }: DeclaredCompletion): void {
+function assertTarget(
+  table: HandlerTable,
+  kind: Completed,
+  name: string,
+  { origin, argument }: DeclaredCompletion,
+): void {
   const entry = table.get(kind, name);
   const ref = shownRef(kind, name);
   if (!entry) {

@@ -51,7 +51,12 @@ export function templateEntry(
     template,
     completions,
     invoke: (args, context) =>
-      resourceOutcome(() => handler.run(args, context), { name: uriTemplate, origin, kind: 'template' }, args.uri, mimeType),
+      resourceOutcome(
+        () => handler.run(args, context),
+        { name: uriTemplate, origin, kind: 'template' },
+        args.uri,
+        mimeType,
+      ),
     visible: (context) => handler.visible(context),
     guarded: handler.guarded,
   };
@@ -82,14 +87,26 @@ function templateOf(uriTemplate: string, origin: string): UriTemplate {
   } catch (error) {
     throw unusable(error instanceof Error ? error.message : String(error), error);
   }
-  const names = template.variableNames;
-  if (names.length === 0) throw unusable(handlerMessages.noVariables());
-  if (names.includes('uri')) throw unusable(handlerMessages.reservedVariable());
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) throw unusable(handlerMessages.sameVariable(twice));
-  const [, many] = /\{(?![?&])[+#./;]?([^{}]*,[^{}]*)\}/.exec(uriTemplate) ?? [];
-  if (many !== undefined) throw unusable(handlerMessages.manyVariables(many.split(',')));
+  const fault = faultOf(template);
+  if (fault !== undefined) throw unusable(fault);
   return template;
+}
+
+/** An expression of RFC 6570 that the SDK can match: not `{;x}`, not `{x:3}`. */
+const EXPRESSION = /^(?<operator>[+#./?&]?)(?<names>[\w.%]+\*?(?:,[\w.%]+\*?)*)$/;
+
+function faultOf(template: UriTemplate): string | undefined {
+  const names = template.variableNames;
+  for (const [, expression = ''] of template.toString().matchAll(/\{([^{}]*)\}/g)) {
+    const parts = EXPRESSION.exec(expression)?.groups;
+    if (!parts) return handlerMessages.unmatchable(expression);
+    const many = parts.names!.includes(',') && parts.operator !== '?' && parts.operator !== '&';
+    if (many) return handlerMessages.manyVariables(parts.names!.split(','));
+  }
+  if (names.length === 0) return handlerMessages.noVariables();
+  if (names.includes('uri')) return handlerMessages.reservedVariable();
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  return twice === undefined ? undefined : handlerMessages.sameVariable(twice);
 }
 
 function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Readonly<CacheHints> } {

@@ -43,9 +43,10 @@ export function assertNoneSkipped(
  * @throws HandlerDefinitionError
  */
 export function assertScopedGlobalsAttached(config: ApplicationConfig, wrapper: ProviderWrapper, origin: string): void {
-  const attached = wrapper.getEnhancersMetadata() ?? [];
+  // By token, which is unique: early versions of Nest 11 hold two wrappers of each.
+  const attached = (wrapper.getEnhancersMetadata() ?? []).map(({ token }) => token);
   for (const { kind, wrapper: enhancer } of scopedGlobals(config)) {
-    if (attached.includes(enhancer)) continue;
+    if (attached.includes(enhancer.token)) continue;
     throw new HandlerDefinitionError(origin, invocationMessages.scopedGlobalSkipped(kind, nameOf(enhancer)));
   }
 }

@@ -4,7 +4,11 @@ import type { Validate } from '../schema/handler-schema.js';
 import type { HandlerFunction } from './registrations.js';
 
 /** Runs a function as a handler. Nothing of Nest runs around it: what guards the endpoint has let the caller in. */
-export function functionRunner(handler: HandlerFunction<never>, origin: string, validate: Validate | undefined): HandlerRunner {
+export function functionRunner(
+  handler: HandlerFunction<never>,
+  origin: string,
+  validate: Validate | undefined,
+): HandlerRunner {
   return {
     async run(raw, context) {
       const args: unknown = validate ? await validate(raw) : raw;

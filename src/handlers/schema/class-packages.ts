@@ -45,20 +45,20 @@ export interface ClassPackages {
   readonly types: TypeStorage;
 }
 
-const load = createRequire(import.meta.url);
-
 /**
  * The optional peers that give classes their meaning.
  *
+ * @param load finds a package
  * @throws Error that says what to install
  */
-export function loadClassPackages(): ClassPackages {
+export function loadClassPackages(load: (name: string) => unknown = createRequire(import.meta.url)): ClassPackages {
   try {
     return {
       validator: load('class-validator') as ClassValidator,
       transformer: load('class-transformer') as ClassTransformer,
       // Its index does not export it; Nest's own plugins look here, too.
-      types: (load('class-transformer/cjs/storage.js') as { defaultMetadataStorage: TypeStorage }).defaultMetadataStorage,
+      types: (load('class-transformer/cjs/storage.js') as { defaultMetadataStorage: TypeStorage })
+        .defaultMetadataStorage,
     };
   } catch (error) {
     throw new Error(handlerMessages.classPackagesMissing(), { cause: error });

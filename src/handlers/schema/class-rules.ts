@@ -3,7 +3,10 @@ import type { JsonSchema } from './handler-schema.js';
 /** A rule of class-validator as keywords of JSON Schema, from what the decorator was given. */
 type Keywords = (constraints: readonly unknown[]) => JsonSchema;
 
-const always = (keywords: JsonSchema): Keywords => () => keywords;
+const always =
+  (keywords: JsonSchema): Keywords =>
+  () =>
+    keywords;
 const text = (format?: string): Keywords => always({ type: 'string', ...(format && { format }) });
 
 /**

@@ -18,7 +18,10 @@ export function isStandardSchema(schema: unknown): schema is { readonly '~standa
 }
 
 /** @throws Error that says why the schema cannot be converted */
-export function jsonOfStandard({ '~standard': standard }: { '~standard': Partial<Standard> }, use: SchemaUse): JsonSchema {
+export function jsonOfStandard(
+  { '~standard': standard }: { '~standard': Partial<Standard> },
+  use: SchemaUse,
+): JsonSchema {
   if (!standard.jsonSchema) throw new Error(handlerMessages.noJsonSchema(String(standard.vendor)));
   return standard.jsonSchema[use](TARGET);
 }

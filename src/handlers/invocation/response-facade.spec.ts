@@ -1,0 +1,79 @@
+import { ForbiddenException, HttpException, NotFoundException } from '@nestjs/common';
+import { ProtocolError } from '@modelcontextprotocol/server';
+import { describe, expect, it } from 'vitest';
+import { ResponseFacade } from './response-facade.js';
+
+describe('the response that enhancers see', () => {
+  it('notes headers as Express and Fastify set them', () => {
+    const response = new ResponseFacade({});
+    response
+      .setHeader('A', 1)
+      .header('B', 'b')
+      .set({ C: 'c' })
+      .headers({ D: ['d', 'e'] })
+      .type('text/html')
+      .vary('Origin');
+    response.append('A', 2).appendHeader('New', 'n');
+    response.writeHead(401, 'No', { E: 'f' }).removeHeader('b');
+    expect(response.getHeaders()).toEqual({
+      a: '1, 2',
+      c: 'c',
+      d: 'd, e',
+      e: 'f',
+      'content-type': 'text/html',
+      vary: 'Origin',
+      new: 'n',
+    });
+    expect([response.get('C'), response.getHeader('x'), response.hasHeader('a'), response.statusCode]).toEqual([
+      'c',
+      undefined,
+      true,
+      401,
+    ]);
+    expect(response.getHeaderNames()).toContain('vary');
+  });
+
+  it('looks sent once it was answered, by whatever means', () => {
+    for (const answer of ['send', 'json', 'end'] as const) {
+      const response = new ResponseFacade({});
+      expect([response.headersSent, response.sent, response.finished]).toEqual([false, false, false]);
+      response.code(404)[answer]({ message: 'No' });
+      expect([response.headersSent, response.sent, response.writableEnded]).toEqual([true, true, true]);
+    }
+    expect(new ResponseFacade({}).sendStatus(403).sent).toBe(true);
+  });
+
+  it('gives what middleware left for guards on Express', () => {
+    const locals = { user: 'anna' };
+    expect(new ResponseFacade({ res: { locals } }).locals).toBe(locals);
+    expect(new ResponseFacade({}).locals).toEqual({});
+    expect(new ResponseFacade(undefined).locals).toEqual({});
+  });
+
+  it.each([
+    ['404 to an unknown error', new Error('secret'), 404, { message: 'No' }, [404, 'No']],
+    ['404 to a 403', new ForbiddenException(), 404, 'Nothing', [404, 'Nothing']],
+    ['500 to a 404', new NotFoundException('x'), 500, undefined, [500, 'Internal Server Error']],
+    ['409 without a word', new Error('secret'), 409, undefined, [409, 'Conflict']],
+  ])('takes an answer of %s for the error', (_name, error, status, body, expected) => {
+    const verdict = new ResponseFacade({}).status(status).send(body).verdict(error) as HttpException;
+    expect([verdict.getStatus(), verdict.message]).toEqual(expected);
+    expect(verdict.cause).toBe(error);
+  });
+
+  it.each([
+    ['nothing was answered', new Error('x'), (response: ResponseFacade) => response.status(404)],
+    ['an answer says that all is well', new Error('x'), (response: ResponseFacade) => response.json({ ok: false })],
+    ['an unknown error is answered 500', new Error('x'), (response: ResponseFacade) => response.sendStatus(500)],
+    [
+      'the status is the same',
+      new NotFoundException('x'),
+      (response: ResponseFacade) => response.status(404).send('y'),
+    ],
+    ['it is one of the protocol', new ProtocolError(1, 'x'), (response: ResponseFacade) => response.sendStatus(404)],
+  ])('leaves the error when %s', (_name, error, answer) => {
+    const response = new ResponseFacade({});
+    answer(response);
+    expect(response.verdict(error)).toBe(error);
+  });
+});

@@ -1,0 +1,40 @@
+import { inputRequired } from '@modelcontextprotocol/server';
+import { describe, expect, it } from 'vitest';
+import { HandlerResultError } from './handler-result.error.js';
+import { toPromptResult } from './prompt-result.js';
+
+const said = (text: string) => ({ role: 'user', content: { type: 'text', text } });
+const answered = { role: 'assistant', content: { type: 'text', text: 'Yes' } };
+const image = { type: 'image', data: 'AAAA', mimeType: 'image/png' };
+
+describe('toPromptResult', () => {
+  it.each([
+    ['nothing', undefined, []],
+    ['a text', 'Hello', [said('Hello')]],
+    ['a message', answered, [answered]],
+    ['messages', [said('Hello'), answered], [said('Hello'), answered]],
+    ['a mixture', ['Hello', answered, image], [said('Hello'), answered, { role: 'user', content: image }]],
+  ])('makes messages of %s', (_name, value, messages) => {
+    expect(toPromptResult(value)).toEqual({ messages });
+  });
+
+  it('passes a whole result, and a request for input', () => {
+    expect(toPromptResult({ description: 'd', messages: ['Hello'] })).toEqual({
+      description: 'd',
+      messages: [said('Hello')],
+    });
+    const request = inputRequired({ requestState: 'x' });
+    expect(toPromptResult(request)).toBe(request);
+  });
+
+  it('refuses what is no message', () => {
+    for (const value of [
+      1,
+      {},
+      { role: 'system', content: { type: 'text', text: 'x' } },
+      [{ role: 'user', content: 'x' }],
+    ]) {
+      expect(() => toPromptResult(value)).toThrow(HandlerResultError);
+    }
+  });
+});

@@ -1,0 +1,48 @@
+import { inputRequired, ResourceNotFoundError } from '@modelcontextprotocol/server';
+import { describe, expect, it } from 'vitest';
+import { HandlerResultError } from './handler-result.error.js';
+import { toResourceResult } from './resource-result.js';
+
+const uri = 'orders://1';
+const read = (value: unknown, mimeType?: string) => toResourceResult(uri, mimeType, value);
+
+describe('toResourceResult', () => {
+  it('makes contents of a text, bytes, and an object', () => {
+    expect(read('hello')).toEqual({ contents: [{ uri, mimeType: 'text/plain', text: 'hello' }] });
+    expect(read('# hello', 'text/markdown')).toEqual({
+      contents: [{ uri, mimeType: 'text/markdown', text: '# hello' }],
+    });
+    const bytes = Buffer.from('xxhello').subarray(2);
+    expect(read(bytes, 'image/png')).toEqual({ contents: [{ uri, mimeType: 'image/png', blob: 'aGVsbG8=' }] });
+    expect(read(new Uint8Array([1]))).toEqual({
+      contents: [{ uri, mimeType: 'application/octet-stream', blob: 'AQ==' }],
+    });
+    expect(read({ id: 1 })).toEqual({ contents: [{ uri, mimeType: 'application/json', text: '{"id":1}' }] });
+    expect(read([{ id: 1 }])).toEqual({ contents: [{ uri, mimeType: 'application/json', text: '[{"id":1}]' }] });
+    expect(read([])).toEqual({ contents: [{ uri, mimeType: 'application/json', text: '[]' }] });
+  });
+
+  it('completes contents, one or several, alone or in a whole result', () => {
+    const part = { uri: 'orders://1/a', text: 'a', _meta: { x: 1 } };
+    const whole = { contents: [part, { blob: 'AQ==', mimeType: 'image/png' }], _meta: { y: 1 } };
+    const contents = [
+      { ...part, mimeType: 'text/csv' },
+      { uri, blob: 'AQ==', mimeType: 'image/png' },
+    ];
+    expect(read(part, 'text/csv')).toEqual({ contents: [contents[0]] });
+    expect(read(whole.contents, 'text/csv')).toEqual({ contents });
+    expect(read(whole, 'text/csv')).toEqual({ contents, _meta: { y: 1 } });
+    expect(read({ blob: 'AQ==' })).toEqual({ contents: [{ uri, mimeType: 'application/octet-stream', blob: 'AQ==' }] });
+    expect(read({ contents: [] })).toEqual({ contents: [] });
+  });
+
+  it('takes nothing for "not found"', () => {
+    for (const value of [undefined, null]) expect(() => read(value)).toThrow(ResourceNotFoundError);
+  });
+
+  it('passes a request for input, and refuses what cannot be sent', () => {
+    const request = inputRequired({ requestState: 'x' });
+    expect(read(request)).toBe(request);
+    for (const value of [1, true, () => 1, { big: 1n }]) expect(() => read(value)).toThrow(HandlerResultError);
+  });
+});

@@ -1,0 +1,97 @@
+import { inputRequired } from '@modelcontextprotocol/server';
+import { describe, expect, it } from 'vitest';
+import { HandlerResultError } from './handler-result.error.js';
+import { toToolResult } from './tool-result.js';
+
+const text = (value: string) => ({ type: 'text', text: value });
+const image = { type: 'image', data: 'AAAA', mimeType: 'image/png' };
+const link = { type: 'resource_link', uri: 'orders://1', name: 'Order 1' };
+
+describe('toToolResult', () => {
+  it.each([
+    ['nothing', undefined, []],
+    ['null', null, []],
+    ['a text', 'hello', [text('hello')]],
+    ['an empty text', '', [text('')]],
+    ['a number', 42, [text('42')]],
+    ['a boolean', false, [text('false')]],
+    ['a bigint', 10n, [text('10')]],
+    ['a block', image, [image]],
+    ['blocks', [text('a'), image, link], [text('a'), image, link]],
+    ['an empty array', [], []],
+    ['an array of something else', [1, { a: 2 }], [text('[1,{"a":2}]')]],
+    ['a date', new Date(0), [text('1970-01-01T00:00:00.000Z')]],
+  ])('makes content of %s', (_name, value, content) => {
+    expect(toToolResult(value)).toEqual({ content });
+  });
+
+  it('makes structured content of an object, and says it as text too', () => {
+    expect(toToolResult({ id: 1 })).toEqual({ content: [text('{"id":1}')], structuredContent: { id: 1 } });
+  });
+
+  it('takes an object for what it says of itself', () => {
+    const entity = { secret: 1, toJSON: () => ({ id: 1 }) };
+    expect(toToolResult(entity)).toEqual({ content: [text('{"id":1}')], structuredContent: { id: 1 } });
+  });
+
+  it.each([
+    ['a result', { content: [text('a')], _meta: { x: 1 } }],
+    ['a failure', { content: [text('a')], isError: true }],
+    ['a result without content', { content: [] }],
+    ['structured content with content', { content: [], structuredContent: { a: 1 } }],
+    ['a request for input', inputRequired({ requestState: 'x' })],
+  ])('passes %s', (_name, value) => {
+    expect(toToolResult(value)).toBe(value);
+  });
+
+  it('does not take for a result, or a block, what only looks like one', () => {
+    for (const value of [{ content: 'a page' }, { content: [{ id: 1 }] }, { type: 'text' }, { type: 'constructor' }]) {
+      expect(toToolResult(value)).toHaveProperty('structuredContent', value);
+    }
+  });
+
+  it('refuses what cannot be sent', () => {
+    const circle: Record<string, unknown> = {};
+    circle['self'] = circle;
+    for (const value of [circle, { big: 1n }, () => 1, Symbol('x'), Buffer.from('x'), new Uint8Array(1)]) {
+      expect(() => toToolResult(value)).toThrow(HandlerResultError);
+    }
+  });
+});
+
+describe('toToolResult with an output schema', () => {
+  const onlyId = (value: unknown): unknown => {
+    if (typeof (value as { id?: unknown }).id !== 'number') throw new Error(`not an order: ${JSON.stringify(value)}`);
+    return { id: (value as { id: number }).id };
+  };
+
+  it('sends what the check leaves, in the text too', async () => {
+    const value = { id: 1, secret: 's' };
+    const sent = { content: [text('{"id":1}')], structuredContent: { id: 1 } };
+    expect(await toToolResult(value, onlyId)).toEqual(sent);
+    expect(await toToolResult(value, (checked) => Promise.resolve(onlyId(checked)))).toEqual(sent);
+    expect(await toToolResult(value, () => undefined)).toHaveProperty('structuredContent', value);
+  });
+
+  it('takes a block, and what is no object, for structured content', async () => {
+    expect(await toToolResult(image, (value) => value)).toHaveProperty('structuredContent', image);
+    expect(await toToolResult([1], (value) => value)).toEqual({ content: [text('[1]')], structuredContent: [1] });
+  });
+
+  it('checks the structured content of a whole result, but no failure', async () => {
+    const whole = { content: [text('An order')], structuredContent: { id: 1, secret: 's' } };
+    expect(await toToolResult(whole, onlyId)).toEqual({ ...whole, structuredContent: { id: 1 } });
+    const failure = { content: [text('No')], isError: true };
+    expect(await toToolResult(failure, onlyId)).toBe(failure);
+    const request = inputRequired({ requestState: 'x' });
+    expect(await toToolResult(request, onlyId)).toBe(request);
+  });
+
+  it('refuses what does not fit, and says nothing of it in the message', async () => {
+    for (const value of [{ secret: 's' }, 'secret', undefined, { content: [text('secret')] }]) {
+      const error: unknown = await Promise.resolve(toToolResult(value, onlyId)).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(HandlerResultError);
+      expect((error as Error).message).not.toContain('secret');
+    }
+  });
+});

@@ -1,0 +1,204 @@
+import 'reflect-metadata';
+import { Type } from 'class-transformer';
+import {
+  Allow,
+  ArrayMaxSize,
+  ArrayMinSize,
+  ArrayUnique,
+  Equals,
+  IsArray,
+  IsBoolean,
+  IsDate,
+  IsDateString,
+  IsDefined,
+  IsEmail,
+  IsEnum,
+  IsIn,
+  IsInt,
+  IsIP,
+  IsNotEmpty,
+  IsNumber,
+  IsOptional,
+  IsPositive,
+  IsString,
+  IsUrl,
+  IsUUID,
+  Length,
+  Matches,
+  Max,
+  MaxLength,
+  Min,
+  MinLength,
+  ValidateIf,
+  ValidateNested,
+} from 'class-validator';
+import { describe, expect, it } from 'vitest';
+import { ArgumentsError } from './arguments.error.js';
+import { loadClassPackages } from './class-packages.js';
+import type { HandlerSchema, JsonSchema, SchemaUse } from './handler-schema.js';
+import { SchemaCompiler } from './schema-compiler.js';
+
+enum Colour {
+  Red = 'red',
+  Blue = 'blue',
+}
+enum Level {
+  Low,
+  High,
+}
+
+class Address {
+  @IsString()
+  street!: string;
+  @IsOptional()
+  @IsString()
+  city?: string;
+}
+
+class Base {
+  @IsUUID()
+  id!: string;
+}
+
+class Everything extends Base {
+  @MinLength(2) @MaxLength(5) text!: string;
+  @Length(1, 3) short!: string;
+  @Matches(/^a+$/) pattern!: string;
+  @Matches(/^a+$/i) patternWithFlags!: string;
+  @IsNotEmpty() something!: string;
+  @IsEmail() email!: string;
+  @IsUrl() url!: string;
+  @IsIP(6) ip!: string;
+  @IsNumber() number!: number;
+  @IsInt() @Min(1) @Max(9) integer!: number;
+  @IsPositive() positive!: number;
+  @IsBoolean() flag!: boolean;
+  @IsDateString() day!: string;
+  @IsDate() @Type(() => Date) at!: Date;
+  @IsEnum(Colour) colour!: Colour;
+  @IsEnum(Level) level!: Level;
+  @IsIn(['a', 1]) choice!: unknown;
+  @Equals('x') fixed!: string;
+  @IsArray() @ArrayMinSize(1) @ArrayMaxSize(3) @ArrayUnique() @IsString({ each: true }) tags!: string[];
+  @ValidateNested() @Type(() => Address) address!: Address;
+  @ValidateNested() declared!: Address;
+  @ValidateNested({ each: true }) @Type(() => Address) addresses!: Address[];
+  @IsDefined() defined!: unknown;
+  @IsOptional() @IsString() optional?: string;
+  @ValidateIf(() => false) @IsString() sometimes?: string;
+  @Allow() allowed?: unknown;
+}
+
+const compile = (dto: HandlerSchema, use: SchemaUse = 'input') =>
+  new SchemaCompiler().compile(dto, use, { origin: 'Tools.run', option: 'inputSchema' });
+
+describe('the JSON Schema of a class', () => {
+  const { json } = compile(Everything);
+  const properties = json.properties as Record<string, JsonSchema>;
+  const address = {
+    type: 'object',
+    properties: { street: { type: 'string' }, city: { type: 'string' } },
+    required: ['street'],
+  };
+
+  it.each<[string, JsonSchema]>([
+    ['id', { type: 'string', format: 'uuid' }],
+    ['text', { type: 'string', minLength: 2, maxLength: 5 }],
+    ['short', { type: 'string', minLength: 1, maxLength: 3 }],
+    ['pattern', { type: 'string', pattern: '^a+$' }],
+    ['patternWithFlags', { type: 'string' }],
+    ['something', { type: 'string', minLength: 1 }],
+    ['email', { type: 'string', format: 'email' }],
+    ['url', { type: 'string', format: 'uri' }],
+    ['ip', { type: 'string', format: 'ipv6' }],
+    ['number', { type: 'number' }],
+    ['integer', { type: 'integer', minimum: 1, maximum: 9 }],
+    ['positive', { type: 'number', exclusiveMinimum: 0 }],
+    ['flag', { type: 'boolean' }],
+    ['day', { type: 'string', format: 'date-time' }],
+    ['at', { type: 'string', format: 'date-time' }],
+    ['colour', { type: 'string', enum: ['red', 'blue'] }],
+    ['level', { type: 'number', enum: [0, 1] }],
+    ['choice', { enum: ['a', 1] }],
+    ['fixed', { type: 'string', const: 'x' }],
+    ['tags', { type: 'array', minItems: 1, maxItems: 3, uniqueItems: true, items: { type: 'string' } }],
+    ['address', address],
+    ['declared', address],
+    ['addresses', { type: 'array', items: address }],
+    ['defined', {}],
+    ['optional', { type: 'string' }],
+    ['sometimes', { type: 'string' }],
+    ['allowed', {}],
+  ])('knows %s', (name, schema) => {
+    expect(properties[name]).toEqual(schema);
+  });
+
+  it('requires what is not optional', () => {
+    const optional = ['optional', 'sometimes', 'allowed'];
+    expect([...(json.required as string[]), ...optional].toSorted()).toEqual(Object.keys(properties).toSorted());
+  });
+
+  it('takes descriptions from where Swagger has them', () => {
+    class Described {
+      @IsString() name!: string;
+    }
+    Reflect.defineMetadata('swagger/apiModelProperties', { description: 'Who' }, Described.prototype, 'name');
+    expect(compile(Described).json.properties).toEqual({ name: { type: 'string', description: 'Who' } });
+  });
+
+  it('cannot be made of a class that contains itself', () => {
+    class Tree {
+      @IsString() name!: string;
+      @ValidateNested({ each: true }) @Type(() => Tree) children!: unknown[];
+    }
+    expect(() => compile(Tree)).toThrow('the class Tree contains itself');
+  });
+
+  it('needs to know what an array contains', () => {
+    class Untyped {
+      @ValidateNested({ each: true }) items!: Address[];
+    }
+    expect(() => compile(Untyped)).toThrow('Untyped.items has @ValidateNested(), but its class is not known');
+  });
+});
+
+describe('the check of a class', () => {
+  class Order {
+    @IsInt() count!: number;
+    @ValidateNested({ each: true }) @Type(() => Address) to!: Address[];
+  }
+
+  it('makes an instance', async () => {
+    const order = await compile(Order).validate({ count: 1, to: [{ street: 'x' }] });
+    expect(order).toBeInstanceOf(Order);
+    expect((order as Order).to[0]).toBeInstanceOf(Address);
+  });
+
+  it('names path and problem', async () => {
+    const failing = Promise.resolve(compile(Order).validate({ count: 'x', to: [{ street: 'x' }, { street: 1 }] }));
+    await expect(failing).rejects.toThrow(ArgumentsError);
+    await expect(failing).rejects.toThrow(
+      'The arguments are not valid: count must be an integer number; to.1.street: street must be a string.',
+    );
+  });
+
+  it('does not take what JSON smuggles in', async () => {
+    const raw: unknown = JSON.parse('{ "count": 1, "to": [], "__proto__": { "admin": true } }');
+    const order = await compile(Order).validate(raw);
+    expect((order as { admin?: boolean }).admin).toBeUndefined();
+    expect(order).toBeInstanceOf(Order);
+  });
+
+  it('makes a result plain again', async () => {
+    const result = await compile(Order, 'output').validate({ count: 1, to: [{ street: 'x' }] });
+    expect(result).toEqual({ count: 1, to: [{ street: 'x' }] });
+    expect(Object.getPrototypeOf(result)).toBe(Object.prototype);
+  });
+});
+
+it('says what to install when the packages are not there', () => {
+  const load = () => {
+    throw new Error('Cannot find module');
+  };
+  expect(() => loadClassPackages(load)).toThrow('npm install class-validator class-transformer');
+});

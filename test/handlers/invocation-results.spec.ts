@@ -1,0 +1,137 @@
+import {
+  Injectable,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { defer, EMPTY, finalize, map, NEVER, Observable, of, tap, throwError, timeout, concat } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { HandlerCancelled } from '../../src/handlers/results/handler-signal.js';
+import { toolLog, toolProgress } from '../../src/handlers/results/tool-event.js';
+import { ADAPTERS, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
+
+let ended: string[] = [];
+let seen: unknown[] = [];
+
+class Watching implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler) {
+    return next.handle().pipe(
+      tap((value) => seen.push(value)),
+      map((value) => ({ wrapped: value })),
+    );
+  }
+}
+
+class Impatient implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler) {
+    return next.handle().pipe(timeout(20));
+  }
+}
+
+const steps = () => of(toolProgress(1, 2), toolLog('info', 'half'), toolProgress(2, 2, 'all'), 'result');
+const sentOfSteps = [
+  { progressToken: 'token', progress: 1, total: 2 },
+  { level: 'info', data: 'half' },
+  { progressToken: 'token', progress: 2, total: 2, message: 'all' },
+];
+
+@EntryProvider()
+@Injectable()
+class Streams {
+  observable() {
+    return steps();
+  }
+  async promised() {
+    return steps();
+  }
+  async *generator() {
+    yield toolProgress(1, 2);
+    yield toolLog('info', 'half');
+    yield toolProgress(2, 2, 'all');
+    return 'result';
+  }
+  @UseInterceptors(Watching)
+  watched() {
+    return steps();
+  }
+  empty() {
+    return EMPTY;
+  }
+  several() {
+    return of(1, 2).pipe(finalize(() => ended.push('several')));
+  }
+  failing() {
+    return concat(
+      of(toolProgress(1)),
+      throwError(() => new Error('halfway')),
+    );
+  }
+  endless() {
+    return concat(of(toolProgress(1)), NEVER).pipe(finalize(() => ended.push('endless')));
+  }
+  @UseInterceptors(Impatient)
+  impatient() {
+    return defer(() => NEVER).pipe(finalize(() => ended.push('impatient')));
+  }
+  @UseInterceptors(Impatient)
+  async late() {
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    return new Observable(() => void ended.push('subscribed'));
+  }
+}
+
+describe.each(ADAPTERS)('results that come in parts, on %s', (adapter) => {
+  let app: InvokingApp;
+  let client: TestedClient;
+  const run = (handler: string) => app.run({ handler: `Streams.${handler}` }, {}, client);
+
+  beforeEach(async () => {
+    ended = [];
+    seen = [];
+    client = new TestedClient();
+    app = await InvokingApp.start({ adapter, providers: [Streams] });
+  });
+  afterEach(() => app.close());
+
+  it.each(['observable', 'promised', 'generator'])(
+    'sends what has a tag, and returns the rest (%s)',
+    async (handler) => {
+      expect(await run(handler)).toBe('result');
+      expect(client.sent).toEqual(sentOfSteps);
+    },
+  );
+
+  it('shows interceptors the result alone', async () => {
+    expect(await run('watched')).toEqual({ wrapped: 'result' });
+    expect(seen).toEqual(['result']);
+    expect(client.sent).toEqual(sentOfSteps);
+  });
+
+  it('takes none for nothing, and several for a mistake', async () => {
+    expect(await run('empty')).toBeUndefined();
+    await expect(run('several')).rejects.toThrow(/Streams\.several emitted more than one value/);
+    expect(ended).toEqual(['several']);
+  });
+
+  it('reports an error after progress', async () => {
+    await expect(run('failing')).rejects.toThrow('halfway');
+    expect(client.sent).toEqual([{ progressToken: 'token', progress: 1 }]);
+  });
+
+  it('unsubscribes when the call is cancelled', async () => {
+    const running = run('endless');
+    await expect.poll(() => client.sent).toHaveLength(1);
+    client.aborting.abort(new Error('no longer wanted'));
+    await expect(running).rejects.toBeInstanceOf(HandlerCancelled);
+    expect(ended).toEqual(['endless']);
+  });
+
+  it('unsubscribes when an interceptor has given up', async () => {
+    await expect(run('impatient')).rejects.toThrow('Timeout');
+    expect(ended).toEqual(['impatient']);
+    await expect(run('late')).rejects.toThrow('Timeout');
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(ended).toEqual(['impatient']);
+  });
+});

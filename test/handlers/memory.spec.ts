@@ -1,0 +1,87 @@
+import { Injectable } from '@nestjs/common';
+import { McpRegistry, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { Agent, request } from 'node:http';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { memoryAtRest } from '../support/memory.js';
+import { NestApp, serverInfo } from '../support/nest-app.js';
+import { LATEST } from '../support/raw-client.js';
+
+/** The figures in the notes are those of `SESSIONS=10000`; fewer show the same in less time. */
+const SESSIONS = Number(process.env.SESSIONS ?? 4_000);
+const KIBIBYTE = 1024;
+
+@Injectable()
+class Declared {
+  @Tool({ name: 'declared', inputSchema: z.object({ id: z.string().describe('Some identifier') }) })
+  run(): string {
+    return 'declared';
+  }
+}
+
+/** Starts sessions as fast as the server answers. */
+async function openSessions(url: string, count: number): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  const params = { protocolVersion: LATEST, capabilities: {}, clientInfo: { name: 'many', version: '1.0.0' } };
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const open = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const sent = request(url, { method: 'POST', agent, headers }, (response) => {
+        if (response.statusCode !== 200) reject(new Error(`initialize: ${response.statusCode}`));
+        response.resume().on('end', resolve);
+      });
+      sent.on('error', reject).end(body);
+    });
+  let left = count;
+  const worker = async (): Promise<void> => {
+    while (left-- > 0) await open();
+  };
+  await Promise.all(Array.from({ length: 16 }, worker));
+  agent.destroy();
+}
+
+/** Bytes that one idle session costs at an endpoint with so many tools. */
+async function bytesPerSession(tools: number): Promise<number> {
+  const imports = [
+    McpStreamableModule.forRoot({ serverInfo, maxSessionsPerPrincipal: Infinity, maxSessions: Infinity }),
+  ];
+  app = await NestApp.start('fastify', { imports, providers: [Declared] });
+  const registry = app.app.get(McpRegistry, { strict: false });
+  for (let index = 1; index < tools; index++) {
+    const inputSchema = z.object({ id: z.string().describe('Some identifier of something, in some words') });
+    registry.registerTool({
+      name: `tool${index}`,
+      description: 'Does something or other',
+      inputSchema,
+      handler: () => '',
+    });
+  }
+  expect(registry.list('tool')).toHaveLength(tools);
+  // The first sessions warm up what all of them share.
+  await openSessions(`${app.base}/mcp`, 500);
+  const before = await memoryAtRest();
+  await openSessions(`${app.base}/mcp`, SESSIONS);
+  const bytes = ((await memoryAtRest()) - before) / SESSIONS;
+  expect((await app.service.counts()).sessions).toBe(SESSIONS + 500);
+  await app.service.terminateAll();
+  await app.close();
+  return bytes;
+}
+
+let app: NestApp | undefined;
+
+describe('the memory of an idle session', () => {
+  afterEach(() => app?.app.close());
+
+  it('does not depend on how many tools there are', { timeout: 300_000 }, async () => {
+    const ten = await bytesPerSession(10);
+    const hundred = await bytesPerSession(100);
+    console.log(
+      `${SESSIONS} sessions: ${(ten / KIBIBYTE).toFixed(2)} KiB each with 10 tools, ${(hundred / KIBIBYTE).toFixed(2)} KiB each with 100 tools`,
+    );
+    // A session that copied its tools would cost 90 × 1.5 KiB more, one that held a reference to each 0.7 KiB.
+    expect(Math.abs(hundred - ten)).toBeLessThan(0.6 * KIBIBYTE);
+    expect(hundred).toBeLessThan(20 * KIBIBYTE);
+  });
+});
