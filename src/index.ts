@@ -27,6 +27,7 @@ export type {
   CompleteOptions,
   CompletionValues,
   DescribedOptions,
+  PromptArgumentOptions,
   PromptOptions,
   ResourceArgs,
   ResourceOptions,

@@ -1,8 +1,8 @@
 /** A promise that is settled from outside, and that nobody has to await. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
-  resolve(value: T): void;
-  reject(reason: unknown): void;
+  readonly resolve: (value: T) => void;
+  readonly reject: (reason: unknown) => void;
 }
 
 export function deferred<T = void>(): Deferred<T> {

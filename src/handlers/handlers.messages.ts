@@ -52,6 +52,8 @@ export const handlerMessages = {
   badCache: (got: unknown) =>
     `its "cache" must be { ttlMs, scope }, a whole number of at least 0 and "public" or "private"; got ${shown(got)}.`,
   twoArguments: () => 'it has both "inputSchema" and "arguments". Give one of them.',
+  unlistable: () =>
+    'its "inputSchema" has alternatives instead of properties, which cannot be listed as arguments of a prompt.',
   missingArgument: () => 'is missing',
   unusualToolName: (origin: string, name: string) =>
     `The tool ${origin} is called ${shown(name)}. Some clients refuse names other than 1 to 128 characters of A-Z a-z 0-9 _ - .`,
@@ -62,6 +64,7 @@ export const handlerMessages = {
     `the ${ref} has no argument ${shown(argument)}. ${there(known)}`,
   completedTwice: (ref: string, argument: string, other: string) =>
     `the argument ${shown(argument)} of the ${ref} is completed by ${other} already.`,
+  mixedCompletion: () => '@Complete() stands on it together with another decorator; each needs a method of its own.',
   notCompletions: (got: unknown) =>
     `A completion returns an array of texts, or { values, total, hasMore }; it returned ${shown(got)}.`,
 
@@ -70,6 +73,8 @@ export const handlerMessages = {
     `it belongs to the endpoint "${name}", which the app does not have. ${there(known.map((name) => name ?? '(without a name)'))}`,
   noEndpoint: (known: readonly (string | undefined)[]) =>
     `it is not said to which endpoint it belongs, and none is without a name. Use @McpHandlers({ endpoint }) or McpStreamableModule.forFeature(). ${there(known.map(String))}`,
+  noEndpointNames: (got: unknown) =>
+    `@McpHandlers() takes the name of an endpoint, or several names; got ${shown(got)}.`,
   notProvided: () =>
     'McpStreamableModule.forFeature() names it, but no module provides it. Add it to the "providers" of its module.',
   ownServers: () =>

@@ -72,15 +72,23 @@ export class McpSessionService {
     notification: { method: string; params?: Record<string, unknown> },
   ): Promise<number> {
     const records = typeof to === 'string' ? [await this.store.get(to)] : await this.store.list();
-    const message: JsonRpcNotification = { jsonrpc: '2.0', ...notification };
-    const sent = records
-      .filter((record) => record !== undefined)
-      .filter((record) => typeof to === 'string' || to(infoOf(record)))
-      .map(({ id }) => this.#send(id, message));
-    const outcomes = await Promise.allSettled(sent);
-    const failed = outcomes.find((outcome) => outcome.status === 'rejected');
-    if (failed && outcomes.length === 1) throw failed.reason;
-    return outcomes.filter((outcome) => outcome.status === 'fulfilled').length;
+    const chosen = records.filter((record) => record !== undefined);
+    return this.#broadcast(
+      typeof to === 'string' ? chosen : chosen.filter((record) => to(infoOf(record))),
+      notification,
+    );
+  }
+
+  /**
+   * Tells the sessions that subscribed to a resource that it has changed.
+   *
+   * @param uri as the clients subscribed to it
+   * @returns to how many sessions it was sent
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions
+   */
+  async resourceUpdated(uri: string): Promise<number> {
+    const subscribed = (await this.store.list()).filter(({ subscriptions }) => subscriptions.includes(uri));
+    return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } });
   }
 
   /**
@@ -120,6 +128,18 @@ export class McpSessionService {
   /** Gives up the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */
   release(id: string): Promise<void> {
     return this.sessions.release(id);
+  }
+
+  /** One session that cannot be reached does not keep the others from hearing. */
+  async #broadcast(
+    records: readonly McpSessionRecord[],
+    notification: { method: string; params?: Record<string, unknown> },
+  ): Promise<number> {
+    const message: JsonRpcNotification = { jsonrpc: '2.0', ...notification };
+    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, message)));
+    const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
+    if (failed.length === 1 && outcomes.length === 1) throw failed[0]!.reason;
+    return outcomes.length - failed.length;
   }
 
   async #send(id: string, message: JsonRpcNotification): Promise<void> {

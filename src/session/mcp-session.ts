@@ -2,7 +2,6 @@ import type { AuthInfo, MessageExtraInfo, Transport, TransportSendOptions } from
 import { AsyncSubject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
-import { randomToken } from '../base/random-token.js';
 import { within } from '../base/within.js';
 import { runInCall, type McpHttpCall, type McpSessionInfo } from '../call/mcp-call.js';
 import { ACCEPTED, type McpReply, type McpServing } from '../call/mcp-reply.js';
@@ -25,6 +24,7 @@ import { InFlightCalls } from './in-flight-calls.js';
 import { agreedRevision, askingForOurs } from './negotiation.js';
 import { OutgoingMessages } from './outgoing-messages.js';
 import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchange.js';
+import { Replays } from './replays.js';
 import { SessionCall } from './session-call.js';
 import type { SessionEndReason } from './session-events.js';
 import { statePatch } from './session-state.js';
@@ -63,8 +63,8 @@ export class McpSession implements Transport, ExchangeHost {
   readonly #calls = new InFlightCalls(this);
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
+  readonly #replays = new Replays();
   readonly #closed$ = new AsyncSubject<SessionEndReason>();
-  #replays: Map<RequestId, (response: JsonRpcResponse) => void> | undefined;
   #info: McpSessionInfo;
   #lifetime: Lifetime = { is: 'new' };
 
@@ -145,15 +145,12 @@ export class McpSession implements Transport, ExchangeHost {
   /**
    * Serves a request that no client waits for, when a session is rebuilt from its record.
    *
+   * @returns the answer; an error when the session ends before
    * @internal
    */
   replay(method: string, params: Record<string, unknown>): Promise<JsonRpcResponse> {
-    const id = `replay-${randomToken()}`;
     this.#noteInitialize(method, params as InitializeParams);
-    return new Promise((resolve) => {
-      (this.#replays ??= new Map()).set(id, resolve);
-      this.onmessage?.({ jsonrpc: '2.0', id, method, params });
-    });
+    return this.#replays.serve({ method, params }, (request) => this.onmessage?.(request));
   }
 
   #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): PostExchange {
@@ -202,7 +199,9 @@ export class McpSession implements Transport, ExchangeHost {
       this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
       const { requestId } = call;
       if (requestId === undefined) return;
-      void this.#answer(errorResponse(requestId, INTERNAL_ERROR, sessionMessages.handlerFailed()) as JsonRpcResponse);
+      const failure = errorResponse(requestId, INTERNAL_ERROR, sessionMessages.handlerFailed()) as JsonRpcResponse;
+      // A log that refuses it says so elsewhere.
+      this.#answer(failure).catch(() => {});
     }
   }
 
@@ -257,12 +256,7 @@ export class McpSession implements Transport, ExchangeHost {
     // A server with a handler of its own for `initialize` does not tell its transport.
     const revision = this.#lifetime.is === 'new' ? agreedRevision(message) : undefined;
     if (revision !== undefined) this.setProtocolVersion(revision);
-    const replayed = this.#replays?.get(id);
-    if (replayed) {
-      this.#replays!.delete(id);
-      replayed(message);
-      return Promise.resolve();
-    }
+    if (this.#replays.answered(message)) return Promise.resolve();
     const call = this.#calls.answeredBy(id);
     if (call?.state !== 'open') return this.#outgoing.late(undefined, id, 'dropped');
     call.answered();
@@ -311,6 +305,7 @@ export class McpSession implements Transport, ExchangeHost {
     const message = sessionMessages.ended(reason);
     for (const call of this.#calls.all()) this.#abort(call, REQUEST_FAILED, message);
     this.#outgoing.clear();
+    this.#replays.clear();
     try {
       this.onclose?.();
     } catch (error) {

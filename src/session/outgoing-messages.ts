@@ -23,6 +23,7 @@ import type { SessionEnvironment } from './session.options.js';
  */
 export class OutgoingMessages {
   #requests: OutboundRequests | undefined;
+  #over = false;
 
   constructor(
     private readonly environment: SessionEnvironment,
@@ -55,8 +56,10 @@ export class OutgoingMessages {
   }
 
   async request(message: JsonRpcRequest, related: Related): Promise<void> {
-    await this.#assertReachable(message.method, related);
-    const call = related.is === 'open' ? related.call : undefined;
+    this.#assertUnderstood(message.method);
+    const call = this.#callThatCarries(message.method, related);
+    // Of a call nothing is awaited: it may be over in the next moment.
+    if (!call) await this.#assertHeard(message.method);
     const requests = (this.#requests ??= this.#makeRequests());
     const outward = requests.issue(message, call);
     try {
@@ -86,6 +89,7 @@ export class OutgoingMessages {
 
   /** The session is over. */
   clear(): void {
+    this.#over = true;
     this.#requests?.clear();
   }
 
@@ -117,15 +121,21 @@ export class OutgoingMessages {
     return this.streams.standalone.write({ data: JSON.stringify(message) });
   }
 
-  async #assertReachable(method: string, related: Related): Promise<void> {
+  #assertUnderstood(method: string): void {
     const capability = missingCapability(method, this.session.info.clientCapabilities);
-    if (capability !== undefined) {
-      throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', sessionMessages.lacksCapability(method, capability));
-    }
-    if (related.is === 'nothing') {
-      if (await this.streams.isHeard()) return;
-      throw new ServerRequestError('NO_STREAM', sessionMessages.noStream(method));
-    }
+    if (capability === undefined) return;
+    throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', sessionMessages.lacksCapability(method, capability));
+  }
+
+  async #assertHeard(method: string): Promise<void> {
+    const heard = await this.streams.isHeard();
+    if (this.#over) throw new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver());
+    if (!heard) throw new ServerRequestError('NO_STREAM', sessionMessages.noStream(method));
+  }
+
+  /** @returns the call on whose stream a request travels; `undefined`: on the standalone stream */
+  #callThatCarries(method: string, related: Related): SessionCall | undefined {
+    if (related.is === 'nothing') return undefined;
     if (related.is !== 'open') {
       void this.late(method, related.requestId, 'refused');
       throw new ServerRequestError('CALL_OVER', sessionMessages.callOver(method));
@@ -133,6 +143,7 @@ export class OutgoingMessages {
     const { carries } = related.call.exchange!;
     if (carries === 'answers') throw new ServerRequestError('NO_STREAM', sessionMessages.jsonOnly(method));
     if (carries === 'nothing') throw new ServerRequestError('NO_STREAM', sessionMessages.clientGone(method));
+    return related.call;
   }
 
   #makeRequests(): OutboundRequests {

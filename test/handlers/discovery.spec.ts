@@ -1,5 +1,5 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import type { ModuleMetadata } from '@nestjs/common';
+import { ValidationPipe, type ModuleMetadata } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JSON_SCHEMA_2020_12 } from '../conformance/everything.data.js';
@@ -145,4 +145,22 @@ describe.each(ADAPTERS)('decorated handlers on %s', (adapter) => {
   it('leave routes as they are', async () => {
     expect(await (await fetch(`${app.base}/orders`)).text()).toBe('[]');
   });
+});
+
+it.each(ADAPTERS)('a ValidationPipe of the app takes its part on %s', async (adapter) => {
+  const app = await NestApp.start(adapter, module(), (nest) => {
+    nest.useGlobalPipes(new ValidationPipe({ whitelist: true, transform: true, forbidNonWhitelisted: false }));
+  });
+  const client = await app.client().initialize();
+  const call = async (name: string, args: object) => (await (await client.call(name, args)).json()).result;
+  expect(await call('dto', { id: 'a', strange: 1 })).toMatchObject({ content: [{ text: 'OrderDto {"id":"a"}' }] });
+  expect(await call('dto', { id: 'a', lines: 0 })).toMatchObject({ isError: true });
+  expect(await call('zod', { id: 'a' })).toMatchObject({ content: [{ text: '{"id":"a","lines":1}' }] });
+  const completion = await client.post({
+    ...{ jsonrpc: '2.0', id: 77, method: 'completion/complete' },
+    params: { ref: { type: 'ref/prompt', name: 'review' }, argument: { name: 'depth', value: '5' } },
+  });
+  expect((await completion.json()).result.completion.values[0]).toBe('5-undefined-completion/complete-0');
+  await client.delete();
+  await app.close();
 });

@@ -34,7 +34,7 @@ class Guard implements CanActivate {
 @Injectable()
 class Typed {
   find(@McpArgs() args: FindDto) {
-    return [args instanceof FindDto, { ...args }];
+    return [args instanceof FindDto, Object.assign({}, args)];
   }
   undecorated(@Body() args: FindDto, @Req() request: { headers: object }, @Headers('X-Caller') caller: string) {
     return [args instanceof FindDto, 'x-caller' in request.headers, caller];
@@ -57,8 +57,7 @@ class Routed {
   run(@Query('id') _id: string) {}
 }
 
-/** Changes everything that it gets. */
-const cloning = { transform: (value: unknown) => (value === undefined ? value : structuredClone({ value })) };
+/** As apps have it: looks into everything that it gets, without asking what it is. */
 const trimming = {
   transform(value: unknown): unknown {
     if (typeof value !== 'object' || value === null) return value;
@@ -101,9 +100,6 @@ describe('handlers as Nest sees them', () => {
   it('says so when a pipe changes what is not of the client', async () => {
     await start([Typed], { transform: () => 'changed' });
     await expect(app.run({ handler: 'Typed.find' })).rejects.toThrow(/A pipe changed a parameter of Typed\.find/);
-    await app.close();
-    await start([Typed], cloning);
-    await expect(app.run({ handler: 'Typed.find' })).rejects.toThrow();
   });
 
   it('refuses a handler whose guard Nest would skip', async () => {

@@ -3,6 +3,7 @@ import {
   ConflictException,
   ForbiddenException,
   HttpException,
+  Inject,
   Injectable,
   NotFoundException,
   UnauthorizedException,
@@ -50,12 +51,12 @@ class DenyingInterceptor implements NestInterceptor {
 @Catch()
 @Injectable()
 class AdapterFilter implements ExceptionFilter {
-  constructor(private readonly host: HttpAdapterHost) {}
+  constructor(@Inject(HttpAdapterHost) private readonly host: HttpAdapterHost) {}
   catch(exception: unknown, host: ArgumentsHost): void {
     const { httpAdapter } = this.host;
     const response = host.switchToHttp().getResponse();
     const status = exception instanceof HttpException ? exception.getStatus() : 500;
-    httpAdapter.setHeader!(response, 'x-filtered', 'yes');
+    httpAdapter.setHeader(response, 'x-filtered', 'yes');
     httpAdapter.reply(response, { statusCode: status, message: (exception as Error).message }, status);
   }
 }

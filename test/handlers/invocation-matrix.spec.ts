@@ -165,6 +165,21 @@ class Params {
   }
 }
 
+@Injectable({ scope: Scope.TRANSIENT })
+class TransientGuard extends Guard {}
+
+@Injectable({ scope: Scope.REQUEST })
+class RequestGuard extends Guard {}
+
+@EntryProvider()
+@Controller('scoped-guards')
+class ScopedGuards {
+  @UseGuards(TransientGuard)
+  transient() {}
+  @UseGuards(RequestGuard)
+  request() {}
+}
+
 const globals: Record<string, [string, Type]> = {
   guard: [APP_GUARD, Guard],
   interceptor: [APP_INTERCEPTOR, Interceptor],
@@ -236,6 +251,14 @@ describe.each(ADAPTERS)('what runs around a handler, on %s', (adapter) => {
     });
     expect(ran).toEqual(['guard with helper', 'interceptor with helper', 'pipe with helper', 'method']);
     expect(await app.run({ handler: 'OnController.fail' })).toBe('filtered');
+  });
+
+  it.each(['providers', 'controllers'])('runs scoped guards of %s', async (place) => {
+    const [providers, controllers] = place === 'providers' ? [[ScopedGuards], []] : [[], [ScopedGuards]];
+    app = await InvokingApp.start({ adapter, providers: [Helper, ...providers], controllers });
+    await app.run({ handler: 'ScopedGuards.transient' });
+    await app.run({ handler: 'ScopedGuards.request' });
+    expect(ran).toEqual(['guard with helper', 'guard with helper']);
   });
 
   it('finds the enhancers of a class in the module that provides it, when several do', async () => {

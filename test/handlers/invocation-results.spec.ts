@@ -1,5 +1,7 @@
 import {
+  Catch,
   Injectable,
+  type ExceptionFilter,
   UseInterceptors,
   type CallHandler,
   type ExecutionContext,
@@ -7,6 +9,7 @@ import {
 } from '@nestjs/common';
 import { defer, EMPTY, finalize, map, NEVER, Observable, of, tap, throwError, timeout, concat } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { APP_FILTER } from '@nestjs/core';
 import { HandlerCancelled } from '../../src/handlers/results/handler-signal.js';
 import { toolLog, toolProgress } from '../../src/handlers/results/tool-event.js';
 import { ADAPTERS, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
@@ -81,7 +84,18 @@ class Streams {
   }
 }
 
-describe.each(ADAPTERS)('results that come in parts, on %s', (adapter) => {
+/** With nothing around it a handler is called without Nest; both ways must be the same. */
+@Catch(SyntaxError)
+class OtherFilter implements ExceptionFilter {
+  catch(): void {}
+}
+
+const ways = ADAPTERS.flatMap((adapter) => [
+  { adapter, way: 'called directly', around: [] },
+  { adapter, way: 'called through Nest', around: [{ provide: APP_FILTER, useClass: OtherFilter }] },
+]);
+
+describe.each(ways)('results that come in parts, on $adapter, $way', ({ adapter, around }) => {
   let app: InvokingApp;
   let client: TestedClient;
   const run = (handler: string) => app.run({ handler: `Streams.${handler}` }, {}, client);
@@ -90,7 +104,7 @@ describe.each(ADAPTERS)('results that come in parts, on %s', (adapter) => {
     ended = [];
     seen = [];
     client = new TestedClient();
-    app = await InvokingApp.start({ adapter, providers: [Streams] });
+    app = await InvokingApp.start({ adapter, providers: [Streams, ...around] });
   });
   afterEach(() => app.close());
 

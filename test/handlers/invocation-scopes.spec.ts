@@ -61,8 +61,10 @@ class Transient {
 @EntryProvider()
 @Injectable({ scope: Scope.REQUEST, durable: true })
 class Durable {
-  readonly serial = ++made;
-  constructor(@Inject(REQUEST) private readonly payload: { tenant: string }) {}
+  readonly serial: number;
+  constructor(@Inject(REQUEST) private readonly payload: { tenant: string }) {
+    this.serial = ++made;
+  }
   run() {
     return { tenant: this.payload.tenant, serial: this.serial };
   }

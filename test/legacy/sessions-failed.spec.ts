@@ -209,16 +209,22 @@ describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
 
   it('S2: leaves nothing behind when the app is shut down meanwhile', async () => {
     const [reached, go] = [gate(), gate()];
+    let made = 0;
     await start({
       server: async () => {
-        reached.open();
-        await go.promise;
+        if (++made === 2) {
+          reached.open();
+          await go.promise;
+        }
         return new Server({ name: 'test', version: '1' }, { capabilities: {} });
       },
     });
+    await app.client().initialize();
     const response = initialize();
     await reached.promise;
     const closed = app.app.close();
+    // The end of the other session says that the end has begun.
+    await app.settled({ live: 0, sessions: 0 });
     go.open();
     await expectRefusal(await response, { status: 503, code: -32000, id: 1, says: [/shutting down/] });
     await closed;

@@ -166,6 +166,12 @@ describe('@Complete', () => {
 });
 
 describe('@McpHandlers', () => {
+  it.each([undefined, [], [undefined], 5])('refuses %j as a name', (endpoint) => {
+    expect(() => McpHandlers({ endpoint } as never)(class Marked {})).toThrow(
+      'Marked cannot be served: @McpHandlers() takes the name of an endpoint',
+    );
+  });
+
   it('says to which endpoints a class belongs', () => {
     @McpHandlers({ endpoint: 'admin' })
     class One {}

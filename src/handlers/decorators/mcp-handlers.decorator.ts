@@ -1,3 +1,6 @@
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import { handlerMessages } from '../handlers.messages.js';
+
 /** Where the handlers of a class belong. @publicApi */
 export interface McpHandlersOptions {
   /** The option `name` of an endpoint, or of several. */
@@ -18,10 +21,17 @@ const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
  *
  * A class inherits it.
  *
+ * @throws HandlerDefinitionError for what is no name
  * @publicApi
  */
 export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {
-  return (target) => Reflect.defineMetadata(ENDPOINTS, typeof endpoint === 'string' ? [endpoint] : endpoint, target);
+  const names: unknown = typeof endpoint === 'string' ? [endpoint] : endpoint;
+  return (target) => {
+    // Also catches the `undefined` that circular imports leave behind: it must not mean "the usual endpoint".
+    const valid = Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === 'string');
+    if (!valid) throw new HandlerDefinitionError(target.name, handlerMessages.noEndpointNames(endpoint));
+    Reflect.defineMetadata(ENDPOINTS, names, target);
+  };
 }
 
 /** The endpoints that a class names. */

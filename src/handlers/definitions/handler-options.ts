@@ -1,4 +1,4 @@
-import type { Annotations, Icon, PromptArgument, ToolAnnotations } from '@modelcontextprotocol/server';
+import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
 import type { HandlerSchema } from '../schema/handler-schema.js';
 
 /** What every handler may say of itself. @publicApi */
@@ -48,7 +48,7 @@ export interface ToolOptions extends DescribedOptions {
    * What the tool takes. Arguments are checked against it, after the guards; the handler gets what the schema makes of
    * them. Its type is not inferred from here; with Zod, write `z.infer<typeof schema>`.
    *
-   * @default no arguments
+   * @default nothing: `{ type: 'object', properties: {} }`; what clients send nevertheless is not checked
    */
   inputSchema?: HandlerSchema;
   /**
@@ -96,6 +96,16 @@ export interface ResourceTemplateOptions extends DescribedOptions {
   cache?: CacheHints;
 }
 
+/** An argument of a prompt; always a text. @publicApi */
+export interface PromptArgumentOptions {
+  name: string;
+  /** For people. */
+  title?: string;
+  description?: string;
+  /** @default false */
+  required?: boolean;
+}
+
 /**
  * A prompt.
  *
@@ -109,11 +119,11 @@ export interface PromptOptions extends DescribedOptions {
    * What the prompt takes: an object whose properties are its arguments. Clients send texts, so a number must be coerced
    * (`z.coerce.number()`).
    *
-   * @default no arguments
+   * @default nothing; what clients send nevertheless is not checked
    */
   inputSchema?: HandlerSchema;
   /** The same without a schema: a list of texts. The required ones must be there. */
-  arguments?: PromptArgument[];
+  arguments?: readonly PromptArgumentOptions[];
 }
 
 /** What is completed: an argument of a prompt, or a variable of a resource template. @publicApi */

@@ -27,7 +27,7 @@ export interface AppScan {
   readonly features: readonly FeatureMark[];
   readonly hosts: readonly DeclaringProvider[];
   /** Whether some module provides the class, or something in its place (as tests do). */
-  provides(type: object): boolean;
+  readonly provides: (type: object) => boolean;
 }
 
 /** Nest's own means of looking at an app. */
@@ -79,7 +79,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
 function typeOf(wrapper: ProviderWrapper): HostType | undefined {
   const type: unknown = wrapper.isNotMetatype ? constructorOf(instanceOf(wrapper)) : wrapper.metatype;
   const prototype = typeof type === 'function' ? (type.prototype as unknown) : undefined;
-  return typeof prototype === 'object' && prototype !== null ? (type as unknown as HostType) : undefined;
+  return typeof prototype === 'object' && prototype !== null ? (type as HostType) : undefined;
 }
 
 function constructorOf(instance: unknown): unknown {

@@ -39,7 +39,11 @@ interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> 
 type DeclaredEntry = Declared<Exclude<HandlerDeclaration, { kind: 'completion' }>>;
 type DeclaredCompletion = Declared<Extract<HandlerDeclaration, { kind: 'completion' }>>;
 
-/** Finds the handlers that decorators declare in an app, and puts those of one endpoint into its table. */
+/**
+ * Finds the handlers that decorators declare in an app, and puts those of one endpoint into its table.
+ *
+ * Modules that are loaded later (`LazyModuleLoader`) are not looked at; what they have is registered in `McpRegistry`.
+ */
 export class DeclaredHandlers {
   readonly #compiler = new SchemaCompiler();
   readonly #completions = new DeclaredCompletions();
@@ -112,6 +116,11 @@ export class DeclaredHandlers {
 function declarationsIn(host: DeclaringProvider): Declared[] {
   return host.methods.flatMap(({ methodName, declarations }) => {
     const origin = `${host.type.name}.${methodName} (${host.module})`;
+    const completions = declarations.filter(({ kind }) => kind === 'completion');
+    // They are called with other parameters.
+    if (completions.length > 0 && completions.length < declarations.length) {
+      throw new HandlerDefinitionError(origin, handlerMessages.mixedCompletion());
+    }
     return declarations.map((declaration) => ({ host, methodName, origin, declaration }));
   });
 }

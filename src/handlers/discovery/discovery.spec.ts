@@ -111,7 +111,7 @@ interface App {
 async function start(module: ModuleMetadata): Promise<App> {
   const imports = [DiscoveryModule, ...(module.imports ?? [])];
   const testing = await Test.createTestingModule({ ...module, imports }).compile();
-  const get = <T>(type: abstract new (...args: never[]) => T): T => testing.get<T>(type as never, { strict: false });
+  const get = <T>(type: abstract new (...args: never[]) => T): T => testing.get<T>(type, { strict: false });
   const app = { discovery: get(DiscoveryService), modules: get(ModulesContainer), scanner: new MetadataScanner() };
   return {
     scan: scanApp(app),
@@ -295,10 +295,16 @@ describe('declared handlers', () => {
       @Complete({ prompt: 'ask', argument: 'y' })
       complete(): void {}
     }
+    class Mixed {
+      @Tool({ name: 'mixed' })
+      @Complete({ prompt: 'ask', argument: 'x' })
+      mixed(): void {}
+    }
     class Again extends NoPrompt {
       @Complete({ prompt: 'ask', argument: 'x' })
       again(): void {}
     }
+    await expect(load(Asking, Mixed)).rejects.toThrow('@Complete() stands on it together with another decorator');
     await expect(load(NoPrompt)).rejects.toThrow('there is no prompt "ask" in its endpoint. There are none.');
     await expect(load(NoTemplate)).rejects.toThrow('there is no resource template "a://{b}" in its endpoint');
     await expect(load(Asking, NoArgument)).rejects.toThrow('the prompt "ask" has no argument "y". There are: "x".');

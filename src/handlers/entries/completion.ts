@@ -33,8 +33,8 @@ function limited(returned: unknown): CompleteResult['completion'] {
     throw new TypeError(handlerMessages.notCompletions(returned));
   }
   const all = Array.isArray(returned) ? values.length : list?.total;
-  const hasMore = values.length > MAX_VALUES || list?.hasMore || (all !== undefined && all > values.length);
-  return { values: values.slice(0, MAX_VALUES), ...(all !== undefined && { total: all }), hasMore: hasMore ?? false };
+  const hasMore = values.length > MAX_VALUES || (list?.hasMore ?? (all !== undefined && all > values.length));
+  return { values: values.slice(0, MAX_VALUES), ...(all !== undefined && { total: all }), hasMore };
 }
 
 interface Proposals {

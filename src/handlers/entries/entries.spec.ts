@@ -236,6 +236,11 @@ describe('a definition that cannot be served', () => {
     ['an empty expression', template({ uriTemplate: 'a://{}' }), 'cannot match the expression {}'],
     ['a prompt without a name', prompt({ name: '' }), 'its "name" must be a text'],
     ['a prompt with both', prompt({ inputSchema: z.object({}), arguments: [] }), 'both "inputSchema" and "arguments"'],
+    [
+      'alternatives',
+      prompt({ inputSchema: z.union([z.object({ a: z.string() }), z.object({ b: z.string() })]) }),
+      'which cannot be listed as arguments of a prompt',
+    ],
     ['a nameless argument', prompt({ arguments: [{ required: true }] }), 'arguments.0.name: '],
   ])('with %s says why', (_what, define, reason) => {
     expect(define).toThrow(HandlerDefinitionError);

@@ -15,5 +15,5 @@ export interface EntrySource {
   readonly origin: string;
   readonly compiler: SchemaCompiler;
   /** @param validate what checks the arguments, after the guards; without it they are taken as they are */
-  runner(validate: Validate | undefined): HandlerRunner;
+  readonly runner: (validate: Validate | undefined) => HandlerRunner;
 }

@@ -1,5 +1,5 @@
 import type { PromptArgument } from '@modelcontextprotocol/server';
-import type { PromptOptions } from '../definitions/handler-options.js';
+import type { PromptArgumentOptions, PromptOptions } from '../definitions/handler-options.js';
 import type { Completion, PromptEntry } from '../handler-entry.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { handlerMessages } from '../handlers.messages.js';
@@ -23,7 +23,7 @@ export function promptEntry(
   return {
     kind: 'prompt',
     key: name,
-    wire: wireOf('Prompt', { name, title, description, icons, arguments: list, _meta }, origin),
+    wire: wireOf('Prompt', { name, title, description, icons, arguments: list as PromptArgument[], _meta }, origin),
     origin,
     completions,
     invoke: (args, context) => promptOutcome(() => handler.run(args, context), { name, origin }),
@@ -35,17 +35,19 @@ export function promptEntry(
 function argumentsOf(
   { inputSchema, arguments: list }: PromptOptions,
   { origin, compiler }: EntrySource,
-): { list?: PromptArgument[]; validate?: Validate } {
+): { list?: readonly PromptArgumentOptions[]; validate?: Validate } {
   if (inputSchema && list) throw new HandlerDefinitionError(origin, handlerMessages.twoArguments());
   if (inputSchema) {
     const { json, validate } = compiler.compile(inputSchema, 'input', { origin, option: 'inputSchema' });
+    const alternatives = json.properties === undefined && ['oneOf', 'anyOf', 'allOf'].some((key) => key in json);
+    if (alternatives) throw new HandlerDefinitionError(origin, handlerMessages.unlistable());
     return { list: listOf(json), validate };
   }
   return list ? { list, validate: (raw) => withRequired(list, raw) } : {};
 }
 
 /** The properties of an object schema as the arguments of a prompt. */
-function listOf({ properties = {}, required = [] }: JsonSchema): PromptArgument[] {
+function listOf({ properties = {}, required = [] }: JsonSchema): PromptArgumentOptions[] {
   return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {
     const { title, description } = (property ?? {}) as { title?: string; description?: string };
     return { name, title, description, required: (required as string[]).includes(name) };
@@ -53,7 +55,7 @@ function listOf({ properties = {}, required = [] }: JsonSchema): PromptArgument[
 }
 
 /** @throws ArgumentsError */
-function withRequired(list: readonly PromptArgument[], raw: unknown): unknown {
+function withRequired(list: readonly PromptArgumentOptions[], raw: unknown): unknown {
   const given = raw as Record<string, unknown>;
   const missing = list.filter(({ name, required }) => required && !Object.hasOwn(given, name));
   if (missing.length === 0) return raw;

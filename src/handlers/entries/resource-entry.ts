@@ -10,6 +10,7 @@ import { HandlerDefinitionError } from '../handlers.errors.js';
 import { handlerMessages } from '../handlers.messages.js';
 import { resourceOutcome } from '../results/handler-outcome.js';
 import type { EntrySource } from './entry-source.js';
+import { PrefixedUriTemplate } from './prefixed-uri-template.js';
 import { assertName, wireOf } from './wire.js';
 
 /** @throws HandlerDefinitionError */
@@ -83,7 +84,7 @@ function templateOf(uriTemplate: string, origin: string): UriTemplate {
     new HandlerDefinitionError(origin, handlerMessages.badTemplate(uriTemplate, reason), { cause });
   let template: UriTemplate;
   try {
-    template = new UriTemplate(uriTemplate);
+    template = new PrefixedUriTemplate(uriTemplate);
   } catch (error) {
     throw unusable(error instanceof Error ? error.message : String(error), error);
   }

@@ -18,7 +18,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner }: En
   const output =
     options.outputSchema && compiler.compile(options.outputSchema, 'output', { origin, option: 'outputSchema' });
   const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
-  const outputSchema = output?.json as Tool['outputSchema'];
+  const outputSchema = output?.json;
   const fields = { name, title, description, inputSchema, outputSchema, icons, annotations, _meta };
   const handler = runner(input?.validate);
   return {

@@ -61,9 +61,7 @@ export class Invocation extends McpHandlerCall {
 
   /** The value of what the method returned, however it comes. */
   settle(returned: unknown): unknown {
-    return returned instanceof Promise
-      ? returned.then((value: unknown) => this.#drained(value))
-      : this.#drained(returned);
+    return isThenable(returned) ? this.#drainedLater(returned) : this.#drained(returned);
   }
 
   /** The caller has its answer: a source that an interceptor left running, for example by a timeout, is left. */
@@ -72,12 +70,21 @@ export class Invocation extends McpHandlerCall {
     this.#drain?.stop();
   }
 
+  async #drainedLater(promised: PromiseLike<unknown>): Promise<unknown> {
+    return await this.#drained(await promised);
+  }
+
   #drained(value: unknown): unknown {
     if (!comesInParts(value)) return value;
     if (this.#over) throw new HandlerCancelled(undefined);
     this.#drain = drain(value, this.context, this.about.origin);
     return this.#drain.result;
   }
+}
+
+/** Not every promise is a `Promise`: queries of some libraries run when they are awaited. */
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function';
 }
 
 async function validated(validate: (raw: unknown) => unknown, raw: unknown): Promise<unknown> {

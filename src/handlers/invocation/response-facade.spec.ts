@@ -1,4 +1,4 @@
-import { ForbiddenException, HttpException, NotFoundException } from '@nestjs/common';
+import { ForbiddenException, type HttpException, NotFoundException } from '@nestjs/common';
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { ResponseFacade } from './response-facade.js';

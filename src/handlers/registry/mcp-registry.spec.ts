@@ -1,5 +1,6 @@
+import { Logger } from '@nestjs/common';
 import { firstValueFrom, of } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { McpContext } from '../../call/mcp-context.js';
 import { HandlerTable, type HandlerListChange } from '../handler-table.js';
@@ -27,6 +28,9 @@ function furnish(): {
 }
 
 describe('the registry', () => {
+  beforeAll(() => Logger.overrideLogger(false));
+  afterAll(() => Logger.overrideLogger(['error']));
+
   it('adds each kind of handler, and says so', () => {
     const { registry, changes, table } = furnish();
     registry.registerTool({ name: 'find', handler: () => 'found' });

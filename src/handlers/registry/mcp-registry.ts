@@ -65,7 +65,7 @@ export class McpRegistry {
   registerTool<Args = Record<string, unknown>>(
     tool: ToolRegistration<Args>,
   ): McpRegistration<Partial<Omit<ToolRegistration<Args>, 'name'>>> {
-    return this.#register('tool', tool as unknown as ToolRegistration<never>, 'name');
+    return this.#register('tool', tool, 'name');
   }
 
   /**
@@ -87,7 +87,7 @@ export class McpRegistry {
   registerResourceTemplate<Args = ResourceTemplateArgs>(
     template: ResourceTemplateRegistration<Args>,
   ): McpRegistration<Partial<Omit<ResourceTemplateRegistration<Args>, 'uriTemplate'>>> {
-    return this.#register('template', template as unknown as ResourceTemplateRegistration<never>, 'uriTemplate');
+    return this.#register('template', template, 'uriTemplate');
   }
 
   /**
@@ -99,7 +99,7 @@ export class McpRegistry {
   registerPrompt<Args = Record<string, unknown>>(
     prompt: PromptRegistration<Args>,
   ): McpRegistration<Partial<Omit<PromptRegistration<Args>, 'name'>>> {
-    return this.#register('prompt', prompt as unknown as PromptRegistration<never>, 'name');
+    return this.#register('prompt', prompt, 'name');
   }
 
   /** Everything of a kind, decorated and registered, in the order of the list, whoever may see it. */

@@ -12,7 +12,7 @@ class SlowClient {
   readonly aborting = new AbortController();
   /** Reports that were handed over and are not taken. */
   pending = 0;
-  #taken = deferred();
+  readonly #taken = deferred();
   #slow = false;
 
   readonly context = {
@@ -83,7 +83,7 @@ describe('an Observable', () => {
     expect(logs).toEqual(numbers(1000).map((n) => `log ${n}`));
     expect(progress.length).toBeLessThan(300);
     expect(progress.slice(-2)).toEqual([100_000, 101_000]);
-    expect(progress).toEqual([...progress].sort((a, b) => a - b));
+    expect(progress).toEqual(progress.toSorted((a, b) => a - b));
   });
 
   it('does not grow in memory with the reports of progress', async () => {

@@ -87,7 +87,7 @@ describe('the failure of a resource or prompt', () => {
     const report = vi.fn();
     const told = toReadFailure(error, kind, 'orders://7', report);
     expect(told).toBeInstanceOf(ProtocolError);
-    expect({ ...told, message: told.message }).toMatchObject(expected);
+    expect(told).toMatchObject(expected);
     expect(report).not.toHaveBeenCalled();
   });
 

@@ -28,7 +28,8 @@ const KEYWORDS: Readonly<Record<string, Keywords>> = {
   isEmail: text('email'),
   isUrl: text('uri'),
   isUuid: text('uuid'),
-  isIp: ([version]) => ({ type: 'string', ...(version !== undefined && { format: `ipv${String(version)}` }) }),
+  isIp: ([version]) =>
+    version === undefined ? { type: 'string' } : { type: 'string', format: `ipv${version as number}` },
   isIn: ([values]) => ({ enum: values }),
   isEnum: ([, values]) => ({ enum: values }),
   // Says nothing of what is no text.

@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { runInCall, type McpHttpCall, type McpSessionInfo } from '../call/mcp-call.js';
+import type { RequestId } from '../wire/json-rpc.js';
+import { InFlightCalls } from './in-flight-calls.js';
+import { SessionCall } from './session-call.js';
+
+const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
+const INFO: McpSessionInfo = {
+  ...{ id: 's', principal: undefined, protocolVersion: '2025-11-25' },
+  ...{ clientInfo: { name: 'spec', version: '1' }, clientCapabilities: {} },
+};
+
+function setup() {
+  const owner = {};
+  const calls = new InFlightCalls(owner);
+  const call = (id: RequestId, of: object = owner) =>
+    new SessionCall(of, INFO, HTTP, { jsonrpc: '2.0', id, method: 'tools/call' }, undefined);
+  const begin = (id: RequestId) => {
+    const begun = call(id);
+    calls.add(begun);
+    return begun;
+  };
+  const end = (ending: SessionCall, how: 'answered' | 'cancelled') => {
+    if (how === 'answered') ending.answered();
+    else ending.cancelled('enough');
+    calls.remove(ending);
+  };
+  return { calls, call, begin, end };
+}
+
+describe('InFlightCalls', () => {
+  it('holds a request from its arrival to its end; 1 and "1" are two', () => {
+    const { calls, begin, end } = setup();
+    const [number, text] = [begin(1), begin('1')];
+    expect([calls.size, calls.get(1), calls.get('1'), calls.has(2)]).toEqual([2, number, text, false]);
+    expect(calls.all()).toEqual([number, text]);
+    end(number, 'answered');
+    expect([calls.size, calls.has(1), calls.has('1')]).toEqual([1, false, true]);
+  });
+
+  it('takes ids as they come: none of them is special', () => {
+    const { calls, begin } = setup();
+    for (const id of ['__proto__', 'constructor', 'toString', '']) {
+      expect([calls.has(id), calls.answeredBy(id)]).toEqual([false, undefined]);
+      expect(calls.answeredBy(begin(id).requestId!)?.requestId).toBe(id);
+    }
+  });
+
+  it('does not remove a new request with the id of an old one', () => {
+    const { calls, begin, end } = setup();
+    const old = begin(1);
+    end(old, 'answered');
+    const fresh = begin(1);
+    calls.remove(old);
+    expect(calls.get(1)).toBe(fresh);
+  });
+});
+
+describe('a message of the server', () => {
+  it('belongs to nothing, if nothing says so', () => {
+    const { calls, begin } = setup();
+    begin(1);
+    expect(calls.related(undefined)).toEqual({ is: 'nothing' });
+  });
+
+  it('belongs to the request that it names, or in whose context it is sent', () => {
+    const { calls, begin } = setup();
+    const [one, two] = [begin(1), begin(2)];
+    expect(calls.related(1)).toEqual({ is: 'open', call: one });
+    expect(runInCall(two, () => calls.related(undefined))).toEqual({ is: 'open', call: two });
+    expect(runInCall(two, () => calls.related(1))).toEqual({ is: 'open', call: one });
+  });
+
+  it.each(['answered', 'cancelled'] as const)('comes late when that is %s', (how) => {
+    const { calls, begin, end } = setup();
+    const call = begin(1);
+    end(call, how);
+    expect(calls.related(1)).toEqual({ is: how, requestId: 1 });
+    expect(runInCall(call, () => calls.related(undefined))).toEqual({ is: how, requestId: 1 });
+    expect(runInCall(call, () => calls.related(1))).toEqual({ is: how, requestId: 1 });
+  });
+
+  it('of a request that nobody knows comes late, too', () => {
+    expect(setup().calls.related('unknown')).toEqual({ is: 'answered', requestId: 'unknown' });
+  });
+
+  it('belongs to the earlier of two requests with one id, if it is sent in the context of that', () => {
+    const { calls, begin, end } = setup();
+    const old = begin(1);
+    end(old, 'cancelled');
+    const fresh = begin(1);
+    expect(calls.related(1)).toEqual({ is: 'open', call: fresh });
+    expect(runInCall(old, () => calls.related(1))).toEqual({ is: 'cancelled', requestId: 1 });
+    expect(runInCall(fresh, () => calls.related(1))).toEqual({ is: 'open', call: fresh });
+    end(fresh, 'answered');
+    expect(calls.related(1)).toEqual({ is: 'answered', requestId: 1 });
+  });
+
+  it('does not belong to the request of another session in whose context it is sent', () => {
+    const { calls, call, begin } = setup();
+    const [here, elsewhere] = [begin(1), call(1, {})];
+    expect(runInCall(elsewhere, () => calls.related(undefined))).toEqual({ is: 'nothing' });
+    expect(runInCall(elsewhere, () => calls.related(1))).toEqual({ is: 'open', call: here });
+  });
+
+  it('belongs to nothing in the context of a notification', () => {
+    const { calls } = setup();
+    const message = { jsonrpc: '2.0' as const, method: 'notifications/initialized' };
+    const call = new SessionCall(calls, INFO, HTTP, message, undefined);
+    expect(runInCall(call, () => calls.related(undefined))).toEqual({ is: 'nothing' });
+  });
+});
+
+describe('an answer', () => {
+  it('is that of the request in flight, unless the context knows better', () => {
+    const { calls, begin, end } = setup();
+    const old = begin(1);
+    end(old, 'cancelled');
+    const fresh = begin(1);
+    expect(calls.answeredBy(1)).toBe(fresh);
+    // The handler of the cancelled request answers after all.
+    expect(runInCall(old, () => calls.answeredBy(1))).toBe(old);
+    expect(runInCall(old, () => calls.answeredBy(2))).toBeUndefined();
+  });
+});
+
+describe('SessionCall', () => {
+  it('aborts its signal when it is cancelled, whenever that is looked at', () => {
+    const { call } = setup();
+    const [early, late] = [call(1), call(2)];
+    const { signal } = early;
+    early.cancelled('why');
+    late.cancelled('why');
+    expect([signal.aborted, signal.reason, late.signal.aborted, late.signal.reason]).toEqual([
+      true,
+      'why',
+      true,
+      'why',
+    ]);
+  });
+
+  it('ends once: an answered call is not cancelled any more', () => {
+    const { call } = setup();
+    const answered = call(1);
+    answered.answered();
+    answered.cancelled('too late');
+    expect([answered.state, answered.signal.aborted]).toEqual(['answered', false]);
+    expect(answered.closeStream()).toBe(false);
+  });
+});

@@ -1,0 +1,304 @@
+import { NEVER, type Subscription } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import type { McpReply } from '../call/mcp-reply.js';
+import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import type { McpStream } from '../stream/mcp-stream.js';
+import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
+import { formatEventId } from '../wire/event-id.js';
+import type { McpSessionEvent } from './session-events.js';
+import { SessionStreams } from './session-streams.js';
+import { resolveSessionOptions, type SessionEnvironment } from './session.options.js';
+
+const FLOWING = { paused: false, resumed$: NEVER };
+
+async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options = {}) {
+  const clock = new ManualClock();
+  const log = new InMemoryEventStore({ maxEvents }, new ManualClock());
+  await log.open('s');
+  const store = new FaultyEventStore(log, clock, faults);
+  const events: McpSessionEvent[] = [];
+  const failures: [string, unknown][] = [];
+  const environment: SessionEnvironment = {
+    ...resolveSessionOptions({ retryMs: 77 }),
+    ...{ store, clock, nodeId: 'n', maxQueuedBytes: 100_000 },
+    retry: { firstDelayMs: 10, maxDelayMs: 10, giveUpAfterMs: 20 },
+    event: (event) => events.push(event),
+    patched: () => Promise.resolve(),
+    ended: () => {},
+  };
+  const streams = new SessionStreams('s', environment, {
+    primes,
+    streamFailed: ({ id }, error) => failures.push([id, error]),
+  });
+  const read = (reply: McpReply) => readFrames(clock, reply);
+  const get = async (lastEventId?: string) => read(await streams.open(lastEventId));
+  return { clock, log, store, streams, events, failures, get, read };
+}
+
+interface Options {
+  faults?: EventStoreFaults;
+  primes?: boolean;
+  maxEvents?: number;
+}
+
+interface Reading {
+  frames: string[];
+  end: unknown;
+  leave(): void;
+}
+
+async function readFrames(clock: ManualClock, reply: McpReply): Promise<Reading> {
+  if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
+  const reading = { frames: [], end: undefined } as unknown as Reading;
+  const subscription: Subscription = reply.open(FLOWING).subscribe({
+    next: (frame) => reading.frames.push(frame),
+    error: (error: unknown) => (reading.end = error),
+    complete: () => (reading.end = 'complete'),
+  });
+  reading.leave = () => subscription.unsubscribe();
+  await clock.advance(0);
+  return reading;
+}
+
+/** Event ids of frames that carry messages. */
+function ids({ frames }: Reading): string[] {
+  return frames.filter((frame) => frame.startsWith('event: message')).map((frame) => /^id: (.*)$/m.exec(frame)![1]!);
+}
+
+const data = { data: '{"jsonrpc":"2.0"}' };
+
+async function finished(streams: SessionStreams, count: number): Promise<McpStream> {
+  const stream = streams.begin([1]);
+  for (let n = 1; n < count; n++) await stream.write(data);
+  await stream.write({ ...data, settles: 1, end: true });
+  return stream;
+}
+
+describe('a response on a stream', () => {
+  it('begins with where the client is, then has each message with its id', async () => {
+    const { streams, get } = await setup();
+    await streams.standalone.write(data);
+    const reading = await get();
+    expect(reading.frames).toEqual([
+      'id: 0_0\nretry: 77\ndata:\n\n',
+      'event: message\nid: 0_1\ndata: {"jsonrpc":"2.0"}\n\n',
+    ]);
+    reading.leave();
+  });
+
+  it('G10: for older revisions begins with a comment', async () => {
+    const { get } = await setup({ primes: false });
+    const reading = await get();
+    expect(reading.frames).toHaveLength(1);
+    expect(reading.frames[0]).toMatch(/^:/);
+    reading.leave();
+  });
+
+  it('may be the head only', async () => {
+    const { streams, clock } = await setup();
+    const stream = streams.begin([1]);
+    await stream.write(data);
+    const reply: McpReply = { kind: 'stream', open: (flow) => streams.frames$(stream, 0, { flow, headOnly: true }) };
+    const reading = await readFrames(clock, reply);
+    expect([reading.frames.length, reading.end, streams.readers]).toEqual([1, 'complete', 0]);
+    await stream.write({ end: true });
+  });
+});
+
+describe('G1: a GET without a cursor', () => {
+  it('is given what was not delivered yet, never the whole history', async () => {
+    const { streams, get } = await setup();
+    await streams.standalone.write(data);
+    const first = await get();
+    await streams.standalone.write(data);
+    first.leave();
+    await streams.standalone.write(data);
+    const second = await get();
+    expect([ids(first), ids(second)]).toEqual([['0_1', '0_2'], ['0_3']]);
+    second.leave();
+  });
+
+  it('keeps nothing for a response that is never opened', async () => {
+    const { streams } = await setup();
+    for (let n = 0; n < 10; n++) await streams.open(undefined);
+    expect([streams.size, streams.readers]).toEqual([0, 0]);
+  });
+});
+
+describe('a GET with a cursor', () => {
+  it('G2: is given what comes after it; a stream that is finished ends then', async () => {
+    const { streams, get } = await setup();
+    const { id } = await finished(streams, 5);
+    const reading = await get(formatEventId(id, 2));
+    expect([ids(reading), reading.end]).toEqual([[3, 4, 5].map((index) => formatEventId(id, index)), 'complete']);
+    expect(streams.size).toBe(0);
+  });
+
+  it('G2: of a finished stream with nothing left is 405', async () => {
+    const { streams } = await setup();
+    const { id } = await finished(streams, 3);
+    for (const index of [3, 4, 1_000]) {
+      expect(await streams.open(formatEventId(id, index))).toMatchObject({ kind: 'empty', status: 405 });
+    }
+  });
+
+  it('G2: of a stream that finishes before the response is opened ends all the same', async () => {
+    const { streams, read } = await setup();
+    const stream = streams.begin([1]);
+    await stream.write(data);
+    const reply = await streams.open(formatEventId(stream.id, 1));
+    await stream.write({ settles: 1, end: true });
+    const reading = await read(reply);
+    expect([ids(reading), reading.end, streams.size]).toEqual([[], 'complete', 0]);
+  });
+
+  it('G4: of a stream that never was is refused, and nothing is kept', async () => {
+    const { streams } = await setup();
+    const foreign = formatEventId('A'.repeat(22), 1);
+    await expect(streams.open(foreign)).rejects.toMatchObject({ code: 'BAD_REQUEST', status: 400 });
+    await expect(streams.open('0_x')).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+    expect(streams.size).toBe(0);
+  });
+
+  it('G5: past the end is clamped, and later ids are right', async () => {
+    const { streams, get } = await setup();
+    await streams.standalone.write(data);
+    const reading = await get('0_99');
+    await streams.standalone.write(data);
+    expect(reading.frames[0]).toContain('id: 0_1\n');
+    expect(ids(reading)).toEqual(['0_2']);
+    reading.leave();
+  });
+
+  it('G6: behind what was evicted goes on with the oldest on stream 0, and is refused on others', async () => {
+    const { streams, get, events } = await setup({ maxEvents: 5 });
+    const post = streams.begin([1]);
+    await post.write(data);
+    for (let n = 0; n < 20; n++) await streams.standalone.write(data);
+    await post.write(data);
+    for (let n = 0; n < 20; n++) await streams.standalone.write(data);
+    const reading = await get('0_3');
+    expect(ids(reading)[0]).not.toBe('0_4');
+    expect(ids(reading).at(-1)).toBe('0_40');
+    expect(events).toContainEqual(expect.objectContaining({ type: 'events-evicted', streamId: '0', after: 3 }));
+    await expect(streams.open(formatEventId(post.id, 0))).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+    reading.leave();
+    await post.write({ end: true });
+  });
+
+  it('G8: of a stream that has not begun in the log yet waits for it', async () => {
+    const { clock, streams, get } = await setup({ faults: { delay: ({ method }) => (method === 'append' ? 10 : 0) } });
+    const post = streams.begin([1]);
+    void post.write({});
+    const reading = await get(formatEventId(post.id, 0));
+    void post.write({ ...data, end: true });
+    await clock.advance(100);
+    expect([ids(reading), reading.end]).toEqual([[formatEventId(post.id, 1)], 'complete']);
+  });
+});
+
+describe('G7: readers of a stream', () => {
+  it('are four; a fifth ends the oldest, a sixth within the minute is refused', async () => {
+    const { clock, streams, get, events } = await setup();
+    const readings: Reading[] = [];
+    for (let n = 0; n < 5; n++) readings.push(await get());
+    expect(readings.map(({ end }) => end)).toEqual(['complete', undefined, undefined, undefined, undefined]);
+    expect(events.filter(({ type }) => type === 'reader-evicted')).toHaveLength(1);
+    await expect(get()).rejects.toMatchObject({ code: 'CONFLICT' });
+    await clock.advance(60_000);
+    readings.push(await get());
+    expect(streams.readers).toBe(4);
+    for (const { leave } of readings) leave();
+    expect([streams.readers, streams.size]).toEqual([0, 0]);
+  });
+
+  it('do not make room for a response that is never opened', async () => {
+    const { streams, get } = await setup();
+    const readings = [await get(), await get(), await get(), await get()];
+    await streams.open(undefined);
+    expect(readings.map(({ end }) => end)).toEqual([undefined, undefined, undefined, undefined]);
+    streams.close();
+  });
+});
+
+describe('the streams of a session', () => {
+  it('are here while they are written or read, and not longer', async () => {
+    const { clock, streams, get } = await setup();
+    expect(streams.size).toBe(0);
+    await streams.standalone.write(data);
+    const post = streams.begin([1]);
+    await post.write(data);
+    const reading = await get();
+    expect([streams.size, streams.readers]).toEqual([2, 1]);
+    reading.leave();
+    await post.write({ settles: 1, end: true });
+    await clock.advance(0);
+    expect([streams.size, streams.readers]).toEqual([0, 0]);
+  });
+
+  it('the standalone one is heard while somebody reads it, here or on another node', async () => {
+    const { log, streams, get } = await setup();
+    expect(await streams.isHeard()).toBe(false);
+    const reading = await get();
+    expect(await streams.isHeard()).toBe(true);
+    reading.leave();
+    await Promise.resolve();
+    expect(await streams.isHeard()).toBe(false);
+    await log.attach('s', '0', { node: 'other', reader: 'r' });
+    expect(await streams.isHeard()).toBe(true);
+  });
+
+  it('one that fails is told of, and the others go on', async () => {
+    const bad: EventStoreFaults = { failBefore: ({ stream }) => stream !== '0' };
+    const { clock, streams, events, failures, get } = await setup({ faults: bad });
+    const post = streams.begin([1]);
+    const written = Promise.allSettled([post.write(data)]);
+    const reading = await get();
+    await streams.standalone.write(data);
+    await clock.advance(1_000);
+    expect(await written).toMatchObject([{ status: 'rejected' }]);
+    expect(failures.map(([id]) => id)).toEqual([post.id]);
+    expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault', streamId: post.id, fatal: true }));
+    expect(ids(reading)).toEqual(['0_1']);
+    reading.leave();
+    expect(streams.size).toBe(0);
+  });
+
+  it('the standalone one is taken up again when the log is back', async () => {
+    const { clock, store, streams, get } = await setup({ faults: { failBefore: ({ method }) => method === 'append' } });
+    const written = Promise.allSettled([streams.standalone.write(data)]);
+    await clock.advance(1_000);
+    expect(await written).toMatchObject([{ status: 'rejected' }]);
+    store.faults = {};
+    await streams.standalone.write(data);
+    const reading = await get();
+    expect(ids(reading)).toEqual(['0_1']);
+    reading.leave();
+  });
+
+  it('all end with the session: readers complete, retries end, and who comes later finds nothing', async () => {
+    const { clock, streams, get, read } = await setup();
+    const post = streams.begin([1]);
+    await post.write(data);
+    const readings = [await get(), await get(formatEventId(post.id, 0))];
+    const late = await streams.open(undefined);
+    streams.close();
+    expect(readings.map(({ end }) => end)).toEqual(['complete', 'complete']);
+    expect([streams.size, streams.readers]).toEqual([0, 0]);
+    expect((await read(late)).end).toBe('complete');
+    expect(streams.begin([2]).readers).toBe(0);
+    expect([streams.size, clock.pending]).toEqual([0, 0]);
+  });
+
+  it('are flushed when everything that was sent is logged', async () => {
+    const { clock, streams } = await setup({ faults: { delay: ({ method }) => (method === 'append' ? 10 : 0) } });
+    void streams.standalone.write(data);
+    void streams.begin([1]).write(data);
+    let flushed = false;
+    void streams.flushed().then(() => (flushed = true));
+    await clock.advance(9);
+    expect(flushed).toBe(false);
+    await clock.advance(1);
+    expect(flushed).toBe(true);
+  });
+});
