@@ -1,12 +1,15 @@
-import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { McpSessionService } from 'nestjs-mcp-streamable';
-import { filter, Subscription } from 'rxjs';
+import { concatMap, filter, mergeAll, Subscription } from 'rxjs';
 import { type DocChange, DocsWatcher } from './docs-watcher.service.js';
-import { uriOf } from './docs.results.js';
+import { uriOf } from './docs.uri.js';
 
 /** Tells the sessions that asked for it what has changed. No request is being handled then: it is the server that begins. */
 @Injectable()
 export class DocsNotifier implements OnModuleInit, OnModuleDestroy {
+  /** Ids of the sessions that want to hear of every document; others subscribe to single ones, as the protocol has it. */
+  readonly listeners = new Set<string>();
+  readonly #logger = new Logger(DocsNotifier.name);
   readonly #subscriptions = new Subscription();
 
   constructor(
@@ -15,23 +18,27 @@ export class DocsNotifier implements OnModuleInit, OnModuleDestroy {
   ) {}
 
   onModuleInit(): void {
-    const { listeners, changes$ } = this.watcher;
     const closed$ = this.sessions.events$.pipe(filter(({ type }) => type === 'closed'));
-    this.#subscriptions.add(closed$.subscribe(({ sessionId }) => listeners.delete(sessionId)));
-    this.#subscriptions.add(changes$.subscribe((change) => void this.#tell(change)));
+    const changed$ = this.watcher.changes$.pipe(
+      mergeAll(),
+      filter(({ type }) => type === 'changed'),
+    );
+    this.#subscriptions.add(closed$.subscribe(({ sessionId }) => this.listeners.delete(sessionId)));
+    this.#subscriptions.add(changed$.pipe(concatMap((change) => this.#tell(change))).subscribe());
   }
 
   onModuleDestroy(): void {
     this.#subscriptions.unsubscribe();
   }
 
-  async #tell(change: DocChange): Promise<void> {
-    await this.sessions.notify(({ id }) => this.watcher.listeners.has(id), notificationOf(change));
+  async #tell({ name }: DocChange): Promise<void> {
+    const uri = uriOf(name);
+    try {
+      await this.sessions.resourceUpdated(uri);
+      const updated = { method: 'notifications/resources/updated', params: { uri } };
+      await this.sessions.notify(({ id }) => this.listeners.has(id), updated);
+    } catch (error) {
+      this.#logger.warn(`Not everybody was told of ${name}: ${String(error)}`);
+    }
   }
-}
-
-function notificationOf({ type, name }: DocChange): { method: string; params?: Record<string, unknown> } {
-  return type === 'changed'
-    ? { method: 'notifications/resources/updated', params: { uri: uriOf(name) } }
-    : { method: 'notifications/resources/list_changed' };
 }

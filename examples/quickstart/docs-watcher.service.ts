@@ -1,7 +1,20 @@
 import { existsSync, watch } from 'node:fs';
 import { join } from 'node:path';
-import { Inject, Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { auditTime, concatMap, merge, Observable, pairwise, startWith, Subject, type Subscription } from 'rxjs';
+import { Inject, Injectable, Logger } from '@nestjs/common';
+import {
+  auditTime,
+  catchError,
+  concatMap,
+  defer,
+  EMPTY,
+  map,
+  merge,
+  Observable,
+  of,
+  pairwise,
+  share,
+  startWith,
+} from 'rxjs';
 import { DocsService } from './docs.service.js';
 
 /** Milliseconds in which changes are gathered: saving a file is often several of them. */
@@ -12,38 +25,32 @@ export interface DocChange {
   readonly name: string;
 }
 
-/** Watches the folder, once for all sessions, and knows which of them want to hear of it. */
+/** Watches the folder, once for all sessions. */
 @Injectable()
-export class DocsWatcher implements OnModuleInit, OnModuleDestroy {
-  /** Ids of the sessions that want to hear of changes. */
-  readonly listeners = new Set<string>();
-
-  readonly #changes$ = new Subject<DocChange>();
-  readonly changes$ = this.#changes$.asObservable();
-  #watching: Subscription | undefined;
+export class DocsWatcher {
+  /**
+   * First all documents, as `added`; then what changes. Never errors. The folder is watched as long as somebody is
+   * subscribed; who comes later is told of changes only.
+   */
+  readonly changes$: Observable<DocChange[]> = defer(() => merge(this.#touched$(), of(undefined))).pipe(
+    concatMap(() => this.#versions()),
+    startWith(new Map<string, string>()),
+    pairwise(),
+    map(([before, after]) => changesBetween(before, after)),
+    share(),
+  );
 
   constructor(@Inject(DocsService) private readonly docs: DocsService) {}
 
-  async onModuleInit(): Promise<void> {
-    const versions = await this.#versions();
+  #touched$(): Observable<void> {
     const folders = [this.docs.root, join(this.docs.root, 'docs')].filter((folder) => existsSync(folder));
-    this.#watching = merge(...folders.map(touched$))
-      .pipe(
-        auditTime(SETTLE_MS),
-        concatMap(() => this.#versions()),
-        startWith(versions),
-        pairwise(),
-        concatMap(([before, after]) => changesBetween(before, after)),
-      )
-      .subscribe({
-        next: (change) => this.#changes$.next(change),
-        error: (error) => new Logger(DocsWatcher.name).warn(`Changes are no longer noticed: ${error}`),
-      });
-  }
-
-  onModuleDestroy(): void {
-    this.#watching?.unsubscribe();
-    this.#changes$.complete();
+    return merge(...folders.map(touched$)).pipe(
+      auditTime(SETTLE_MS),
+      catchError((error) => {
+        new Logger(DocsWatcher.name).warn(`Changes are no longer noticed: ${error}`);
+        return EMPTY;
+      }),
+    );
   }
 
   async #versions(): Promise<Map<string, string>> {

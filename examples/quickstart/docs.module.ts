@@ -1,7 +1,11 @@
 import { Module } from '@nestjs/common';
+import { DocsCatalog } from './docs-catalog.service.js';
+import { DocsNotifier } from './docs-notifier.service.js';
 import { DocsWatcher } from './docs-watcher.service.js';
-import { DocsServer } from './docs.server.js';
+import { DocsQuestions } from './docs.questions.js';
+import { DocsResources } from './docs.resources.js';
 import { DOCS_DIR, DocsService } from './docs.service.js';
+import { DocsTools } from './docs.tools.js';
 import { readSettings } from './settings.js';
 
 @Module({
@@ -9,8 +13,11 @@ import { readSettings } from './settings.js';
     { provide: DOCS_DIR, useFactory: () => readSettings(process.env).docsDir },
     DocsService,
     DocsWatcher,
-    DocsServer,
+    DocsCatalog,
+    DocsNotifier,
+    DocsTools,
+    DocsQuestions,
+    DocsResources,
   ],
-  exports: [DocsServer, DocsWatcher],
 })
 export class DocsModule {}

@@ -1,44 +1,36 @@
-import { acceptedContent, inputRequired, inputResponse, type McpServer } from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
+import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
-import { text } from './docs.results.js';
-import type { DocsService } from './docs.service.js';
+import { DocsService } from './docs.service.js';
 
-const Choice = z.object({ name: z.string().describe('Such as README.md') });
+/** Tools that ask the client: its user (elicitation), or its model (sampling). The question travels with the call. */
+@Injectable()
+export class DocsQuestions {
+  constructor(@Inject(DocsService) private readonly docs: DocsService) {}
 
-/**
- * Tools that ask the client: its user (elicitation), or its model (sampling). A handler returns its question and is called
- * again with the answer; the question travels on the stream of the call.
- */
-export function registerQuestions(server: McpServer, docs: DocsService): void {
-  server.registerTool(
-    'choose_doc',
-    { description: 'Lets the user choose a document, and reads it' },
-    async ({ mcpReq: { inputResponses } }) => {
-      const answer = inputResponse(inputResponses, 'choice');
-      const choice = acceptedContent(inputResponses, 'choice', Choice);
-      if (choice) return text(await docs.read(choice.name));
-      if (answer.kind === 'elicit' && answer.action !== 'accept') return text('Nothing was chosen.');
-      const names = (await docs.list()).map(({ name }) => name);
-      const message = `Which document? There are: ${names.join(', ')}`;
-      return inputRequired({
-        inputRequests: { choice: inputRequired.elicit({ message, requestedSchema: Choice }) },
-      });
-    },
-  );
-  server.registerTool(
-    'summarize_doc',
-    { description: "Has the client's model summarize a document", inputSchema: z.object({ name: z.string() }) },
-    async ({ name }, { mcpReq: { inputResponses } }) => {
-      const answer = inputResponse(inputResponses, 'summary');
-      if (answer.kind === 'sampling') {
-        const block = [answer.result.content].flat().find(({ type }) => type === 'text');
-        return text(block?.type === 'text' ? block.text : 'The model gave no text.');
-      }
-      const prompt = `Summarize in two sentences:\n\n${await docs.read(name)}`;
-      const messages = [{ role: 'user' as const, content: { type: 'text' as const, text: prompt } }];
-      return inputRequired({
-        inputRequests: { summary: inputRequired.createMessage({ messages, maxTokens: 500 }) },
-      });
-    },
-  );
+  @Tool({ name: 'choose_doc', description: 'Lets the user choose a document, and reads it' })
+  async choose(@McpCtx() ctx: McpContext): Promise<string> {
+    const names = (await this.docs.list()).map(({ name }) => name);
+    if (names.length === 0) return 'There is nothing to choose from.';
+    const { action, content } = await ctx.elicit('choice', {
+      message: 'Which document?',
+      requestedSchema: { type: 'object', properties: { name: { type: 'string', enum: names } }, required: ['name'] },
+    });
+    return action === 'accept' ? this.docs.read(String(content?.['name'])) : 'Nothing was chosen.';
+  }
+
+  @Tool({
+    name: 'summarize_doc',
+    description: "Has the client's model summarize a document",
+    inputSchema: z.object({ name: z.string() }),
+  })
+  async summarize(@McpArgs('name') name: string, @McpCtx() ctx: McpContext): Promise<string> {
+    const text = `Summarize in two sentences:\n\n${await this.docs.read(name)}`;
+    const { content } = await ctx.sample('summary', {
+      messages: [{ role: 'user', content: { type: 'text', text } }],
+      maxTokens: 500,
+    });
+    const block = [content].flat().find(({ type }) => type === 'text');
+    return block?.type === 'text' ? block.text : 'The model gave no text.';
+  }
 }

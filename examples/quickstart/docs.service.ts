@@ -1,7 +1,7 @@
 import { readFile, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, posix, relative } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, NotFoundException } from '@nestjs/common';
+import { concatMap, defer, from, type Observable } from 'rxjs';
 
 /** The injection token of the folder that is served. */
 export const DOCS_DIR = Symbol('DOCS_DIR');
@@ -38,29 +38,26 @@ export class DocsService {
     return docs.filter((doc) => doc !== undefined).toSorted((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /** @throws Error when there is no document of that name */
+  /** @throws NotFoundException when there is no document of that name */
   async read(name: string): Promise<string> {
     const doc = await this.#find(name);
-    if (!doc) throw new Error(`There is no document "${name}".`);
+    if (!doc) throw new NotFoundException(`There is no document "${name}".`);
     return readFile(doc.path, 'utf8');
   }
 
-  /**
-   * Looks for a text, whatever its case; one step per document. Lets the process breathe between documents.
-   *
-   * @throws the reason of `signal`, as soon as it aborts
-   */
-  async *search(text: string, signal: AbortSignal): AsyncGenerator<SearchStep> {
-    const docs = await this.list();
+  /** Looks for a text, whatever its case; one step per document. Who unsubscribes stops it. */
+  search(text: string): Observable<SearchStep> {
     const needle = text.toLowerCase();
-    for (const [index, { name, path }] of docs.entries()) {
-      await nextTurn(undefined, { signal });
-      const lines = (await readFile(path, { encoding: 'utf8', signal })).split('\n');
+    const step = async ({ name, path }: Doc, index: number, total: number): Promise<SearchStep> => {
+      const lines = (await readFile(path, 'utf8')).split('\n');
       const matches = lines.flatMap((line, at) =>
         line.toLowerCase().includes(needle) ? [`${name}:${at + 1}: ${line.trim()}`] : [],
       );
-      yield { name, matches, done: index + 1, total: docs.length };
-    }
+      return { name, matches, done: index + 1, total };
+    };
+    return defer(() => this.list()).pipe(
+      concatMap((docs) => from(docs).pipe(concatMap((doc, index) => step(doc, index, docs.length)))),
+    );
   }
 
   async #namesIn(folder: string): Promise<string[]> {

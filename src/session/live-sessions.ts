@@ -158,7 +158,8 @@ export class LiveSessions {
     await live?.session.end(reason);
     this.environment.event({ type: 'closed', sessionId: id, reason });
     if (forget) await this.environment.store.drop(id).catch((error: unknown) => this.#fault(id, error));
-    if (this.#live.size === 0 && (await this.#noneLeft())) this.#stopSweeping();
+    // Asked again: another one may have come while the store was counting.
+    if (this.#live.size === 0 && (await this.#noneLeft()) && this.#live.size === 0) this.#stopSweeping();
   }
 
   async #noneLeft(): Promise<boolean> {
@@ -176,9 +177,10 @@ export class LiveSessions {
       await live.session.end('initialize-failed');
       throw error;
     }
-    // It may have ended meanwhile.
+    // It may have ended meanwhile; whoever ended it may have dropped the log before it was opened here.
     if (!(await this.store.touch(id))) {
       await live.session.end('ended-elsewhere');
+      await this.environment.store.drop(id);
       return undefined;
     }
     this.add(live);

@@ -323,7 +323,7 @@ describe('a request to the client', () => {
     const { session, post, expectRest } = await setup({ capabilities: able });
     session.onmessage = (message) => {
       if (!('method' in message && 'id' in message)) return;
-      asked.push(session.send({ jsonrpc: '2.0', id: 0, ...elicitation }, { relatedRequestId: message.id! }));
+      asked.push(session.send({ jsonrpc: '2.0', id: 0, ...elicitation }, { relatedRequestId: message.id }));
     };
     post(call('x'));
     void post(cancel(1));

@@ -18,6 +18,7 @@ import {
 } from '@nestjs/common';
 import { APP_FILTER, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { ProtocolError } from '@modelcontextprotocol/server';
+import { throwError } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { McpExecutionContext } from '../../src/call/mcp-execution-context.js';
 import { HandlerDeniedError } from '../../src/handlers/results/handler-denied.error.js';
@@ -74,6 +75,13 @@ class MissingFilter implements ExceptionFilter {
   }
 }
 
+@Catch()
+class ReturningFilter implements ExceptionFilter {
+  catch(exception: Error): string {
+    return `${exception.message}, but fine`;
+  }
+}
+
 @Catch(ForbiddenException)
 class HidingFilter implements ExceptionFilter {
   catch(_exception: unknown, host: ArgumentsHost): void {
@@ -85,6 +93,27 @@ class HidingFilter implements ExceptionFilter {
 class RethrowingFilter implements ExceptionFilter {
   catch(): never {
     throw new ConflictException('Was broken');
+  }
+}
+
+@Catch(Broken)
+class ChainingFilter implements ExceptionFilter {
+  catch(_exception: unknown, host: ArgumentsHost): unknown {
+    return host.switchToHttp().getResponse().status(410).json({ message: 'Gone' });
+  }
+}
+
+@Catch(Broken)
+class ResolverFilter implements ExceptionFilter {
+  catch(): unknown {
+    return new ConflictException('Returned');
+  }
+}
+
+@Catch(Broken)
+class MessageFilter implements ExceptionFilter {
+  catch(): unknown {
+    return throwError(() => new ConflictException('Emitted'));
   }
 }
 
@@ -127,6 +156,18 @@ class Denials {
   rethrown(): never {
     throw new Broken();
   }
+  @UseFilters(ChainingFilter)
+  chained(): never {
+    throw new Broken();
+  }
+  @UseFilters(ResolverFilter)
+  returned(): never {
+    throw new Broken();
+  }
+  @UseFilters(MessageFilter)
+  emitted(): never {
+    throw new Broken();
+  }
 }
 
 describe.each(ADAPTERS)('who is not let in, and what goes wrong, on %s', (adapter) => {
@@ -164,9 +205,17 @@ describe.each(ADAPTERS)('who is not let in, and what goes wrong, on %s', (adapte
   ])('lets %s answer nothing', async (_name, filter) => {
     await start({ provide: APP_FILTER, useClass: filter });
     expect(await failure('guarded')).toMatchObject({ name: 'HandlerDeniedError', status: 401 });
+    expect(await failure('own')).toBeInstanceOf(ForbiddenException);
     expect(await failure('broken')).toBeInstanceOf(Broken);
     expect(await failure('notFound')).toMatchObject({ status: 404, message: 'No such order' });
     expect(await failure('protocol')).toMatchObject({ code: -32042, data: { url: 'https://there' } });
+    expect(await failure('cancelled')).toBeInstanceOf(HandlerCancelled);
+  });
+
+  it('takes what a filter returns for the result, and shows it no signal', async () => {
+    await start({ provide: APP_FILTER, useClass: ReturningFilter });
+    expect(await app.run({ handler: 'Denials.broken' })).toBe('secret, but fine');
+    expect(await app.run({ handler: 'Denials.guarded' })).toBe('Who are you?, but fine');
     expect(await failure('cancelled')).toBeInstanceOf(HandlerCancelled);
   });
 
@@ -179,5 +228,8 @@ describe.each(ADAPTERS)('who is not let in, and what goes wrong, on %s', (adapte
     const hidden = (await failure('hidden', { 'x-caller': 'bert' })) as HttpException;
     expect([hidden.getStatus(), hidden.message]).toEqual([404, 'There is nothing']);
     expect(await failure('rethrown')).toMatchObject({ message: 'Was broken' });
+    expect(await failure('chained')).toMatchObject({ status: 410, message: 'Gone' });
+    expect(await failure('returned')).toMatchObject({ message: 'Returned' });
+    expect(await failure('emitted')).toMatchObject({ message: 'Emitted' });
   });
 });

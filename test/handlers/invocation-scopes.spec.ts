@@ -66,7 +66,7 @@ class Durable {
     this.serial = ++made;
   }
   run() {
-    return { tenant: this.payload.tenant, serial: this.serial };
+    return { ...this.payload, serial: this.serial };
   }
 }
 
@@ -146,8 +146,10 @@ describe.each(ADAPTERS)('providers that are not static, on %s', (adapter) => {
 
   it('makes a transient provider anew for each call', async () => {
     app = await InvokingApp.start({ adapter, providers: [Transient] });
-    const first = await app.run({ handler: 'Transient.run' });
-    expect(await app.run({ handler: 'Transient.run' })).not.toBe(first);
+    const invoker = app.invoker({ handler: 'Transient.run' });
+    const run = (request: unknown) => invoker.run({}, new TestedClient().context(request));
+    const [first, second] = (await app.within((request) => Promise.all([run(request), run(request)]))) as number[];
+    expect(first).not.toBe(second);
   });
 
   it('makes a durable provider once for each tenant, and gives it what the strategy says', async () => {
@@ -170,5 +172,18 @@ describe.each(ADAPTERS)('providers that are not static, on %s', (adapter) => {
       { tenant: 'south', serial: 2 },
       { caller: 'anna', user: 'anna', serial: 3 },
     ]);
+  });
+
+  it('leaves the request of others alone when a durable provider needs the one of a scoped route', async () => {
+    ContextIdFactory.apply(new ByTenant());
+    const guard = { provide: APP_GUARD, useClass: NamingGuard, scope: Scope.REQUEST };
+    app = await InvokingApp.start({ adapter, providers: [Durable, CurrentUser, OfRequest, guard] });
+    const headers = { 'x-tenant': 'south', 'x-caller': 'anna' };
+    const value = await app.within(async (request) => {
+      const run = (handler: string) => app.invoker({ handler }).run({}, new TestedClient().context(request));
+      await run('Durable.run');
+      return run('OfRequest.who');
+    }, headers);
+    expect(value).toMatchObject({ caller: 'anna', user: 'anna' });
   });
 });

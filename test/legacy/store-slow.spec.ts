@@ -28,6 +28,7 @@ describe.each(ADAPTERS)('a slow and faltering event store on %s', (adapter) => {
     // The store's own time passes by itself; the time of the app, in which it tries again, is turned.
     store = new FaultyEventStore(new InMemoryEventStore({}, clock), new ManualClock({ runsByItself: true }));
     over = false;
+    turning = undefined;
   });
   afterEach(async () => {
     over = true;

@@ -28,6 +28,9 @@ export interface OfficialClient {
   resources(): Promise<{ uri: string; name: string }[]>;
   /** The text of a resource. */
   read(uri: string): Promise<string>;
+  subscribe(uri: string): Promise<void>;
+  /** What is proposed for a variable of a resource template. */
+  complete(template: string, variable: string, value: string): Promise<string[]>;
   /** The text that a tool answers. */
   call(tool: string, args?: Record<string, unknown>, options?: CallOptions): Promise<string>;
   terminate(): Promise<void>;
@@ -94,6 +97,8 @@ const v2: OfficialClientKind = {
       tools: async () => (await client.listTools()).tools,
       resources: async () => (await client.listResources()).resources,
       read: async (uri) => (await client.readResource({ uri })).contents,
+      subscribe: (uri) => client.subscribeResource({ uri }),
+      complete: (params) => client.complete(params),
       call: async (name, args, options) => (await client.callTool({ name, arguments: args }, options)).content,
       close: () => client.close(),
     });
@@ -114,6 +119,8 @@ const v1: OfficialClientKind = {
       tools: async () => (await client.listTools()).tools,
       resources: async () => (await client.listResources()).resources,
       read: async (uri) => (await client.readResource({ uri })).contents,
+      subscribe: (uri) => client.subscribeResource({ uri }),
+      complete: (params) => client.complete(params),
       call: async (name, args, options) =>
         (await client.callTool({ name, arguments: args }, undefined, options)).content,
       close: () => client.close(),
@@ -124,10 +131,17 @@ const v1: OfficialClientKind = {
 /** Both, in legacy mode. */
 export const OFFICIAL_CLIENTS: readonly OfficialClientKind[] = [v2, v1];
 
+interface Completion {
+  ref: { type: 'ref/resource'; uri: string };
+  argument: { name: string; value: string };
+}
+
 interface Calls {
   tools(): Promise<{ name: string }[]>;
   resources(): Promise<{ uri: string; name: string }[]>;
   read(uri: string): Promise<unknown>;
+  subscribe(uri: string): Promise<unknown>;
+  complete(params: Completion): Promise<{ completion: { values: string[] } }>;
   call(name: string, args: Record<string, unknown>, options: CallOptions): Promise<unknown>;
   close(): Promise<void>;
 }
@@ -143,6 +157,11 @@ function facade(tap: Wiretap, transport: AnyTransport, calls: Calls): OfficialCl
     tools: async () => (await calls.tools()).map(({ name }) => name),
     resources: calls.resources,
     read: async (uri) => textOf(await calls.read(uri)),
+    subscribe: async (uri) => void (await calls.subscribe(uri)),
+    complete: async (uri, name, value) => {
+      const params = { ref: { type: 'ref/resource' as const, uri }, argument: { name, value } };
+      return (await calls.complete(params)).completion.values;
+    },
     call: async (tool, args = {}, options = {}) => textOf(await calls.call(tool, args, options)),
     terminate: () => transport.terminateSession(),
     close: calls.close,

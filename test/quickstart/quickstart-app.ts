@@ -6,7 +6,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { Clock, McpSessionService } from 'nestjs-mcp-streamable';
-import { Subject } from 'rxjs';
+import { concat, concatMap, defer, finalize, ignoreElements, type Observable, of, Subject } from 'rxjs';
 import { expect } from 'vitest';
 import { AppModule } from '../../examples/quickstart/app.module.js';
 import { DOCS_DIR, DocsService, type SearchStep } from '../../examples/quickstart/docs.service.js';
@@ -23,18 +23,25 @@ export const FILES = {
 
 /** The documents of the quickstart, whose search can be held up. */
 export class HeldDocs extends DocsService {
-  /** Emits the signal of a search when its first document is done and it is about to be held. */
-  readonly held$ = new Subject<AbortSignal>();
+  /** Emits when the first document of a search is done and the search is about to be held. */
+  readonly held$ = new Subject<void>();
+  /** Emits when a search is over, or nobody is subscribed to it any more. */
+  readonly left$ = new Subject<void>();
   /** Set it, and every search waits for it after its first document. */
   hold: Promise<void> | undefined;
 
-  override async *search(text: string, signal: AbortSignal): AsyncGenerator<SearchStep> {
-    for await (const step of super.search(text, signal)) {
-      yield step;
-      if (step.done !== 1 || !this.hold) continue;
-      this.held$.next(signal);
-      await Promise.race([this.hold, new Promise((resolve) => signal.addEventListener('abort', resolve))]);
-    }
+  override search(text: string): Observable<SearchStep> {
+    return super.search(text).pipe(
+      concatMap((step) => (step.done === 1 && this.hold ? concat(of(step), this.#held$(this.hold)) : of(step))),
+      finalize(() => this.left$.next()),
+    );
+  }
+
+  #held$(hold: Promise<void>): Observable<never> {
+    return defer(() => {
+      this.held$.next();
+      return hold;
+    }).pipe(ignoreElements());
   }
 }
 

@@ -1,6 +1,6 @@
 import { filter, firstValueFrom } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { DocsWatcher } from '../../examples/quickstart/docs-watcher.service.js';
+import { DocsNotifier } from '../../examples/quickstart/docs-notifier.service.js';
 import { deferred } from '../../src/base/deferred.js';
 import { CuttingProxy } from '../support/cutting-proxy.js';
 import { CHOICE, notified, OFFICIAL_CLIENTS, SUMMARY, type OfficialClient, type Received } from './official-clients.js';
@@ -40,8 +40,8 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
     });
 
     it('refuses what is not one of the documents', async () => {
-      await expect(client.read('docs:///..%2Fsecret.md')).rejects.toThrow('Resource not found');
-      await expect(client.read('docs:///%E0%A4%A')).rejects.toThrow('Resource not found');
+      await expect(client.read('docs:///..%2Fsecret.md')).rejects.toMatchObject({ code: -32002 });
+      await expect(client.read('docs:///%E0%A4%A')).rejects.toMatchObject({ code: -32002 });
       expect(await client.call('read_doc', { name: '../secret.md' })).toContain('There is no document');
     });
 
@@ -55,14 +55,13 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
     it('stops a search that is cancelled', async () => {
       app.docs.hold = new Promise(() => {});
       const held = firstValueFrom(app.docs.held$);
+      const left = firstValueFrom(app.docs.left$);
       const controller = new AbortController();
       const call = client.call('search_docs', { query: 'needle' }, { signal: controller.signal });
       const outcome = call.catch((error: unknown) => error);
-      const signal = await held;
-      expect(signal.aborted).toBe(false);
-      const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+      await held;
       controller.abort();
-      await aborted;
+      await left;
       expect(await outcome).toBeInstanceOf(Error);
       await expect.poll(async () => (await app.sessions.counts()).inFlight).toBe(0);
     });
@@ -88,12 +87,30 @@ describe.each(ADAPTERS)('the quickstart on %s', (adapter) => {
       expect((await client.resources()).map(({ name }) => name)).toEqual(NAMES);
     });
 
+    it('tells those who subscribed to a document, and nobody else', async () => {
+      const stranger = await connect(app.url);
+      const heard: unknown[] = [];
+      stranger.received$.subscribe(({ method }) => heard.push(method));
+      await client.subscribe('docs:///notes.md');
+      const updated = notified(client, 'notifications/resources/updated');
+      await app.write('notes.md', 'Changed, and longer than before.');
+      expect((await updated).params).toEqual({ uri: 'docs:///notes.md' });
+      expect(await app.sessions.resourceUpdated('docs:///README.md')).toBe(0);
+      await stranger.terminate();
+      await stranger.close();
+      expect(heard).not.toContain('notifications/resources/updated');
+    });
+
+    it('proposes the names of documents', async () => {
+      expect(await client.complete('docs:///{+name}', 'name', 'gui')).toEqual(['docs/guide.md']);
+    });
+
     it('forgets who watches when the session ends', async () => {
       await client.call('watch_docs');
-      const watcher = app.app.get(DocsWatcher, { strict: false });
-      expect([...watcher.listeners]).toEqual([client.sessionId]);
+      const { listeners } = app.app.get(DocsNotifier, { strict: false });
+      expect([...listeners]).toEqual([client.sessionId]);
       await client.terminate();
-      await expect.poll(() => watcher.listeners.size).toBe(0);
+      await expect.poll(() => listeners.size).toBe(0);
     });
 
     it('ends a session for good when it is told to', async () => {

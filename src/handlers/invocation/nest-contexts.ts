@@ -5,6 +5,7 @@ import {
   type ModulesContainer,
   type NestContainer,
 } from '@nestjs/core';
+import { isObservable, lastValueFrom } from 'rxjs';
 import { HandlerSignal } from '../results/handler-signal.js';
 import { ArgumentsAsked } from './invocation.js';
 import type { ProviderWrapper } from './nest-metadata.js';
@@ -112,6 +113,8 @@ interface ErrorHandler {
   invokeCustomFilters?(error: unknown, host: ArgumentsHost): unknown;
 }
 
+const NOTHING = { defaultValue: undefined };
+
 /** Asks one guard after the other; one that wants arguments has no say. */
 class EachGuard implements GuardsConsumer {
   constructor(private readonly original: GuardsConsumer) {}
@@ -129,8 +132,12 @@ class EachGuard implements GuardsConsumer {
 }
 
 /**
- * Runs the filters of an error. What one returns is the result of the handler; one that returns nothing leaves the error,
- * as it is or as it answered it.
+ * Runs the filters of an error, as they are written for routes, resolvers and messages:
+ *
+ * - one that answers through the response, whatever it returns, has said what the error is
+ * - one that returns an error, or an Observable of one, means that error
+ * - what else one returns is the result of the handler
+ * - one that returns nothing leaves the error
  */
 class SilentFilters implements ErrorProxy {
   constructor(private readonly original: ErrorProxy) {}
@@ -138,9 +145,12 @@ class SilentFilters implements ErrorProxy {
   createProxy(target: Target, handler: ErrorHandler, type?: string): Target {
     const next = async (error: unknown, host: ArgumentsHost): Promise<unknown> => {
       if (error instanceof HandlerSignal) throw error;
-      const answer = (await handler.invokeCustomFilters!(error, host)) ?? undefined;
-      if (answer !== undefined) return answer;
-      throw host.getArgByIndex<ResponseFacade>(1).verdict(error);
+      const returned = await handler.invokeCustomFilters!(error, host);
+      const value: unknown = isObservable(returned) ? await lastValueFrom(returned, NOTHING) : returned;
+      const response = host.getArgByIndex<ResponseFacade>(1);
+      if (response.sent || value === undefined || value === null) throw response.verdict(error);
+      if (value instanceof Error) throw value;
+      return value;
     };
     return this.original.createProxy(target, { next }, type);
   }

@@ -64,7 +64,7 @@ const UNDECORATED: ParamEntries = {
   [`context${CUSTOM_ARGUMENT}:1`]: { index: 1, factory: contextFactory, pipes: [] },
 };
 
-/** Notes on the ticket that the parameters are being made, before any of them is. */
+/** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
 const TICKET: Omit<Required<ParamEntry>, 'index'> = {
   data: undefined,
   pipes: [],
@@ -89,7 +89,6 @@ export function layoutOf(host: Parameters<typeof paramsHostOf>[0], methodName: s
   const piped = decorated.filter(([, entry]) => !isContext(entry));
   for (const [key] of piped) assertServable(key, origin);
   const ticketAt = Math.max(...decorated.map(([, { index }]) => index)) + 1;
-  // The ticket first: Nest makes them in this order.
   const ticket = [`ticket${CUSTOM_ARGUMENT}:${ticketAt}`, { ...TICKET, index: ticketAt }] as const;
   const entries: ParamEntries = Object.fromEntries([ticket, ...piped]);
   // On both: Nest 12 reads from the first, early versions of Nest 11 from the second.

@@ -1,0 +1,18 @@
+const ROOT = 'docs:///';
+
+/** Names have slashes, which only `{+…}` lets through. */
+export const DOCS_TEMPLATE = `${ROOT}{+name}`;
+
+/** The URI of a document. */
+export function uriOf(name: string): string {
+  return ROOT + name.split('/').map(encodeURIComponent).join('/');
+}
+
+/** The name in a URI; what cannot be decoded is the name of nothing. */
+export function nameOf(uri: string): string {
+  try {
+    return decodeURIComponent(uri.slice(ROOT.length));
+  } catch {
+    return uri;
+  }
+}

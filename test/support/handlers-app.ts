@@ -1,0 +1,42 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import type { Provider } from '@nestjs/common';
+import { McpRegistry } from 'nestjs-mcp-streamable';
+import { afterEach } from 'vitest';
+import type { Adapter, TestApp, TestAppOptions } from './app.js';
+import { runningApps } from './running-apps.js';
+import { trustingGuard } from './users.js';
+
+export interface HandlersAppOptions extends Partial<TestAppOptions> {
+  providers?: Provider[];
+}
+
+/**
+ * Starts apps whose endpoint serves the decorated handlers of their providers, behind a guard of its route that says who
+ * calls: `as(user, token)` becomes `request.user`. Each app is closed after its test, and must have left nothing behind.
+ */
+export function handlersApps(
+  adapter: Adapter,
+  defaults: Partial<TestAppOptions> = {},
+): (options?: HandlersAppOptions) => Promise<TestApp> {
+  const start = runningApps(adapter, { server: undefined, guards: [trustingGuard], ...defaults });
+  return ({ providers = [], module = {}, ...options } = {}) =>
+    start({ ...options, module: { ...module, providers: [...(module.providers ?? []), ...providers] } });
+}
+
+/** Connects official clients; each is closed after its test. Call it after `handlersApps`, so that they go first. */
+export function officialClients(): (app: TestApp, headers?: Record<string, string>) => Promise<Client> {
+  const clients: Client[] = [];
+  afterEach(async () => {
+    for (const client of clients.splice(0)) await client.close();
+  });
+  return async (app, headers = {}) => {
+    const client = new Client({ name: 'official', version: '1.0.0' });
+    clients.push(client);
+    await client.connect(new StreamableHTTPClientTransport(new URL(app.url), { requestInit: { headers } }));
+    return client;
+  };
+}
+
+export function registryOf(app: TestApp): McpRegistry {
+  return app.app.get(McpRegistry, { strict: false });
+}
