@@ -1,4 +1,4 @@
-// The first command of the README: `npm start` builds and runs the quickstart. Starts it on both adapters, connects the
+// A promise of the README: `npm start` builds and runs the quickstart. Starts it on both adapters, connects the
 // official client, and expects it to end when told to.
 import { spawn } from 'node:child_process';
 import { ok } from 'node:assert/strict';

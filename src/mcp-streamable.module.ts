@@ -16,6 +16,7 @@ import type { EdgePolicy } from './http/edge/edge-policy.js';
 import type { EndpointKey } from './http/edge/endpoint-route.js';
 import { HttpEdge } from './http/edge/http-edge.js';
 import { EDGE_POLICY, ENDPOINT_KEY } from './http/mcp-edge.guard.js';
+import { McpRequestReader } from './http/mcp-incoming.js';
 import { McpResponder } from './http/responder.js';
 import { ConfigurableModuleClass } from './mcp-streamable.module-definition.js';
 import { featureModule } from './mcp-streamable.feature-module.js';
@@ -45,6 +46,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(EDGE_POLICY) private readonly policy: EdgePolicy,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
+    @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(McpResponder) private readonly responder: McpResponder,
     @Inject(McpMessageBus) private readonly bus: McpMessageBus,
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
@@ -88,6 +90,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
 
   /** Every open call is answered and every stream ended, so that the app's server can close. @internal */
   async onModuleDestroy(): Promise<void> {
+    this.reader.close();
     await this.endpoint.close();
     await this.responder.drain(DRAIN_MS);
     await this.bus.close();

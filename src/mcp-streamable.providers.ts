@@ -27,6 +27,7 @@ import type { McpSessionEvent } from './session/session-events.js';
 import { furnishSessionRoom, type SessionRoom, type SessionRoomParts } from './session/session-room.js';
 import { resolveSessionOptions, SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { McpSessionStore } from './session/session-store.js';
+import { EventStoreError } from './stream/event-store.errors.js';
 import { McpEventStore } from './stream/event-store.js';
 import { InMemoryEventStore } from './stream/in-memory-event-store.js';
 import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from './stream/stream.options.js';
@@ -192,7 +193,11 @@ function httpProviders(): Provider[] {
 const logger = new Logger('McpStreamable');
 
 function logFaults(event: McpSessionEvent): void {
-  if (event.type === 'store-fault') {
+  // The client's own doing: it sends too much and reads too little, or has gone. Not news to the operator.
+  const expected = event.type === 'store-fault' && event.error instanceof EventStoreError;
+  if (expected) {
+    logger.debug(`Stream "${event.streamId}" was refused by the event store: ${String(event.error)}`);
+  } else if (event.type === 'store-fault') {
     logger.error(`The event store failed (stream "${event.streamId}"): ${String(event.error)}`);
   } else if (event.type === 'protocol-error') {
     logger.debug(`Session "${event.sessionId.slice(0, 6)}…": ${String(event.error)}`);

@@ -1,36 +1,21 @@
 // #region module
-import { McpServer } from '@modelcontextprotocol/server';
 import { Injectable, Module } from '@nestjs/common';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 
-const serverInfo = { name: 'orders', version: '1.0.0' };
+const OrderId = z.object({ id: z.string().describe('The number on the invoice') });
 
 @Injectable()
-export class OrdersServer {
-  /** Called once per session. */
-  create(): McpServer {
-    const server = new McpServer(serverInfo);
-    server.registerTool(
-      'find_order',
-      { description: 'Finds an order', inputSchema: z.object({ id: z.string() }) },
-      ({ id }) => ({ content: [{ type: 'text', text: `Order ${id} is on its way.` }] }),
-    );
-    return server;
+export class OrderTools {
+  @Tool({ name: 'find_order', description: 'Finds an order', inputSchema: OrderId })
+  find(@McpArgs() { id }: z.infer<typeof OrderId>): string {
+    return `Order ${id} is on its way.`;
   }
 }
 
-@Module({ providers: [OrdersServer], exports: [OrdersServer] })
-export class OrdersModule {}
-
 @Module({
-  imports: [
-    McpStreamableModule.forRootAsync({
-      imports: [OrdersModule],
-      inject: [OrdersServer],
-      useFactory: (orders: OrdersServer) => ({ serverInfo, server: () => orders.create() }),
-    }),
-  ],
+  imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })],
+  providers: [OrderTools],
 })
 export class AppModule {}
 // #endregion

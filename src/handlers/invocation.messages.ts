@@ -26,8 +26,6 @@ export const invocationMessages = {
     `Nest would silently skip the global ${kind} ${name}, which is request- or transient-scoped: it runs such ones only around providers that are registered by a class with an MCP decorator.`,
   routeParam: (decorator: string) =>
     `a parameter has ${decorator}, which only a route of HTTP has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a decorator of your own.`,
-  ticketLost: (origin: string) =>
-    `A pipe changed a parameter of ${origin} that is not the client's. A global pipe must return values whose metadata.type is "custom" as they are.`,
   visibilityFailed: (origin: string, error: string) =>
     `A guard of ${origin} failed while a list was made, so the entry was hidden. This is said once. ${error}`,
 };

@@ -12,6 +12,9 @@ import { httpMessages } from './http.messages.js';
  * not the limit of the app's other routes (E6). What was collected is let go the moment a body is refused.
  */
 
+/** Makes the reading of a body fail, with an error that carries the given headers. @internal */
+export type InterruptBody = (reasonWith: (headers: Record<string, string>) => McpError) => void;
+
 /** How to read a body. @internal */
 export interface BodyReaderOptions {
   /** The largest body that is taken, in bytes. */
@@ -19,6 +22,8 @@ export interface BodyReaderOptions {
   /** Time for the whole body, in milliseconds from the call. */
   readonly timeoutMs: number;
   readonly clock: Clock;
+  /** Bodies that are being read, for whoever must end that before its time. */
+  readonly underWay?: Set<InterruptBody>;
   /**
    * `request.body`, for the case that a parser of the app has taken the body in spite of the edge (Express: one whose type
    * is a function; either: middleware that reads whatever comes). A string or Buffer is the body; anything else is
@@ -114,6 +119,7 @@ class BodyCollector {
       this.fail(cut());
       return;
     }
+    options.underWay?.add(this.interrupt);
     this.timer = options.clock.setTimeout(this.onTimeout, options.timeoutMs);
     request.on('end', this.onEnd).on('close', this.onCut).on('error', this.onCut).on('data', this.onData);
   }
@@ -145,6 +151,10 @@ class BodyCollector {
 
   private readonly onCut = (): void => this.fail(cut());
 
+  private readonly interrupt: InterruptBody = (reasonWith) => {
+    this.fail(reasonWith(closeAfterAnswer(this.request, this.options.clock)));
+  };
+
   private readonly onTimeout = (): void => this.fail(tooSlow(this.request, this.options));
 
   private fail(error: McpError): void {
@@ -156,6 +166,7 @@ class BodyCollector {
   private release(): void {
     const { request, options } = this;
     options.clock.clear(this.timer);
+    options.underWay?.delete(this.interrupt);
     request.off('end', this.onEnd).off('close', this.onCut).off('error', this.onCut).off('data', this.onData);
   }
 }

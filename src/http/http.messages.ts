@@ -36,6 +36,7 @@ export const httpMessages = {
   noPrincipal: () =>
     'Guards are configured, but "principal" finds nobody in a request that they let in: all such callers count as one, the anonymous, and who knows the id of a session can use it. Set "principal" to say who sends a request.',
   refused: (status: number) => (status >= 500 ? 'Internal error' : `The request was refused (${status}).`),
+  shuttingDown: () => 'This server is shutting down. Try again in a moment.',
   noSessionGuard: () =>
     'The session guard did not run. A class given as "sessionGuard" must call super.canActivate(context).',
 };

@@ -8,6 +8,7 @@ import { LAST_EVENT_ID_HEADER, singleHeader } from '../wire/header.js';
 import { httpMessages } from './http.messages.js';
 import { type McpIncoming, McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
+import { hasGone } from './sse-response.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';
 
 /** What the controllers of all endpoints do: ask the endpoint, and write what it replies. @internal */
@@ -31,6 +32,8 @@ export class McpHttpHandler {
     // Of the response: the request's own "close" comes when its body is read.
     const abandon = (): void => serving.abandon();
     raw.once('close', abandon);
+    // It may have closed while the request was read, guarded, or its session looked up.
+    if (hasGone(raw)) abandon();
     try {
       const reply = await serving.reply;
       if (!this.#send(response, reply)) serving.abandon();

@@ -8,7 +8,7 @@ import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/header.js';
 import { readMessages, type IncomingBody } from '../wire/json-rpc.js';
 import { isJsonMediaType } from '../wire/media-type.js';
 import { abandonBody } from './abandon-body.js';
-import { parsedBodyOf, readBody } from './body-reader.js';
+import { parsedBodyOf, readBody, type InterruptBody } from './body-reader.js';
 import { httpMessages } from './http.messages.js';
 import type { ResolvedHttpOptions } from './http.options.js';
 
@@ -48,6 +48,7 @@ export class McpRequestReader {
   readonly #incoming = new WeakMap<object, McpIncoming>();
   /** What was read of requests whose sender could not be told. */
   readonly #refused = new WeakMap<object, IncomingBody>();
+  readonly #underWay = new Set<InterruptBody>();
 
   constructor(
     private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
@@ -55,6 +56,13 @@ export class McpRequestReader {
     /** Called when guards have let somebody in of whom nobody knows who it is. */
     private readonly onNobody?: () => void,
   ) {}
+
+  /** The server stops: bodies that have not arrived are not waited for. */
+  close(): void {
+    for (const interrupt of [...this.#underWay]) {
+      interrupt((headers) => new McpError('UNAVAILABLE', httpMessages.shuttingDown(), { headers }));
+    }
+  }
 
   /** What was read of a request; `undefined` before `read` has succeeded. */
   of(request: object): McpIncoming | undefined {
@@ -90,7 +98,9 @@ export class McpRequestReader {
       throw refuse('NOT_ACCEPTABLE', httpMessages.postNotAcceptable(accept));
     }
     const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.options;
-    const text = await readBody(raw, { maxBytes, timeoutMs, clock: this.clock, parsed: parsedBodyOf(request) });
+    const { clock } = this;
+    const parsed = parsedBodyOf(request);
+    const text = await readBody(raw, { maxBytes, timeoutMs, clock, parsed, underWay: this.#underWay });
     return readMessages(text);
   }
 

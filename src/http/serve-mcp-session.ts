@@ -10,6 +10,7 @@ import { McpError } from '../wire/errors.js';
 import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/header.js';
 import { hostOriginPolicy } from './edge/edge-policy.js';
 import { refusalOf } from './edge/http-edge.js';
+import { httpMessages } from './http.messages.js';
 import { resolveHttpOptions, type McpHttpOptions } from './http.options.js';
 import { McpRequestReader, type McpIncoming } from './mcp-incoming.js';
 import { assertRevision } from './mcp-session.guard.js';
@@ -30,14 +31,14 @@ const plainNode = {
  * Checks Host and Origin, methods, media types and the size of bodies as the module does. There are no guards: whoever
  * reaches the server and knows the session id has the session; `principal` is told to handlers and decides nothing.
  *
- * @param options as for the module
+ * @param options as for the module; `onError` hears of what is answered with 500
  * @returns a listener for `http.createServer()`
  * @throws McpOptionError for an option that cannot work
  * @publicApi
  */
 export function serveMcpSession(
   session: McpSession,
-  options: McpHttpOptions = {},
+  options: McpHttpOptions & { onError?: (error: unknown) => void } = {},
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const { clock } = session;
   const resolved = resolveHttpOptions(options);
@@ -56,10 +57,10 @@ export function serveMcpSession(
       responder.send(plainNode, response, reply);
     } catch (error) {
       const requestId = body ? loneRequestId(body) : null;
-      refuse(
-        response,
-        error instanceof McpError ? error : new McpError('INTERNAL_ERROR', 'Internal error', { requestId }),
-      );
+      if (error instanceof McpError)
+        return refuse(response, requestId === null ? error : error.withRequestId(requestId));
+      options.onError?.(error);
+      refuse(response, new McpError('INTERNAL_ERROR', httpMessages.refused(500), { requestId }));
     }
   };
   return (request, response) => void serve(request, response);
@@ -69,6 +70,10 @@ async function replyOf(session: McpSession, incoming: McpIncoming, response: Ser
   const { method, headers, body, call } = incoming;
   if (call.era === 'modern') return refuseModern(body).reply;
   const named = singleHeader(headers[SESSION_ID_HEADER]);
+  if (session.over) throw unknownSession();
+  if (method === 'POST' && headers[LAST_EVENT_ID_HEADER] !== undefined) {
+    throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
+  }
   const begins = method === 'POST' && beginsSession(body);
   if (!begins) assertNamed(session, named, incoming);
   switch (method) {

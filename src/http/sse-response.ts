@@ -33,6 +33,11 @@ const SSE = Symbol('nestjs-mcp-streamable:sse-response');
 
 type RawResponse = ServerResponse & { [SSE]?: SseResponse };
 
+/** Whether nobody can be answered any more; the response of HTTP/2 has no `destroyed`, its stream has. */
+export function hasGone(raw: ServerResponse): boolean {
+  return raw.destroyed || (raw as { stream?: { destroyed: boolean } }).stream?.destroyed === true;
+}
+
 /** @internal */
 export class SseResponse implements StreamFlow, Observer<string> {
   paused = false;
@@ -141,7 +146,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
 
   private write(bytes: Buffer): void {
     const { raw } = this;
-    if (raw.destroyed) return;
+    if (hasGone(raw)) return;
     if (raw.writableLength === 0) this.beingSent = bytes.length;
     this.written += bytes.length;
     // `false` alone means that Node's own buffer, far smaller than ours, is full; but only after it comes a "drain".

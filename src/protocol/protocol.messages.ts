@@ -4,6 +4,8 @@ import { shown } from '../wire/wire.messages.js';
 export const protocolMessages = {
   badInitialize: (what: string, got: unknown) =>
     `"initialize" needs params.${what}; got ${shown(got)}. See the specification, "Lifecycle".`,
+  initializeTooLarge: (size: number, max: number) =>
+    `The parameters of "initialize" have ${size} characters as JSON; ${max} is the most. Say less of the client.`,
   tooManySessions: (max: number) => `This server has its ${max} sessions ("maxSessions"). Try again later.`,
   tooManyOfPrincipal: (max: number) =>
     `You have ${max} sessions here already ("maxSessionsPerPrincipal"). End one with DELETE, or wait until one is idle for long enough.`,

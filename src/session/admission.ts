@@ -5,6 +5,12 @@ import { allowsBatches } from '../wire/revisions.js';
 import type { InFlightCalls } from './in-flight-calls.js';
 import { sessionMessages } from './session.messages.js';
 
+/** Requests that one session may have in flight. */
+const MAX_CALLS = 1_000;
+/** Resources that one session may be subscribed to. */
+const MAX_SUBSCRIPTIONS = 1_000;
+/** Characters of a URI that can be subscribed to. */
+const MAX_URI = 2_048;
 /** Messages that one batch may have (behaviour E9). */
 const MAX_BATCH = 100;
 
@@ -19,8 +25,12 @@ export function admit(
   { protocolVersion }: McpSessionInfo,
   initialized: boolean,
   inFlight: InFlightCalls,
+  subscriptions: number,
 ): JsonRpcRequest[] {
   const requests = messages.filter(isRequest);
+  if (inFlight.size + requests.length > MAX_CALLS) {
+    throw new McpError('TOO_MANY_REQUESTS', sessionMessages.tooManyCalls(MAX_CALLS), { requestId: requests[0]!.id });
+  }
   if (batch) assertBatch(messages.length, requests, protocolVersion);
   const seen = requests.length > 1 ? new Set<unknown>() : undefined;
   for (const request of requests) {
@@ -34,9 +44,20 @@ export function admit(
     if (inFlight.has(requestId) || seen?.has(requestId)) {
       throw new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId });
     }
+    if (request.method === 'resources/subscribe') assertSubscribable(request, subscriptions);
     seen?.add(requestId);
   }
   return requests;
+}
+
+/** What a session is subscribed to is kept, and looked through, for as long as it lives. */
+function assertSubscribable({ id: requestId, params }: JsonRpcRequest, subscriptions: number): void {
+  const uri = params?.['uri'];
+  const refuse = (message: string): never => {
+    throw new McpError('INVALID_PARAMS', message, { requestId });
+  };
+  if (subscriptions >= MAX_SUBSCRIPTIONS) refuse(sessionMessages.tooManySubscriptions(MAX_SUBSCRIPTIONS));
+  if (typeof uri === 'string' && uri.length > MAX_URI) refuse(sessionMessages.longUri(uri.length, MAX_URI));
 }
 
 function assertBatch(size: number, requests: readonly JsonRpcRequest[], protocolVersion: string): void {

@@ -1,7 +1,10 @@
 import type { Server } from '@modelcontextprotocol/server';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { ClockTimer } from '../base/clock.js';
+import { deferred } from '../base/deferred.js';
+import { Retry } from '../base/retry.js';
 import type { McpSessionInfo } from '../call/mcp-call.js';
+import { McpError } from '../wire/errors.js';
 import { McpSession } from './mcp-session.js';
 import type { McpServerContext } from './server-factory.js';
 import type { SessionEndReason } from './session-events.js';
@@ -28,8 +31,11 @@ export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
   readonly #rebuilding = new Map<string, Promise<LiveSession | undefined>>();
   /** Connected, and not known to anybody yet. */
-  readonly #newborn = new Set<McpSession>();
+  readonly #newborn = new Map<string, McpSession>();
+  /** Servers that the application is making: how to give up waiting for them. */
+  readonly #making = new Map<string, (reason: McpError) => void>();
   readonly #ending = new Set<Promise<void>>();
+  readonly #drops: Retry;
   #sweeper: ClockTimer | undefined;
   #closing = false;
 
@@ -40,6 +46,7 @@ export class LiveSessions {
     private readonly bus: McpMessageBus,
     private readonly timing: { readonly idleTimeoutMs: number; readonly keepAliveMs: number },
   ) {
+    this.#drops = new Retry(environment.retry, environment.clock, () => false);
     bus.messages$.subscribe((message) => this.#heard(message));
   }
 
@@ -63,11 +70,11 @@ export class LiveSessions {
 
   /** Connects a fresh server to a fresh session, which is not known to anybody yet. */
   async connect(info: McpSessionInfo, request: unknown): Promise<LiveSession> {
-    const server = await this.factory.create({ session: info, request });
+    const server = await this.#make(info, request);
     const session = new McpSession(info, this.environment);
     session.onerror = (error) => this.environment.event({ type: 'protocol-error', sessionId: info.id, error });
-    this.#newborn.add(session);
-    session.closed$.subscribe(() => this.#newborn.delete(session));
+    this.#newborn.set(info.id, session);
+    session.closed$.subscribe(() => this.#newborn.delete(info.id));
     try {
       await server.connect(session);
     } catch (error) {
@@ -77,13 +84,31 @@ export class LiveSessions {
     return { session, server, touchedAt: this.environment.clock.now() };
   }
 
-  /** Makes a session known. */
-  add(live: LiveSession): void {
+  /** Gives up a server that is being made: nobody waits for it any more. */
+  giveUp(id: string, reason: McpError): void {
+    this.#making.get(id)?.(reason);
+  }
+
+  /** The application may take its time; an ending session, or a node that stops, does not wait for it. */
+  async #make(info: McpSessionInfo, request: unknown): Promise<Server> {
+    const { promise: givenUp, reject } = deferred<never>();
+    this.#making.set(info.id, reject);
+    try {
+      return await Promise.race([this.factory.create({ session: info, request }), givenUp]);
+    } finally {
+      this.#making.delete(info.id);
+    }
+  }
+
+  /** Makes a session known. @returns `false` if it has ended meanwhile */
+  add(live: LiveSession): boolean {
     const { sessionId } = live.session;
-    this.#newborn.delete(live.session);
+    this.#newborn.delete(sessionId);
+    if (live.session.over) return false;
     this.#live.set(sessionId, live);
     if (this.#closing) this.#finish(sessionId, 'shutdown', { forget: this.environment.store.scope === 'node' });
     else this.#startSweeping();
+    return true;
   }
 
   /** The live copy of a session that has a record; made from it if there is none. @returns `undefined` if there is no record */
@@ -125,7 +150,9 @@ export class LiveSessions {
    */
   async shutdown(): Promise<void> {
     this.#closing = true;
-    for (const session of this.#newborn) void session.end('shutdown');
+    this.#drops.cancel();
+    for (const giveUp of this.#making.values()) giveUp(new McpError('UNAVAILABLE', sessionMessages.nodeStops()));
+    for (const session of this.#newborn.values()) void session.end('shutdown');
     const live = new Set(this.#live.keys());
     const forget = this.store.scope === 'node';
     for (const id of live) this.#finish(id, 'shutdown', { forget: forget || this.environment.store.scope === 'node' });
@@ -149,6 +176,8 @@ export class LiveSessions {
   #finish(id: string, reason: SessionEndReason, { forget }: { forget: boolean }): void {
     const live = this.#live.get(id);
     this.#live.delete(id);
+    this.giveUp(id, new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver()));
+    void this.#newborn.get(id)?.end(reason);
     if (!live && !forget) return;
     const ending = this.#windUp(id, live, reason, forget).finally(() => this.#ending.delete(ending));
     this.#ending.add(ending);
@@ -157,9 +186,14 @@ export class LiveSessions {
   async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, forget: boolean): Promise<void> {
     await live?.session.end(reason);
     this.environment.event({ type: 'closed', sessionId: id, reason });
-    if (forget) await this.environment.store.drop(id).catch((error: unknown) => this.#fault(id, error));
+    if (forget) await this.forget(id);
     // Asked again: another one may have come while the store was counting.
     if (this.#live.size === 0 && (await this.#noneLeft()) && this.#live.size === 0) this.#stopSweeping();
+  }
+
+  /** Drops a log; tried again after passing faults, as nobody else will. Never rejects. */
+  async forget(id: string): Promise<void> {
+    await this.#drops.run(() => this.environment.store.drop(id)).catch((error: unknown) => this.#fault(id, error));
   }
 
   async #noneLeft(): Promise<boolean> {
@@ -180,10 +214,10 @@ export class LiveSessions {
     // It may have ended meanwhile; whoever ended it may have dropped the log before it was opened here.
     if (!(await this.store.touch(id))) {
       await live.session.end('ended-elsewhere');
-      await this.environment.store.drop(id);
+      await this.forget(id);
       return undefined;
     }
-    this.add(live);
+    if (!this.add(live)) return undefined;
     this.environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
     return live;
   }
@@ -275,5 +309,8 @@ async function replay(record: McpSessionRecord, { session }: LiveSession): Promi
   if ('error' in answer) throw new ServerFactoryError(sessionMessages.notRebuilt(answer.error.message));
   session.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' });
   if (logLevel !== undefined) await session.replay('logging/setLevel', { level: logLevel });
-  for (const uri of subscriptions) await session.replay('resources/subscribe', { uri });
+  for (const uri of subscriptions) {
+    await session.replay('resources/subscribe', { uri });
+    session.subscriptions.add(uri);
+  }
 }

@@ -27,7 +27,7 @@ import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchan
 import { Replays } from './replays.js';
 import { SessionCall } from './session-call.js';
 import type { SessionEndReason } from './session-events.js';
-import { statePatch } from './session-state.js';
+import { notePatch, statePatch } from './session-state.js';
 import { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
@@ -68,6 +68,9 @@ export class McpSession implements Transport, ExchangeHost {
   #info: McpSessionInfo;
   #lifetime: Lifetime = { is: 'new' };
 
+  /** URIs that the client subscribed to. @internal */
+  readonly subscriptions = new Set<string>();
+
   /** Milliseconds since the epoch of the last message from the client. */
   lastSeenAt: number;
 
@@ -94,6 +97,10 @@ export class McpSession implements Transport, ExchangeHost {
   /** Emits the reason when the session has ended, also to whoever subscribes afterwards; then completes. */
   get closed$(): Observable<SessionEndReason> {
     return this.#closed$;
+  }
+  /** Nothing can be sent or received any more. */
+  get over(): boolean {
+    return this.#lifetime.is === 'ended';
   }
   /** A handler runs, or a response is open: the session is not idle. */
   get busy(): boolean {
@@ -123,7 +130,7 @@ export class McpSession implements Transport, ExchangeHost {
    */
   receive(http: McpHttpCall, body: IncomingBody): McpServing {
     if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
-    const requests = admit(body, this.#info, this.#lifetime.is === 'live', this.#calls);
+    const requests = admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.subscriptions.size);
     this.lastSeenAt = this.clock.now();
     const exchange = requests.length > 0 ? this.#exchange(requests, body) : undefined;
     const dispatches = body.messages.map((message) => this.#register(http, message, exchange));
@@ -259,12 +266,19 @@ export class McpSession implements Transport, ExchangeHost {
     if (this.#replays.answered(message)) return Promise.resolve();
     const call = this.#calls.answeredBy(id);
     if (call?.state !== 'open') return this.#outgoing.late(undefined, id, 'dropped');
+    const patch = 'result' in message ? statePatch(call) : undefined;
+    if (!patch) return this.#settle(call, message);
+    notePatch(this.subscriptions, patch);
+    // The client may rely on what it was told: the record comes first. Meanwhile the call is open, and may be ended.
+    return this.environment.patched(this.sessionId, patch).then(() => {
+      return call.state === 'open' ? this.#settle(call, message) : undefined;
+    });
+  }
+
+  #settle(call: SessionCall, answer: JsonRpcResponse): Promise<void> {
     call.answered();
     this.#release(call);
-    const patch = 'result' in message ? statePatch(call) : undefined;
-    const answer = (): Promise<void> => call.exchange!.answer(id, this.#textOf(message), call.refusal);
-    // The client may rely on what it was told: the record comes first.
-    return patch ? this.environment.patched(this.sessionId, patch).then(answer) : answer();
+    return call.exchange!.answer(call.requestId!, this.#textOf(answer), call.refusal);
   }
 
   /** What JSON has no words for is the handler's fault; the client must hear of the end of its request all the same. */

@@ -104,12 +104,16 @@ export class PostExchange {
   }
   #closeOnOpen = false;
 
-  /** The client left. Without a decision it never learnt an id with which it could come back. */
+  /** The client left. Unless a response was opened it never learnt an id with which it could come back. */
   abandon(): void {
-    if (this.#state.is !== 'undecided') return;
-    this.host.clock.clear(this.#state.timer);
+    const state = this.#state;
+    if (state.is === 'undecided') {
+      this.host.clock.clear(state.timer);
+      this.#reply.resolve({ kind: 'accepted' });
+    } else if (state.is !== 'streaming' || state.opened) return;
+    // Nobody will ever read what was logged.
+    else state.stream.write({ end: true }).catch(() => {});
     this.#state = { is: 'abandoned' };
-    this.#reply.resolve({ kind: 'accepted' });
   }
 
   #commit(): McpStream {
@@ -119,12 +123,16 @@ export class PostExchange {
     this.host.clock.clear(state.timer);
     // What was cancelled already is nothing that the log should wait for.
     const stream = this.host.openStream(this.requests.filter((id) => !state.dismissed.includes(id)));
-    this.#state = { is: 'streaming', stream };
+    const streaming: ExchangeState = { is: 'streaming', stream, opened: false };
+    this.#state = streaming;
     if (state.answers.length === 0) stream.write({}).catch(() => {});
     for (const answer of state.answers) stream.write(answer).catch(() => {});
     this.#reply.resolve({
       kind: 'stream',
-      open: (flow) => this.host.frames$(stream, 0, { flow, headOnly: this.#closeOnOpen }),
+      open: (flow) => {
+        streaming.opened = true;
+        return this.host.frames$(stream, 0, { flow, headOnly: this.#closeOnOpen });
+      },
     });
     return stream;
   }
@@ -169,7 +177,7 @@ interface Answer {
 
 type ExchangeState =
   | { is: 'undecided'; answers: Answer[]; dismissed: RequestId[]; timer: ClockTimer | undefined }
-  | { is: 'streaming'; stream: McpStream }
+  | { is: 'streaming'; stream: McpStream; opened: boolean }
   | { is: 'abandoned' }
   | { is: 'settled' };
 

@@ -17,3 +17,9 @@ export function statePatch({ message: { method, params } }: SessionCall): Sessio
       return undefined;
   }
 }
+
+/** Keeps count of subscriptions, as the record does. */
+export function notePatch(subscriptions: Set<string>, { subscribe = [], unsubscribe = [] }: SessionPatch): void {
+  for (const uri of subscribe) subscriptions.add(uri);
+  for (const uri of unsubscribe) subscriptions.delete(uri);
+}

@@ -1,7 +1,8 @@
-import { Observable } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
+import { Retry } from '../base/retry.js';
 import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
-import { EventsEvictedError } from '../stream/event-store.errors.js';
+import { EventsEvictedError, EventStoreError } from '../stream/event-store.errors.js';
 import type { StreamHead } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { McpError } from '../wire/errors.js';
@@ -24,6 +25,8 @@ const JUST_BEGUN: StreamHead = { last: 0, oldest: 1, delivered: 0, ended: false,
  */
 export class SessionStreams implements StreamObserver {
   readonly #streams = new Map<string, McpStream>();
+  /** Responses that wait for the log to be back. */
+  #held: Set<Subscriber<string>> | undefined;
   #closed = false;
 
   constructor(
@@ -42,7 +45,7 @@ export class SessionStreams implements StreamObserver {
   }
 
   get readers(): number {
-    let readers = 0;
+    let readers = this.#held?.size ?? 0;
     for (const stream of this.#streams.values()) readers += stream.readers;
     return readers;
   }
@@ -71,10 +74,48 @@ export class SessionStreams implements StreamObserver {
    * @throws McpError BAD_REQUEST for a cursor that is malformed, foreign or lost (G3, G4, G6), CONFLICT (G7)
    */
   async open(lastEventId: string | undefined): Promise<McpReply> {
-    const start = lastEventId === undefined ? await this.#undelivered() : await this.#resume(lastEventId);
+    let start: Cursor | undefined;
+    try {
+      start = await this.#start(lastEventId);
+    } catch (error) {
+      if (error instanceof McpError || error instanceof EventStoreError) throw error;
+      this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
+      return { kind: 'stream', open: (flow) => this.#whenBack(lastEventId, flow) };
+    }
     // An empty 200 makes both official clients come back for ever; 405 is quiet in both (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
     return { kind: 'stream', open: (flow) => this.#read(start, flow) };
+  }
+
+  #start(lastEventId: string | undefined): Promise<Cursor | undefined> {
+    return lastEventId === undefined ? this.#undelivered() : this.#resume(lastEventId);
+  }
+
+  /**
+   * Holds the response while the log is away (G11): after two refused GETs the official clients give up for good. What
+   * would have been refused ends the response.
+   */
+  #whenBack(lastEventId: string | undefined, flow: StreamFlow): Observable<string> {
+    return new Observable((subscriber) => {
+      const { retry, clock } = this.environment;
+      const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
+      const waiting = new Retry(patience, clock, (e) => e instanceof McpError || e instanceof EventStoreError);
+      const held = (this.#held ??= new Set());
+      held.add(subscriber);
+      subscriber.add(() => {
+        held.delete(subscriber);
+        waiting.cancel();
+      });
+      subscriber.next(commentFrame());
+      waiting
+        .run(() => this.#start(lastEventId))
+        .then((start) => {
+          if (!start) return subscriber.complete();
+          held.delete(subscriber);
+          if (!subscriber.closed) subscriber.add(this.#read(start, flow).subscribe(subscriber));
+        })
+        .catch(() => subscriber.complete());
+    });
   }
 
   /** Only now that the response is certain: for a client that has left meanwhile nothing is kept, and nobody makes room. */
@@ -111,6 +152,7 @@ export class SessionStreams implements StreamObserver {
   /** The session is over. */
   close(): void {
     this.#closed = true;
+    for (const subscriber of [...(this.#held ?? [])]) subscriber.complete();
     for (const stream of [...this.#streams.values()]) stream.close();
     this.#streams.clear();
   }

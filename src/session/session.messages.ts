@@ -22,6 +22,12 @@ export const sessionMessages = {
     `"${method}" cannot be sent: the client did not declare the capability "${capability}".`,
   serverRequestTimedOut: (method: string, ms: number) =>
     `The client did not answer "${method}" within ${ms} ms ("serverRequestTimeoutMs").`,
+  nodeStops: () => 'This server is shutting down. Try again in a moment.',
+  tooManyCalls: (max: number) =>
+    `This session has ${max} requests in flight, the most it may have. Wait for answers before you send more.`,
+  tooManySubscriptions: (max: number) =>
+    `This session has ${max} subscriptions, the most it may have. Unsubscribe from something first.`,
+  longUri: (length: number, max: number) => `The URI has ${length} characters; ${max} is the most.`,
   sessionOver: () => 'The session has ended: nothing can be sent to its client any more.',
   unknownSession: (id: string) => `There is no session "${id}". It may have ended.`,
   tooManyReaders: (stream: string) =>

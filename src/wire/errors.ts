@@ -16,6 +16,7 @@ const ANSWERS = Object.freeze({
   CONFLICT: { status: 409, rpcCode: -32000 },
   PAYLOAD_TOO_LARGE: { status: 413, rpcCode: -32000 },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, rpcCode: -32000 },
+  TOO_MANY_REQUESTS: { status: 429, rpcCode: -32000 },
   TOO_MANY_SESSIONS: { status: 429, rpcCode: -32000 },
   INTERNAL_ERROR: { status: 500, rpcCode: -32603 },
   UNAVAILABLE: { status: 503, rpcCode: -32000 },

@@ -17,7 +17,7 @@ const ARGS: Readonly<Record<Kind, object>> = {
 const isGlobal = (place: Place): boolean => place === 'APP_*' || place === 'useGlobal*';
 
 const CELLS = ENHANCERS.flatMap((enhancer) =>
-  PLACES.flatMap((place) => KINDS.map((kind) => ({ enhancer, place, kind }))),
+  PLACES.flatMap((place) => KINDS.map((kind) => [enhancer, place, kind] as const)),
 );
 
 /** What the caller is told by a handler that has the enhancer around it. */
@@ -74,7 +74,7 @@ describe.each(ADAPTERS)('everything that Nest runs around handlers, on %s', (ada
   const sightsOf = (enhancer: EnhancerName) =>
     takeSights().filter(({ what, around }) => what === enhancer && around === 'mcp');
 
-  it.each(CELLS)('$enhancer at $place runs around a $kind', async ({ enhancer, place, kind }) => {
+  it.each(CELLS)('%s at %s runs around a %s', async (enhancer, place, kind) => {
     const app = await startWith(enhancer, place);
     const failing = enhancer === 'filter';
     const headers = { ...as('anna', 'fresh'), 'x-caller': 'anna', ...(failing && { 'x-fail': 'yes' }) };

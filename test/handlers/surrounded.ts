@@ -77,9 +77,10 @@ function httpOf(host: ArgumentsHost): object {
 
 /** What an enhancer sees that gets an `ExecutionContext` or an `ArgumentsHost`. */
 function note(what: string, place: string, host: ArgumentsHost & Partial<ExecutionContext>): void {
-  const mark = host.getHandler && reflector.get(Mark, host.getHandler());
+  // Nest tells filters neither.
+  const [handler, type] = [host.getHandler?.(), host.getClass?.()];
   if (!McpExecutionContext.isMcp(host)) {
-    sights.push({ what, place, around: host.getClass?.().name ?? 'a route', ...httpOf(host) });
+    sights.push({ what, place, around: type?.name ?? 'a route', ...httpOf(host) });
     return;
   }
   const mcp = McpExecutionContext.create(host);
@@ -89,7 +90,7 @@ function note(what: string, place: string, host: ArgumentsHost & Partial<Executi
     ...{ kind: mcp.getKind(), name: mcp.getName(), class: mcp.getClass().name, method: mcp.getHandler().name },
     ...{ isContext: context instanceof McpContext, principal: context.principal, rpc: context.method },
     sameRequest: context.request === host.switchToHttp().getRequest(),
-    ...(host.getHandler && { mark, sameClass: host.getClass!() === mcp.getClass() }),
+    ...(handler && { mark: reflector.get(Mark, handler), sameClass: type === mcp.getClass() }),
   });
 }
 

@@ -184,6 +184,15 @@ describe.each(ADAPTERS)('a batch on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 
+  it('P3: that is open when its session ends is answered whole, each open request with an error', async () => {
+    const app = await start({ clock: new ManualClock(), tools });
+    const client = await app.client().initialize(WITH_BATCHES);
+    const posted = client.post([waits(client, 'a'), client.toolCall('quick', { say: 'quick' }), waits(client, 'b')]);
+    await app.settled({ inFlight: 2 });
+    await (await client.delete()).text();
+    expect(gists(await (await posted).json())).toEqual(['quick', 'error -32000', 'error -32000']);
+  });
+
   it('P9: can cancel its own request', async () => {
     const app = await start({ clock: new ManualClock(), tools });
     const client = await app.client().initialize(WITH_BATCHES);

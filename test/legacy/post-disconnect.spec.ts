@@ -27,11 +27,11 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   });
 
   /** Says as much as it is told, and goes on when it is let. */
-  const talks: ScriptedTool = async ({ first, then }, ctx) => {
+  const talks: ScriptedTool = async ({ first, second }, ctx) => {
     if (first !== undefined) await ctx.mcpReq.notify(log(first));
     entered.open();
     await next.promise;
-    if (then !== undefined) await ctx.mcpReq.notify(log(then));
+    if (second !== undefined) await ctx.mcpReq.notify(log(second));
     await hold.promise;
     aborted = ctx.mcpReq.signal.aborted;
     returned = true;
@@ -123,7 +123,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   it('P4 G8: after an id was sent: the handler goes on, and the stream waits with everything', async () => {
     const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
-    const stream = await (await client.call('talks', { first: 'one', then: 'two' })).sse().count(1);
+    const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     stream.destroy();
     await app.settled({ readers: 0, openResponses: 0, inFlight: 1, streams: 1 });
     next.open();
@@ -141,7 +141,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   it('P4 G8: that knows nothing but the priming event comes back for everything', async () => {
     const app = await start({ clock: new ManualClock(), responseMode: 'sse', tools: { talks } });
     const client = await app.client().initialize();
-    const stream = await (await client.call('talks', { then: 'two' })).sse().opened();
+    const stream = await (await client.call('talks', { second: 'two' })).sse().opened();
     stream.destroy();
     await app.settled({ readers: 0 });
     next.open();
@@ -155,7 +155,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
   it('G8: is resumed mid-call, live, with its answer exactly once', async () => {
     const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
-    const stream = await (await client.call('talks', { first: 'one', then: 'two' })).sse().count(1);
+    const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     stream.destroy();
     await app.settled({ readers: 0 });
     const resumed = await (await client.get(stream.events[0]!.id)).sse().opened();
@@ -190,11 +190,10 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     const client = await app.client().initialize();
     const heard: unknown[] = [];
     let stream = (await client.call('counts')).sse();
-    let cursor = '';
     for (const step of steps) {
       await stream.count(1);
       heard.push(...gists(stream.messages));
-      cursor = stream.events.at(-1)!.id!;
+      const cursor = stream.events.at(-1)!.id;
       stream.destroy();
       await app.settled({ readers: 0 });
       step.open();
@@ -205,10 +204,25 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     expect(heard).toEqual([...Array(rounds).keys(), 'counted']);
   });
 
+  it('G8: comes back to a session that was rebuilt meanwhile, and finds how its call ended', async () => {
+    const app = await start({ clock: new ManualClock(), tools: { talks } });
+    const client = await app.client().initialize();
+    const stream = await (await client.call('talks', { first: 'one' })).sse().count(1);
+    stream.destroy();
+    await app.settled({ readers: 0 });
+    await app.service.release(client.sessionId!);
+    await app.settled({ live: 0, sessions: 1, inFlight: 0 });
+    const resumed = (await client.get(stream.events[0]!.id)).sse();
+    expect(await resumed.end()).toBe('end');
+    expect(gists(resumed.messages)).toEqual(['error -32000']);
+    await app.settled({ live: 1, streams: 0, readers: 0 });
+    hold.open();
+  });
+
   it('G8: comes back before the server has noticed that it left', async () => {
     const app = await start({ clock: new ManualClock(), tools: { talks } });
     const client = await app.client().initialize();
-    const stream = await (await client.call('talks', { first: 'one', then: 'two' })).sse().count(1);
+    const stream = await (await client.call('talks', { first: 'one', second: 'two' })).sse().count(1);
     // Its old response still is the reader, until the new one takes over.
     const resumed = await (await client.get(stream.events[0]!.id)).sse().opened();
     await app.settled({ readers: 2 });

@@ -148,6 +148,33 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     expect(await (await number).json()).toMatchObject({ id: 1, result: { content: [{ text: 'for the number' }] } });
   });
 
+  it.each([0, -1, Number.MAX_SAFE_INTEGER, '', 'ümläut', '__proto__'])('P2: answers under the id %j', async (id) => {
+    let hold = gate();
+    const app = await start({
+      tools: {
+        talks: async (_, ctx) => {
+          await ctx.mcpReq.notify(log('a word'));
+          await hold.promise;
+          return 'said';
+        },
+      },
+    });
+    const client = await app.client().initialize();
+    const stream = await (await client.call('talks', {}, { id, progressToken: id })).sse().count(1);
+    await expectRefusal(await client.call('talks', {}, { id }), { status: 400, code: -32600, id });
+    hold.open();
+    expect(await stream.end()).toBe('end');
+    expect(stream.messages[1]).toMatchObject({ id, result: { content: [{ text: 'said' }] } });
+    // And cancels under it.
+    hold = gate();
+    const again = await (await client.call('talks', {}, { id })).sse().count(1);
+    await client.notify('notifications/cancelled', { requestId: id });
+    expect(await again.end()).toBe('end');
+    expect(gists(again.messages)).toEqual(['a word']);
+    hold.open();
+    await app.settled({ inFlight: 0, streams: 0 });
+  });
+
   it('P5: answers an unknown method with -32601 in a 200', async () => {
     const app = await start();
     const client = await app.client().initialize();

@@ -53,10 +53,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     expect(made.map(({ context }) => context.request !== undefined)).toEqual([true, false]);
     expect(made[1]!.server.getClientCapabilities()).toEqual({ roots: { listChanged: true } });
     expect(made[1]!.server.getClientVersion()).toEqual({ name: 'raw', version: '1.0.0' });
-    expect(events.map(({ type }) => type)).toEqual([
-      'created',
-      'rebuilt',
-    ]);
+    expect(events.map(({ type }) => type)).toEqual(['created', 'rebuilt']);
     await app.settled({ sessions: 1, live: 1, logs: 1 });
   });
 
@@ -109,22 +106,25 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     await app.settled({ inFlight: 0, streams: 0 });
   });
 
-  it.each(['2025-03-26', '2025-06-18', '2025-11-25'])('S9, rebuild: keeps the negotiated revision %s', async (version) => {
-    const client = await app.client().initialize(version);
-    await app.service.release(client.sessionId!);
-    // Not yet rebuilt: the record says it.
-    const wrong = { 'mcp-protocol-version': version === '2025-06-18' ? '2025-11-25' : '2025-06-18' };
-    await expectRefusal(await client.post(client.toolCall('quick', {}, { id: 'x' }), wrong), {
-      status: 400,
-      code: -32000,
-      id: 'x',
-    });
-    await app.settled({ live: 0 });
-    expect(JSON.parse(await text(client, 'who'))).toMatchObject({ protocolVersion: version });
-    const batch = await client.post([client.toolCall('quick'), client.toolCall('quick')]);
-    expect(batch.status).toBe(version === '2025-03-26' ? 200 : 400);
-    expect((await client.listen()).primes).toHaveLength(version === '2025-11-25' ? 1 : 0);
-  });
+  it.each(['2025-03-26', '2025-06-18', '2025-11-25'])(
+    'S9, rebuild: keeps the negotiated revision %s',
+    async (version) => {
+      const client = await app.client().initialize(version);
+      await app.service.release(client.sessionId!);
+      // Not yet rebuilt: the record says it.
+      const wrong = { 'mcp-protocol-version': version === '2025-06-18' ? '2025-11-25' : '2025-06-18' };
+      await expectRefusal(await client.post(client.toolCall('quick', {}, { id: 'x' }), wrong), {
+        status: 400,
+        code: -32000,
+        id: 'x',
+      });
+      await app.settled({ live: 0 });
+      expect(JSON.parse(await text(client, 'who'))).toMatchObject({ protocolVersion: version });
+      const batch = await client.post([client.toolCall('quick'), client.toolCall('quick')]);
+      expect(batch.status).toBe(version === '2025-03-26' ? 200 : 400);
+      expect((await client.listen()).primes).toHaveLength(version === '2025-11-25' ? 1 : 0);
+    },
+  );
 
   it('S1, rebuild: keeps the revision that was offered instead of the one asked for', async () => {
     const client = await app.client().initialize('2024-11-05');
@@ -304,8 +304,8 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     await begun.promise;
     expect((await client.delete()).status).toBe(204);
     go.open();
-    await expectRefusal(await post, { ...NO_SUCH_SESSION, id: 'p' });
-    await expectRefusal(await get, NO_SUCH_SESSION);
+    await expectRefusal(await post, { status: 404, code: -32001, id: 'p' });
+    await expectRefusal(await get, { status: 404, code: -32001 });
     await app.settled({ sessions: 0, live: 0, streams: 0, readers: 0, logs: 0, timers: 0 });
   });
 });

@@ -12,6 +12,9 @@ import { gists, log } from '../support/messages.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
 
+/** Of the appends of a call: it begins, says two words, answers. */
+const ITS_ANSWER = 4;
+
 const refusal = (stream: string | undefined): Error => new EventLogFullError(stream ?? '', 'eventLog.maxEvents');
 
 describe.each(ADAPTERS)('a failing event store on %s', (adapter) => {
@@ -78,7 +81,7 @@ describe.each(ADAPTERS)('a failing event store on %s', (adapter) => {
     ['its first append', 1, [], ['a one EVENT_LOG_FULL']],
     ['its first message', 2, [], ['a one EVENT_LOG_FULL']],
     ['a later message', 3, ['a one'], ['a one ok', 'a two EVENT_LOG_FULL']],
-    ['its answer', 4, ['a one', 'a two'], ['a one ok', 'a two ok']],
+    ['its answer', ITS_ANSWER, ['a one', 'a two'], ['a one ok', 'a two ok']],
   ])('that refuses one stream, from %s on, fails that stream and no other', async (_, from, heard, outcomes) => {
     const app = await start({ responseMode: 'sse' });
     const client = await app.client().initialize();
@@ -106,12 +109,12 @@ describe.each(ADAPTERS)('a failing event store on %s', (adapter) => {
     }
     await app.service.notify(client.sessionId!, log('unharmed'));
     await standalone.count(1);
-    // The handler is told twice: its message fails, and its signal aborts. What it says then, nobody hears.
+    // A handler that still runs is told twice: its message fails, and its signal aborts.
     const fate = said.filter((line) => line.startsWith('a'));
     expect(fate.slice(0, outcomes.length)).toEqual(outcomes);
-    await eventually(() => expect(aborted).toEqual(['a']));
+    await eventually(() => expect(aborted).toEqual(from === ITS_ANSWER ? [] : ['a']));
     expect(faultsOf(true)).toMatchObject([{ sessionId: client.sessionId, error: { code: 'EVENT_LOG_FULL' } }]);
-    expect(recorded.texts('error')[0]).toMatch(/The event store failed \(stream "\w{22}"\): EventLogFullError/);
+    expect(recorded.texts().filter((line) => /\w{22}.*EventLogFullError/.test(line)).length).toBeGreaterThan(0);
     await app.settled({ inFlight: 0, streams: 1, readers: 1, openResponses: 1 });
     standalone.destroy();
   });
@@ -251,15 +254,9 @@ describe.each(ADAPTERS)('a failing event store on %s', (adapter) => {
     const posted = await (await client.call('talks', { me: 'a' })).sse().count(1);
     posted.destroy();
     await app.settled({ readers: 0 });
-    let refusing = false;
-    store.faults = {
-      // The page that the reader wants, not the look whether there is one.
-      refuse: ({ method, stream }) => (refusing && method === 'read' ? refusal(stream) : undefined),
-      delay: ({ method }) => {
-        if (method === 'attach') refusing = true;
-        return 0;
-      },
-    };
+    // The page that the reader wants, not the look whether it is there.
+    let reads = 0;
+    store.faults = { refuse: ({ method, stream }) => (method === 'read' && ++reads > 1 ? refusal(stream) : undefined) };
     const cut = await client.get(posted.primes[0]).then(
       (response) => response.sse().end(),
       () => 'cut',

@@ -20,18 +20,18 @@ describe.each(ADAPTERS)('a slow and faltering event store on %s', (adapter) => {
   let clock: ManualClock;
   let store: FaultyEventStore;
   let app: TestApp;
-  let over: boolean;
+  let over: AbortController;
   let turning: Promise<void> | undefined;
 
   beforeEach(() => {
     clock = new ManualClock();
     // The store's own time passes by itself; the time of the app, in which it tries again, is turned.
     store = new FaultyEventStore(new InMemoryEventStore({}, clock), new ManualClock({ runsByItself: true }));
-    over = false;
+    over = new AbortController();
     turning = undefined;
   });
   afterEach(async () => {
-    over = true;
+    over.abort();
     store.faults = {};
     await turning;
   });
@@ -47,8 +47,9 @@ describe.each(ADAPTERS)('a slow and faltering event store on %s', (adapter) => {
       failBefore: (call) => (call.method === 'append' || call.method === 'read') && failBefore!(call),
       failAfter: (call) => (call.method === 'append' || call.method === 'read') && failAfter!(call),
     };
+    const { signal } = over;
     turning ??= (async () => {
-      while (!over) await clock.advance(5);
+      while (!signal.aborted) await clock.advance(5);
     })();
   }
   async function tell(client: RawClient, from = 0, to = MANY): Promise<void> {

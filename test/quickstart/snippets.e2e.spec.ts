@@ -1,8 +1,4 @@
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import type { INestApplication, Type } from '@nestjs/common';
-import { ExpressAdapter } from '@nestjs/platform-express';
-import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { Test } from '@nestjs/testing';
+import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { McpSessionService } from 'nestjs-mcp-streamable';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -11,6 +7,7 @@ import { Announcer } from '../../examples/snippets/announcer.js';
 import { AppModule as BrowserApp, configure } from '../../examples/snippets/browser.js';
 import { longWork } from '../../examples/snippets/call-context.js';
 import { AppModule as CustomStoreApp } from '../../examples/snippets/custom-store-module.js';
+import { AppModule as FactoryApp } from '../../examples/snippets/factory-app.js';
 import { AppModule as FirstApp } from '../../examples/snippets/first-app.js';
 import { AppModule as GuardedApp } from '../../examples/snippets/guarded-app.js';
 import { AppModule as HandlersApp } from '../../examples/snippets/handlers.js';
@@ -19,45 +16,16 @@ import { AppModule as SessionsApp } from '../../examples/snippets/sessions-app.j
 import { AppModule as EndpointsApp } from '../../examples/snippets/several-endpoints.js';
 import { AppModule as SupportApp } from '../../examples/snippets/support-app.js';
 import { serveOneSession } from '../../examples/snippets/without-the-module.js';
+import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
 
-const opened: { close(): Promise<unknown> }[] = [];
-
-afterEach(async () => {
-  for (const one of opened.splice(0).toReversed()) await one.close();
-});
-
-async function start(
-  module: Type,
-  adapter = 'express',
-  configureApp = (_app: INestApplication) => {},
-): Promise<INestApplication> {
-  const testing = await Test.createTestingModule({ imports: [module] }).compile();
-  const httpAdapter = adapter === 'express' ? new ExpressAdapter() : new FastifyAdapter();
-  const app = testing.createNestApplication(httpAdapter, { logger: false });
-  configureApp(app);
-  await app.listen(0, '127.0.0.1');
-  opened.push(app);
-  return app;
-}
-
-async function connect(url: string | URL, headers: Record<string, string> = {}): Promise<Client> {
-  const client = new Client({ name: 'snippets', version: '1.0.0' }, { capabilities: { elicitation: {} } });
-  client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { yes: true } }));
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
-  opened.push(client);
-  return client;
-}
-
-const urlOf = async (app: INestApplication, path = 'mcp'): Promise<string> => `${await app.getUrl()}/${path}`;
-
-async function call(client: Client, name: string, args: Record<string, unknown> = {}): Promise<string> {
-  const { content } = await client.callTool({ name, arguments: args });
-  return (content as { text: string }[])[0]!.text;
-}
+afterEach(closeOpened);
 
 describe('the code of the documentation', () => {
-  it('first app', async () => {
-    const client = await connect(await urlOf(await start(FirstApp)));
+  it.each([
+    ['first app', FirstApp],
+    ['app with a factory', FactoryApp],
+  ])('%s', async (_name, module) => {
+    const client = await connect(await urlOf(await start(module)));
     expect(await call(client, 'find_order', { id: '7' })).toBe('Order 7 is on its way.');
   });
 

@@ -3,6 +3,7 @@ import type { Provider } from '@nestjs/common';
 import { McpRegistry } from 'nestjs-mcp-streamable';
 import { afterEach } from 'vitest';
 import type { Adapter, TestApp, TestAppOptions } from './app.js';
+import { loneFetch } from './lone-fetch.js';
 import { runningApps } from './running-apps.js';
 import { trustingGuard } from './users.js';
 
@@ -32,7 +33,8 @@ export function officialClients(): (app: TestApp, headers?: Record<string, strin
   return async (app, headers = {}) => {
     const client = new Client({ name: 'official', version: '1.0.0' });
     clients.push(client);
-    await client.connect(new StreamableHTTPClientTransport(new URL(app.url), { requestInit: { headers } }));
+    const options = { requestInit: { headers }, fetch: loneFetch };
+    await client.connect(new StreamableHTTPClientTransport(new URL(app.url), options));
     return client;
   };
 }

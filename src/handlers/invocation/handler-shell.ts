@@ -1,4 +1,3 @@
-import { invocationMessages } from '../invocation.messages.js';
 import type { ParamLayout } from '../params/param-layout.js';
 import type { Invocation } from './invocation.js';
 import type { Method } from './nest-metadata.js';
@@ -10,12 +9,10 @@ import type { Method } from './nest-metadata.js';
  * Its prototype is the method: metadata, name and length are found through it, so that a `Reflector` sees what the
  * decorators said.
  */
-export function shellOf(method: Method, layout: ParamLayout, origin: string): Method {
+export function shellOf(method: Method, layout: ParamLayout): Method {
   const { contextAt, ticketAt } = layout;
   return standIn(method, function shell(this: unknown, ...params: unknown[]): unknown {
-    const ticket = params[ticketAt];
-    if (typeof ticket !== 'function') throw new Error(invocationMessages.ticketLost(origin));
-    const invocation = (ticket as Ticket)();
+    const invocation = (params[ticketAt] as Ticket)();
     for (const index of contextAt) params[index] = invocation.context;
     params.length = ticketAt;
     return invocation.settle(Reflect.apply(method, this, params));
@@ -27,7 +24,7 @@ export function emptyShellOf(method: Method): Method {
   return standIn(method, () => undefined);
 }
 
-/** How an invocation travels through pipes to the shell: pipes that look into objects leave functions alone. */
+/** How an invocation travels to the shell: as the value of one more parameter. */
 export type Ticket = () => Invocation;
 
 function standIn(method: Method, shell: Method): Method {

@@ -6,6 +6,7 @@ import {
   type NestContainer,
 } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
+import { TICKET_DATA } from '../params/param-layout.js';
 import { HandlerSignal } from '../results/handler-signal.js';
 import { ArgumentsAsked } from './invocation.js';
 import type { ProviderWrapper } from './nest-metadata.js';
@@ -23,6 +24,7 @@ import type { ResponseFacade } from './response-facade.js';
  *   one name would share them, and in all of 11 another library that wraps the same method
  * - filters here may answer through the response and return nothing, as those of HTTP do; the original takes that for
  *   "not handled", logs the error a second time, and takes a Promise of nothing for a result
+ * - pipes see the parameters of the method, and not the one that we add
  * - lists ask fewer guards, and ask each of them although one wants arguments
  *
  * Some of that replaces private members, which are the same in Nest 11.0 to 12.5; the specs run on both.
@@ -42,6 +44,7 @@ export class NestContexts {
       creator = this.#create(wrapper, this.config);
       const internals = creator as unknown as Internals;
       internals.externalErrorProxy = new SilentFilters(internals.externalErrorProxy);
+      internals.pipesConsumer = new PipesOfMethod(internals.pipesConsumer);
       this.#forCalls.set(wrapper, creator);
     }
     return creator;
@@ -94,11 +97,16 @@ interface Internals {
   /** Since 11.1; before, only the public one. */
   getHostModuleKey: () => string;
   guardsConsumer: GuardsConsumer;
+  pipesConsumer: PipesConsumer;
   externalErrorProxy: ErrorProxy;
 }
 
 interface GuardsConsumer {
   tryActivate(guards: readonly CanActivate[], ...rest: unknown[]): Promise<boolean>;
+}
+
+interface PipesConsumer {
+  apply(value: unknown, metadata: { data?: unknown }, pipes: readonly unknown[]): Promise<unknown>;
 }
 
 interface ErrorProxy {
@@ -128,6 +136,15 @@ class EachGuard implements GuardsConsumer {
       }
     }
     return true;
+  }
+}
+
+/** Whatever the pipes of an app do to values, and however often they run: the ticket is none of the method's parameters. */
+class PipesOfMethod implements PipesConsumer {
+  constructor(private readonly original: PipesConsumer) {}
+
+  async apply(value: unknown, metadata: { data?: unknown }, pipes: readonly unknown[]): Promise<unknown> {
+    return metadata.data === TICKET_DATA ? value : this.original.apply(value, metadata, pipes);
   }
 }
 

@@ -9,7 +9,7 @@ import type { ProviderWrapper } from './nest-metadata.js';
  * request do; so do the entries of one list. A transient provider that needs no request is made anew for each call.
  *
  * Durable providers live in the context that the app's `ContextIdStrategy` gives; what they get as `REQUEST` is its
- * payload, as in routes. So both need contexts of their own.
+ * payload, as in routes. Early versions of Nest 11 take that from what is registered, so both have contexts of their own.
  */
 export class RequestContexts {
   readonly #ofRequests = new WeakMap<object, Map<'request' | 'durable', ContextId>>();

@@ -25,7 +25,7 @@ export interface ParamLayout {
   readonly entries: ParamEntries;
   /** Parameters that are the `McpContext`, which no pipe sees. */
   readonly contextAt: readonly number[];
-  /** One more parameter, behind those of the method: how the invocation comes to the shell. */
+  /** One more parameter, behind those of the method: how the invocation comes to the shell. No pipe sees it. */
   readonly ticketAt: number;
   /**
    * The parameters that are arguments, when those and the context are all there are and no pipe stands at one of them:
@@ -64,9 +64,12 @@ const UNDECORATED: ParamEntries = {
   [`context${CUSTOM_ARGUMENT}:1`]: { index: 1, factory: contextFactory, pipes: [] },
 };
 
+/** Stands where the data of a param decorator is, and keeps pipes from the ticket. */
+export const TICKET_DATA = Symbol('nestjs-mcp-streamable:ticket');
+
 /** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
 const TICKET: Omit<Required<ParamEntry>, 'index'> = {
-  data: undefined,
+  data: TICKET_DATA,
   pipes: [],
   factory: (_data, context): Ticket => {
     const invocation = context.getArgByIndex<Invocation>(3);

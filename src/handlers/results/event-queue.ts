@@ -7,13 +7,14 @@ const MAX_WAITING = 256;
  * Sends the reports of a source that cannot be paused: one after the other, the first at once.
  *
  * While many wait for a slow client, a report of progress takes the place of the one before it: each says more than
- * the last. So a source that only reports progress holds at most {@link MAX_WAITING} in memory, however slow the
- * client is. Log messages are never dropped: a source that logs faster than its client reads should be an async iterable,
- * which is asked for the next report only when the last one is sent.
+ * the last. So a source that only reports progress holds a few hundred in memory, however slow the client is. Log
+ * messages are never dropped: a source that logs faster than its client reads should be an async iterable, which is asked
+ * for the next report only when the last one is sent.
  */
 export class EventQueue {
   #waiting: (ToolProgress | ToolLog)[] = [];
   #sending: Promise<void> | undefined;
+  #ended = false;
 
   constructor(
     private readonly send: (event: ToolProgress | ToolLog) => Promise<void>,
@@ -33,16 +34,22 @@ export class EventQueue {
     return this.#sending ?? Promise.resolve();
   }
 
-  clear(): void {
+  /** Nothing more is sent. */
+  end(): void {
+    this.#ended = true;
     this.#waiting = [];
   }
 
   /** Runs to its first `await` before `push` returns: that is what sends the first report at once. */
   async #sendAll(): Promise<void> {
     try {
-      for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) await this.send(next);
+      while (this.#waiting.length > 0) {
+        const batch = this.#waiting;
+        this.#waiting = [];
+        for (const event of batch) if (!this.#ended) await this.send(event);
+      }
     } catch (error) {
-      this.clear();
+      this.end();
       this.failed(error);
     } finally {
       this.#sending = undefined;

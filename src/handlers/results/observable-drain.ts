@@ -71,7 +71,7 @@ export class ObservableDrain implements Drain {
     if (this.#over) return false;
     this.#over = true;
     this.#signal.removeEventListener('abort', this.#aborted);
-    this.#events.clear();
+    this.#events.end();
     this.#left$.next();
     this.#left$.complete();
     return true;

@@ -14,6 +14,9 @@ import { protocolMessages } from '../protocol.messages.js';
 /** Seconds after which a refused newcomer may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
 
+/** Characters that the parameters of `initialize` may have as JSON. */
+const MAX_INITIALIZE = 16 * 1024;
+
 /** Unguessable ids are long ids; the specification wants visible ASCII. */
 const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
 
@@ -44,7 +47,10 @@ export class Initialization implements McpServing {
 
   abandon(): void {
     this.#gone = true;
-    if (!this.#begun) return void this.#live?.session.end('initialize-failed');
+    if (!this.#begun) {
+      this.host.sessions.giveUp(this.#id, new McpError('BAD_REQUEST', protocolMessages.clientGone()));
+      return void this.#live?.session.end('initialize-failed');
+    }
     // The session is there, but nobody will ever know its id.
     this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => this.host.report(error));
   }
@@ -106,8 +112,9 @@ export class Initialization implements McpServing {
     if (this.#gone) return undefined;
     // What becomes a session after all others have ended would be nobody's to end.
     if (sessions.closing) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
+    if (!sessions.add(live))
+      throw new McpError('UNAVAILABLE', protocolMessages.initializeFailed(), { headers: RETRY_AFTER });
     this.#begun = true;
-    sessions.add(live);
     environment.event({ type: 'created', sessionId: this.#id, session: live.session.info });
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
   }
@@ -115,8 +122,11 @@ export class Initialization implements McpServing {
   /** Nothing of it was ever there. */
   async #undo(): Promise<McpReply> {
     await this.#live?.session.end('initialize-failed');
-    const { store, environment } = this.host;
-    await Promise.all([store.release(this.#id), store.delete(this.#id), environment.store.drop(this.#id)]);
+    const { store, sessions } = this.host;
+    // A store that fails at this must not hide what went wrong first.
+    const undone = await Promise.allSettled([store.release(this.#id), store.delete(this.#id)]);
+    for (const outcome of undone) if (outcome.status === 'rejected') this.host.report(outcome.reason);
+    void sessions.forget(this.#id);
     return { kind: 'accepted' };
   }
 
@@ -150,6 +160,11 @@ function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): Initi
   const refuse = (what: string, got: unknown): never => {
     throw new McpError('INVALID_PARAMS', protocolMessages.badInitialize(what, got), { requestId });
   };
+  // It is kept for as long as the session is.
+  const size = JSON.stringify(params).length;
+  if (size > MAX_INITIALIZE) {
+    throw new McpError('INVALID_REQUEST', protocolMessages.initializeTooLarge(size, MAX_INITIALIZE), { requestId });
+  }
   if (typeof protocolVersion !== 'string') return refuse('protocolVersion, a string', protocolVersion);
   if (!isPlainObject(capabilities)) return refuse('capabilities, an object', capabilities);
   if (typeof name !== 'string' || typeof version !== 'string') {

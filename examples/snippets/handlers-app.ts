@@ -1,0 +1,45 @@
+import type { CanActivate, ExecutionContext } from '@nestjs/common';
+import { Module } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { BackOffice, RolesGuard } from './order-guards.js';
+import { OrderHandlers } from './order-handlers.js';
+import { ParamTools } from './order-params.js';
+import { ExportTools } from './order-progress.js';
+import { AskingTools } from './order-questions.js';
+import { DtoTools, SchemaTools, TotalTools } from './order-schemas.js';
+import { Orders } from './orders.service.js';
+import { Plugins } from './plugins.service.js';
+import { TenantTools } from './tenant-tools.js';
+
+/** Believes everything, as no guard should. */
+const callerFromHeaders: CanActivate = {
+  canActivate(context: ExecutionContext): boolean {
+    const request = context.switchToHttp().getRequest<{ headers: Record<string, string>; user?: unknown }>();
+    request.user = { id: request.headers['x-user'], roles: [request.headers['x-role']] };
+    return true;
+  },
+};
+
+@Module({
+  imports: [
+    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, guards: [callerFromHeaders] }),
+  ],
+  providers: [
+    ...[Orders, OrderHandlers, ParamTools, ExportTools, SchemaTools, DtoTools, TotalTools],
+    ...[BackOffice, AskingTools, TenantTools, Plugins],
+  ],
+})
+export class AppModule {}
+
+export const globally = {
+  // #region list-guards
+  imports: [
+    McpStreamableModule.forRoot({
+      serverInfo: { name: 'orders', version: '1.0.0' },
+      listGuards: [RolesGuard],
+    }),
+  ],
+  providers: [{ provide: APP_GUARD, useClass: RolesGuard }],
+  // #endregion
+};

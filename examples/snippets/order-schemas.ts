@@ -1,0 +1,75 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+// #region libraries
+import { toStandardJsonSchema } from '@valibot/to-json-schema';
+import { type } from 'arktype';
+import { McpArgs, Tool } from 'nestjs-mcp-streamable';
+import * as v from 'valibot';
+import { z } from 'zod';
+
+const ZodOrder = z.object({ item: z.string().min(1), count: z.int().positive().default(1) });
+const ArkOrder = type({ item: 'string > 0', count: 'number = 1' });
+const ValibotOrder = v.object({ item: v.string(), count: v.optional(v.number(), 1) });
+const JsonOrder = {
+  type: 'object',
+  properties: { item: { type: 'string', minLength: 1 }, count: { type: 'integer', default: 1 } },
+  required: ['item'],
+} as const;
+
+@Injectable()
+export class SchemaTools {
+  @Tool({ name: 'order_zod', inputSchema: ZodOrder })
+  zod(@McpArgs() { item, count }: z.infer<typeof ZodOrder>): string {
+    return `${count} × ${item}`;
+  }
+
+  @Tool({ name: 'order_arktype', inputSchema: ArkOrder })
+  arktype(@McpArgs() { item, count }: typeof ArkOrder.infer): string {
+    return `${count} × ${item}`;
+  }
+
+  @Tool({ name: 'order_valibot', inputSchema: toStandardJsonSchema(ValibotOrder) })
+  valibot(@McpArgs() { item, count }: v.InferOutput<typeof ValibotOrder>): string {
+    return `${count} × ${item}`;
+  }
+
+  @Tool({ name: 'order_json', inputSchema: JsonOrder })
+  json(@McpArgs() { item, count }: { item: string; count?: number }): string {
+    return `${count ?? 1} × ${item}`;
+  }
+}
+// #endregion
+
+// #region dto
+import { IsInt, IsOptional, IsString, Min } from 'class-validator';
+
+export class OrderDto {
+  @IsString()
+  item!: string;
+
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  count?: number;
+}
+
+@Injectable()
+export class DtoTools {
+  @Tool({ name: 'order_dto', inputSchema: OrderDto })
+  dto(@McpArgs() { item, count = 1 }: OrderDto): string {
+    return `${count} × ${item}`;
+  }
+}
+// #endregion
+
+// #region output
+const Total = z.object({ count: z.int(), currency: z.string() });
+
+@Injectable()
+export class TotalTools {
+  @Tool({ name: 'total', description: 'Counts the orders', outputSchema: Total })
+  total(): z.infer<typeof Total> {
+    return { count: 2, currency: 'EUR' };
+  }
+}
+// #endregion

@@ -1,0 +1,36 @@
+// #region register
+import { Inject, Injectable } from '@nestjs/common';
+import { McpRegistry, McpSessionService } from 'nestjs-mcp-streamable';
+
+export interface Plugin {
+  name: string;
+  description: string;
+  /** JSON Schema of its arguments. */
+  schema: Record<string, unknown>;
+  run(args: Record<string, unknown>): Promise<string>;
+}
+
+@Injectable()
+export class Plugins {
+  readonly #unload = new Map<string, () => void>();
+
+  constructor(
+    @Inject(McpRegistry) private readonly registry: McpRegistry,
+    @Inject(McpSessionService) private readonly sessions: McpSessionService,
+  ) {}
+
+  load({ name, description, schema, run }: Plugin): void {
+    const tool = this.registry.registerTool({ name, description, inputSchema: schema, handler: (args) => run(args) });
+    this.#unload.set(name, () => tool.remove());
+  }
+
+  unload(name: string): void {
+    this.#unload.get(name)?.();
+  }
+
+  /** For those who subscribed to the resource. @returns to how many sessions it was sent */
+  termsChanged(): Promise<number> {
+    return this.sessions.resourceUpdated('orders://terms');
+  }
+}
+// #endregion

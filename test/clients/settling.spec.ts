@@ -1,0 +1,224 @@
+import type { IncomingMessage, Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { currentMcpCall } from 'nestjs-mcp-streamable';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { CuttingProxy } from '../support/cutting-proxy.js';
+import { eventually } from '../support/running-apps.js';
+import { OFFICIAL_CLIENTS, type OfficialClient } from './official-client.js';
+
+/**
+ * # Both official clients come to rest
+ *
+ * They come back by GET whenever a response that had event ids, or the standalone stream, ends without an answer. A server
+ * that answers this in the wrong way keeps them coming back for ever (facts.md, behaviour.md G2, G7, G9): each stream
+ * that is caught in such a loop shows as a GET every `RETRY_MS`.
+ */
+const RETRY_MS = 20;
+/** Real time, since it is the clients' own timers that are watched: 30 retry intervals. */
+const WINDOW_MS = 600;
+/** None is expected; a single loop makes ten times as many. */
+const FEW = 3;
+
+describe.each(ADAPTERS)('on %s', (adapter) => {
+  describe.each(OFFICIAL_CLIENTS)('$name settles', ({ connect }) => {
+    let app: TestApp;
+    let proxy: CuttingProxy;
+    let gets: number;
+    let release: ReturnType<typeof gate<void>>;
+    const clients: OfficialClient[] = [];
+
+    beforeEach(async () => {
+      release = gate();
+      app = await TestApp.start({ adapter, retryMs: RETRY_MS, sseAfterMs: 60_000, tools });
+      gets = 0;
+      (app.app.getHttpServer() as Server).on('request', ({ method }: IncomingMessage) => {
+        if (method === 'GET') gets++;
+      });
+      proxy = await CuttingProxy.start(new URL(app.url));
+    });
+    afterEach(async () => {
+      release.open();
+      for (const client of clients.splice(0)) await client.close();
+      await proxy.close();
+      await app.close();
+    });
+
+    const progress = async (ctx: Parameters<ScriptedTool>[1]): Promise<void> => {
+      const progressToken = ctx.mcpReq._meta?.progressToken;
+      if (progressToken === undefined) return;
+      await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: 1 } });
+    };
+    const tools: Record<string, ScriptedTool> = {
+      quick: () => 'quick',
+      waits: async ({ text }, ctx) => {
+        await progress(ctx);
+        await release.promise;
+        return String(text);
+      },
+      fails: async (_, ctx) => {
+        await progress(ctx);
+        await release.promise;
+        throw new Error('as it should');
+      },
+      /** Ends the connection that it is heard on, as often as is asked for, each time when the client is back. */
+      hangsUp: async ({ times }, ctx) => {
+        await progress(ctx);
+        for (let n = 0; n < Number(times); n++) {
+          const before = gets;
+          currentMcpCall()!.closeStream();
+          await eventually(() => expect(gets).toBeGreaterThan(before));
+        }
+        return 'back';
+      },
+    };
+
+    const begin = async (): Promise<OfficialClient> => {
+      const client = await connect(proxy.url);
+      clients.push(client);
+      await app.settled({ readers: 1 });
+      return client;
+    };
+    const join = async (client: OfficialClient): Promise<OfficialClient> => {
+      const { openResponses } = app;
+      const joined = await client.join();
+      clients.push(joined);
+      await app.settled({ openResponses: openResponses + 1 });
+      return joined;
+    };
+
+    /** Calls whose clients have all heard of their progress: they have a cursor to come back with. */
+    const calls = async (
+      client: OfficialClient,
+      tool: string,
+      count: number,
+      args: (n: number) => Record<string, unknown> = () => ({}),
+    ): Promise<{ answers: Promise<string>[]; cancel: () => void }> => {
+      const controller = new AbortController();
+      const heard = Array.from({ length: count }, () => gate());
+      const answers = heard.map(({ open }, n) =>
+        client.call(tool, args(n), { signal: controller.signal, onprogress: () => open() }),
+      );
+      for (const answer of answers) answer.catch(() => {});
+      await Promise.all(heard.map(({ promise }) => promise));
+      return { answers, cancel: () => controller.abort('enough') };
+    };
+    const outcomes = async (answers: Promise<string>[]): Promise<string[]> =>
+      (await Promise.allSettled(answers)).map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : 'failed'));
+
+    /** Cuts everything, and waits until the clients are back. */
+    const cut = async (): Promise<void> => {
+      const { openResponses } = app;
+      proxy.cut();
+      await app.settled({ openResponses: 0 });
+      await app.settled({ openResponses });
+    };
+
+    const expectRest = async (standaloneStreams: number): Promise<void> => {
+      await app.settled({ inFlight: 0, openResponses: standaloneStreams, readers: standaloneStreams });
+      // A stream that ended without a result is asked for once more, and that is that: 405.
+      for (let seen = -1, patience = 20; seen !== gets && patience > 0; patience--) {
+        seen = gets;
+        await sleep(5 * RETRY_MS);
+      }
+      const before = gets;
+      await sleep(WINDOW_MS);
+      expect(gets - before, 'GETs after everything was over').toBeLessThanOrEqual(FEW);
+      // Nor has any of them given up.
+      await app.settled({ openResponses: standaloneStreams, readers: standaloneStreams });
+    };
+
+    it('G2: after cancellations, with and without a cursor in its hands', async () => {
+      const client = await begin();
+      for (let round = 0; round < 5; round++) {
+        const heard = await calls(client, 'waits', 5);
+        const controller = new AbortController();
+        const unheard = [1, 2, 3].map(() => client.call('waits', {}, { signal: controller.signal }));
+        await app.settled({ inFlight: 8 });
+        heard.cancel();
+        controller.abort('enough');
+        expect(await outcomes([...heard.answers, ...unheard])).toEqual(Array(8).fill('failed'));
+        await app.settled({ inFlight: 0 });
+      }
+      expect(await client.call('quick')).toBe('quick');
+      await expectRest(1);
+    });
+
+    it('G2: after errors over SSE', async () => {
+      const client = await begin();
+      const { answers } = await calls(client, 'fails', 20);
+      release.open();
+      expect(await outcomes(answers)).toEqual(Array(20).fill('failed'));
+      await expectRest(1);
+      expect(await client.call('quick')).toBe('quick');
+    });
+
+    it('G8 G9: after cuts with nothing in between, and all answers still arrive', async () => {
+      const client = await begin();
+      const { answers } = await calls(client, 'waits', 10, (n) => ({ text: n }));
+      for (let n = 0; n < 3; n++) await cut();
+      release.open();
+      expect(await outcomes(answers)).toEqual(answers.map((_, n) => `${n}`));
+      await expectRest(1);
+    });
+
+    it('G9: after connections that handlers have closed, and all answers still arrive', async () => {
+      const client = await begin();
+      const answers = [
+        client.call('hangsUp', { times: 3 }),
+        client.call('hangsUp', { times: 1 }, { onprogress: () => {} }),
+      ];
+      expect(await outcomes(answers)).toEqual(['back', 'back']);
+      await expectRest(1);
+    });
+
+    it('G7: two transports on one session do not fight for its standalone stream', async () => {
+      const first = await begin();
+      const second = await join(first);
+      expect(second.sessionId).toBe(first.sessionId);
+      await expectRest(2);
+      await cut();
+      await expectRest(2);
+      const log = { method: 'notifications/message', params: { level: 'info', data: 'to one of you' } };
+      expect(await app.service.notify(first.sessionId, log)).toBe(1);
+      await eventually(() => expect([...first.logs, ...second.logs]).toEqual(['to one of you']));
+    });
+
+    it('G7: when there are more transports than a stream has readers', async () => {
+      const first = await begin();
+      for (let n = 0; n < 3; n++) await join(first);
+      clients.push(await first.join(), await first.join());
+      await eventually(() => expect(gets).toBeGreaterThanOrEqual(6));
+      // The first one had to make room, and is refused like the sixth: they try again, and give up.
+      await expectRest(4);
+      expect(await first.call('quick')).toBe('quick');
+    });
+
+    it('after all of this together', async () => {
+      const first = await begin();
+      const second = await join(first);
+      for (let round = 0; round < 3; round++) {
+        release = gate();
+        const [answered, cancelled, failing, alsoAnswered] = await Promise.all([
+          calls(first, 'waits', 4, (n) => ({ text: `a${n}` })),
+          calls(first, 'waits', 4),
+          calls(second, 'fails', 4),
+          calls(second, 'waits', 4, (n) => ({ text: `b${n}` })),
+        ]);
+        await cut();
+        cancelled.cancel();
+        await app.settled({ inFlight: 12 });
+        await cut();
+        release.open();
+        expect(await outcomes([...answered.answers, ...alsoAnswered.answers])).toEqual(
+          ['a', 'b'].flatMap((by) => [0, 1, 2, 3].map((n) => `${by}${n}`)),
+        );
+        expect(await outcomes([...cancelled.answers, ...failing.answers])).toEqual(Array(8).fill('failed'));
+        await app.settled({ inFlight: 0, openResponses: 2 });
+      }
+      await expectRest(2);
+      await first.terminate();
+      await app.settled({ sessions: 0, openResponses: 0 });
+    });
+  });
+});
