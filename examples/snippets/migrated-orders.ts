@@ -1,6 +1,6 @@
 // #region handlers
 import { Inject, Injectable, UseGuards } from '@nestjs/common';
-import { McpArgs, McpContext, McpCtx, Prompt, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
+import { McpArgs, type McpContext, McpCtx, Prompt, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 import { Roles, RolesGuard } from './order-guards.js';
 import { type Order, Orders } from './orders.service.js';

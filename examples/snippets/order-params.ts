@@ -1,5 +1,5 @@
 import { createParamDecorator, type ExecutionContext, Injectable, ParseIntPipe } from '@nestjs/common';
-import { McpArgs, McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 
 // #region params
 /** A decorator that you have already, for your controllers. */

@@ -1,6 +1,6 @@
 // #region ask
 import { ConflictException, Injectable } from '@nestjs/common';
-import { McpArgs, McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 
 const OrderId = z.object({ id: z.string() });

@@ -1,4 +1,3 @@
-import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
 // #region libraries
 import { toStandardJsonSchema } from '@valibot/to-json-schema';
@@ -36,28 +35,6 @@ export class SchemaTools {
   @Tool({ name: 'order_json', inputSchema: JsonOrder })
   json(@McpArgs() { item, count }: { item: string; count?: number }): string {
     return `${count ?? 1} × ${item}`;
-  }
-}
-// #endregion
-
-// #region dto
-import { IsInt, IsOptional, IsString, Min } from 'class-validator';
-
-export class OrderDto {
-  @IsString()
-  item!: string;
-
-  @IsOptional()
-  @IsInt()
-  @Min(1)
-  count?: number;
-}
-
-@Injectable()
-export class DtoTools {
-  @Tool({ name: 'order_dto', inputSchema: OrderDto })
-  dto(@McpArgs() { item, count = 1 }: OrderDto): string {
-    return `${count} × ${item}`;
   }
 }
 // #endregion

@@ -7,7 +7,7 @@ export interface Plugin {
   description: string;
   /** JSON Schema of its arguments. */
   schema: Record<string, unknown>;
-  run(args: Record<string, unknown>): Promise<string>;
+  run: (args: Record<string, unknown>) => Promise<string>;
 }
 
 @Injectable()
@@ -20,7 +20,7 @@ export class Plugins {
   ) {}
 
   load({ name, description, schema, run }: Plugin): void {
-    const tool = this.registry.registerTool({ name, description, inputSchema: schema, handler: (args) => run(args) });
+    const tool = this.registry.registerTool({ name, description, inputSchema: schema, handler: run });
     this.#unload.set(name, () => tool.remove());
   }
 

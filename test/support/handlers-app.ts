@@ -4,6 +4,7 @@ import { McpRegistry } from 'nestjs-mcp-streamable';
 import { afterEach } from 'vitest';
 import type { Adapter, TestApp, TestAppOptions } from './app.js';
 import { loneFetch } from './lone-fetch.js';
+import { RecordedLog } from './recorded-log.js';
 import { runningApps } from './running-apps.js';
 import { trustingGuard } from './users.js';
 
@@ -19,9 +20,21 @@ export function handlersApps(
   adapter: Adapter,
   defaults: Partial<TestAppOptions> = {},
 ): (options?: HandlersAppOptions) => Promise<TestApp> {
+  afterEach(() => new RecordedLog().release());
   const start = runningApps(adapter, { server: undefined, guards: [trustingGuard], ...defaults });
-  return ({ providers = [], module = {}, ...options } = {}) =>
-    start({ ...options, module: { ...module, providers: [...(module.providers ?? []), ...providers] } });
+  return async ({ providers = [], module = {}, ...options } = {}) => {
+    const all = [...(module.providers ?? []), ...providers];
+    const app = await start({ ...options, module: { ...module, providers: all } });
+    logs.set(app, new RecordedLog().attach(app.app));
+    return app;
+  };
+}
+
+const logs = new WeakMap<TestApp, RecordedLog>();
+
+/** What the app has logged since it started. */
+export function logOf(app: TestApp): RecordedLog {
+  return logs.get(app)!;
 }
 
 /** Connects official clients; each is closed after its test. Call it after `handlersApps`, so that they go first. */

@@ -1,0 +1,182 @@
+import { InMemoryEventStore, InMemorySessionStore } from 'nestjs-mcp-streamable';
+import { FaultyEventStore, ManualClock } from 'nestjs-mcp-streamable/testing';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
+import { double } from '../support/doubles.js';
+import { send } from '../support/http.js';
+import { log } from '../support/messages.js';
+
+describe.each(ADAPTERS)('bounds and endings on %s', (adapter) => {
+  let app: TestApp | undefined;
+  afterEach(async () => {
+    await app?.close();
+    app = undefined;
+  });
+
+  async function start(options: Partial<TestAppOptions> = {}): Promise<TestApp> {
+    app = await TestApp.start({ adapter, ...options });
+    return app;
+  }
+
+  it('G11: holds a GET while the log is away, and reads it when it is back', async () => {
+    const clock = new ManualClock();
+    const eventStore = new FaultyEventStore(new InMemoryEventStore({}, clock), clock);
+    const { service, ...rest } = await start({ eventStore, clock });
+    const client = await app!.client().initialize();
+    await service.notify(client.sessionId!, log('before'));
+    eventStore.faults = { failBefore: ({ method }) => method === 'describe' };
+    const plain = await client.listen();
+    const resumed = await client.listen('0_0');
+    expect([plain.comments.length, resumed.comments.length]).toEqual([1, 1]);
+    expect([plain.events, resumed.events]).toEqual([[], []]);
+    await app!.settled({ readers: 2 });
+    eventStore.faults = {};
+    await clock.advance(60_000);
+    await Promise.all([plain.opened(), resumed.count(1)]);
+    expect(resumed.messages[0].params.data).toBe('before');
+    expect(rest.url).toBe(app!.url);
+    // What the log refuses then ends the response.
+    eventStore.faults = { failBefore: ({ method }) => method === 'describe' };
+    const foreign = await client.listen(`${'a'.repeat(22)}_1`);
+    eventStore.faults = {};
+    await clock.advance(60_000);
+    expect(await foreign.end()).toBe('end');
+    plain.destroy();
+    resumed.destroy();
+  });
+
+  it('S1: refuses an "initialize" that says too much to be kept', async () => {
+    await start();
+    const client = app!.client();
+    const capabilities = { experimental: { much: Array.from({ length: 6_000 }, () => ({})) } };
+    const response = await client.post(client.initializeMessage('2025-11-25', capabilities));
+    expect(response.status).toBe(400);
+    expect((await response.json()).error).toMatchObject({ code: -32600, message: expect.stringContaining('16384') });
+    await app!.settled({ sessions: 0, logs: 0 });
+  });
+
+  it('answers 429 to more requests in flight than a session may have', async () => {
+    const hold = gate();
+    await start({
+      tools: {
+        waits: async () => {
+          await hold.promise;
+          return 'waited';
+        },
+      },
+    });
+    const client = await app!.client().initialize('2025-03-26');
+    const batch = (): object[] => Array.from({ length: 100 }, () => client.toolCall('waits'));
+    const served = Array.from({ length: 10 }, () => client.post(batch()));
+    await app!.settled({ inFlight: 1_000 });
+    const refused = await client.call('waits');
+    expect(refused.status).toBe(429);
+    expect((await refused.json()).error.message).toContain('1000');
+    hold.open();
+    for (const response of await Promise.all(served)) {
+      expect(response.status).toBe(200);
+      await response.text();
+    }
+    await app!.settled({ inFlight: 0 });
+  });
+
+  it('refuses subscriptions beyond what a session may have', async () => {
+    await start();
+    const client = await app!.client().initialize('2025-03-26');
+    const subscribe = (uri: string): object => ({
+      jsonrpc: '2.0',
+      id: client.nextId(),
+      method: 'resources/subscribe',
+      params: { uri },
+    });
+    expect((await client.post(subscribe(`a://${'b'.repeat(2_048)}`))).status).toBe(400);
+    for (let from = 0; from < 1_000; from += 100) {
+      const response = await client.post(Array.from({ length: 100 }, (_, i) => subscribe(`a://${from + i}`)));
+      expect((await response.json()).length).toBe(100);
+    }
+    const refused = await client.post(subscribe('a://one-more'));
+    expect(refused.status).toBe(400);
+    expect((await refused.json()).error.code).toBe(-32602);
+    expect((await app!.service.get(client.sessionId!))!.subscriptions).toHaveLength(1_000);
+  });
+
+  it('S15: stops while the application is making a server, and while a body is on its way', async () => {
+    const entered = gate();
+    await start({
+      server: () => {
+        entered.open();
+        return new Promise(() => {});
+      },
+    });
+    const client = app!.client();
+    const initializing = client.post(client.initializeMessage());
+    await entered.promise;
+    const half = send(app!.url, { headers: client.usualHeaders, keepOpen: true });
+    const halfAnswer = half.then((response) => response.status);
+    await app!.app.close();
+    const refused = await initializing;
+    expect(refused.status).toBe(503);
+    await refused.text();
+    // It was not yet being read, or it was: either way nobody waits for it.
+    expect([503, undefined]).toContain(await halfAnswer.catch(() => undefined));
+    await app!.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
+    app = undefined;
+  });
+
+  it('S12: a session that is deleted while it is rebuilt stays deleted', async () => {
+    const [entered, hold] = [gate(), gate()];
+    let made = 0;
+    await start({
+      server: async (context) => {
+        if (++made > 1) {
+          entered.open();
+          await hold.promise;
+        }
+        return scriptedServer({ quick: () => 'quick' }, context);
+      },
+    });
+    const client = await app!.client().initialize();
+    await app!.service.release(client.sessionId!);
+    const call = client.call('quick');
+    await entered.promise;
+    expect((await client.delete()).status).toBe(204);
+    expect((await call).status).toBe(404);
+    hold.open();
+    await app!.settled({ sessions: 0, live: 0, logs: 0 });
+    expect((await client.call('quick')).status).toBe(404);
+  });
+
+  it('S12: answers a call whose effect the record has not taken yet', async () => {
+    const [entered, hold] = [gate(), gate()];
+    const memory = new InMemorySessionStore();
+    const sessionStore = double(memory, {
+      patch: async (id, patch) => {
+        entered.open();
+        await hold.promise;
+        return memory.patch(id, patch);
+      },
+    });
+    await start({ sessionStore });
+    const client = await app!.client().initialize();
+    const level = { jsonrpc: '2.0', id: 'level', method: 'logging/setLevel', params: { level: 'debug' } };
+    const setting = client.post(level);
+    await entered.promise;
+    await client.delete();
+    const answer = await (await setting).json();
+    expect(answer).toMatchObject({ id: 'level', error: { code: -32000 } });
+    hold.open();
+  });
+
+  it('S16: drops a log that could not be dropped at first', async () => {
+    const clock = new ManualClock();
+    const eventStore = new FaultyEventStore(new InMemoryEventStore({}, clock), clock);
+    await start({ eventStore, clock });
+    const client = await app!.client().initialize();
+    let failures = 2;
+    eventStore.faults = { failBefore: ({ method }) => method === 'drop' && failures-- > 0 };
+    expect((await client.delete()).status).toBe(204);
+    await app!.settled({ sessions: 0, logs: 1 });
+    await clock.advance(1_000);
+    await app!.settled({ sessions: 0, logs: 0 });
+  });
+});
