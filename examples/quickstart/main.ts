@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import type { INestApplication } from '@nestjs/common';
+import type { INestApplication, NestApplicationOptions } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
@@ -11,8 +11,11 @@ import { readSettings, type Settings, SettingsError } from './settings.js';
 const HOST = '127.0.0.1';
 
 async function start({ port, adapter }: Settings): Promise<void> {
-  const httpAdapter = adapter === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
-  const app: INestApplication = await NestFactory.create(AppModule, httpAdapter, { logger: ['error', 'warn'] });
+  // Clients keep connections that they do not use. Once everything is answered, nobody waits for those to end.
+  const forceCloseConnections = true;
+  const httpAdapter = adapter === 'fastify' ? new FastifyAdapter({ forceCloseConnections }) : new ExpressAdapter();
+  const options: NestApplicationOptions = { logger: ['error', 'warn'], forceCloseConnections };
+  const app: INestApplication = await NestFactory.create(AppModule, httpAdapter, options);
   // Ctrl-C ends the sessions and answers the calls that are open.
   app.enableShutdownHooks();
   try {

@@ -95,7 +95,7 @@ export class HandlerTable {
   }
 
   #of<Kind extends HandlerKind>(kind: Kind): Map<string, PlacedEntry<Kind>> {
-    return this.#places[kind] as unknown as Map<string, PlacedEntry<Kind>>;
+    return this.#places[kind];
   }
 
   #changed(kind: HandlerKind): void {

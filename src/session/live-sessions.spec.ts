@@ -304,16 +304,14 @@ describe('a session without a live copy', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('that ends while it is rebuilt is gone, with its log', async () => {
-    const hold = deferred();
-    const { sessions, begin, closed, left } = node('a', shared(), (_, count) => (count > 1 ? hold.promise : undefined));
+  it('that ends while its server is made is gone, with its log: nobody waits for the server', async () => {
+    const { sessions, begin, closed, left } = node('a', shared(), (_, count) => (count > 1 ? never : undefined));
     await begin('s');
     await sessions.release('s');
     const acquired = sessions.acquire('s');
-    await Promise.resolve();
+    await new Promise(setImmediate);
     expect(await sessions.end('s', 'deleted')).toBe(true);
     await sessions.settled();
-    hold.resolve();
     expect(await acquired).toBeUndefined();
     expect([closed(), await left()]).toEqual([['s deleted'], NOTHING]);
   });
@@ -375,17 +373,25 @@ describe('shutdown', () => {
     await other.sessions.end('s', 'deleted');
   });
 
-  it('ends also what becomes live only now', async () => {
-    const hold = deferred();
-    const { sessions, begin, left } = node('a', shared(), (_, count) => (count === 2 ? hold.promise : undefined));
+  it('does not wait for a server that is being made, nor leaves anything of it', async () => {
+    const { sessions, begin, left } = node('a', shared(), (_, count) => (count > 1 ? never : undefined));
     await begin('s');
     await sessions.release('s');
-    const acquired = sessions.acquire('s');
+    const outcome = refusalOf(sessions.acquire('s'));
+    await new Promise(setImmediate);
     await sessions.shutdown();
-    hold.resolve();
-    await acquired;
-    await sessions.settled();
+    expect(await outcome).toBe('UNAVAILABLE');
     expect(await left()).toEqual(NOTHING);
+  });
+
+  it('ends what becomes live only now', async () => {
+    const { sessions, begin, closed } = node();
+    await begin('s');
+    await sessions.shutdown();
+    const late = await begin('late');
+    await sessions.settled();
+    expect([sessions.closing, sessions.size, closed()]).toEqual([true, 0, ['s shutdown', 'late shutdown']]);
+    expect(sessions.add(late)).toBe(false);
   });
 
   it('does not leave a rebuilding hanging whose server does not answer', async () => {
@@ -394,10 +400,10 @@ describe('shutdown', () => {
     });
     await begin('s');
     await sessions.release('s');
-    const acquired = sessions.acquire('s');
+    const outcome = refusalOf(sessions.acquire('s'));
     await new Promise(setImmediate);
     await sessions.shutdown();
-    await expect(acquired).rejects.toThrow('could not be rebuilt');
+    expect(await outcome).toBe('SERVER_FACTORY');
     expect(await left()).toEqual(NOTHING);
   });
 
@@ -420,6 +426,16 @@ function asShared<Store extends McpSessionStore | InMemoryEventStore>(store: Sto
       return typeof member === 'function' ? (member.bind(target) as unknown) : member;
     },
   });
+}
+
+const never = new Promise<void>(() => {});
+
+/** The code of the error that a promise rejects with. */
+function refusalOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => 'none',
+    (error: unknown) => (error as { code?: unknown }).code,
+  );
 }
 
 const deadTransport = { start: async () => {}, send: async () => {}, close: async () => {} };

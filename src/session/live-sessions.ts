@@ -204,13 +204,8 @@ export class LiveSessions {
     const record = await this.store.get(id);
     if (!record) return undefined;
     await this.environment.store.open(id);
-    const live = await this.connect(infoOf(record), undefined);
-    try {
-      await replay(record, live);
-    } catch (error) {
-      await live.session.end('initialize-failed');
-      throw error;
-    }
+    const live = await this.#reconnect(record);
+    if (!live) return undefined;
     // It may have ended meanwhile; whoever ended it may have dropped the log before it was opened here.
     if (!(await this.store.touch(id))) {
       await live.session.end('ended-elsewhere');
@@ -220,6 +215,21 @@ export class LiveSessions {
     if (!this.add(live)) return undefined;
     this.environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
     return live;
+  }
+
+  /** @returns `undefined` if the session ended before there was a server for it */
+  async #reconnect(record: McpSessionRecord): Promise<LiveSession | undefined> {
+    let live: LiveSession | undefined;
+    try {
+      live = await this.connect(infoOf(record), undefined);
+      await replay(record, live);
+      return live;
+    } catch (error) {
+      await live?.session.end('initialize-failed');
+      if (!(error instanceof McpError && error.code === 'SESSION_NOT_FOUND')) throw error;
+      await this.forget(record.id);
+      return undefined;
+    }
   }
 
   #heard(message: unknown): void {

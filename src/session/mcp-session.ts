@@ -20,6 +20,7 @@ import {
 } from '../wire/json-rpc.js';
 import { hasPrimingEvents } from '../wire/revisions.js';
 import { admit } from './admission.js';
+import { CallEndings } from './call-endings.js';
 import { InFlightCalls } from './in-flight-calls.js';
 import { agreedRevision, askingForOurs } from './negotiation.js';
 import { OutgoingMessages } from './outgoing-messages.js';
@@ -36,9 +37,7 @@ import type { InitializeParams } from './session-store.js';
 
 /** Milliseconds that an ending session waits for its last answers to be logged. */
 const FLUSH_MS = 1_000;
-const REQUEST_FAILED = -32000;
 const INTERNAL_ERROR = -32603;
-const REQUEST_TIMEOUT = -32001;
 
 /**
  * # One live session: the SDK's transport
@@ -63,6 +62,7 @@ export class McpSession implements Transport, ExchangeHost {
   readonly #calls = new InFlightCalls(this);
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
+  readonly #endings: CallEndings;
   readonly #replays = new Replays();
   readonly #closed$ = new AsyncSubject<SessionEndReason>();
   #info: McpSessionInfo;
@@ -82,6 +82,8 @@ export class McpSession implements Transport, ExchangeHost {
     this.#info = { id, principal, protocolVersion: '', clientInfo: UNKNOWN_CLIENT, clientCapabilities: {} };
     this.#streams = new SessionStreams(id, environment, this);
     this.#outgoing = new OutgoingMessages(environment, this.#streams, this);
+    const tellServer = (message: JsonRpcMessage): void => this.onmessage?.(message);
+    this.#endings = new CallEndings(this.#calls, this.#outgoing, environment, tellServer);
     this.lastSeenAt = environment.clock.now();
   }
 
@@ -175,7 +177,7 @@ export class McpSession implements Transport, ExchangeHost {
       const request = isInitializeRequest(message) ? askingForOurs(message) : message;
       const call = new SessionCall(this, this.#info, http, request, exchange);
       this.#calls.add(call);
-      this.#limit(call);
+      this.#endings.limit(call);
       this.#noteInitialize(request.method, request.params as InitializeParams | undefined);
       return () => {
         // A batch may have cancelled it before its turn came.
@@ -189,7 +191,7 @@ export class McpSession implements Transport, ExchangeHost {
     const call = new SessionCall(this, this.#info, http, message, undefined);
     switch (message.method) {
       case 'notifications/cancelled':
-        return this.#cancel(message.params?.['requestId'] as RequestId, message.params?.['reason']);
+        return this.#endings.cancel(message.params?.['requestId'] as RequestId, message.params?.['reason']);
       case 'notifications/progress': {
         const inward = this.#outgoing.progressed(message);
         return inward && this.#hand(call, inward);
@@ -277,7 +279,7 @@ export class McpSession implements Transport, ExchangeHost {
 
   #settle(call: SessionCall, answer: JsonRpcResponse): Promise<void> {
     call.answered();
-    this.#release(call);
+    this.#endings.release(call);
     return call.exchange!.answer(call.requestId!, this.#textOf(answer), call.refusal);
   }
 
@@ -317,7 +319,7 @@ export class McpSession implements Transport, ExchangeHost {
 
   async #finish(reason: SessionEndReason): Promise<void> {
     const message = sessionMessages.ended(reason);
-    for (const call of this.#calls.all()) this.#abort(call, REQUEST_FAILED, message);
+    this.#endings.failAll(message);
     this.#outgoing.clear();
     this.#replays.clear();
     try {
@@ -347,56 +349,8 @@ export class McpSession implements Transport, ExchangeHost {
   /** The log refused a stream: its requests can no longer be answered. @internal */
   streamFailed(stream: McpStream, error: unknown): void {
     for (const call of this.#calls.all()) {
-      if (call.exchange?.stream === stream) this.#stop(call, error as Error);
+      if (call.exchange?.stream === stream) this.#endings.dismiss(call, error as Error);
     }
-  }
-
-  /** A handler that takes too long. */
-  #limit(call: SessionCall): void {
-    const { requestTimeoutMs } = this.environment;
-    if (requestTimeoutMs === Infinity) return;
-    const message = sessionMessages.requestTimedOut(requestTimeoutMs);
-    call.timer = this.clock.setTimeout(() => {
-      this.#abort(call, REQUEST_TIMEOUT, message);
-      this.#cancelInServer(call, message);
-    }, requestTimeoutMs);
-  }
-
-  /** The client gives up a request: nothing more is said of it (P9). `initialize` cannot be cancelled. */
-  #cancel(id: RequestId, reason: unknown): void {
-    const call = this.#calls.get(id);
-    if (!call || call.method === 'initialize') return;
-    // Over any other reason the SDK would stumble, and the handler would not hear of it.
-    this.#stop(call, typeof reason === 'string' ? reason : undefined);
-  }
-
-  /** Ends a call without an answer. */
-  #stop(call: SessionCall, reason: string | Error | undefined): void {
-    call.cancelled(reason);
-    this.#release(call);
-    this.#outgoing.failOf(call);
-    call.exchange!.dismiss(call.requestId!);
-    this.#cancelInServer(call, reason === undefined ? undefined : String(reason));
-  }
-
-  /** Ends a call with an error for an answer. */
-  #abort(call: SessionCall, code: number, message: string): void {
-    const id = call.requestId!;
-    call.cancelled(new Error(message));
-    this.#release(call);
-    this.#outgoing.failOf(call);
-    // The client hears of it if it can hear at all: a log that refuses says so elsewhere.
-    call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, message))).catch(() => {});
-  }
-
-  #cancelInServer({ requestId }: SessionCall, reason: string | undefined): void {
-    const params = { requestId: requestId!, ...(reason !== undefined && { reason }) };
-    this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
-  }
-
-  #release(call: SessionCall): void {
-    this.clock.clear(call.timer);
-    this.#calls.remove(call);
   }
 
   #noteInitialize(method: string, params: InitializeParams | undefined): void {

@@ -206,9 +206,20 @@ describe('a POST whose client leaves', () => {
     expect(append).not.toHaveBeenCalled();
   });
 
-  it('after the decision, changes nothing: it may come back', async () => {
+  it('before its response was opened, ends the stream: nobody will ever read it', async () => {
+    const { clock, store, exchange } = await setup();
+    await clock.advance(500);
+    exchange.abandon();
+    expect([exchange.carries, exchange.stream]).toEqual(['nothing', undefined]);
+    await exchange.answer(1, '"a"');
+    expect(await store.describe('s', 'stream')).toMatchObject({ last: 0, ended: true });
+    expect(await store.openRequests({ node: 'n' })).toEqual([]);
+  });
+
+  it('after that, changes nothing: it may come back', async () => {
     const { store, exchange } = await setup();
     await exchange.deliver('"progress"');
+    await framesOf(exchange);
     exchange.abandon();
     expect(exchange.carries).toBe('messages');
     await exchange.answer(1, '"a"');

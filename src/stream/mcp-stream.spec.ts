@@ -375,6 +375,32 @@ describe('a stream whose log refuses', () => {
     expect([reading.got, reading.end]).toEqual([[1], 'complete']);
   });
 
+  it('is ended also by a log that was away, as soon as that is back', async () => {
+    const { clock, log, store, stream, heard } = await setup();
+    const post = stream('post', [1]);
+    await post.write(data);
+    store.faults = only('append');
+    const written = Promise.allSettled([post.write(data)]);
+    await clock.advance(10 * RETRY.giveUpAfterMs);
+    expect(await written).toMatchObject([{ reason: expect.any(EventStoreFault) as unknown }]);
+    expect([post.settled, heard.includes('idle'), clock.pending]).toEqual([false, false, 1]);
+    store.faults = {};
+    await clock.advance(RETRY.maxDelayMs);
+    expect(await log.describe('s', 'post')).toMatchObject({ last: 1, ended: true });
+    expect([post.settled, heard.at(-1), clock.pending]).toEqual([true, 'idle', 0]);
+  });
+
+  it('is left as it is when the session ends before the log is back', async () => {
+    const { clock, stream } = await setup(only('append'));
+    const post = stream('post', [1]);
+    const written = Promise.allSettled([post.write(data)]);
+    await clock.advance(10 * RETRY.giveUpAfterMs);
+    await written;
+    post.close();
+    await clock.advance(0);
+    expect(clock.pending).toBe(0);
+  });
+
   it('fails also who comes to read afterwards', async () => {
     const { clock, stream, heard } = await setup(only('append'));
     const post = stream('post', [1]);

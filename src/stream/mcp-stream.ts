@@ -43,6 +43,8 @@ export class McpStream {
   #closed = false;
   /** Why the log refused, once it has. */
   #failure: unknown;
+  /** Puts an end to what a failed stream has logged. */
+  #abandoning: Retry | undefined;
 
   constructor(
     readonly id: string,
@@ -53,7 +55,7 @@ export class McpStream {
     requests?: readonly RequestId[],
   ) {
     const { store, clock, retry, maxQueuedBytes, nodeId } = environment;
-    this.#retry = new Retry(retry, clock, (error) => error instanceof EventStoreError);
+    this.#retry = new Retry(retry, clock, isFinal);
     this.#writer = new StreamWriter({
       ...{ store, retry: this.#retry, maxQueuedBytes, session, stream: id },
       writer: randomToken(),
@@ -75,7 +77,8 @@ export class McpStream {
   /** Nobody needs this object to write: the stream is over, or nothing waits and any other object could go on with it. */
   get settled(): boolean {
     const { state } = this.#writer;
-    return state === 'ended' || state === 'failed' || (state === 'idle' && this.#last === undefined);
+    if (state === 'failed') return !this.#abandoning;
+    return state === 'ended' || (state === 'idle' && this.#last === undefined);
   }
 
   /**
@@ -165,6 +168,7 @@ export class McpStream {
   close(): void {
     this.#closed = true;
     this.#retry.cancel();
+    this.#abandoning?.cancel();
     this.disconnectReaders();
     this.#signal$.complete();
   }
@@ -212,11 +216,23 @@ export class McpStream {
     this.#settleDown();
   }
 
-  /** What a failed stream has logged is of no use: ended, it can be forgotten, and its requests are settled. */
+  /**
+   * What a failed stream has logged is of no use: ended, it can be forgotten, its requests are settled, and no client that
+   * comes back waits for what will never follow. Tried until the log is back, or the session is over.
+   */
   #abandonLog(reason: unknown): void {
     if (reason instanceof SessionGoneError || reason instanceof StreamEndedError || this.#last === undefined) return;
+    const { store, clock, retry } = this.environment;
+    const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
+    const abandoning = (this.#abandoning = new Retry(patience, clock, isFinal));
     const options = { writer: randomToken(), seq: 1, end: true };
-    this.#tell(this.environment.store.append(this.session, this.id, [], options));
+    const ended = abandoning.run(() => store.append(this.session, this.id, [], options));
+    this.#tell(
+      ended.finally(() => {
+        this.#abandoning = undefined;
+        this.#settleDown();
+      }),
+    );
   }
 
   #settleDown(): void {
@@ -227,6 +243,10 @@ export class McpStream {
   #tell(told: Promise<unknown>): void {
     told.catch((error: unknown) => this.observer.fault(this, error));
   }
+}
+
+function isFinal(error: unknown): boolean {
+  return error instanceof EventStoreError;
 }
 
 /** Whoever owns the stream hears of it. */

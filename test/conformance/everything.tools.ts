@@ -4,9 +4,9 @@ import type { CallToolResult } from '@modelcontextprotocol/server';
 import {
   InjectMcpRegistry,
   McpArgs,
-  McpContext,
+  type McpContext,
   McpCtx,
-  McpRegistry,
+  type McpRegistry,
   Tool,
   toolLog,
   toolProgress,

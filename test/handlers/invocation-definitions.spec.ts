@@ -99,7 +99,12 @@ describe('handlers as Nest sees them', () => {
 
   it('keeps what is not of the client from pipes that change whatever they get', async () => {
     const seen: unknown[] = [];
-    const changing = { transform: (value: unknown) => (seen.push(value), { changed: true }) };
+    const changing = {
+      transform(value: unknown) {
+        seen.push(value);
+        return { changed: true };
+      },
+    };
     await start([Typed], changing);
     expect(await app.run({ handler: 'Typed.find', args: { id: 'a' } })).toEqual([false, { changed: true }]);
     expect(seen).toEqual([{ id: 'a' }]);

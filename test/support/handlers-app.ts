@@ -18,12 +18,12 @@ export interface HandlersAppOptions extends Partial<TestAppOptions> {
  */
 export function handlersApps(
   adapter: Adapter,
-  defaults: Partial<TestAppOptions> = {},
+  { providers: always = [], ...defaults }: HandlersAppOptions = {},
 ): (options?: HandlersAppOptions) => Promise<TestApp> {
   afterEach(() => new RecordedLog().release());
   const start = runningApps(adapter, { server: undefined, guards: [trustingGuard], ...defaults });
   return async ({ providers = [], module = {}, ...options } = {}) => {
-    const all = [...(module.providers ?? []), ...providers];
+    const all = [...(module.providers ?? []), ...always, ...providers];
     const app = await start({ ...options, module: { ...module, providers: all } });
     logs.set(app, new RecordedLog().attach(app.app));
     return app;

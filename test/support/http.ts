@@ -160,7 +160,10 @@ export function send(
       resolve(new RawResponse(message, sent));
     });
     sent.on('error', reject);
-    if (keepOpen) return void sent.flushHeaders();
+    if (keepOpen) {
+      sent.flushHeaders();
+      return;
+    }
     if (body === undefined) sent.end();
     else sent.end(typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body));
   });

@@ -1,4 +1,4 @@
-import { Subscription } from 'rxjs';
+import type { Subscription } from 'rxjs';
 import type { HandlerListChange, HandlerTable } from '../../handlers/handler-table.js';
 import type { McpSessionService } from '../../session/mcp-session.service.js';
 

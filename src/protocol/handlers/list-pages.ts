@@ -27,7 +27,7 @@ export async function visiblePage<Kind extends HandlerKind>(
   // A chunk at a time: the guards of its entries run side by side, and none for entries of a later page.
   for (let start = 0; start < rest.length; start += size) {
     const chunk = rest.slice(start, start + size);
-    const shown = await Promise.all(chunk.map(({ entry }) => !entry.guarded || entry.visible(context)));
+    const shown = await Promise.all(chunk.map(async ({ entry }) => !entry.guarded || entry.visible(context)));
     for (const [position, { ordinal, entry }] of chunk.entries()) {
       if (!shown[position]) continue;
       entries.push(entry);

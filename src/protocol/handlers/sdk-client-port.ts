@@ -20,7 +20,7 @@ export class SdkClientPort implements McpClientPort {
   ) {}
 
   notify(notification: { method: string; params?: Record<string, unknown> }): Promise<void> {
-    return this.context.mcpReq.notify(notification as never);
+    return this.context.mcpReq.notify(notification);
   }
 
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {

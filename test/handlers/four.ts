@@ -1,0 +1,50 @@
+import { Injectable, type Type } from '@nestjs/common';
+import { McpArgs, McpCtx, Prompt, Resource, ResourceTemplate, Tool, type McpContext } from 'nestjs-mcp-streamable';
+import { nameOf } from '../support/kinds.js';
+
+type Decorator = MethodDecorator & ClassDecorator;
+
+export interface FourOptions {
+  onClass?: Decorator[];
+  onMethods?: Decorator[];
+  /** What each of them does. @default says who it is */
+  run?: (context: McpContext, args: Record<string, unknown>) => unknown;
+}
+
+function all(decorators: readonly Decorator[]): Decorator {
+  return (...target: [never]) => {
+    for (const decorate of decorators) decorate(...target);
+  };
+}
+
+/** A provider with one handler of each kind, see `nameOf()`. */
+export function fourOf(host: string, { onClass = [], onMethods = [], run = () => host }: FourOptions = {}): Type<object> {
+  const around = all(onMethods);
+
+  @all(onClass)
+  @Injectable()
+  class Host {
+    @around
+    @Tool({ name: host })
+    tool(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
+      return run(context, args);
+    }
+    @around
+    @Resource({ uri: nameOf('resource', host), name: host })
+    resource(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
+      return run(context, args);
+    }
+    @around
+    @ResourceTemplate({ uriTemplate: nameOf('template', host), name: host })
+    template(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
+      return run(context, args);
+    }
+    @around
+    @Prompt({ name: host })
+    prompt(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
+      return run(context, args);
+    }
+  }
+  Object.defineProperty(Host, 'name', { value: `${host}Host` });
+  return Host;
+}
