@@ -14,7 +14,7 @@ export type { RequestId } from './wire/json-rpc.js';
 export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wire/revisions.js';
 
 export { McpContext, type McpProgress } from './call/mcp-context.js';
-export { McpExecutionContext } from './call/mcp-execution-context.js';
+export { McpExecutionContext, type McpHandlerKind } from './call/mcp-execution-context.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './call/mcp-call.js';
 
 export { Complete } from './handlers/decorators/complete.decorator.js';
@@ -36,7 +36,16 @@ export type {
   ToolOptions,
 } from './handlers/definitions/handler-options.js';
 export { McpArgs, McpCtx } from './handlers/params/mcp-params.decorators.js';
-export { toolLog, toolProgress, type ToolEvent } from './handlers/results/tool-event.js';
+export { HandlerResultError } from './handlers/results/handler-result.error.js';
+export {
+  toolLog,
+  toolProgress,
+  type McpLogLevel,
+  type ToolEvent,
+  type ToolLog,
+  type ToolProgress,
+  type ToolValue,
+} from './handlers/results/tool-event.js';
 export type { HandlerListChange } from './handlers/handler-table.js';
 export { DuplicateHandlerError, HandlerDefinitionError } from './handlers/handlers.errors.js';
 export type { McpHandlerOptions } from './handlers/handlers.options.js';

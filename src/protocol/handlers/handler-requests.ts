@@ -109,7 +109,9 @@ export class HandlerRequests {
     if (!visible) throw invalidParams(protocolMessages.unknownReference(ref));
     const complete: Completion | undefined = entry.completions.get(argument.name);
     const known = params.context?.arguments ?? {};
-    return { completion: complete ? await complete(argument.value, known, context) : NO_COMPLETION };
+    return {
+      completion: complete ? await answerDenial(() => complete(argument.value, known, context)) : NO_COMPLETION,
+    };
   };
 
   async #list<Kind extends HandlerKind>(
