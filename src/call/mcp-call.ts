@@ -57,11 +57,21 @@ export interface McpCall extends McpHttpCall {
   refuseWith(status: number, headers: Readonly<Record<string, string>>): void;
 }
 
-const calls = new AsyncLocalStorage<McpCall>();
+const calls = new AsyncLocalStorage<McpCall | undefined>();
 
 /** Runs `task` as part of a call. @internal */
 export function runInCall<T>(call: McpCall, task: () => T): T {
   return calls.run(call, task);
+}
+
+/**
+ * Runs `task`, which tells clients of a fact. A call that was cancelled says nothing more (behaviour P8), but what it has
+ * changed is so all the same: then the task runs on behalf of no call.
+ *
+ * @internal
+ */
+export function runBeyondCancelledCall<T>(task: () => T): T {
+  return calls.getStore()?.signal.aborted ? calls.run(undefined, task) : task();
 }
 
 /**

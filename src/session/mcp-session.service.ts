@@ -1,6 +1,6 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import { runBeyondCancelledCall, type McpSessionInfo } from '../call/mcp-call.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
 import type { JsonRpcNotification } from '../wire/json-rpc.js';
@@ -88,7 +88,12 @@ export class McpSessionService {
    */
   async resourceUpdated(uri: string): Promise<number> {
     const subscribed = (await this.store.list()).filter(({ subscriptions }) => subscriptions.includes(uri));
-    return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } });
+    return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } }, FACT);
+  }
+
+  /** Tells all sessions of something that has changed, whoever changed it. @internal */
+  async announce(notification: { method: string }): Promise<number> {
+    return this.#broadcast(await this.store.list(), notification, FACT);
   }
 
   /**
@@ -134,22 +139,30 @@ export class McpSessionService {
   async #broadcast(
     records: readonly McpSessionRecord[],
     notification: { method: string; params?: Record<string, unknown> },
+    say: Saying = REMARK,
   ): Promise<number> {
     const message: JsonRpcNotification = { jsonrpc: '2.0', ...notification };
-    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, message)));
+    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, message, say)));
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
     if (failed.length === 1 && outcomes.length === 1) throw failed[0]!.reason;
     return outcomes.length - failed.length;
   }
 
-  async #send(id: string, message: JsonRpcNotification): Promise<void> {
+  async #send(id: string, message: JsonRpcNotification, say: Saying): Promise<void> {
     const live: LiveSession | undefined = this.sessions.peek(id);
-    if (live) return live.session.send(message);
+    if (live) return say(() => live.session.send(message));
     // Not live here: what the client will read is the log, so the log is enough.
     const stream = new McpStream(STANDALONE_STREAM, id, this.environment, UNOBSERVED);
     await stream.write({ data: JSON.stringify(message) });
   }
 }
+
+/** How a notification stands to the call in which it is sent. */
+type Saying = (send: () => Promise<void>) => Promise<void>;
+/** Part of the call, and over with it. */
+const REMARK: Saying = (send) => send();
+/** So whatever becomes of the call. */
+const FACT: Saying = runBeyondCancelledCall;
 
 /** Counts of one endpoint on one node. @publicApi */
 export interface McpCounts {

@@ -245,6 +245,7 @@ describe('a request that ends without its answer', () => {
     await clock.advance(60_000);
     expect(aborted).toEqual([true]);
     store.faults = {};
+    await clock.advance(60_000);
     await expectRest();
   });
 });

@@ -441,9 +441,12 @@ describe('a stream whose log refuses', () => {
 });
 
 describe('close', () => {
-  it('completes the readers, ends the retries, and lets nobody in', async () => {
+  it.each([
+    ['stream 0', '0', undefined],
+    ['the stream of a POST', 'post', [1]],
+  ])('of %s completes the readers, ends the retries, and lets nobody in', async (_, id, requests) => {
     const { clock, stream } = await setup(only('append', 'read'));
-    const standalone = stream('0');
+    const standalone = stream(id, requests);
     const readings = [read(standalone), read(standalone)];
     const written = Promise.allSettled([standalone.write(data)]);
     await clock.advance(5);
@@ -452,6 +455,7 @@ describe('close', () => {
     expect(read(standalone).end).toBe('complete');
     await standalone.flushed();
     expect(await written).toMatchObject([{ status: 'rejected' }]);
+    await clock.advance(0);
     expect([clock.pending, standalone.readers]).toEqual([0, 0]);
   });
 });

@@ -221,7 +221,9 @@ export class McpStream {
    * comes back waits for what will never follow. Tried until the log is back, or the session is over.
    */
   #abandonLog(reason: unknown): void {
-    if (reason instanceof SessionGoneError || reason instanceof StreamEndedError || this.#last === undefined) return;
+    // With its session the log goes anyway.
+    if (this.#closed || this.#last === undefined) return;
+    if (reason instanceof SessionGoneError || reason instanceof StreamEndedError) return;
     const { store, clock, retry } = this.environment;
     const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
     const abandoning = (this.#abandoning = new Retry(patience, clock, isFinal));

@@ -30,8 +30,7 @@ export class ListChangedRelay {
   #tell(): void {
     this.#turn = undefined;
     for (const list of this.#changed) {
-      const notification = { method: `notifications/${list}/list_changed` };
-      this.sessions.notify(() => true, notification).catch(this.report);
+      this.sessions.announce({ method: `notifications/${list}/list_changed` }).catch(this.report);
     }
     this.#changed.clear();
   }
