@@ -22,6 +22,7 @@ import { hasPrimingEvents } from '../wire/revisions.js';
 import { admit } from './admission.js';
 import { CallEndings } from './call-endings.js';
 import { InFlightCalls } from './in-flight-calls.js';
+import { withParamsError } from './malformed-params.js';
 import { agreedRevision, askingForOurs } from './negotiation.js';
 import { OutgoingMessages } from './outgoing-messages.js';
 import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchange.js';
@@ -280,7 +281,8 @@ export class McpSession implements Transport, ExchangeHost {
   #settle(call: SessionCall, answer: JsonRpcResponse): Promise<void> {
     call.answered();
     this.#endings.release(call);
-    return call.exchange!.answer(call.requestId!, this.#textOf(answer), call.refusal);
+    const told = withParamsError(answer, call.message as JsonRpcRequest);
+    return call.exchange!.answer(call.requestId!, this.#textOf(told), call.refusal);
   }
 
   /** What JSON has no words for is the handler's fault; the client must hear of the end of its request all the same. */

@@ -6,6 +6,8 @@ export const sessionMessages = {
     `The session has ended (${reason}), and this request with it. Start a new session and repeat it.`,
   requestTimedOut: (ms: number) =>
     `The request was not answered within ${ms} ms ("requestTimeoutMs") and was cancelled. Ask for less, or raise the option.`,
+  malformedParams: (method: string, path: string, problem: string) =>
+    `The parameters of "${method}" are not as the specification has them: "${path}": ${problem}.`,
   handlerFailed: () => 'The server could not process this message. Its log says why.',
   unwritableAnswer: () => 'The answer of the handler cannot be written as JSON. The log of the server says why.',
   duplicateId: (id: RequestId) =>

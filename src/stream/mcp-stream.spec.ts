@@ -380,6 +380,7 @@ describe('a stream whose log refuses', () => {
     const post = stream('post', [1]);
     await post.write(data);
     store.faults = only('append');
+    read(post);
     const written = Promise.allSettled([post.write(data)]);
     await clock.advance(10 * RETRY.giveUpAfterMs);
     expect(await written).toMatchObject([{ reason: expect.any(EventStoreFault) as unknown }]);

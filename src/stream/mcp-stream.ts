@@ -184,8 +184,9 @@ export class McpStream {
     this.#failure = error;
     this.#begun?.resolve();
     this.#retry.cancel();
-    for (const { reader } of [...this.#readers]) reader.fail(error);
+    // First: until that is done this object is not to be let go of, though its readers are.
     this.#abandonLog(error);
+    for (const { reader } of [...this.#readers]) reader.fail(error);
     this.observer.failed(this, error);
     this.#settleDown();
   }

@@ -34,6 +34,7 @@ const BOOKKEEPING: ReadonlySet<string> = new Set(['attach', 'detach', 'delivered
 const RETRY = { firstDelayMs: 5, maxDelayMs: 40, giveUpAfterMs: 400 };
 /** Longer than all delays and retries of a schedule together. */
 const A_LONG_TIME = 100_000;
+const LONGEST_WAY_MS = 300;
 
 /** One node's view of the stream; replaced when it has failed, as a session would. */
 interface Node {
@@ -89,6 +90,8 @@ class World {
   contradiction: string | undefined;
   readonly #random: () => number;
   readonly #store: FaultyEventStore;
+  /** Also those that were replaced. */
+  readonly #streams: McpStream[] = [];
   readonly #tampering: number;
   readonly #maxQueuedBytes: number;
   /** What is left of the schedule comes to rest: nobody interferes any more. */
@@ -134,7 +137,8 @@ class World {
       if (this.chance(0.6)) await this.clock.advance(this.pick(0, 1, 5, 30));
     }
     if (this.isPost && this.chance(0.8)) this.write(first, { end: true });
-    await this.#comeToRest();
+    if (this.chance(0.2)) await this.#closeInTheMiddle();
+    else await this.#comeToRest();
   }
 
   write(node: Node, entry: StreamEntry): void {
@@ -284,7 +288,9 @@ class World {
       ...{ retry: RETRY, maxQueuedBytes: this.#maxQueuedBytes },
     };
     const begins = this.isPost && this.nodes.length === 0;
-    return new McpStream(this.streamId, SESSION, environment, observer, begins ? [1] : undefined);
+    const stream = new McpStream(this.streamId, SESSION, environment, observer, begins ? [1] : undefined);
+    this.#streams.push(stream);
+    return stream;
   }
 
   /** Notes what the log is given; a repeated append must be the same append. */
@@ -310,6 +316,16 @@ class World {
     const failBefore = (call: EventStoreCall) => !spared(call) && (this.#outage || random.failBefore!(call));
     const failAfter = (call: EventStoreCall) => !spared(call) && random.failAfter!(call);
     return { delay: delay!, delayAnswer: delay!, failBefore, failAfter };
+  }
+
+  /** As a session ends: whatever is under way, and whether or not the log works. */
+  async #closeInTheMiddle(): Promise<void> {
+    this.#calm = true;
+    this.faulty = true;
+    for (const node of this.nodes) this.close(node);
+    for (const stream of this.#streams) stream.close();
+    // What the log and the network still have on their way; nobody tries anything again.
+    await this.clock.advance(LONGEST_WAY_MS);
   }
 
   async #comeToRest(): Promise<void> {

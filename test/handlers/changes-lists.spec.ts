@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import {
-  getMcpRegistryToken,
-  getMcpSessionServiceToken,
+  InjectMcpRegistry,
+  InjectMcpSessionService,
   McpCtx,
   McpRegistry,
   McpSessionService,
@@ -13,7 +13,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, type TestApp } from '../support/app.js';
 import { handlersApps, officialClients, registryOf } from '../support/handlers-app.js';
 import { KINDS, page, type Kind } from '../support/kinds.js';
-import { cancelOf, gists } from '../support/messages.js';
+import { gists } from '../support/messages.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
@@ -211,26 +211,32 @@ async function drained(stream: ReturnType<Awaited<ReturnType<RawClient['post']>>
   return stream.messages;
 }
 
+@Injectable()
+class Both {
+  constructor(
+    @Inject(McpSessionService) readonly main: McpSessionService,
+    @InjectMcpSessionService('admin') readonly admin: McpSessionService,
+    @Inject(McpRegistry) readonly ofMain: McpRegistry,
+    @InjectMcpRegistry('admin') readonly ofAdmin: McpRegistry,
+  ) {}
+}
+
 describe.each(ADAPTERS)('list_changed of several endpoints on %s', (adapter) => {
   let app: NestApp;
-  const services = () =>
-    [undefined, 'admin'].map((name) => {
-      return app.app.get<McpSessionService>(getMcpSessionServiceToken(name), { strict: false });
-    });
-  afterEach(() => app.close(...services()));
+  const both = () => app.app.get(Both);
+  afterEach(() => app.close(both().main, both().admin));
 
   it('tells the sessions of its own endpoint', async () => {
     const imports = [
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),
     ];
-    app = await NestApp.start(adapter, { imports });
-    const of = (name?: string) => app.app.get<McpRegistry>(getMcpRegistryToken(name), { strict: false });
+    app = await NestApp.start(adapter, { imports, providers: [Both] });
     const [one, two] = [await app.client().initialize(), await app.client('admin').initialize()];
     const [atOne, atTwo] = [await one.listen(), await two.listen()];
-    register(of(), 'tool', 'public');
+    register(both().ofMain, 'tool', 'public');
     await atOne.count(1);
-    register(of('admin'), 'prompt', 'private');
+    register(both().ofAdmin, 'prompt', 'private');
     await atTwo.count(1);
     await nextTurn();
     expect(gists(atOne.messages)).toEqual([changed('tool')]);

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import {
-  getMcpSessionServiceToken,
+  InjectMcpSessionService,
   McpHandlers,
   McpSessionService,
   McpStreamableModule,
@@ -50,6 +50,11 @@ class Orders {
 @Injectable()
 @McpHandlers({ endpoint: 'admin' })
 class AdminOrders {
+  constructor(
+    @Inject(McpSessionService) readonly main: McpSessionService,
+    @InjectMcpSessionService('admin') readonly admin: McpSessionService,
+  ) {}
+
   @Resource({ uri: TERMS, name: 'terms' })
   terms(): string {
     return 'the terms';
@@ -224,23 +229,21 @@ describe.each(ADAPTERS)('resources/updated on %s', (adapter) => {
 
 describe.each(ADAPTERS)('resources/updated of several endpoints on %s', (adapter) => {
   let app: NestApp;
-  const service = (name?: string) => {
-    return app.app.get<McpSessionService>(getMcpSessionServiceToken(name), { strict: false });
-  };
-  afterEach(() => app.close(service(), service('admin')));
+  const services = () => app.app.get(AdminOrders);
+  afterEach(() => app.close(services().main, services().admin));
 
   it('reaches the sessions of its own endpoint', async () => {
     const imports = [
-      McpStreamableModule.forRoot({ serverInfo, isGlobal: true }),
+      McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),
     ];
     app = await NestApp.start(adapter, { imports, providers: [Orders, AdminOrders] });
     const [one, two] = [await app.client().initialize(), await app.client('admin').initialize()];
     for (const client of [one, two]) await subscribe(client, TERMS);
     const [atOne, atTwo] = [await one.listen(), await two.listen()];
-    expect(await service('admin').resourceUpdated(TERMS)).toBe(1);
+    expect(await services().admin.resourceUpdated(TERMS)).toBe(1);
     await atTwo.count(1);
-    expect(await service().notify(() => true, { method: 'notifications/prompts/list_changed' })).toBe(1);
+    expect(await services().main.notify(() => true, { method: 'notifications/prompts/list_changed' })).toBe(1);
     await atOne.count(1);
     expect(atOne.messages.map(({ method }) => method)).toEqual(['notifications/prompts/list_changed']);
     expect(toldOf({ client: two, stream: atTwo })).toEqual([TERMS]);

@@ -1,4 +1,10 @@
-import { ForbiddenException, UnauthorizedException, UseGuards, UseInterceptors, type CanActivate } from '@nestjs/common';
+import {
+  ForbiddenException,
+  UnauthorizedException,
+  UseGuards,
+  UseInterceptors,
+  type CanActivate,
+} from '@nestjs/common';
 import type { ExecutionContext, NestInterceptor } from '@nestjs/common';
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
@@ -111,7 +117,10 @@ describe.each(ADAPTERS)('a denial when something was sent already, on %s', (adap
   });
 
   it('is a JSON-RPC error in sse mode, an HTTP status in json mode', async () => {
-    for (const [responseMode, status] of [['sse', 200], ['json', 403]] as const) {
+    for (const [responseMode, status] of [
+      ['sse', 200],
+      ['json', 403],
+    ] as const) {
       const app = await start({ responseMode });
       const client = await app.client(as('anna')).initialize();
       const message = withToken(client, 'tool', 'talkative');

@@ -12,13 +12,17 @@ export interface FourOptions {
 }
 
 function all(decorators: readonly Decorator[]): Decorator {
-  return (...target: [never]) => {
+  const applied = (...target: [never]): void => {
     for (const decorate of decorators) decorate(...target);
   };
+  return applied as unknown as Decorator;
 }
 
 /** A provider with one handler of each kind, see `nameOf()`. */
-export function fourOf(host: string, { onClass = [], onMethods = [], run = () => host }: FourOptions = {}): Type<object> {
+export function fourOf(
+  host: string,
+  { onClass = [], onMethods = [], run = () => host }: FourOptions = {},
+): Type<object> {
   const around = all(onMethods);
 
   @all(onClass)

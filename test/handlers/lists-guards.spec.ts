@@ -76,8 +76,7 @@ const globalGuards = [Named, Unnamed].map((useClass) => ({ provide: APP_GUARD, u
 
 describe.each(ADAPTERS)('how guards decide what lists show, on %s', (adapter) => {
   const start = handlersApps(adapter);
-  const session = (app: TestApp, token = 'fresh'): Promise<RawClient> =>
-    app.client(as('anna', token)).initialize();
+  const session = (app: TestApp, token = 'fresh'): Promise<RawClient> => app.client(as('anna', token)).initialize();
   beforeEach(() => {
     asked = [];
   });

@@ -145,7 +145,9 @@ describe.each(ADAPTERS)('what callers with different rights see and get, on %s',
     const app = await start();
     const [admin, member] = [await session(app, 'anna', 'admin'), await session(app, 'bert', 'member')];
     const outcome = async (client: RawClient, method: string, params: object): Promise<unknown> => {
-      const { result, error } = await (await client.post({ jsonrpc: '2.0', id: client.nextId(), method, params })).json();
+      const { result, error } = await (
+        await client.post({ jsonrpc: '2.0', id: client.nextId(), method, params })
+      ).json();
       return error?.code ?? result;
     };
     const argument = { name: 'id', value: '' };

@@ -22,7 +22,9 @@ interface Order {
 
 /** What ran around handlers or around the route, in order. */
 function order(around: string): Order {
-  const ran = takeSights().filter((sight) => sight.around === around || (around !== 'mcp' && sight.around === 'a route'));
+  const ran = takeSights().filter(
+    (sight) => sight.around === around || (around !== 'mcp' && sight.around === 'a route'),
+  );
   const named = (sights: typeof ran): string[] => sights.map(({ what, place }) => `${what} at ${place}`);
   return {
     steps: named(ran.filter(({ what, type }) => what !== 'pipe' || type === 'body')),

@@ -53,7 +53,13 @@ function sightOf(enhancer: EnhancerName, place: Place, kind: Kind): object {
     ...{ class: 'subjectHost', method: kind, isContext: true, principal: 'anna', rpc, sameRequest: true },
   };
   if (enhancer === 'filter') return { what: enhancer, place, ...context };
-  return { what: enhancer, place: enhancer === 'param' ? 'method' : place, ...context, mark: 'subject', sameClass: true };
+  return {
+    what: enhancer,
+    place: enhancer === 'param' ? 'method' : place,
+    ...context,
+    mark: 'subject',
+    sameClass: true,
+  };
 }
 
 describe.each(ADAPTERS)('everything that Nest runs around handlers, on %s', (adapter) => {

@@ -195,9 +195,10 @@ export type Standing = Partial<Record<Place, readonly Exclude<EnhancerName, 'par
 
 function using(standing: Standing, place: 'method' | 'class'): MethodDecorator & ClassDecorator {
   const decorators = (standing[place] ?? []).map((name) => MAKERS[name]!.use(MAKERS[name]!.make(place) as never));
-  return (...target: [never]) => {
+  const applied = (...target: [never]): void => {
     for (const decorate of decorators) decorate(...target);
   };
+  return applied as unknown as MethodDecorator & ClassDecorator;
 }
 
 const nothing: ParameterDecorator = () => {};

@@ -196,8 +196,12 @@ describe.each(ADAPTERS)('a failing event store on %s', (adapter) => {
     await eventually(() => expect(said).toEqual(['a one ok', 'a two EVENT_STORE_FAULT']));
     expect(aborted).toEqual(['a']);
     expect(faultsOf(true)).toMatchObject([{ error: expect.any(EventStoreFault) }]);
+    // Back, it is told that nothing follows: whoever comes back for the rest does not wait for it.
     store.faults = {};
+    await clock.advance(2_000);
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
+    const resumed = await client.get(stream.events.at(-1)!.id);
+    expect([resumed.status, await resumed.text()]).toEqual([405, '']);
     const again = (await client.call('talks', { me: 'b' })).sse();
     expect(await again.end()).toBe('end');
     expect(gists(again.messages)).toEqual(['b one', 'b two', 'said']);
@@ -230,6 +234,8 @@ describe.each(ADAPTERS)('a failing event store on %s', (adapter) => {
     expect(await stream.end()).toBe('cut');
     await done.promise;
     expect(codes).toContain('STREAM_OVERFLOW');
+    store.faults = {};
+    await clock.advance(2_000);
     await app.settled({ inFlight: 0, streams: 0, readers: 0 });
   });
 

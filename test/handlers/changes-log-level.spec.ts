@@ -1,0 +1,107 @@
+import { Injectable } from '@nestjs/common';
+import { McpCtx, Tool, toolLog, type McpContext, type ToolEvent } from 'nestjs-mcp-streamable';
+import { concat, of, type Observable } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { ADAPTERS } from '../support/app.js';
+import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { gists } from '../support/messages.js';
+import type { RawClient } from '../support/raw-client.js';
+import { as } from '../support/users.js';
+
+const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
+
+/** Say a word at each level, in either way. */
+@Injectable()
+class Talkers {
+  @Tool({ name: 'emits' })
+  emits(): Observable<ToolEvent<string>> {
+    return concat(of(...LEVELS.map((level) => toolLog(level, level, 'talker'))), of('said'));
+  }
+  @Tool({ name: 'logs' })
+  async logs(@McpCtx() context: McpContext): Promise<string> {
+    for (const level of LEVELS) await context.log(level, level, 'talker');
+    return 'said';
+  }
+}
+
+describe.each(ADAPTERS)('the log level on %s', (adapter) => {
+  const start = handlersApps(adapter, { sseAfterMs: 60_000, providers: [Talkers] });
+  const connect = officialClients();
+
+  const setLevel = async (client: RawClient, level: unknown): Promise<unknown> => {
+    const params = { level };
+    const response = await client.post({ jsonrpc: '2.0', id: client.nextId(), method: 'logging/setLevel', params });
+    const { result, error } = await response.json();
+    return result ?? error.code;
+  };
+  /** What a session is told by a call. */
+  const told = async (client: RawClient, tool: string): Promise<unknown[]> => {
+    const response = await client.call(tool);
+    if (response.header('content-type') !== 'text/event-stream') return gists([await response.json()]);
+    const stream = response.sse();
+    expect(await stream.end()).toBe('end');
+    return gists(stream.messages);
+  };
+  const from = (level: (typeof LEVELS)[number]) => [...LEVELS.slice(LEVELS.indexOf(level)), 'said'];
+
+  it.each(['emits', 'logs'])('is that of each session, also at the same time (%s)', async (tool) => {
+    const app = await start();
+    const sessions = await Promise.all(LEVELS.map(() => app.client(as('anna')).initialize()));
+    const untouched = await app.client(as('anna')).initialize();
+    for (const [n, level] of LEVELS.entries()) expect(await setLevel(sessions[n]!, level)).toEqual({});
+    for (let round = 0; round < 3; round++) {
+      const all = await Promise.all(sessions.map((client) => told(client, tool)));
+      expect(all).toEqual(LEVELS.map((level) => from(level)));
+      expect(await told(untouched, tool)).toEqual(from('debug'));
+    }
+    // It may change.
+    expect(await setLevel(sessions[0]!, 'alert')).toEqual({});
+    expect(await told(sessions[0]!, tool)).toEqual(from('alert'));
+    expect(await told(sessions[1]!, tool)).toEqual(from('info'));
+    const records = await app.service.list();
+    expect(records.map(({ logLevel }) => logLevel)).toEqual(['alert', ...LEVELS.slice(1), undefined]);
+  });
+
+  it.each(['emits', 'logs'])('is still that of the session when it is rebuilt (%s)', async (tool) => {
+    const app = await start();
+    const client = await app.client().initialize();
+    await setLevel(client, 'error');
+    for (let times = 0; times < 2; times++) {
+      await app.service.release(client.sessionId!);
+      await app.settled({ live: 0 });
+      expect(await told(client, tool)).toEqual(from('error'));
+    }
+    await app.service.release(client.sessionId!);
+    expect(await setLevel(client, 'critical')).toEqual({});
+    await app.service.release(client.sessionId!);
+    expect(await told(client, tool)).toEqual(from('critical'));
+  });
+
+  it.each(['verbose', '', 5, null, undefined, 'constructor'])('is refused when it is %o, and stays', async (level) => {
+    const app = await start();
+    const client = await app.client().initialize();
+    await setLevel(client, 'error');
+    expect(await setLevel(client, level)).toBe(-32602);
+    expect(await told(client, 'emits')).toEqual(from('error'));
+  });
+
+  it('is what an official client sets', async () => {
+    const app = await start();
+    const heard: Record<string, unknown[]> = { one: [], two: [] };
+    for (const [name, level] of [
+      ['one', 'warning'],
+      ['two', 'emergency'],
+    ] as const) {
+      const client = await connect(app);
+      client.setNotificationHandler('notifications/message', ({ params }) => {
+        expect(params.logger).toBe('talker');
+        heard[name]!.push(params.data);
+      });
+      await client.setLoggingLevel(level);
+      await client.callTool({ name: 'emits', arguments: {} });
+      await client.callTool({ name: 'logs', arguments: {} });
+    }
+    const twice = (level: (typeof LEVELS)[number]) => Array(2).fill(from(level).slice(0, -1)).flat();
+    expect(heard).toEqual({ one: twice('warning'), two: twice('emergency') });
+  });
+});
