@@ -7,8 +7,8 @@ type Decorator = MethodDecorator & ClassDecorator;
 export interface FourOptions {
   onClass?: Decorator[];
   onMethods?: Decorator[];
-  /** What each of them does. @default says who it is */
-  run?: (context: McpContext, args: Record<string, unknown>) => unknown;
+  /** What each of them does, given the instance of its provider, too. @default says who it is */
+  run?: (context: McpContext, args: Record<string, unknown>, self: object) => unknown;
 }
 
 function all(decorators: readonly Decorator[]): Decorator {
@@ -31,22 +31,22 @@ export function fourOf(
     @around
     @Tool({ name: host })
     tool(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
-      return run(context, args);
+      return run(context, args, this);
     }
     @around
     @Resource({ uri: nameOf('resource', host), name: host })
     resource(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
-      return run(context, args);
+      return run(context, args, this);
     }
     @around
     @ResourceTemplate({ uriTemplate: nameOf('template', host), name: host })
     template(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
-      return run(context, args);
+      return run(context, args, this);
     }
     @around
     @Prompt({ name: host })
     prompt(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
-      return run(context, args);
+      return run(context, args, this);
     }
   }
   Object.defineProperty(Host, 'name', { value: `${host}Host` });

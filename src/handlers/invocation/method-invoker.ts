@@ -1,11 +1,11 @@
 import { type CanActivate, HttpException, Logger, type Type } from '@nestjs/common';
 import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
-import { inspect } from 'node:util';
 import type { McpContext } from '../../call/mcp-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { HANDLER_ARGUMENTS, handlerParams, type ParamLayout } from '../params/param-layout.js';
 import { HandlerDeniedError, isDenial } from '../results/handler-denied.error.js';
 import { textOf } from '../results/http-exception-text.js';
+import { inspected } from '../results/inspected.js';
 import { enhancersOf, isBare } from './enhancers.js';
 import type { HandlerInvoker } from './handler-invokers.js';
 import { emptyShellOf, shellOf } from './handler-shell.js';
@@ -163,6 +163,6 @@ export class MethodInvoker implements HandlerInvoker {
   #sayOnce(error: unknown): void {
     if (this.#failureSaid) return;
     this.#failureSaid = true;
-    new Logger('McpStreamable').error(invocationMessages.visibilityFailed(this.parts.about.origin, inspect(error)));
+    new Logger('McpStreamable').error(invocationMessages.visibilityFailed(this.parts.about.origin, inspected(error)));
   }
 }

@@ -1,9 +1,9 @@
 import type { GetPromptResult, InputRequiredResult, ReadResourceResult } from '@modelcontextprotocol/server';
 import { Logger } from '@nestjs/common';
-import { inspect } from 'node:util';
 import type { McpHandlerKind } from '../../call/mcp-execution-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { type FailureReport, toReadFailure, toToolFailure } from './handler-failure.js';
+import { inspected } from './inspected.js';
 import { toPromptResult } from './prompt-result.js';
 import { toResourceResult } from './resource-result.js';
 import { type OutputCheck, toToolResult, type ToolResult } from './tool-result.js';
@@ -58,5 +58,5 @@ export async function promptOutcome(
 
 /** Causes included: a result that does not fit its schema says there what does not fit. */
 export function reportOf(origin: string): FailureReport {
-  return (error) => logger.error(invocationMessages.failed(origin, inspect(error)));
+  return (error) => logger.error(invocationMessages.failed(origin, inspected(error)));
 }
