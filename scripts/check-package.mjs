@@ -21,7 +21,7 @@ const CONSUMERS = [
   { name: 'CommonJS, Nest 11, Express', folder: 'cjs-nest-11', type: 'commonjs', nest: 11, main: 'main.cjs.ts' },
 ];
 
-const SHARED_SOURCES = ['entries.ts', 'serve-and-call.ts'];
+const SHARED_SOURCES = ['entries.ts', 'handlers.ts', 'serve-and-call.ts'];
 
 /** For one command; generous, since CI shares two cores. */
 const STEP_TIMEOUT_MS = 240_000;

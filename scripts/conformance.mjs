@@ -15,6 +15,9 @@ const cli = join(suite, 'node_modules/@modelcontextprotocol/conformance/dist/ind
 const RUNS = [
   ['--suite', 'all', '--spec-version', '2025-06-18'],
   ['--suite', 'all', '--spec-version', '2025-11-25'],
+  ['--suite', 'all', '--spec-version', '2026-07-28'],
+  ['--requirements', '2025-11-25'],
+  ['--requirements', '2026-07-28'],
 ];
 
 function run(command, args, options = {}) {

@@ -14,6 +14,8 @@ export type { RequestId } from './wire/json-rpc.js';
 export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wire/revisions.js';
 
 export { McpContext, type McpProgress } from './call/mcp-context.js';
+export type { McpPrincipalState, McpState } from './call/mcp-state.js';
+export { McpStateError, UnknownStateError, type McpStateErrorCode } from './call/mcp-state.errors.js';
 export { McpExecutionContext, type McpHandlerKind } from './call/mcp-execution-context.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './call/mcp-call.js';
 
@@ -63,7 +65,7 @@ export type {
 export { ArgumentsError, type ArgumentProblem } from './handlers/schema/arguments.error.js';
 export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
 
-export { McpMessageBus } from './bus/message-bus.js';
+export { McpMessageBus, type LostNode } from './bus/message-bus.js';
 export { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 
 export {
@@ -73,6 +75,8 @@ export {
   type EventStoreStats,
   type OpenRequest,
   type ReaderRef,
+  type StreamReaderRef,
+  type AppendedMessage,
   type ReadResult,
   type SettledRequest,
   type StoredEvent,
@@ -95,6 +99,8 @@ export {
   type InitializeParams,
   type McpSessionRecord,
   type NewSessionRecord,
+  type RecordFilter,
+  type RecordKind,
   type ReserveOutcome,
   type SessionCaps,
   type SessionPatch,
@@ -110,6 +116,7 @@ export {
   UnknownSessionError,
   type ServerRequestErrorCode,
 } from './session/session.errors.js';
+export type { Eras, McpProtocolOptions } from './protocol/protocol.options.js';
 export type { McpServerContext } from './session/server-factory.js';
 export { McpServerFactory } from './session/server-factory.js';
 export type { McpSessionOptions, ResponseMode } from './session/session.options.js';

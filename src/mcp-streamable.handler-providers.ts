@@ -9,10 +9,15 @@ import { McpRegistry } from './handlers/registry/mcp-registry.js';
 import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
+import { RUN_PARTS } from './mcp-streamable.question-providers.js';
+import { CACHE_POLICY } from './mcp-streamable.state-providers.js';
+import type { CachePolicy } from './protocol/handlers/cache-hints.js';
 import { HandlerRequests } from './protocol/handlers/handler-requests.js';
 import { ListChangedRelay } from './protocol/handlers/list-changed.relay.js';
+import type { RunParts } from './protocol/questions/handler-run.js';
 import type { McpSessionService } from './session/mcp-session.service.js';
 import { SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
+import { StoredStates } from './session/stored-states.js';
 
 const logger = new Logger('McpStreamable');
 
@@ -29,8 +34,10 @@ export function handlerProviders(options: InjectionToken, name: string | undefin
         table: HandlerTable,
         { pageSize }: ResolvedHandlerOptions,
         { serverRequestTimeoutMs }: ResolvedSessionOptions,
-      ) => new HandlerRequests(table, { pageSize, serverRequestTimeoutMs }),
-      inject: [HandlerTable, HANDLER_OPTIONS, SESSION_OPTIONS],
+        cache: CachePolicy,
+        ...[parts, states]: [RunParts, StoredStates]
+      ) => new HandlerRequests(table, { pageSize, serverRequestTimeoutMs, cache }, parts, states),
+      inject: [HandlerTable, HANDLER_OPTIONS, SESSION_OPTIONS, CACHE_POLICY, RUN_PARTS, StoredStates],
     },
     {
       provide: getMcpRegistryToken(name),

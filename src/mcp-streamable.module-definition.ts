@@ -6,7 +6,8 @@ import { ENDPOINT_KEY } from './http/mcp-edge.guard.js';
 import { McpSessionGuard } from './http/mcp-session.guard.js';
 import { moduleMessages } from './mcp-streamable.messages.js';
 import type { McpStreamableExtras, McpStreamableOptions } from './mcp-streamable.options.js';
-import { ENDPOINT_NAME, endpointExports, endpointProviders } from './mcp-streamable.providers.js';
+import { ENDPOINT_NAME } from './mcp-streamable.endpoint-name.js';
+import { endpointExports, endpointProviders } from './mcp-streamable.providers.js';
 
 type DecidedExtras = Required<Omit<McpStreamableExtras, 'name'>> & Pick<McpStreamableExtras, 'name'>;
 

@@ -21,7 +21,7 @@ import { McpResponder } from './http/responder.js';
 import { ConfigurableModuleClass } from './mcp-streamable.module-definition.js';
 import { featureModule } from './mcp-streamable.feature-module.js';
 import { moduleMessages } from './mcp-streamable.messages.js';
-import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.providers.js';
+import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
 
 /** Milliseconds that responses have at shutdown to be read to their end. */

@@ -4,6 +4,7 @@ import type { McpMessageBus } from './bus/message-bus.js';
 import type { McpHandlerOptions } from './handlers/handlers.options.js';
 import type { McpHttpOptions } from './http/http.options.js';
 import type { McpSessionGuard } from './http/mcp-session.guard.js';
+import type { McpProtocolOptions } from './protocol/protocol.options.js';
 import type { McpServerFunction } from './protocol/user-server-factory.js';
 import type { McpSessionOptions } from './session/session.options.js';
 import type { McpSessionStore } from './session/session-store.js';
@@ -11,7 +12,7 @@ import type { McpEventStore } from './stream/event-store.js';
 import type { EventLogOptions } from './stream/stream.options.js';
 
 /** What an endpoint does; may come from `forRootAsync`. @publicApi */
-export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions, McpHandlerOptions {
+export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions, McpHandlerOptions, McpProtocolOptions {
   /**
    * How the server introduces itself.
    *

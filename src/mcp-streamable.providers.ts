@@ -3,7 +3,7 @@ import { Clock, systemClock } from './base/clock.js';
 import { check } from './base/option-checks.js';
 import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 import { McpMessageBus } from './bus/message-bus.js';
-import { hostOriginPolicy, type EdgePolicy } from './http/edge/edge-policy.js';
+import { hostOriginPolicy, SESSION_METHODS, STATELESS_METHODS, type EdgePolicy } from './http/edge/edge-policy.js';
 import { httpMessages } from './http/http.messages.js';
 import { HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
 import { EDGE_POLICY } from './http/mcp-edge.guard.js';
@@ -13,38 +13,28 @@ import { McpRequestReader } from './http/mcp-incoming.js';
 import { McpResponder } from './http/responder.js';
 import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
+import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import { handlerProviders } from './mcp-streamable.handler-providers.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { makeSessionId } from './protocol/legacy/initialization.js';
-import { McpEndpoint } from './protocol/mcp-endpoint.js';
-import { HandlerRequests } from './protocol/handlers/handler-requests.js';
-import { HandlerServerFactory } from './protocol/handlers/handler-server.factory.js';
-import { UserServerFactory } from './protocol/user-server-factory.js';
+import { protocolProviders } from './mcp-streamable.protocol-providers.js';
+import { questionProviders } from './mcp-streamable.question-providers.js';
+import { stateProviders } from './mcp-streamable.state-providers.js';
+import { PROTOCOL_OPTIONS, resolveProtocolOptions, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
 import { InMemorySessionStore } from './session/in-memory-session-store.js';
 import { McpSessionService } from './session/mcp-session.service.js';
 import { McpServerFactory } from './session/server-factory.js';
 import type { McpSessionEvent } from './session/session-events.js';
-import { furnishSessionRoom, type SessionRoom, type SessionRoomParts } from './session/session-room.js';
+import { furnishSessionRoom, SESSION_ROOM, type SessionRoom, type SessionRoomParts } from './session/session-room.js';
 import { resolveSessionOptions, SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { McpSessionStore } from './session/session-store.js';
+import { StoredStates } from './session/stored-states.js';
 import { EventStoreError } from './stream/event-store.errors.js';
 import { McpEventStore } from './stream/event-store.js';
 import { InMemoryEventStore } from './stream/in-memory-event-store.js';
 import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from './stream/stream.options.js';
 
-/** How it is called in the app and in messages. */
-export const ENDPOINT_NAME = Symbol('nestjs-mcp-streamable:endpoint-name');
-const SESSION_ROOM = Symbol('nestjs-mcp-streamable:session-room');
-
-export interface EndpointName {
-  readonly name: string | undefined;
-  readonly path: string;
-  /** The endpoint has guards of its own. */
-  readonly guarded: boolean;
-}
-
 const SESSION_STORE_METHODS = 'reserve create release get patch touch delete claimExpired list count'.split(' ');
-const EVENT_STORE_METHODS = 'open append read describe attach detach delivered openRequests drop stats'.split(' ');
+const EVENT_STORE_METHODS = 'open append read describe attach detach detachNode delivered openRequests drop stats'.split(' ');
 const BUS_METHODS = ['send', 'broadcast', 'close'];
 
 /** What one endpoint is made of, room by room. */
@@ -54,6 +44,9 @@ export function endpointProviders(options: InjectionToken, name: string | undefi
     ...optionProviders(options),
     ...replaceableProviders(options),
     ...sessionProviders(name),
+    ...protocolProviders(options),
+    ...questionProviders(options),
+    ...stateProviders(),
     ...handlerProviders(options, name),
     ...httpProviders(),
   ];
@@ -74,6 +67,7 @@ function optionProviders(options: InjectionToken): Provider[] {
     resolved(EVENT_LOG_OPTIONS, ({ eventLog }) => resolveEventLogOptions(eventLog)),
     resolved(SESSION_OPTIONS, resolveSessionOptions),
     resolved(HTTP_OPTIONS, resolveHttpOptions),
+    resolved(PROTOCOL_OPTIONS, resolveProtocolOptions),
   ];
 }
 
@@ -98,18 +92,6 @@ function replaceableProviders(options: InjectionToken): Provider[] {
         check.implementation('messageBus', messageBus, BUS_METHODS) ?? new InMemoryMessageBus(),
       inject: [options],
     },
-    {
-      provide: McpServerFactory,
-      useFactory: ({ server, serverInfo, instructions }: McpStreamableOptions, requests: HandlerRequests) => {
-        check.text('serverInfo.name', serverInfo?.name);
-        check.text('serverInfo.version', serverInfo?.version);
-        // An empty text, as it comes from an environment variable, says nothing and is no mistake.
-        if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
-        const make = check.fn('server', server);
-        return make ? new UserServerFactory(make) : new HandlerServerFactory(serverInfo, instructions, requests);
-      },
-      inject: [options, HandlerRequests],
-    },
   ];
 }
 
@@ -120,12 +102,13 @@ function sessionProviders(name: string | undefined): Provider[] {
       useFactory: (
         session: ResolvedSessionOptions,
         { keepAliveMs }: ResolvedHttpOptions,
-        ...[clock, sessionStore, eventStore, bus, factory]: [
+        ...[clock, sessionStore, eventStore, bus, factory, states]: [
           Clock,
           McpSessionStore,
           McpEventStore,
           McpMessageBus,
           McpServerFactory,
+          StoredStates,
         ]
       ): SessionRoom => {
         const parts: SessionRoomParts = {
@@ -139,22 +122,13 @@ function sessionProviders(name: string | undefined): Provider[] {
         };
         const room = furnishSessionRoom(parts);
         room.events$.subscribe(logFaults);
+        states.watchedBy(room.sessions);
         return room;
       },
-      inject: [SESSION_OPTIONS, HTTP_OPTIONS, Clock, McpSessionStore, McpEventStore, McpMessageBus, McpServerFactory],
-    },
-    {
-      provide: McpEndpoint,
-      useFactory: ({ sessions, environment }: SessionRoom, store: McpSessionStore, session: ResolvedSessionOptions) =>
-        new McpEndpoint({
-          sessions,
-          environment,
-          store,
-          caps: { total: session.maxSessions, perPrincipal: session.maxSessionsPerPrincipal },
-          newSessionId: () => makeSessionId(session.sessionIdGenerator),
-          report: (error) => logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack),
-        }),
-      inject: [SESSION_ROOM, McpSessionStore, SESSION_OPTIONS],
+      inject: [
+        ...[SESSION_OPTIONS, HTTP_OPTIONS, Clock, McpSessionStore, McpEventStore, McpMessageBus, McpServerFactory],
+        StoredStates,
+      ],
     },
     {
       provide: getMcpSessionServiceToken(name),
@@ -183,9 +157,11 @@ function httpProviders(): Provider[] {
     },
     {
       provide: EDGE_POLICY,
-      useFactory: (options: ResolvedHttpOptions): EdgePolicy =>
-        hostOriginPolicy(options, () => logger.warn(httpMessages.hostsUnlisted())),
-      inject: [HTTP_OPTIONS],
+      useFactory: (options: ResolvedHttpOptions, { eras }: ResolvedProtocolOptions): EdgePolicy => {
+        const allow = eras === 'modern' ? STATELESS_METHODS : SESSION_METHODS;
+        return hostOriginPolicy({ ...options, allow }, () => logger.warn(httpMessages.hostsUnlisted()));
+      },
+      inject: [HTTP_OPTIONS, PROTOCOL_OPTIONS],
     },
   ];
 }

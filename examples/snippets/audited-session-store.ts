@@ -4,12 +4,14 @@ import type {
   McpSessionRecord,
   McpSessionStore,
   NewSessionRecord,
+  RecordFilter,
+  RecordKind,
   ReserveOutcome,
   SessionCaps,
   SessionPatch,
 } from 'nestjs-mcp-streamable';
 
-/** Writes down who had a session and when it ended; keeps the records in another store. */
+/** Writes down who had a session, or state, and when it ended; keeps the records in another store. */
 export class AuditedSessionStore implements McpSessionStore {
   readonly #logger = new Logger('Audit');
 
@@ -49,11 +51,11 @@ export class AuditedSessionStore implements McpSessionStore {
   touch(id: string): Promise<boolean> {
     return this.store.touch(id);
   }
-  list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
+  list(filter?: RecordFilter): Promise<McpSessionRecord[]> {
     return this.store.list(filter);
   }
-  count(): Promise<number> {
-    return this.store.count();
+  count(kind?: RecordKind): Promise<number> {
+    return this.store.count(kind);
   }
 
   /** Said once for each end: the contract gives a removed record to exactly one caller. */

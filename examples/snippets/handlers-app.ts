@@ -8,7 +8,7 @@ import { OrderHandlers } from './order-handlers.js';
 import { ParamTools } from './order-params.js';
 import { ExportTools } from './order-progress.js';
 import { AskingTools } from './order-questions.js';
-import { SchemaTools, TotalTools } from './order-schemas.js';
+import { RegionalTools, SchemaTools, TotalTools } from './order-schemas.js';
 import { Orders } from './orders.service.js';
 import { Plugins } from './plugins.service.js';
 import { TenantTools } from './tenant-tools.js';
@@ -27,7 +27,7 @@ const callerFromHeaders: CanActivate = {
     McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, guards: [callerFromHeaders] }),
   ],
   providers: [
-    ...[Orders, OrderHandlers, ParamTools, ExportTools, SchemaTools, DtoTools, TotalTools],
+    ...[Orders, OrderHandlers, ParamTools, ExportTools, SchemaTools, DtoTools, RegionalTools, TotalTools],
     ...[BackOffice, AskingTools, TenantTools, Plugins],
   ],
 })

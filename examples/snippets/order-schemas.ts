@@ -39,6 +39,19 @@ export class SchemaTools {
 }
 // #endregion
 
+// #region param-headers
+const RegionalOrder = z.object({ item: z.string(), region: z.string().meta({ 'x-mcp-header': 'Region' }) });
+
+@Injectable()
+export class RegionalTools {
+  /** Clients send `Mcp-Param-Region` along: a proxy can choose the region without a look at the body. */
+  @Tool({ name: 'order_in_region', inputSchema: RegionalOrder })
+  order(@McpArgs() { item, region }: z.infer<typeof RegionalOrder>): string {
+    return `1 × ${item} in ${region}`;
+  }
+}
+// #endregion
+
 // #region output
 const Total = z.object({ count: z.int(), currency: z.string() });
 

@@ -1,7 +1,7 @@
 import { type Observable, Subject } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
 import { busMessages } from './message-bus.messages.js';
-import type { McpMessageBus } from './message-bus.js';
+import type { LostNode, McpMessageBus } from './message-bus.js';
 
 const NODE_ID_LENGTH = 10;
 
@@ -22,9 +22,11 @@ const NODE_ID_LENGTH = 10;
 export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Message> {
   readonly messages$: Observable<Message>;
   readonly reconnected$: Observable<void>;
+  readonly lost$: Observable<LostNode>;
   readonly #messages$ = new Subject<Message>();
   /** Nothing is ever lost here: it only completes. */
   readonly #reconnected$ = new Subject<void>();
+  readonly #lost$ = new Subject<LostNode>();
   readonly #leave: () => void;
   #closed = false;
 
@@ -38,7 +40,11 @@ export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Mess
   ) {
     this.messages$ = this.#messages$.asObservable();
     this.reconnected$ = this.#reconnected$.asObservable();
-    this.#leave = hub.join(nodeId, (message) => this.#messages$.next(message as Message));
+    this.lost$ = this.#lost$.asObservable();
+    this.#leave = hub.join(nodeId, {
+      receive: (message) => this.#messages$.next(message as Message),
+      mourn: (node) => this.#lost$.next({ node, done: () => Promise.resolve() }),
+    });
   }
 
   send(node: string, message: Message): void {
@@ -55,35 +61,52 @@ export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Mess
     this.#leave();
     this.#messages$.complete();
     this.#reconnected$.complete();
+    this.#lost$.complete();
   }
 }
 
 /** What connects the buses of several nodes in one process. @publicApi */
 export class InMemoryMessageHub {
-  readonly #inboxes = new Map<string, Inbox>();
+  readonly #members = new Map<string, Member>();
 
   /** @returns leaves the hub @internal */
-  join(node: string, inbox: Inbox): () => void {
-    if (this.#inboxes.has(node)) throw new Error(busMessages.nodeTaken(node));
-    this.#inboxes.set(node, inbox);
-    return () => this.#inboxes.delete(node);
+  join(node: string, member: Member): () => void {
+    if (this.#members.has(node)) throw new Error(busMessages.nodeTaken(node));
+    this.#members.set(node, member);
+    return () => this.#members.delete(node);
+  }
+
+  /**
+   * A node dies: it hears nothing more and cannot be heard, and another one is told. For tests of what happens then.
+   *
+   * @returns whether there was such a node
+   */
+  kill(node: string): boolean {
+    const died = this.#members.delete(node);
+    const [heir] = this.#members.values();
+    if (died && heir) queueMicrotask(() => heir.mourn(node));
+    return died;
   }
 
   /** @internal */
   send(from: string, to: string, message: unknown): void {
-    const inbox = this.#inboxes.get(to);
-    if (!inbox) return;
+    const member = this.#members.get(to);
+    if (!member || !this.#members.has(from)) return;
     const received = from === to ? message : copyOf(message);
-    queueMicrotask(() => inbox(received));
+    queueMicrotask(() => member.receive(received));
   }
 
   /** @internal */
   broadcast(from: string, message: unknown): void {
-    for (const node of this.#inboxes.keys()) this.send(from, node, message);
+    for (const node of this.#members.keys()) this.send(from, node, message);
   }
 }
 
-type Inbox = (message: unknown) => void;
+interface Member {
+  receive(message: unknown): void;
+  /** Another node has died. */
+  mourn(node: string): void;
+}
 
 function copyOf(message: unknown): unknown {
   return JSON.parse(JSON.stringify(message));

@@ -20,10 +20,22 @@ export interface McpMessageBus<Message = unknown> {
   readonly messages$: Observable<Message>;
   /** Emits when messages may have been lost. */
   readonly reconnected$: Observable<void>;
+  /**
+   * Nodes that have died: they gave no sign of life for so long that what they ran is to be ended by somebody else. Each is
+   * emitted on one of the living nodes; when that one dies before it has said that it is done, on another.
+   */
+  readonly lost$: Observable<LostNode>;
   send(node: string, message: Message): void;
   broadcast(message: Message): void;
   /** Releases everything; the streams complete. */
   close(): Promise<void>;
+}
+
+/** A node that has died. @publicApi */
+export interface LostNode {
+  readonly node: string;
+  /** Everything that it left behind is ended. Never rejects. */
+  done(): Promise<void>;
 }
 
 /** The injection token of the {@link McpMessageBus}. @publicApi */

@@ -1,15 +1,17 @@
 import type {
-  CreateMessageRequest,
+  CreateMessageRequestParams,
   CreateMessageResult,
   CreateMessageResultWithTools,
-  ElicitRequestFormParams,
-  ElicitRequestURLParams,
   ElicitResult,
+  InputResponses,
   ListRootsResult,
   LoggingLevel,
 } from '@modelcontextprotocol/server';
+import { quiet } from '../base/quiet.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import type { McpCall, McpSessionInfo } from './mcp-call.js';
+import type { McpAnswers, McpElicitation, McpQuestion } from './mcp-questions.js';
+import { type McpPrincipalState, type McpState, type McpStatePort, NO_STATES } from './mcp-state.js';
 
 /**
  * How a handler speaks to its client while it runs. Each era has its own way; handlers do not know which.
@@ -21,12 +23,15 @@ export interface McpClientPort {
   notify(notification: { method: string; params?: Record<string, unknown> }): Promise<void>;
   /** Sends a log message if the client wants messages of that level. */
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void>;
-  elicit(key: string, params: ElicitRequestFormParams | ElicitRequestURLParams): Promise<ElicitResult>;
-  sample(
-    key: string,
-    params: CreateMessageRequest['params'],
-  ): Promise<CreateMessageResult | CreateMessageResultWithTools>;
-  roots(key: string): Promise<ListRootsResult>;
+  /** Asks side by side. The promise may be dropped. @returns the answers, under the keys of the questions */
+  ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Readonly<Record<string, unknown>>>;
+  /** Runs `fn`, or gives what it returned before. The promise may be dropped. */
+  once(key: string, fn: () => unknown): Promise<unknown>;
+  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  /** For handlers that return `inputRequired()` themselves: the answers in this request. */
+  readonly inputResponses: InputResponses | undefined;
+  /** The same: what the handler gave `inputRequired()` to keep. */
+  readonly requestState: string | undefined;
 }
 
 /** What a handler reports of its progress. @publicApi */
@@ -48,6 +53,7 @@ export class McpContext {
     private readonly call: McpCall,
     private readonly port: McpClientPort,
     private readonly progressToken: string | number | undefined,
+    private readonly states: McpStatePort = NO_STATES,
   ) {}
 
   /** The session of the call; `undefined` in the era without sessions. */
@@ -103,46 +109,137 @@ export class McpContext {
     return this.port.notify(params ? { method, params } : { method });
   }
 
+  /** What the client can do, and so can be asked. Look here when there is another way: a question that it cannot answer ends the call. */
+  get clientCapabilities(): Readonly<Record<string, unknown>> {
+    return this.port.clientCapabilities;
+  }
+
   /**
-   * Asks the user for input.
+   * Asks the user for input: by a form, whose `requestedSchema` is JSON Schema or a Standard Schema such as
+   * `z.object({ … })`, or by a URL to visit.
    *
-   * @param key names the question within the handler: the same each time the handler runs
+   * A client of revision 2026-07-28 answers by repeating its request: then the handler runs again, from its beginning, and
+   * what the client has answered is there at once. See {@link once} for what must not be done again.
+   *
+   * @param key names the question within the handler: the same each time the handler runs, another one for each question
    * @returns what the user did
    * @throws ServerRequestError when the client cannot be asked
-   * @see https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
+   * @throws HandlerSignal in revision 2026-07-28, when the client must answer first: let it pass
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
    */
-  elicit(key: string, params: ElicitRequestFormParams | ElicitRequestURLParams): Promise<ElicitResult> {
-    return this.port.elicit(key, params);
+  elicit(key: string, params: McpElicitation): Promise<ElicitResult> {
+    return this.#askOne(key, { method: 'elicitation/create', params });
   }
 
   /**
    * Asks the client's model.
    *
-   * @param key names the question within the handler
+   * @param key names the question within the handler, as for {@link elicit}
    * @throws ServerRequestError when the client cannot be asked
-   * @see https://modelcontextprotocol.io/specification/2025-11-25/client/sampling
+   * @throws HandlerSignal as {@link elicit} does
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/client/sampling
    */
-  sample(
-    key: string,
-    params: CreateMessageRequest['params'],
-  ): Promise<CreateMessageResult | CreateMessageResultWithTools> {
-    return this.port.sample(key, params);
+  sample(key: string, params: CreateMessageRequestParams): Promise<CreateMessageResult | CreateMessageResultWithTools> {
+    return this.#askOne(key, { method: 'sampling/createMessage', params });
   }
 
   /**
    * Asks for the client's roots.
    *
-   * @param key names the question within the handler
+   * @param key names the question within the handler, as for {@link elicit}
    * @throws ServerRequestError when the client cannot be asked
-   * @see https://modelcontextprotocol.io/specification/2025-11-25/client/roots
+   * @throws HandlerSignal as {@link elicit} does
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/client/roots
    */
   roots(key: string): Promise<ListRootsResult> {
-    return this.port.roots(key);
+    return this.#askOne(key, { method: 'roots/list' });
+  }
+
+  /**
+   * Asks several questions at once: a client of revision 2026-07-28 then repeats its request once for all of them.
+   *
+   * ```ts
+   * const { size, roots } = await ctx.ask({
+   *   size: { method: 'elicitation/create', params: { message: 'Which size?', requestedSchema: Size } },
+   *   roots: { method: 'roots/list' },
+   * });
+   * ```
+   *
+   * @param questions each under its key, as for {@link elicit}
+   * @returns the answers, each under the key of its question
+   * @throws ServerRequestError when the client cannot be asked
+   * @throws HandlerSignal as {@link elicit} does
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+   */
+  ask<Questions extends Readonly<Record<string, McpQuestion>>>(questions: Questions): Promise<McpAnswers<Questions>> {
+    return this.port.ask(questions) as Promise<McpAnswers<Questions>>;
+  }
+
+  /**
+   * Does something once, however often the handler runs again because it asks: at the first run its result is kept, and
+   * travels with the questions, sealed, to the client and back. Several calls with one key share it.
+   *
+   * It is done again when the call ends without questions and is repeated, or when the client loses what it was given: what
+   * must never happen twice needs a key of its own at the place where it happens.
+   *
+   * @param key names what is done within the handler
+   * @param fn may be asynchronous; if it fails, nothing is kept
+   * @returns a copy of what `fn` returned
+   * @throws TypeError when that is not JSON; `undefined` is fine
+   * @throws what `fn` throws
+   */
+  once<T>(key: string, fn: () => T | Promise<T>): Promise<T> {
+    return this.port.once(key, fn) as Promise<T>;
+  }
+
+  /** The client's answers in this request, unchecked: for handlers that return `inputRequired()` of the SDK themselves. */
+  get inputResponses(): InputResponses | undefined {
+    return this.port.inputResponses;
+  }
+
+  /**
+   * What the handler returned as `requestState` of `inputRequired()` the last time. On its way it was sealed: nobody but this
+   * endpoint can have made it, for this caller and this request, and it has not expired.
+   */
+  get requestState(): string | undefined {
+    return this.port.requestState;
+  }
+
+  /**
+   * State that outlives the call, for callers with a session and without.
+   *
+   * ```ts
+   * const cart = await ctx.state(args.cart);
+   * await cart.patch({ [args.item]: args.count });
+   * return `Pass on the cart ${cart.handle} with your next order.`;
+   * ```
+   *
+   * @param handle as the client passed it on; without one, new state with a handle of its own, of which nothing is stored
+   *   before the first `patch`
+   * @throws UnknownStateError when there is no such state, or it is not of this principal; a tool that does not catch it
+   *   reports it with what to do
+   */
+  state(handle?: string | null): Promise<McpState> {
+    return this.states.open(handle);
+  }
+
+  /**
+   * State of whoever calls: the same in all calls of the principal to this endpoint, without a handle.
+   *
+   * @throws McpStateError `NO_PRINCIPAL` when the caller is anonymous; a tool that does not catch it reports it
+   */
+  principalState(): Promise<McpPrincipalState> {
+    return this.states.ofPrincipal();
   }
 
   /** Ends the connection, not the call: the client comes back for the result. @returns whether there was one to end */
   closeStream(): boolean {
     return this.call.closeStream();
+  }
+
+  #askOne<Answer>(key: string, question: McpQuestion): Promise<Answer> {
+    const answers = this.port.ask({ [key]: question });
+    return quiet(answers.then((byKey) => byKey[key] as Answer));
   }
 }
 

@@ -10,6 +10,7 @@ import type {
   UriTemplate,
 } from '@modelcontextprotocol/server';
 import type { McpContext } from '../call/mcp-context.js';
+import type { ParamHeader } from '../wire/param-headers.js';
 import type { CacheHints } from './definitions/handler-options.js';
 
 /**
@@ -40,11 +41,19 @@ interface EntryBase<Kind extends string, Wire, Args, Result> {
   invoke(args: Args, context: McpContext): Promise<Result>;
   /** Whether a list shows the entry to this caller: what its guards say that can say so without arguments. */
   visible(context: McpContext): boolean | Promise<boolean>;
+  /**
+   * Whether all of its guards let this caller in with these arguments, as they would be asked by `invoke`; nothing else
+   * runs. For what a caller gets without a call: news of a resource.
+   */
+  admits(args: Args, context: McpContext): Promise<boolean>;
   /** What a list is cached by; per caller as soon as guards decide. */
   readonly guarded: boolean;
 }
 
-export type ToolEntry = EntryBase<'tool', Tool, Record<string, unknown>, unknown>;
+export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
+  /** Its arguments that modern clients mirror into headers (`x-mcp-header`); frozen, and mostly empty. */
+  readonly paramHeaders: readonly ParamHeader[];
+}
 
 /** What is read may be kept by clients, for as long as the hints say. */
 interface Cached {

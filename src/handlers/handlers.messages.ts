@@ -55,6 +55,7 @@ export const handlerMessages = {
   unlistable: () =>
     'its "inputSchema" has alternatives instead of properties, which cannot be listed as arguments of a prompt.',
   missingArgument: () => 'is missing',
+  noObject: () => 'it is not an object',
   unusualToolName: (origin: string, name: string) =>
     `The tool ${origin} is called ${shown(name)}. Some clients refuse names other than 1 to 128 characters of A-Z a-z 0-9 _ - .`,
 
@@ -77,6 +78,8 @@ export const handlerMessages = {
     `@McpHandlers() takes the name of an endpoint, or several names; got ${shown(got)}.`,
   notProvided: () =>
     'McpStreamableModule.forFeature() names it, but no module provides it. Add it to the "providers" of its module.',
+  madeLater: () =>
+    'a factory makes it for each request, so it is not known at the start what its handlers are. Register it by its class, or by "useClass".',
   ownServers: () =>
     'its endpoint makes its servers itself (option "server") and would not serve it. Drop the option, or give the handler to another endpoint.',
   notClasses: () =>

@@ -5,7 +5,10 @@ import type { McpReply } from '../call/mcp-reply.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { LAST_EVENT_ID_HEADER, singleHeader } from '../wire/header.js';
+import type { EdgePolicy } from './edge/edge-policy.js';
+import { methodNotAllowed } from './edge/http-edge.js';
 import { httpMessages } from './http.messages.js';
+import { EDGE_POLICY } from './mcp-edge.guard.js';
 import { type McpIncoming, McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
 import { hasGone } from './sse-response.js';
@@ -19,6 +22,7 @@ export class McpHttpHandler {
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(McpResponder) private readonly responder: McpResponder,
     @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
+    @Inject(EDGE_POLICY) private readonly policy: EdgePolicy,
   ) {}
 
   /** Settles when the head of the answer is written, however long the stream lasts: a timeout of the app must not end it. */
@@ -27,7 +31,7 @@ export class McpHttpHandler {
     if (call.era === 'legacy' && headers[LAST_EVENT_ID_HEADER] !== undefined) {
       throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
     }
-    const serving = await this.endpoint.post(call, body, session);
+    const serving = await this.endpoint.post(call, body, headers, session);
     const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);
     // Of the response: the request's own "close" comes when its body is read.
     const abandon = (): void => serving.abandon();
@@ -50,6 +54,11 @@ export class McpHttpHandler {
   async delete(request: object, response: object): Promise<void> {
     const { session } = this.#incoming(request);
     this.#send(response, await this.endpoint.delete(session!));
+  }
+
+  /** Left to the app's CORS, which answers before any route; what gets here found none (E2). */
+  options(): never {
+    throw methodNotAllowed('OPTIONS', this.policy.allow);
   }
 
   #incoming(request: object): McpIncoming {

@@ -60,7 +60,9 @@ export class McpSessionGuard implements CanActivate {
     const incoming = await this.reader.read(request);
     // First: at shutdown sessions vanish one by one, and 404 would have their clients start over here (E13).
     this.endpoint.assertOpen();
-    if (incoming.call.era === 'legacy') incoming.session = await this.#admit(incoming);
+    // An endpoint without sessions has none to look for.
+    const sessions = this.endpoint.eras !== 'modern' && incoming.call.era === 'legacy';
+    if (sessions) incoming.session = await this.#admit(incoming);
     return true;
   }
 

@@ -13,9 +13,7 @@ import {
   UseFilters,
   UseGuards,
 } from '@nestjs/common';
-import { SESSION_METHODS } from './edge/edge-policy.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
-import { methodNotAllowed } from './edge/http-edge.js';
 import { McpEdgeGuard } from './mcp-edge.guard.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpHttpHandler } from './mcp-http-handler.js';
@@ -64,11 +62,10 @@ export function createMcpController({ endpoint, path, guards, sessionGuard }: Mc
       return this.handler.delete(request, response);
     }
 
-    // Left to the app's CORS, which answers before any route; what gets here found none (E2).
     @Options()
     @OfEndpoint
     options(): never {
-      throw methodNotAllowed('OPTIONS', SESSION_METHODS);
+      return this.handler.options();
     }
   }
   return McpController;

@@ -2,13 +2,23 @@ import type { McpHttpCall, McpSessionInfo } from '../call/mcp-call.js';
 import { ACCEPTED, type McpReply, type McpServing } from '../call/mcp-reply.js';
 import { McpError } from '../wire/errors.js';
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
+import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/header.js';
 import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.js';
-import { LEGACY_REVISIONS } from '../wire/revisions.js';
+import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import type { InitializationHost } from './legacy/initialization.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
+import { unsupportedRevision, type RequestHeaders } from './modern/modern-classification.js';
+import { ModernEndpoint, type ModernEndpointParts } from './modern/modern-endpoint.js';
 import { protocolMessages } from './protocol.messages.js';
+import type { Eras } from './protocol.options.js';
 
 const RETRY_AFTER = { 'Retry-After': '1' };
+
+/** Revisions that are served, newest first. */
+export function servedRevisions(eras: Eras): readonly string[] {
+  if (eras === 'legacy') return LEGACY_REVISIONS;
+  return eras === 'modern' ? MODERN_REVISIONS : [...MODERN_REVISIONS, ...LEGACY_REVISIONS];
+}
 
 /**
  * One endpoint: takes what HTTP brings, hands it to the era it belongs to, and says what to answer.
@@ -17,19 +27,33 @@ const RETRY_AFTER = { 'Retry-After': '1' };
  */
 export class McpEndpoint {
   readonly legacy: LegacyEndpoint;
+  readonly modern: ModernEndpoint;
   #closed: Promise<void> | undefined;
 
-  constructor(private readonly host: InitializationHost) {
+  constructor(
+    private readonly host: InitializationHost,
+    modern: Omit<ModernEndpointParts, 'supported'>,
+    readonly eras: Eras,
+  ) {
     this.legacy = new LegacyEndpoint(host);
+    this.modern = new ModernEndpoint({ ...modern, supported: servedRevisions(eras) });
   }
 
   /**
    * @param session the session that the caller named and may use, if any
    * @throws McpError
    */
-  async post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo | undefined): Promise<McpServing> {
+  async post(
+    http: McpHttpCall,
+    body: IncomingBody,
+    headers: RequestHeaders,
+    session: McpSessionInfo | undefined,
+  ): Promise<McpServing> {
     this.assertOpen();
-    return http.era === 'modern' ? refuseModern(body) : this.legacy.post(http, body, session);
+    if (http.era === 'modern') {
+      return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(http, body, headers);
+    }
+    return this.eras === 'modern' ? refuseLegacy(body, headers) : this.legacy.post(http, body, session);
   }
 
   async get(session: McpSessionInfo, lastEventId: string | undefined): Promise<McpReply> {
@@ -44,26 +68,40 @@ export class McpEndpoint {
 
   /** Answers every open call and ends every stream of this node. Idempotent. */
   close(): Promise<void> {
-    return (this.#closed ??= this.host.sessions.shutdown());
+    return (this.#closed ??= this.#close());
   }
 
   /** @throws McpError UNAVAILABLE from the moment on when shutdown begins (E13) */
   assertOpen(): void {
     if (this.#closed) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
   }
+
+  async #close(): Promise<void> {
+    await Promise.all([this.modern.close(), this.host.sessions.shutdown()]);
+  }
 }
 
-/** The modern era is not served yet: its clients are told what is, and fall back (behaviour §0, M3). */
+/** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (behaviour §0, M3). */
 export function refuseModern(body: IncomingBody): McpServing {
   const [message] = body.messages;
   if (body.batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
   if (isNotification(message!)) return ACCEPTED;
   if (!isRequest(message!)) throw new McpError('INVALID_REQUEST', protocolMessages.modernResponse());
   const requested = message.params?._meta?.[PROTOCOL_VERSION_META_KEY];
-  throw new McpError('UNSUPPORTED_PROTOCOL_VERSION', protocolMessages.modernUnsupported(requested), {
-    requestId: message.id,
-    data: { supported: LEGACY_REVISIONS, requested: requested ?? null },
-  });
+  throw unsupportedRevision(requested ?? null, LEGACY_REVISIONS, message.id);
+}
+
+/** An endpoint that serves no sessions: clients of the legacy era are told what it speaks (M3). */
+function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders): McpServing {
+  const [message] = messages;
+  const text = protocolMessages.legacyUnsupported(MODERN_REVISIONS);
+  if (batch) throw new McpError('INVALID_REQUEST', text);
+  if (isNotification(message!)) return ACCEPTED;
+  if (!isRequest(message!)) throw new McpError('INVALID_REQUEST', text);
+  const { protocolVersion } = (message.params ?? {}) as { protocolVersion?: unknown };
+  const requested = protocolVersion ?? singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+  const data = { supported: MODERN_REVISIONS, ...(requested !== undefined && { requested }) };
+  throw new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { requestId: message.id, data });
 }
 
 /** The id that an error about the whole POST is reported under. */

@@ -14,6 +14,11 @@ export const protocolMessages = {
   clientGone: () => 'The client closed the connection before "initialize" was answered.',
   modernUnsupported: (requested: unknown) =>
     `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`,
+  legacyServer: () =>
+    'The server that the option "server" makes does not speak revision 2026-07-28, so its clients are asked to use an older one. To serve it, make the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to say that this is meant, set "eras" to "legacy".',
+  legacyUnsupported: (supported: readonly string[]) =>
+    `This endpoint serves no sessions. Send requests of revision ${supported.join(' or ')}, each with its "_meta".`,
+  clientLeft: () => 'The client closed the connection.',
   modernResponse: () => 'A response of revision 2026-07-28 cannot be posted: answers travel with a repeated request.',
   modernBatch: () => 'Revision 2026-07-28 has no batches. Send the messages one by one.',
   cursorOnPost: () =>

@@ -3,11 +3,14 @@ import { ServerFactoryError } from '../session/session.errors.js';
 import type { McpServerContext, McpServerFactory } from '../session/server-factory.js';
 import { protocolMessages } from './protocol.messages.js';
 
-/** The option `server`: makes the server of a session; called once per live copy. @publicApi */
+/** The option `server`: makes the server of a session, once per live copy; or of a modern request. @publicApi */
 export type McpServerFunction = (context: McpServerContext) => Server | McpServer | Promise<Server | McpServer>;
 
 /** Servers that the application makes. */
 export class UserServerFactory implements McpServerFactory {
+  /** What they keep is not ours to know, and they may differ by caller. */
+  readonly shared = false;
+
   constructor(private readonly make: McpServerFunction) {}
 
   async create(context: McpServerContext): Promise<Server> {

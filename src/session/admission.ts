@@ -7,10 +7,10 @@ import { sessionMessages } from './session.messages.js';
 
 /** Requests that one session may have in flight. */
 const MAX_CALLS = 1_000;
-/** Resources that one session may be subscribed to. */
-const MAX_SUBSCRIPTIONS = 1_000;
+/** Resources that one session, or one modern subscription, may be told of. */
+export const MAX_SUBSCRIPTIONS = 1_000;
 /** Characters of a URI that can be subscribed to. */
-const MAX_URI = 2_048;
+export const MAX_URI = 2_048;
 /** Messages that one batch may have (behaviour E9). */
 const MAX_BATCH = 100;
 

@@ -1,9 +1,12 @@
 import { systemClock, type Clock } from '../base/clock.js';
 import { OrderOfSigns, type Signed } from './in-memory/order-of-signs.js';
+import { mergedData } from './merged-data.js';
 import type {
   McpSessionRecord,
   McpSessionStore,
   NewSessionRecord,
+  RecordFilter,
+  RecordKind,
   ReserveOutcome,
   SessionCaps,
   SessionPatch,
@@ -39,6 +42,8 @@ export class InMemorySessionStore implements McpSessionStore {
   readonly #reservations = new Map<string, Reservation>();
   /** The key `undefined` is the anonymous owner. */
   readonly #owners = new Map<string | undefined, Owner>();
+  /** How many of the records are of the kind `state`. */
+  #states = 0;
 
   constructor(private readonly clock: Clock = systemClock) {}
 
@@ -55,10 +60,10 @@ export class InMemorySessionStore implements McpSessionStore {
 
   async create(record: NewSessionRecord): Promise<McpSessionRecord> {
     if (this.#records.has(record.id)) throw new Error(sessionStoreMessages.exists(record.id));
-    const { id, principal, protocolVersion, initialize, data = {} } = record;
+    const { id, kind, principal, protocolVersion, initialize, data = {} } = record;
     const now = this.clock.now();
     const stored: McpSessionRecord = frozenCopy({
-      ...{ id, principal, protocolVersion, initialize, subscriptions: [], data },
+      ...{ id, kind, principal, protocolVersion, initialize, subscriptions: [], data },
       ...{ createdAt: now, lastSeenAt: now },
     });
     this.#unreserve(id);
@@ -66,6 +71,7 @@ export class InMemorySessionStore implements McpSessionStore {
     this.#records.set(id, entry);
     this.#bySign.append(entry);
     this.#owner(principal).entries.add(entry);
+    if (kind === 'state') this.#states++;
     return stored;
   }
 
@@ -113,20 +119,22 @@ export class InMemorySessionStore implements McpSessionStore {
     return claimed;
   }
 
-  async list(filter: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {
-    const { principal } = filter;
+  async list({ principal, kind }: RecordFilter = {}): Promise<McpSessionRecord[]> {
     const entries =
       principal === undefined ? this.#records.values() : (this.#owners.get(principal ?? undefined)?.entries ?? []);
-    return Array.from(entries, upToDate);
+    const records = Array.from(entries, upToDate);
+    return kind === undefined ? records : records.filter((record) => (record.kind ?? 'session') === kind);
   }
 
-  async count(): Promise<number> {
-    return this.#records.size;
+  async count(kind?: RecordKind): Promise<number> {
+    if (kind === undefined) return this.#records.size;
+    return kind === 'state' ? this.#states : this.#records.size - this.#states;
   }
 
   #remove(entry: Entry): McpSessionRecord {
-    const { id, principal } = entry.record;
+    const { id, kind, principal } = entry.record;
     this.#records.delete(id);
+    if (kind === 'state') this.#states--;
     this.#bySign.remove(entry);
     this.#owners.get(principal)!.entries.delete(entry);
     this.#forgetIdleOwner(principal);
@@ -195,18 +203,8 @@ function patched(record: McpSessionRecord, patch: SessionPatch): McpSessionRecor
     for (const uri of subscribe) subscriptions.add(uri);
     next.subscriptions = Object.freeze([...subscriptions]);
   }
-  if (data) next.data = merged(record.data, frozenCopy(data));
+  if (data) next.data = Object.freeze(mergedData(record.data, frozenCopy(data)));
   return Object.freeze(next);
-}
-
-/** By way of a Map: a key such as `__proto__` is a key like any other. */
-function merged(data: Record<string, unknown>, changes: Record<string, unknown>): Record<string, unknown> {
-  const entries = new Map(Object.entries(data));
-  for (const [key, value] of Object.entries(changes)) {
-    if (value === null) entries.delete(key);
-    else entries.set(key, value);
-  }
-  return Object.freeze(Object.fromEntries(entries));
 }
 
 /** By way of JSON, so that nothing is kept here which a store on another machine would lose. */

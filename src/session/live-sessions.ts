@@ -24,6 +24,7 @@ import type { McpSessionRecord, McpSessionStore } from './session-store.js';
  *
  * Invariants:
  * - at most one live copy per session and node: who comes while it is rebuilt waits for the same one;
+ * - a record of a state is no session, whoever asks: it is never live, and all that is done here is to let it expire;
  * - whoever takes the record out of the store cleans up; there is exactly one;
  * - after an end there is no record, no live object, no stream, no log entry and no timer.
  */
@@ -37,6 +38,8 @@ export class LiveSessions {
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
   #sweeper: ClockTimer | undefined;
+  /** How often something came that may expire. */
+  #arrivals = 0;
   #closing = false;
 
   constructor(
@@ -94,7 +97,10 @@ export class LiveSessions {
     const { promise: givenUp, reject } = deferred<never>();
     this.#making.set(info.id, reject);
     try {
-      return await Promise.race([this.factory.create({ session: info, request }), givenUp]);
+      return await Promise.race([
+        this.factory.create({ era: 'legacy', session: info, principal: info.principal, request }),
+        givenUp,
+      ]);
     } finally {
       this.#making.delete(info.id);
     }
@@ -162,9 +168,10 @@ export class LiveSessions {
   }
 
   async #forgetAll(ended: ReadonlySet<string>): Promise<void> {
-    for (const { id } of await this.store.list()) {
+    for (const record of await this.store.list()) {
+      const { id } = record;
       await this.store.delete(id);
-      if (!ended.has(id)) this.#finish(id, 'shutdown', { forget: true });
+      if (isSession(record) && !ended.has(id)) this.#finish(id, 'shutdown', { forget: true });
     }
   }
 
@@ -187,8 +194,7 @@ export class LiveSessions {
     await live?.session.end(reason);
     this.environment.event({ type: 'closed', sessionId: id, reason });
     if (forget) await this.forget(id);
-    // Asked again: another one may have come while the store was counting.
-    if (this.#live.size === 0 && (await this.#noneLeft()) && this.#live.size === 0) this.#stopSweeping();
+    await this.#stopIfNothingLeft();
   }
 
   /** Drops a log; tried again after passing faults, as nobody else will. Never rejects. */
@@ -196,13 +202,27 @@ export class LiveSessions {
     await this.#drops.run(() => this.environment.store.drop(id)).catch((error: unknown) => this.#fault(id, error));
   }
 
-  async #noneLeft(): Promise<boolean> {
-    return this.store.scope === 'shared' || (await this.store.count().catch(() => 1)) === 0;
+  /** Something that is not live is in the store, and may expire. */
+  watch(): void {
+    if (!this.#closing) this.#startSweeping();
+  }
+
+  /** Something that was not live has gone from the store. */
+  relax(): void {
+    void this.#stopIfNothingLeft();
+  }
+
+  /** Whoever has looked, looks on while there are records: nobody else may. Never rejects. */
+  async #stopIfNothingLeft(): Promise<void> {
+    const arrivals = this.#arrivals;
+    const left = this.#live.size + (await this.store.count().catch(() => 1));
+    // Something may have come while the store was counting.
+    if (left === 0 && arrivals === this.#arrivals) this.#stopSweeping();
   }
 
   async #rebuild(id: string): Promise<LiveSession | undefined> {
     const record = await this.store.get(id);
-    if (!record) return undefined;
+    if (!isSession(record)) return undefined;
     await this.environment.store.open(id);
     const live = await this.#reconnect(record);
     if (!live) return undefined;
@@ -238,6 +258,7 @@ export class LiveSessions {
   }
 
   #startSweeping(): void {
+    this.#arrivals++;
     const { idleTimeoutMs, keepAliveMs } = this.timing;
     const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
     this.#sweeper ??= this.environment.clock.setInterval(() => void this.#sweep(), periodMs);
@@ -256,10 +277,11 @@ export class LiveSessions {
     }
     try {
       const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
-      for (const { id } of expired) {
+      for (const { id } of expired.filter(isSession)) {
         this.bus.broadcast({ type: 'session-ended', id, node: this.bus.nodeId } satisfies SessionEnded);
         this.#finish(id, 'idle', { forget: true });
       }
+      if (this.#live.size === 0) await this.#stopIfNothingLeft();
     } catch (error) {
       this.#fault('', error);
     }
@@ -304,6 +326,11 @@ interface SessionEnded {
 
 function isSessionEnded(message: unknown): message is SessionEnded {
   return (message as SessionEnded | null)?.type === 'session-ended';
+}
+
+/** A record of the other kind, state that outlives a call, is no session to anybody who asks for one. */
+export function isSession(record: McpSessionRecord | undefined): record is McpSessionRecord {
+  return record !== undefined && record.kind !== 'state';
 }
 
 export function infoOf({ id, principal, protocolVersion, initialize }: McpSessionRecord): McpSessionInfo {

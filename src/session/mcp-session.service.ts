@@ -3,12 +3,15 @@ import type { Observable } from 'rxjs';
 import { runBeyondCancelledCall, type McpSessionInfo } from '../call/mcp-call.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { changeOf } from '../wire/changes.js';
 import type { JsonRpcNotification } from '../wire/json-rpc.js';
-import { infoOf, type LiveSession, type LiveSessions } from './live-sessions.js';
+import type { ChangeFeed } from './change-feed.js';
+import { infoOf, isSession, type LiveSession, type LiveSessions } from './live-sessions.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
 import type { SessionEnvironment } from './session.options.js';
 import type { McpSessionRecord, McpSessionStore } from './session-store.js';
+import type { StatelessCalls } from './stateless-calls.js';
 
 /**
  * The sessions of one endpoint, for the application: look at them, talk to their clients, end them.
@@ -25,6 +28,8 @@ export class McpSessionService {
     private readonly environment: SessionEnvironment,
     /** What happens to sessions on this node: they come, go, are read, and say something too late. Never errors. */
     readonly events$: Observable<McpSessionEvent>,
+    private readonly changes: ChangeFeed,
+    private readonly stateless: StatelessCalls,
   ) {}
 
   /**
@@ -33,12 +38,13 @@ export class McpSessionService {
    * @param filter `principal`: only those of this owner, `null`: only anonymous ones
    */
   list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
-    return this.store.list(filter);
+    return this.store.list({ ...filter, kind: 'session' });
   }
 
   /** @returns the session's record, or `undefined` if there is none (any more) */
-  get(id: string): Promise<McpSessionRecord | undefined> {
-    return this.store.get(id);
+  async get(id: string): Promise<McpSessionRecord | undefined> {
+    const record = await this.store.get(id);
+    return isSession(record) ? record : undefined;
   }
 
   /**
@@ -47,13 +53,17 @@ export class McpSessionService {
    *
    * @returns whether there was such a session
    */
-  terminate(id: string): Promise<boolean> {
+  async terminate(id: string): Promise<boolean> {
+    if (!this.sessions.peek(id)) {
+      const record = await this.store.get(id);
+      if (record && !isSession(record)) return false;
+    }
     return this.sessions.end(id, 'terminated');
   }
 
   /** Ends all sessions of the endpoint. @returns how many there were */
   async terminateAll(): Promise<number> {
-    const records = await this.store.list();
+    const records = await this.list();
     const ended = await Promise.all(records.map(({ id }) => this.terminate(id)));
     return ended.filter(Boolean).length;
   }
@@ -64,14 +74,21 @@ export class McpSessionService {
    * Called while a request of that session is handled, it travels with the answer of the request; otherwise on the
    * standalone stream, where a client that is not listening finds it later.
    *
+   * Clients of the era without sessions hear of what is about everybody: `list_changed` of a list and `resources/updated`,
+   * if they subscribed to it (`subscriptions/listen`), with a predicate that looks at no session, such as `() => true`. A
+   * predicate with a parameter chooses among sessions, and they have none. What they are told is that something has
+   * changed, and no other parameters of the notification; of other notifications they hear nothing.
+   *
    * @param to a session id, or a predicate over sessions
-   * @returns to how many sessions it was sent; an id that is unknown counts 0
+   * @returns to how many sessions it was sent, subscribers without a session not counted; an id that is unknown counts 0
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
    */
   async notify(
     to: string | ((session: McpSessionInfo) => boolean),
     notification: { method: string; params?: Record<string, unknown> },
   ): Promise<number> {
-    const records = typeof to === 'string' ? [await this.store.get(to)] : await this.store.list();
+    if (typeof to === 'function' && concernsEverybody(to)) this.#publish(notification);
+    const records = typeof to === 'string' ? [await this.get(to)] : await this.list();
     const chosen = records.filter((record) => record !== undefined);
     return this.#broadcast(
       typeof to === 'string' ? chosen : chosen.filter((record) => to(infoOf(record))),
@@ -80,20 +97,24 @@ export class McpSessionService {
   }
 
   /**
-   * Tells the sessions that subscribed to a resource that it has changed.
+   * Tells everybody who subscribed to a resource that it has changed: sessions (`resources/subscribe`), and clients of the
+   * era without sessions (`subscriptions/listen`), on every node.
    *
    * @param uri as the clients subscribed to it
-   * @returns to how many sessions it was sent
+   * @returns to how many sessions it was sent, subscribers without a session not counted
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
    */
   async resourceUpdated(uri: string): Promise<number> {
-    const subscribed = (await this.store.list()).filter(({ subscriptions }) => subscriptions.includes(uri));
+    this.changes.publish({ uri });
+    const subscribed = (await this.list()).filter(({ subscriptions }) => subscriptions.includes(uri));
     return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } }, FACT);
   }
 
-  /** Tells all sessions of something that has changed, whoever changed it. @internal */
+  /** Tells everybody of something that has changed, whoever changed it. @internal */
   async announce(notification: { method: string }): Promise<number> {
-    return this.#broadcast(await this.store.list(), notification, FACT);
+    this.#publish(notification);
+    return this.#broadcast(await this.list(), notification, FACT);
   }
 
   /**
@@ -122,12 +143,19 @@ export class McpSessionService {
   /** What there is at this moment: for health checks, metrics, and tests that want nothing left behind. */
   async counts(): Promise<McpCounts> {
     const { sessions: logs, streams: loggedStreams, events, bytes } = await this.environment.store.stats();
-    const counts = { sessions: await this.store.count(), live: this.sessions.size };
-    const sum = { inFlight: 0, streams: 0, readers: 0, outbound: 0 };
+    const [sessions, states] = await Promise.all([this.store.count('session'), this.store.count('state')]);
+    const counts = { sessions, states, live: this.sessions.size };
+    const sum = { inFlight: this.stateless.count, streams: 0, readers: 0, outbound: 0 };
     for (const { session } of this.sessions.all()) {
       for (const [key, count] of Object.entries(session.counts)) sum[key as keyof typeof sum] += count;
     }
-    return { ...counts, ...sum, logs, loggedStreams, events, bytes };
+    return { ...counts, ...sum, subscriptions: this.changes.listeners, logs, loggedStreams, events, bytes };
+  }
+
+  /** Tells who listens without a session, if it is a change. */
+  #publish(notification: { method: string; params?: Record<string, unknown> }): void {
+    const change = changeOf(notification);
+    if (change) this.changes.publish(change);
   }
 
   /** Gives up the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */
@@ -157,6 +185,11 @@ export class McpSessionService {
   }
 }
 
+/** A predicate that looks at no session cannot choose among them. */
+function concernsEverybody(pick: (session: McpSessionInfo) => boolean): boolean {
+  return pick.length === 0 && (pick as () => boolean)();
+}
+
 /** How a notification stands to the call in which it is sent. */
 type Saying = (send: () => Promise<void>) => Promise<void>;
 /** Part of the call, and over with it. */
@@ -166,8 +199,10 @@ const FACT: Saying = runBeyondCancelledCall;
 
 /** Counts of one endpoint on one node. @publicApi */
 export interface McpCounts {
-  /** Records in the session store. */
+  /** Sessions that have a record in the session store. */
   sessions: number;
+  /** States that outlive a call (`ctx.state()`) in the session store. They count under the caps of sessions. */
+  states: number;
   /** Sessions with a live copy on this node. */
   live: number;
   /** Requests of clients that are being handled. */
@@ -178,6 +213,8 @@ export interface McpCounts {
   streams: number;
   /** Responses that are open on streams. */
   readers: number;
+  /** Subscriptions of clients without a session (`subscriptions/listen`) on this node. */
+  subscriptions: number;
   /** Sessions, streams, events and bytes of the event log. */
   logs: number;
   loggedStreams: number;

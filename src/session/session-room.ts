@@ -3,18 +3,26 @@ import type { Clock } from '../base/clock.js';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
+import { ChangeFeed } from './change-feed.js';
 import { LiveSessions } from './live-sessions.js';
 import { McpSessionService } from './mcp-session.service.js';
 import type { McpServerFactory } from './server-factory.js';
 import type { McpSessionEvent } from './session-events.js';
 import type { ResolvedSessionOptions, SessionEnvironment } from './session.options.js';
+import { StatelessCalls } from './stateless-calls.js';
 import type { McpSessionStore } from './session-store.js';
+
+/** The injection token of the {@link SessionRoom}. */
+export const SESSION_ROOM = Symbol('nestjs-mcp-streamable:session-room');
 
 /** Everything of this room that one endpoint has, put together. */
 export interface SessionRoom {
   readonly environment: SessionEnvironment;
   readonly sessions: LiveSessions;
   readonly service: McpSessionService;
+  /** What changes, for whoever listens without a session. */
+  readonly feed: ChangeFeed;
+  readonly stateless: StatelessCalls;
   readonly events$: Observable<McpSessionEvent>;
 }
 
@@ -25,7 +33,7 @@ export interface SessionRoomParts {
   readonly sessionStore: McpSessionStore;
   readonly eventStore: McpEventStore;
   readonly bus: McpMessageBus;
-  readonly factory: McpServerFactory;
+  readonly factory: Pick<McpServerFactory, 'create'>;
 }
 
 export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
@@ -58,6 +66,15 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     create: (context) => parts.factory.create({ ...context, sessions: service }),
   };
   const sessions: LiveSessions = new LiveSessions(sessionStore, environment, factory, bus, timing);
-  const service: McpSessionService = new McpSessionService(sessions, sessionStore, environment, events$.asObservable());
-  return { environment, sessions, service, events$: events$.asObservable() };
+  const feed = new ChangeFeed(bus);
+  const stateless = new StatelessCalls();
+  const service: McpSessionService = new McpSessionService(
+    sessions,
+    sessionStore,
+    environment,
+    events$.asObservable(),
+    feed,
+    stateless,
+  );
+  return { environment, sessions, service, feed, stateless, events$: events$.asObservable() };
 }

@@ -1,7 +1,9 @@
 /**
  * # The session store
  *
- * What a session *is*, as opposed to what it does: plain JSON from which any node can rebuild a live session.
+ * What a session *is*, as opposed to what it does: plain JSON from which any node can rebuild a live session. And state that
+ * outlives a call, for callers without a session: a record of the kind `state`, which begins, ends and counts as one of a
+ * session does, and is none.
  *
  * Written for the implementer of a store:
  *
@@ -10,6 +12,7 @@
  *   It never evicts. A reservation that is neither created nor released expires by itself within a minute or so.
  * - **Time** is the store's own, so that clocks of nodes need not agree: `create` and `touch` stamp `lastSeenAt`.
  * - **Ends.** `delete` and `claimExpired` give a record to exactly one caller, who then cleans up the rest.
+ * - **Kinds.** A store knows them only to keep `kind`, and to list and count by it: caps and expiry make no difference.
  * - Keys come from outside: `constructor` and `__proto__` are ids like any other.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
@@ -55,11 +58,11 @@ export interface McpSessionStore {
    */
   claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]>;
 
-  /** All records, oldest first, or those of one principal (`null`: the anonymous ones). */
-  list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]>;
+  /** All records, oldest first, or those that a filter picks. */
+  list(filter?: RecordFilter): Promise<McpSessionRecord[]>;
 
-  /** How many records there are, reservations not counted. */
-  count(): Promise<number>;
+  /** How many records there are, of one kind or of all; reservations not counted. */
+  count(kind?: RecordKind): Promise<number>;
 }
 
 /** The injection token of the {@link McpSessionStore}. @publicApi */
@@ -84,14 +87,29 @@ export interface InitializeParams {
   [key: string]: unknown;
 }
 
+/** What a record is of: a session has no `kind` in its record. @publicApi */
+export type RecordKind = 'session' | 'state';
+
+/** Picks records: all that are given must fit. @publicApi */
+export interface RecordFilter {
+  /** Whose they are; `null`: the anonymous ones. */
+  principal?: string | null;
+  kind?: RecordKind;
+}
+
 /** @publicApi */
 export interface McpSessionRecord {
   id: string;
-  /** Who owns the session; absent: anonymous. */
+  /** Absent: a session. `state`: state that outlives a call. */
+  kind?: 'state';
+  /** Who owns the session, or the state; absent: anonymous. */
   principal?: string;
   /** The negotiated revision. */
   protocolVersion: string;
-  /** The parameters of `initialize`: replayed into a fresh server when the session is rebuilt. */
+  /**
+   * The parameters of `initialize`: replayed into a fresh server when the session is rebuilt. Of a state: the same of the
+   * client in whose call it began.
+   */
   initialize: InitializeParams;
   /** Set by `logging/setLevel`. */
   logLevel?: string;
@@ -107,7 +125,7 @@ export interface McpSessionRecord {
 
 /** What `create` is given; the store stamps the times. @publicApi */
 export type NewSessionRecord = Pick<McpSessionRecord, 'id' | 'principal' | 'protocolVersion' | 'initialize'> &
-  Partial<Pick<McpSessionRecord, 'data'>>;
+  Partial<Pick<McpSessionRecord, 'data' | 'kind'>>;
 
 /** @publicApi */
 export interface SessionPatch {

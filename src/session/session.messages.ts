@@ -1,4 +1,5 @@
 import type { RequestId } from '../wire/json-rpc.js';
+import { shown } from '../wire/wire.messages.js';
 
 /** What users read of this room. */
 export const sessionMessages = {
@@ -47,6 +48,17 @@ export const sessionMessages = {
     `Revision "${version}" of the protocol has no batches. Send the messages one by one, or negotiate "2025-03-26".`,
   batchTooLarge: (size: number, max: number) => `The batch has ${size} messages; ${max} is the most. Send it in parts.`,
   initializeInBatch: () => '"initialize" cannot be part of a batch. Send it alone.',
+  anonymousState: () => 'This needs state of your own, but it is not known who you are. Sign in, and call again.',
+  tooManyStates: (max: number) =>
+    `This server has its ${max} sessions and states ("maxSessions"), and no room for a new one. Try again later.`,
+  tooManyStatesOfPrincipal: (max: number) =>
+    `You have ${max} sessions and states here already ("maxSessionsPerPrincipal"). Go on with the handle of one that you have, or wait until one is idle for long enough.`,
+  largeState: (bytes: number, max: number) =>
+    `The state would have ${bytes} bytes as JSON; ${max} is the most ("maxStateBytes"). Keep less in it.`,
+  noStateChanges: (got: unknown) =>
+    `patch() of a state takes an object of plain JSON; got ${shown(got)}. Give each value a key.`,
+  contendedState: (attempts: number) =>
+    `A state began and ended ${attempts} times while it was being changed. Does the session store keep its records?`,
   notRebuilt: (reason: string) =>
     `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The factory in "server" must decide by the session alone.`,
 };

@@ -77,6 +77,13 @@ export interface McpSessionOptions {
    * @default 100
    */
   maxSessionsPerPrincipal?: number;
+  /**
+   * Bytes that the data of one state (`ctx.state()`) may have as JSON. Lower: less that a client can make the server keep,
+   * which is this times `maxSessionsPerPrincipal`.
+   *
+   * @default 65536 (64 KiB)
+   */
+  maxStateBytes?: number;
 }
 
 /** Every option, decided. */
@@ -90,7 +97,7 @@ export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
 export function resolveSessionOptions(options: McpSessionOptions = {}): ResolvedSessionOptions {
   const { responseMode = 'auto', sseAfterMs = 500, retryMs = 3_000, serverRequestTimeoutMs = 300_000 } = options;
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000 } = options;
-  const { maxSessions = 10_000, maxSessionsPerPrincipal = 100 } = options;
+  const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxStateBytes = 65_536 } = options;
   return {
     sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
     responseMode: check.oneOf('responseMode', responseMode, ['auto', 'sse', 'json']),
@@ -101,6 +108,7 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     idleTimeoutMs: check.count('idleTimeoutMs', idleTimeoutMs, { infinite: true }),
     maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
     maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
+    maxStateBytes: check.count('maxStateBytes', maxStateBytes, { infinite: true }),
   };
 }
 

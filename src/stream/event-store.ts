@@ -83,6 +83,13 @@ export interface McpEventStore {
   /** The requests that were opened by an append and settled neither by it nor by a later one; the end of a stream settles all of it. */
   openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]>;
 
+  /**
+   * Takes away all readers of a node that is gone. Idempotent.
+   *
+   * @returns the readers that are the newest of their stream now, for their nodes to be told
+   */
+  detachNode(node: string): Promise<StreamReaderRef[]>;
+
   /** Forgets the session with everything in it. Idempotent. */
   drop(session: string): Promise<void>;
 
@@ -118,6 +125,18 @@ export interface SettledRequest {
 export interface AppendResult {
   /** Index of the first appended event. */
   first: number;
+  /**
+   * The newest reader, for its node to be told that there is more to read; absent when there is none. A store that can tell
+   * the node in the same step, by the {@link AppendedMessage} on the bus, does so, and leaves it out.
+   */
+  reader?: ReaderRef;
+}
+
+/** Said to the node of the newest reader when something was appended to its stream. @publicApi */
+export interface AppendedMessage {
+  type: 'appended';
+  session: string;
+  stream: string;
 }
 
 /** @publicApi */
@@ -147,6 +166,8 @@ export interface StreamHead {
   ended: boolean;
   /** Readers attached on any node. */
   readers: number;
+  /** The newest of them: the one that messages go to. */
+  newest?: ReaderRef;
 }
 
 /** A reader of a stream, on one of the nodes. @publicApi */
@@ -154,6 +175,12 @@ export interface ReaderRef {
   node: string;
   /** Unique among all readers of all nodes. */
   reader: string;
+}
+
+/** A reader, and what it reads. @publicApi */
+export interface StreamReaderRef extends ReaderRef {
+  session: string;
+  stream: string;
 }
 
 /** @publicApi */

@@ -9,6 +9,7 @@ import type {
   OpenRequest,
   ReadResult,
   ReaderRef,
+  StreamReaderRef,
   StreamHead,
 } from './event-store.js';
 import { FinishedStreams } from './in-memory/finished-streams.js';
@@ -71,14 +72,14 @@ export class InMemoryEventStore implements McpEventStore {
     const log = this.#session(session);
     const found = log.find(stream);
     const repeated = found?.repeated(options.writer, options.seq);
-    if (repeated !== undefined) return { first: repeated };
+    if (repeated !== undefined) return resultOf(found!, repeated);
     if (found ? found.ended : wasForgotten(stream, options)) throw new StreamEndedError(stream);
     if (events.length > 0) this.#makeRoom(log, stream);
     const target = found ?? log.begin(stream);
     const first = log.append(target, events, options, this.clock.now());
     if (options.end && stream !== STANDALONE_STREAM) this.#finished.add(log, target);
     this.#evict(log, 0);
-    return { first };
+    return resultOf(target, first);
   }
 
   async read(session: string, stream: string, after: number, limit: number): Promise<ReadResult> {
@@ -111,6 +112,17 @@ export class InMemoryEventStore implements McpEventStore {
   async openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]> {
     if ('session' in of) return this.#sessions.get(of.session)?.openRequests(of.session) ?? [];
     return [...this.#sessions].flatMap(([id, log]) => log.openRequests(id)).filter(({ node }) => node === of.node);
+  }
+
+  async detachNode(node: string): Promise<StreamReaderRef[]> {
+    const promoted: StreamReaderRef[] = [];
+    for (const [session, log] of this.#sessions) {
+      for (const stream of log.streams) {
+        const newest = stream.detachNode(node);
+        if (newest) promoted.push({ session, stream: stream.id, ...newest });
+      }
+    }
+    return promoted;
   }
 
   async drop(session: string): Promise<void> {
@@ -237,6 +249,10 @@ const BLANK = new StreamLog(STANDALONE_STREAM);
 
 function findOrBlank(log: SessionLog, stream: string): StreamLog | undefined {
   return log.find(stream) ?? (stream === STANDALONE_STREAM ? BLANK : undefined);
+}
+
+function resultOf({ newest }: StreamLog, first: number): AppendResult {
+  return newest ? { first, reader: newest } : { first };
 }
 
 /** A writer that has written before finds no stream: it ended, and its time is over. It must not begin anew. */

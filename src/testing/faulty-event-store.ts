@@ -9,6 +9,7 @@ import type {
   ReadResult,
   ReaderRef,
   StreamHead,
+  StreamReaderRef,
 } from '../stream/event-store.js';
 import { seededRandom } from './seeded-random.js';
 
@@ -76,6 +77,10 @@ export class FaultyEventStore implements McpEventStore {
   openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]> {
     const session = 'session' in of ? of.session : undefined;
     return this.#call({ method: 'openRequests', session }, () => this.store.openRequests(of));
+  }
+
+  detachNode(node: string): Promise<StreamReaderRef[]> {
+    return this.#call({ method: 'detachNode' }, () => this.store.detachNode(node), node);
   }
 
   drop(session: string): Promise<void> {

@@ -36,6 +36,12 @@ export async function begin(store: McpSessionStore, id: string, principal?: stri
   return store.create(newRecord(id, principal));
 }
 
+/** Reserves and creates, as state that outlives a call begins. */
+export async function beginState(store: McpSessionStore, id: string, principal?: string): Promise<McpSessionRecord> {
+  assert.equal(await store.reserve(id, principal, AMPLE), 'reserved');
+  return store.create({ ...newRecord(id, principal, { kept: true }), kind: 'state' });
+}
+
 export function ids(records: readonly McpSessionRecord[]): string[] {
   return records.map(({ id }) => id);
 }

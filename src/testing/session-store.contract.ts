@@ -1,4 +1,5 @@
 import { type ContractTestApi, runContract } from './contract.js';
+import { kindTests } from './session-store.contract.kinds.js';
 import { lifeTests, listTests, recordTests } from './session-store.contract.records.js';
 import { capTests, reservationTests } from './session-store.contract.reservations.js';
 import type { SessionStoreHarness } from './session-store.contract.support.js';
@@ -21,6 +22,7 @@ export function sessionStoreContract(
     records: recordTests,
     'signs of life, and ends': lifeTests,
     lists: listTests,
+    kinds: kindTests,
   };
   runContract(name, make, chapters, api);
 }

@@ -30,9 +30,16 @@ describe('classifyPost (§0)', () => {
   );
 
   it('is modern by the header', () => {
-    for (const body of [call(), notification, initialize, { jsonrpc: '2.0', id: 1, result: {} }]) {
-      expect(classify(body, '2026-07-28')).toBe('modern');
-    }
+    const bodies = [call(), notification, { jsonrpc: '2.0', id: 1, result: {} }, [initialize], [initialize, call()]];
+    for (const body of bodies) expect(classify(body, '2026-07-28')).toBe('modern');
+  });
+
+  it('takes a lone initialize for what it is, whatever the header', () => {
+    expect(classify(initialize, '2026-07-28')).toBe('legacy');
+    expect(classify({ ...initialize, params: { _meta: { progressToken: 1 } } }, '2026-07-28')).toBe('legacy');
+    expect(classify({ jsonrpc: '2.0', id: 1, method: 'initialize' }, '2026-07-28')).toBe('legacy');
+    const claim = { _meta: { [PROTOCOL_VERSION_META_KEY]: '2026-07-28' } };
+    expect(classify({ ...initialize, params: claim }, '2026-07-28')).toBe('modern');
   });
 
   it.each([undefined, '', '2025-03-26', '2025-11-25', '2024-11-05', '2099-01-01', '2026-07-28, 2026-07-28'])(

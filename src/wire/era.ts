@@ -1,4 +1,4 @@
-import type { IncomingBody, JsonRpcMessage } from './json-rpc.js';
+import { isInitializeRequest, type IncomingBody, type JsonRpcMessage } from './json-rpc.js';
 import { isModernRevision } from './revisions.js';
 
 /** `legacy`: the 2025 revisions, with sessions. `modern`: 2026-07-28, without. @publicApi */
@@ -28,12 +28,20 @@ export const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId'
  *
  * An unusable claim is modern too, so that it gets the modern error instead of being served by the wrong rules.
  *
+ * A lone `initialize` is what it says, whatever the header: there is none in the modern era, and a client that falls back
+ * to it on a transport which it has used before sends the old header along (facts.md).
+ *
  * @param headers `protocolVersion`: the `MCP-Protocol-Version` header
  * @param body what was read; one modern message makes all of a batch modern
  * @internal
  */
 export function classifyPost(headers: { protocolVersion: string | undefined }, body: IncomingBody): Era {
-  return isModernRevision(headers.protocolVersion) || body.messages.some(claimsModern) ? 'modern' : 'legacy';
+  if (body.messages.some(claimsModern)) return 'modern';
+  return isModernRevision(headers.protocolVersion) && !isHandshake(body) ? 'modern' : 'legacy';
+}
+
+function isHandshake({ batch, messages }: IncomingBody): boolean {
+  return !batch && isInitializeRequest(messages[0]!);
 }
 
 function claimsModern(message: JsonRpcMessage): boolean {

@@ -6,10 +6,13 @@ const ANSWERS = Object.freeze({
   INVALID_REQUEST: { status: 400, rpcCode: -32600 },
   BAD_REQUEST: { status: 400, rpcCode: -32000 },
   INVALID_PARAMS: { status: 400, rpcCode: -32602 },
+  HEADER_MISMATCH: { status: 400, rpcCode: -32020 },
+  MISSING_CLIENT_CAPABILITY: { status: 400, rpcCode: -32021 },
   UNSUPPORTED_PROTOCOL_VERSION: { status: 400, rpcCode: -32022 },
   FORBIDDEN_HOST: { status: 403, rpcCode: -32000 },
   FORBIDDEN_ORIGIN: { status: 403, rpcCode: -32000 },
   SESSION_NOT_FOUND: { status: 404, rpcCode: -32001 },
+  METHOD_NOT_FOUND: { status: 404, rpcCode: -32601 },
   METHOD_NOT_ALLOWED: { status: 405, rpcCode: -32000 },
   NOT_ACCEPTABLE: { status: 406, rpcCode: -32000 },
   REQUEST_TIMEOUT: { status: 408, rpcCode: -32000 },
@@ -47,7 +50,7 @@ export interface McpErrorOptions {
  * The HTTP status and the JSON-RPC code follow from {@link code}. The message is sent to the client: it says what was
  * wrong, with the offending value, and what to do, and holds no stack and no secret.
  *
- * @see behaviour.md §1 to §4 for which case has which code
+ * @see behaviour.md §1 to §5 for which case has which code
  * @publicApi
  */
 export class McpError extends Error {

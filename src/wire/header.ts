@@ -7,6 +7,15 @@ export const PROTOCOL_VERSION_HEADER = 'mcp-protocol-version';
 /** Header of the cursor to resume from, in the lower case of Node's header objects. @internal */
 export const LAST_EVENT_ID_HEADER = 'last-event-id';
 
+/** Header that mirrors the method of a modern request, in the lower case of Node's header objects. @internal */
+export const METHOD_HEADER = 'mcp-method';
+
+/** Header that mirrors what a modern request names, in the lower case of Node's header objects. @internal */
+export const NAME_HEADER = 'mcp-name';
+
+/** Headers of a request as Node gives them: names in lower case. @internal */
+export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
 /**
  * The value of a header that may occur once.
  *

@@ -180,7 +180,7 @@ describe.each(ADAPTERS)('initialize on %s', (adapter) => {
     await start({
       server: (context) => {
         const { session, request } = context;
-        const { id, clientInfo, protocolVersion } = session;
+        const { id, clientInfo, protocolVersion } = session!;
         made.push({ id, client: clientInfo.name, version: protocolVersion, request: request !== undefined });
         return scriptedServer({ quick: () => id }, context);
       },

@@ -63,7 +63,7 @@ describe.each(ADAPTERS)('the option server on %s', (adapter) => {
     const contexts: McpServerContext[] = [];
     await start((context) => {
       contexts.push(context);
-      return serverSaying(() => context.session.id);
+      return serverSaying(() => context.session!.id);
     });
     const one = await app.client('mcp', { 'x-tenant': 'acme' }).initialize('2025-06-18', { roots: {} });
     const two = await app.client().initialize();

@@ -1,11 +1,12 @@
 import 'reflect-metadata';
-import { equal, match } from 'node:assert/strict';
+import { deepEqual, equal, match } from 'node:assert/strict';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import type { CanActivate, ExecutionContext, INestApplication } from '@nestjs/common';
-import { Injectable, Module, UseGuards } from '@nestjs/common';
+import type { INestApplication } from '@nestjs/common';
+import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { McpArgs, McpExecutionContext, McpStreamableModule, Tool, type McpServer } from 'nestjs-mcp-streamable';
+import { McpStreamableModule, type McpServer } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
+import { handlers } from './handlers.js';
 
 const serverInfo = { name: 'consumer', version: '1.0.0' };
 
@@ -18,29 +19,9 @@ export function makeServer(ServerClass: typeof McpServer): McpServer {
   return server;
 }
 
-/** Lets in who says `x-caller: anna`, to whatever handler it stands at. */
-@Injectable()
-class CallerGuard implements CanActivate {
-  canActivate(context: ExecutionContext): boolean {
-    const { headers } = context.switchToHttp().getRequest<{ headers: Record<string, string> }>();
-    return McpExecutionContext.isMcp(context) && headers['x-caller'] === 'anna';
-  }
-}
-
-const addends = z.object({ a: z.number(), b: z.number().default(1) });
-
-@Injectable()
-class Tools {
-  @Tool({ name: 'add', description: 'Adds', inputSchema: addends })
-  @UseGuards(CallerGuard)
-  add(@McpArgs() { a, b }: z.infer<typeof addends>): string {
-    return `The sum is ${a + b}`;
-  }
-}
-
 /**
- * Serves from a Nest app on Express, and calls with the official client: the tool of `server` at one endpoint, a decorated
- * one with a guard and a schema at another.
+ * Serves from a Nest app on Express, and calls with the official client: the tool of `server` at one endpoint, decorated
+ * handlers with everything that Nest runs around them at another.
  */
 export async function serveAndCall(server: () => McpServer): Promise<void> {
   @Module({
@@ -48,7 +29,7 @@ export async function serveAndCall(server: () => McpServer): Promise<void> {
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, server, name: 'own', path: 'own' }),
     ],
-    providers: [Tools],
+    providers: handlers,
   })
   class AppModule {}
 
@@ -58,6 +39,9 @@ export async function serveAndCall(server: () => McpServer): Promise<void> {
     const url = await app.getUrl();
     await callGreet(new URL('/own', url));
     await callAdd(new URL('/mcp', url));
+    await callSay(new URL('/mcp', url));
+    await readDocuments(new URL('/mcp', url));
+    await askAsStranger(new URL('/mcp', url));
   } finally {
     await app.close();
   }
@@ -70,20 +54,67 @@ async function callGreet(url: URL): Promise<void> {
   });
 }
 
+const anna = { 'x-caller': 'anna' };
+
 async function callAdd(url: URL): Promise<void> {
-  await withOfficialClient(url, { 'x-caller': 'anna' }, async (client) => {
+  await withOfficialClient(url, anna, async (client) => {
     const { tools } = await client.listTools();
-    equal(JSON.stringify(tools.map(({ name, inputSchema }) => [name, inputSchema.required])), '[["add",["a"]]]');
+    const required = tools.map(({ name, inputSchema }) => [name, inputSchema.required]);
+    deepEqual(required, [
+      ['add', ['a']],
+      ['say', ['word']],
+    ]);
     const sum = await client.callTool({ name: 'add', arguments: { a: 1 } });
-    equal(JSON.stringify(sum.content), '[{"type":"text","text":"The sum is 2"}]');
+    deepEqual(sum.content, [{ type: 'text', text: '"The sum is 2"' }]);
     const wrong = await client.callTool({ name: 'add', arguments: { a: 'x' } });
     equal(wrong.isError, true);
   });
-  await withOfficialClient(url, {}, async (client) => {
-    equal((await client.listTools()).tools.length, 0);
-    const denied = await client.callTool({ name: 'add', arguments: { a: 1 } }).catch((error: unknown) => error);
-    match(String(denied), /Forbidden/);
+}
+
+/** Guards, interceptors, pipes, filters and param decorators: those of the method, and those of the app. */
+async function callSay(url: URL): Promise<void> {
+  await withOfficialClient(url, anna, async (client) => {
+    const say = async (word: string) => (await client.callTool({ name: 'say', arguments: { word } })).content;
+    deepEqual(await say(' hello '), [{ type: 'text', text: '"[ANNA says HELLO]"' }]);
+    deepEqual(await say('far'), [{ type: 'text', text: 'Too far, says the method' }]);
+    deepEqual(await say('odd'), [{ type: 'text', text: 'Too odd, says the app' }]);
   });
+  await withOfficialClient(url, { ...anna, 'x-banned': 'yes' }, async (client) => {
+    match(await refusalOf(client.callTool({ name: 'say', arguments: { word: 'x' } })), /Forbidden/);
+  });
+}
+
+async function readDocuments(url: URL): Promise<void> {
+  await withOfficialClient(url, anna, async (client) => {
+    const terms = await client.readResource({ uri: 'shop://terms' });
+    deepEqual(terms.contents, [{ uri: 'shop://terms', mimeType: 'text/plain', text: '"Pay soon"' }]);
+    const order = await client.readResource({ uri: 'shop://order/7' });
+    deepEqual(order.contents, [{ uri: 'shop://order/7', mimeType: 'text/plain', text: '"Order 7"' }]);
+    const { messages } = await client.getPrompt({ name: 'complain', arguments: { id: '7' } });
+    deepEqual(messages, [{ role: 'user', content: { type: 'text', text: '"Complain about 7"' } }]);
+  });
+}
+
+/** Whom the guards of the handlers do not know. */
+async function askAsStranger(url: URL): Promise<void> {
+  await withOfficialClient(url, {}, async (client) => {
+    const { tools } = await client.listTools();
+    const { resources } = await client.listResources();
+    const { resourceTemplates } = await client.listResourceTemplates();
+    const { prompts } = await client.listPrompts();
+    deepEqual([tools, resources, resourceTemplates, prompts], [[], [], [], []]);
+    match(await refusalOf(client.callTool({ name: 'add', arguments: { a: 1 } })), /Forbidden/);
+    match(await refusalOf(client.readResource({ uri: 'shop://terms' })), /Forbidden/);
+    match(await refusalOf(client.readResource({ uri: 'shop://order/7' })), /Forbidden/);
+    match(await refusalOf(client.getPrompt({ name: 'complain', arguments: { id: '7' } })), /Forbidden/);
+  });
+}
+
+function refusalOf(answer: Promise<unknown>): Promise<string> {
+  return answer.then(
+    (result) => `no refusal: ${JSON.stringify(result)}`,
+    (error: unknown) => String(error),
+  );
 }
 
 async function withOfficialClient(

@@ -45,6 +45,14 @@ describe.each(['express', 'fastify'])('the code of the guide to handlers, on %s'
     expect(await call(client, 'who_am_i')).toBe('You use snippets.');
   });
 
+  it('arguments in headers', async () => {
+    const client = await asCaller();
+    expect(await call(client, 'order_in_region', { item: 'lamp', region: 'eu' })).toBe('1 × lamp in eu');
+    const { tools } = await client.listTools();
+    const { inputSchema } = tools.find(({ name }) => name === 'order_in_region')!;
+    expect(inputSchema.properties!.region).toEqual({ type: 'string', 'x-mcp-header': 'Region' });
+  });
+
   it('results', async () => {
     const client = await asCaller();
     const steps: number[] = [];

@@ -52,6 +52,7 @@ const NOTHING = {
   outbound: 0,
   streams: 0,
   readers: 0,
+  subscriptions: 0,
   logs: 0,
   loggedStreams: 0,
   events: 0,

@@ -6,6 +6,8 @@ import { Test } from '@nestjs/testing';
 import { Server, type CallToolResult, type ServerContext } from '@modelcontextprotocol/server';
 import {
   Clock,
+  LEGACY_REVISIONS,
+  MODERN_REVISIONS,
   McpSessionService,
   McpStreamableModule,
   type McpCounts,
@@ -113,11 +115,13 @@ export class TestApp {
 
 const NOTHING: McpCounts = {
   sessions: 0,
+  states: 0,
   live: 0,
   inFlight: 0,
   outbound: 0,
   streams: 0,
   readers: 0,
+  subscriptions: 0,
   logs: 0,
   loggedStreams: 0,
   events: 0,
@@ -132,7 +136,8 @@ export function scriptedServer(tools: Record<string, ScriptedTool>, context: Mcp
     resources: { subscribe: true, listChanged: true },
     prompts: { listChanged: true },
   };
-  const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities });
+  const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
+  const server = new Server({ name: 'test', version: '1.0.0' }, { capabilities, supportedProtocolVersions });
   server.setRequestHandler('tools/list', () => ({
     tools: Object.keys(tools).map((name) => ({ name, inputSchema: { type: 'object' as const } })),
   }));

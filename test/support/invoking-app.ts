@@ -50,13 +50,13 @@ export class TestedClient implements McpClientPort {
     this.sent.push({ level, data });
     return Promise.resolve();
   }
-  elicit(): never {
+  readonly clientCapabilities = {};
+  readonly inputResponses = undefined;
+  readonly requestState = undefined;
+  ask(): never {
     throw new Error('not asked here');
   }
-  sample(): never {
-    throw new Error('not asked here');
-  }
-  roots(): never {
+  once(): never {
     throw new Error('not asked here');
   }
 

@@ -48,6 +48,9 @@ export interface ToolOptions extends DescribedOptions {
    * What the tool takes. Arguments are checked against it, after the guards; the handler gets what the schema makes of
    * them. Its type is not inferred from here; with Zod, write `z.infer<typeof schema>`.
    *
+   * A property with `x-mcp-header` is mirrored into a header by clients of 2026-07-28, and the header is checked.
+   *
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header
    * @default nothing: `{ type: 'object', properties: {} }`; what clients send nevertheless is not checked
    */
   inputSchema?: HandlerSchema;

@@ -1,6 +1,8 @@
 import type { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { declarationsOf, type HandlerDeclaration } from '../decorators/handler-declaration.js';
 import type { ProviderWrapper } from '../invocation/nest-metadata.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import { handlerMessages } from '../handlers.messages.js';
 import { EndpointMark, FeatureMark } from './marks.js';
 
 /** A method with what decorators said of it. */
@@ -72,14 +74,24 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
     declarations: declarationsOf(Reflect.get(type.prototype, methodName)),
   }));
   const declared = methods.filter(({ declarations }) => declarations.length > 0);
+  // Only now that it is one with handlers: other factories are none of our business.
+  if (declared.length > 0 && isMadeLater(wrapper)) {
+    throw new HandlerDefinitionError(`${type.name} (${module})`, handlerMessages.madeLater());
+  }
   return declared.length > 0 ? [{ wrapper, type, module, methods: declared }] : [];
 }
 
-/** The class of a provider; of what a factory or a value gives, that of the instance. */
+/** The class of a provider; of what a factory or a value gives, that of the instance, or what it is provided as. */
 function typeOf(wrapper: ProviderWrapper): HostType | undefined {
-  const type: unknown = wrapper.isNotMetatype ? constructorOf(instanceOf(wrapper)) : wrapper.metatype;
+  const given = isMadeLater(wrapper) ? wrapper.token : constructorOf(instanceOf(wrapper));
+  const type: unknown = wrapper.isNotMetatype ? given : wrapper.metatype;
   const prototype = typeof type === 'function' ? (type.prototype as unknown) : undefined;
   return typeof prototype === 'object' && prototype !== null ? (type as HostType) : undefined;
+}
+
+/** By a factory, for each request: nobody knows at the start what it will be, and a handler would silently be missing. */
+function isMadeLater(wrapper: ProviderWrapper): boolean {
+  return wrapper.isNotMetatype && (wrapper.isTransient || !wrapper.isDependencyTreeStatic());
 }
 
 function constructorOf(instance: unknown): unknown {

@@ -8,6 +8,7 @@ import { Complete } from '../decorators/complete.decorator.js';
 import { Prompt } from '../decorators/prompt.decorator.js';
 import { Tool } from '../decorators/tool.decorator.js';
 import { HandlerTable } from '../handler-table.js';
+import { resolveHandlerOptions } from '../handlers.options.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { scanApp, type AppScan } from './app-scan.js';
@@ -118,7 +119,7 @@ async function start(module: ModuleMetadata): Promise<App> {
     load: (endpoint = scanApp(app).endpoints[0]!) => {
       const table = new HandlerTable();
       const invokers = new HandlerInvokers(testing['applicationConfig'] as never, app.modules);
-      const options = { pageSize: 10, listGuards: [] };
+      const options = resolveHandlerOptions({ pageSize: 10 });
       new DeclaredHandlers({ app, endpoint, invokers, table, options, ownServers: false }).load();
       return table;
     },
@@ -260,6 +261,18 @@ describe('declared handlers', () => {
     await expect(load(First, Twin)).rejects.toThrow(DuplicateHandlerError);
     await expect(load(First, Twin)).rejects.toThrow(
       'Two MCP handlers of kind "tool" have the name "one": First.one (RootTestModule) and Twin.again (RootTestModule).',
+    );
+  });
+
+  it('with a header that clients would refuse stop the start', async () => {
+    const text = { type: 'string', 'x-mcp-header': 'Region' };
+    class Regional {
+      @Tool({ name: 'find', inputSchema: { type: 'object', properties: { from: text, to: text } } })
+      find(): void {}
+    }
+    await expect(load(First, Regional)).rejects.toThrow(HandlerDefinitionError);
+    await expect(load(First, Regional)).rejects.toThrow(
+      'Regional.find (RootTestModule) cannot be served: its "inputSchema" cannot be used: the "x-mcp-header" of "to" is "Region", and so is that of "from"',
     );
   });
 

@@ -24,6 +24,7 @@ const source = (returned: (args: never) => unknown = () => 'done', guarded = fal
   runner: (validate) => ({
     run: async (raw) => returned((validate ? await validate(raw) : raw) as never),
     visible: () => !guarded,
+    admits: () => Promise.resolve(!guarded),
     guarded,
   }),
 });
@@ -191,6 +192,35 @@ describe('running', () => {
   });
 });
 
+describe('arguments in headers', () => {
+  it('are known from whatever schema says them', () => {
+    const zod = z.object({
+      region: z.string().meta({ 'x-mcp-header': 'Region' }),
+      limit: z.int().default(3).meta({ 'x-mcp-header': 'Limit' }),
+      options: z.object({ dry: z.boolean().meta({ 'x-mcp-header': 'Dry' }).optional() }),
+    });
+    const { paramHeaders, wire } = toolEntry({ name: 'find', inputSchema: zod }, source());
+    expect(paramHeaders).toEqual([
+      { path: ['region'], headerName: 'Region', type: 'string' },
+      { path: ['limit'], headerName: 'Limit', type: 'integer' },
+      { path: ['options', 'dry'], headerName: 'Dry', type: 'boolean' },
+    ]);
+    expect(Object.isFrozen(paramHeaders)).toBe(true);
+    expect(wire.inputSchema.properties!.region).toEqual({ type: 'string', 'x-mcp-header': 'Region' });
+    const json = { type: 'object', properties: { region: { type: 'string', 'x-mcp-header': 'Region' } } };
+    expect(toolEntry({ name: 'find', inputSchema: json }, source()).paramHeaders).toEqual([paramHeaders[0]]);
+  });
+
+  it('are one empty list for tools without', () => {
+    const [one, two] = [
+      toolEntry({ name: 'a' }, source()),
+      toolEntry({ name: 'b', inputSchema: z.object({}) }, source()),
+    ];
+    expect(one.paramHeaders).toEqual([]);
+    expect(two.paramHeaders).toBe(one.paramHeaders);
+  });
+});
+
 describe('cache hints', () => {
   it('stand in the entry, not on the wire', () => {
     const entry = resourceEntry({ uri: 'a://b', name: 'b', cache: { ttlMs: 5_000 } }, source());
@@ -215,6 +245,21 @@ describe('a definition that cannot be served', () => {
     ['a strange hint', tool({ name: 'a', annotations: { readOnlyHint: 'yes' } }), 'annotations.readOnlyHint: '],
     ['a schema of a text', tool({ name: 'a', inputSchema: z.string() }), 'its "inputSchema" cannot be used: '],
     ['a result schema of a text', tool({ name: 'a', outputSchema: z.string() }), 'its "outputSchema" cannot be used: '],
+    [
+      'a header of an array',
+      tool({ name: 'a', inputSchema: z.object({ b: z.array(z.string().meta({ 'x-mcp-header': 'B' })) }) }),
+      'its "inputSchema" cannot be used: "x-mcp-header" stands at "b.items"',
+    ],
+    [
+      'a header of a named schema',
+      tool({ name: 'a', inputSchema: z.object({ b: z.string().meta({ id: 'B', 'x-mcp-header': 'B' }) }) }),
+      '"x-mcp-header" stands at "$defs/B"',
+    ],
+    [
+      'a header of what may be null',
+      tool({ name: 'a', inputSchema: z.object({ b: z.string().nullable().meta({ 'x-mcp-header': 'B' }) }) }),
+      '"b" has an "x-mcp-header", so its "type" must be "string", "integer" or "boolean"; got ["string","null"].',
+    ],
     ['a resource without a name', resource({ name: undefined }), 'its "name" must be a text'],
     ['a resource without a URI', resource({ uri: undefined }), 'its "uri" must be a text'],
     ['a relative URI', resource({ uri: 'terms.md' }), 'its "uri" is "terms.md", which is not an absolute URI'],

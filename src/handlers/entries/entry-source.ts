@@ -6,6 +6,7 @@ import type { Validate } from '../schema/handler-schema.js';
 export interface HandlerRunner {
   run(raw: unknown, context: McpContext): Promise<unknown>;
   visible(context: McpContext): boolean | Promise<boolean>;
+  admits(raw: unknown, context: McpContext): Promise<boolean>;
   readonly guarded: boolean;
 }
 

@@ -28,6 +28,7 @@ export function promptEntry(
     completions,
     invoke: (args, context) => promptOutcome(() => handler.run(args, context), { name, origin }),
     visible: (context) => handler.visible(context),
+    admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,
   };
 }

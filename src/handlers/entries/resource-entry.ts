@@ -28,6 +28,7 @@ export function resourceEntry(options: ResourceOptions, { origin, runner }: Entr
     invoke: (args, context) =>
       resourceOutcome(() => handler.run(args, context), { name: uri, origin, kind: 'resource' }, args.uri, mimeType),
     visible: (context) => handler.visible(context),
+    admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,
   };
 }
@@ -59,6 +60,7 @@ export function templateEntry(
         mimeType,
       ),
     visible: (context) => handler.visible(context),
+    admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,
   };
 }

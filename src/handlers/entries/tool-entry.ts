@@ -1,6 +1,9 @@
 import type { Tool } from '@modelcontextprotocol/server';
+import { paramHeadersOf, type ParamHeader } from '../../wire/param-headers.js';
 import type { ToolOptions } from '../definitions/handler-options.js';
 import type { ToolEntry } from '../handler-entry.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import { handlerMessages } from '../handlers.messages.js';
 import { toolOutcome } from '../results/handler-outcome.js';
 import type { JsonSchema } from '../schema/handler-schema.js';
 import type { EntrySource } from './entry-source.js';
@@ -26,8 +29,17 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner }: En
     key: name,
     wire: wireOf('Tool', fields, origin),
     origin,
+    paramHeaders: paramHeaders(inputSchema, origin),
     invoke: (args, context) => toolOutcome(() => handler.run(args, context), { name, origin }, output?.validate),
     visible: (context) => handler.visible(context),
+    admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,
   };
+}
+
+/** @throws HandlerDefinitionError for what would make modern clients leave out the tool */
+function paramHeaders(inputSchema: JsonSchema, origin: string): readonly ParamHeader[] {
+  const declared = paramHeadersOf(inputSchema);
+  if ('headers' in declared) return declared.headers;
+  throw new HandlerDefinitionError(origin, handlerMessages.unsuitableSchema('inputSchema', declared.fault));
 }

@@ -33,6 +33,12 @@ export interface HandlerInvoker {
    * (Nest 12; up to 70 on Nest 11); its constructor runs once for each HTTP request.
    */
   visible(context: McpContext): boolean | Promise<boolean>;
+  /**
+   * Whether all guards, global ones included, let this caller in with these arguments. Nothing else runs. Never rejects.
+   *
+   * @param raw the arguments as the client sent them
+   */
+  admits(raw: unknown, context: McpContext): Promise<boolean>;
   /** There are guards that `visible` asks. */
   readonly guarded: boolean;
 }

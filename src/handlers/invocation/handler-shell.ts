@@ -1,4 +1,5 @@
 import type { ParamLayout } from '../params/param-layout.js';
+import { HandlerCancelled } from '../results/handler-signal.js';
 import type { Invocation } from './invocation.js';
 import type { Method } from './nest-metadata.js';
 
@@ -13,6 +14,9 @@ export function shellOf(method: Method, layout: ParamLayout): Method {
   const { contextAt, ticketAt } = layout;
   return standIn(method, function shell(this: unknown, ...params: unknown[]): unknown {
     const invocation = (params[ticketAt] as Ticket)();
+    // Guards and pipes may have taken their time: what nobody waits for any more must not have an effect.
+    const { signal } = invocation.context;
+    if (signal.aborted) throw new HandlerCancelled(signal.reason);
     for (const index of contextAt) params[index] = invocation.context;
     params.length = ticketAt;
     return invocation.settle(Reflect.apply(method, this, params));

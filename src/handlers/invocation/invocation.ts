@@ -1,3 +1,5 @@
+import { AsyncResource } from 'node:async_hooks';
+import { Observable } from 'rxjs';
 import type { McpContext } from '../../call/mcp-context.js';
 import { McpHandlerCall, type McpHandlerKind } from '../../call/mcp-execution-context.js';
 import { comesInParts, drain, type Drain } from '../results/drain.js';
@@ -24,7 +26,8 @@ export class Invocation extends McpHandlerCall {
    */
   entered = false;
   #validated: Promise<unknown> | undefined;
-  #drain: Drain | undefined;
+  /** More than one when an interceptor runs the method again. */
+  readonly #drains = new Set<Drain>();
   #over = false;
 
   constructor(
@@ -59,26 +62,44 @@ export class Invocation extends McpHandlerCall {
     return typeof field === 'string' ? this.#validated.then((args) => fieldOf(args, field)) : this.#validated;
   }
 
-  /** The value of what the method returned, however it comes. */
+  /**
+   * What the method returned, however it comes. What comes in parts becomes an Observable of its value, which takes part in
+   * what interceptors do: `timeout()` leaves the source, and `retry()` leaves the one before it asks for the next.
+   */
   settle(returned: unknown): unknown {
-    return isThenable(returned) ? this.#drainedLater(returned) : this.#drained(returned);
+    return isThenable(returned) ? this.#settledLater(returned) : this.#settled(returned);
   }
 
-  /** The caller has its answer: a source that an interceptor left running, for example by a timeout, is left. */
+  /** The caller has its answer: a source that an interceptor left running, without unsubscribing from it, is left. */
   end(): void {
     this.#over = true;
-    this.#drain?.stop();
+    for (const drain of this.#drains) drain.stop();
   }
 
-  async #drainedLater(promised: PromiseLike<unknown>): Promise<unknown> {
-    return await this.#drained(await promised);
+  async #settledLater(promised: PromiseLike<unknown>): Promise<unknown> {
+    return this.#settled(await promised);
   }
 
-  #drained(value: unknown): unknown {
+  #settled(value: unknown): unknown {
     if (!comesInParts(value)) return value;
-    if (this.#over) throw new HandlerCancelled(undefined);
-    this.#drain = drain(value, this.context, this.about.origin);
-    return this.#drain.result;
+    // Interceptors subscribe elsewhere: the source is to find the async context of its method.
+    const start = AsyncResource.bind(() => drain(value, this.context, this.about.origin));
+    return new Observable((subscriber) => {
+      if (this.#over) throw new HandlerCancelled(undefined);
+      const drained = start();
+      this.#drains.add(drained);
+      drained.result.then(
+        (result) => {
+          subscriber.next(result);
+          subscriber.complete();
+        },
+        (error: unknown) => subscriber.error(error),
+      );
+      return () => {
+        drained.stop();
+        this.#drains.delete(drained);
+      };
+    });
   }
 }
 

@@ -1,5 +1,6 @@
 import { type CanActivate, HttpException, Logger, type Type } from '@nestjs/common';
 import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
+import { isObservable, lastValueFrom } from 'rxjs';
 import type { McpContext } from '../../call/mcp-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { HANDLER_ARGUMENTS, handlerParams, type ParamLayout } from '../params/param-layout.js';
@@ -66,7 +67,7 @@ export class MethodInvoker implements HandlerInvoker {
       return await call(context.request, response, next, invocation);
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
-      throw new HandlerDeniedError(error.getStatus(), textOf(error), response.getHeaders(), { cause: error });
+      throw new HandlerDeniedError(error.getStatus(), textOf(error), response.denialHeaders, { cause: error });
     } finally {
       invocation.end();
     }
@@ -76,11 +77,28 @@ export class MethodInvoker implements HandlerInvoker {
     return this.guarded ? this.#asked(context) : true;
   }
 
+  async admits(raw: unknown, context: McpContext): Promise<boolean> {
+    const { contexts, wrapper } = this.parts;
+    return this.#letIn(new Invocation(this.parts.about, raw, context), () => {
+      const creator = contexts.forCalls(wrapper);
+      return this.#isStatic ? this.#guardsAround(creator, this.#instance) : this.#askFor(creator, context.request);
+    });
+  }
+
   async #asked(context: McpContext): Promise<boolean> {
-    const { request } = context;
-    const invocation = new ListingInvocation(this.parts.about, undefined, context);
+    const { contexts, wrapper, listGuards, about } = this.parts;
+    return this.#letIn(new ListingInvocation(about, undefined, context), () => {
+      const creator = (this.#lister ??= contexts.forLists(wrapper, listGuards));
+      if (!this.#isStatic) return this.#askFor(creator, context.request);
+      return (this.#ask ??= this.#guardsAround(creator, this.#instance));
+    });
+  }
+
+  /** @param asking makes what asks the guards */
+  async #letIn(invocation: Invocation, asking: () => Surrounded | Promise<Surrounded>): Promise<boolean> {
+    const { request } = invocation.context;
     try {
-      const ask = this.#isStatic ? (this.#ask ??= this.#guardsAround(this.#instance)) : await this.#askFor(request);
+      const ask = await asking();
       await ask(request, new ResponseFacade(request), next, invocation);
       return true;
     } catch (error) {
@@ -111,9 +129,9 @@ export class MethodInvoker implements HandlerInvoker {
     return this.#everythingAround(instance, contextId);
   }
 
-  async #askFor(request: unknown): Promise<Surrounded> {
+  async #askFor(creator: ExternalContextCreator, request: unknown): Promise<Surrounded> {
     const { instance, contextId } = await this.parts.requests.resolve(this.parts.wrapper, request);
-    return this.#guardsAround(instance, contextId);
+    return this.#guardsAround(creator, instance, contextId);
   }
 
   /** What Nest would do when nothing stands around the method: make the parameters, and call it. */
@@ -125,7 +143,8 @@ export class MethodInvoker implements HandlerInvoker {
       const params: unknown[] = [];
       for (const { index, field } of plain) params[index] = await invocation.argument(field);
       for (const index of contextAt) params[index] = invocation.context;
-      return invocation.settle(Reflect.apply(handler, instance, params));
+      const settled = await invocation.settle(Reflect.apply(handler, instance, params));
+      return isObservable(settled) ? lastValueFrom(settled) : settled;
     };
   }
 
@@ -144,12 +163,11 @@ export class MethodInvoker implements HandlerInvoker {
     );
   }
 
-  #guardsAround(instance: object, contextId?: ContextId): Surrounded {
-    const { contexts, about, wrapper, listGuards } = this.parts;
+  #guardsAround(creator: ExternalContextCreator, instance: object, contextId?: ContextId): Surrounded {
+    const { about, wrapper } = this.parts;
     const only = { guards: true, interceptors: false, filters: false };
     const shell = emptyShellOf(about.handler);
     const inquirer = contextId && wrapper.id;
-    const creator = (this.#lister ??= contexts.forLists(wrapper, listGuards));
     return creator.create(instance, shell, about.methodName, undefined, undefined, contextId, inquirer, only);
   }
 

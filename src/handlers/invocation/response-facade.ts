@@ -1,7 +1,16 @@
 import { HttpException } from '@nestjs/common';
 import { ProtocolError } from '@modelcontextprotocol/server';
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
 import { McpError } from '../../wire/errors.js';
+
+/**
+ * Headers that are not for a denial to set: those of the body and the connection, which are the transport's, and those
+ * that would make the client take the answer for another one.
+ */
+const OF_THE_TRANSPORT = new Set([
+  ...['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'etag', 'trailer'],
+  ...['connection', 'keep-alive', 'upgrade', 'set-cookie', 'mcp-session-id'],
+]);
 
 /**
  * # The response that enhancers see
@@ -60,9 +69,17 @@ export class ResponseFacade {
     return this.status(code);
   }
 
+  /** @throws TypeError for what HTTP cannot carry, here and not when the denial is written */
   setHeader(name: string, value: unknown): this {
+    const text = Array.isArray(value) ? value.join(', ') : String(value);
+    validateHeaderName(name);
+    validateHeaderValue(name, text);
     this.#headers ??= new Map();
-    this.#headers.set(name.toLowerCase(), Array.isArray(value) ? value.join(', ') : String(value));
+    this.#headers.set(name.toLowerCase(), text);
+    return this;
+  }
+  setHeaders(values: Iterable<[string, unknown]>): this {
+    for (const [name, value] of values) this.setHeader(name, value);
     return this;
   }
   header(name: string | Record<string, unknown>, value?: unknown): this {
@@ -111,6 +128,13 @@ export class ResponseFacade {
   vary(field: string): this {
     return this.appendHeader('vary', field);
   }
+  location(url: string): this {
+    return this.setHeader('location', url);
+  }
+  /** What HTTP says of a denial. */
+  get denialHeaders(): Record<string, string> {
+    return Object.fromEntries([...(this.#headers ?? [])].filter(([name]) => !OF_THE_TRANSPORT.has(name)));
+  }
 
   send(body?: unknown): this {
     if (!this.#answered) this.#body = body;
@@ -125,6 +149,13 @@ export class ResponseFacade {
   }
   sendStatus(code: number): this {
     return this.status(code).send();
+  }
+  /** Express has the status first, Fastify last. */
+  redirect(...to: (string | number)[]): this {
+    const code = to.find((each) => typeof each === 'number') ?? 302;
+    return this.status(code)
+      .location(String(to.find((each) => typeof each === 'string')))
+      .send();
   }
   write(): boolean {
     return true;
@@ -144,7 +175,13 @@ export class ResponseFacade {
   clearCookie(): this {
     return this;
   }
+  hijack(): this {
+    return this;
+  }
   on(): this {
+    return this;
+  }
+  addListener(): this {
     return this;
   }
   once(): this {

@@ -16,6 +16,7 @@ export function functionRunner(
       return comesInParts(returned) ? drain(returned, context, origin).result : returned;
     },
     visible: () => true,
+    admits: () => Promise.resolve(true),
     guarded: false,
   };
 }

@@ -153,6 +153,15 @@ describe('the registry', () => {
         () => registry.registerTool({ name: 'a', inputSchema: z.string(), handler: () => '' }),
         'its root must be an object',
       ],
+      [
+        () =>
+          registry.registerTool({
+            name: 'a',
+            inputSchema: { type: 'object', properties: { b: { type: 'number', 'x-mcp-header': 'B' } } },
+            handler: () => '',
+          }),
+        'tool "a" (registered at run time) cannot be served: its "inputSchema" cannot be used: "b" has an "x-mcp-header"',
+      ],
       [() => registry.registerResource({ uri: 'x', name: 'b', handler: () => '' }), 'which is not an absolute URI'],
       [
         () => registry.registerResourceTemplate({ uriTemplate: 'a://b', name: 'b', handler: () => '' }),

@@ -9,6 +9,7 @@ import {
 } from '@nestjs/common';
 import { ProtocolError, UrlElicitationRequiredError } from '@modelcontextprotocol/server';
 import { describe, expect, it, vi } from 'vitest';
+import { McpStateError, UnknownStateError } from '../../call/mcp-state.errors.js';
 import { McpError } from '../../wire/errors.js';
 import { HandlerDeniedError } from './handler-denied.error.js';
 import { toReadFailure, toToolFailure } from './handler-failure.js';
@@ -53,6 +54,8 @@ describe('the failure of a tool', () => {
     ['an empty text', new HttpException('', 404), ''],
     ['a denial by the handler', new ForbiddenException('Not yours'), 'Not yours'],
     ['why a client could not be asked', new ServerRequestError('It cannot elicit'), 'It cannot elicit'],
+    ['why there is no state', new UnknownStateError('h4ndle'), expect.stringMatching(/"h4ndle".+without a handle/)],
+    ['why it cannot be kept', new McpStateError('STATE_TOO_LARGE', 'Keep less'), 'Keep less'],
   ])('tells %s', (_name, error, text) => {
     expect(failure(error)).toEqual([text, 0]);
   });
@@ -83,6 +86,8 @@ describe('the failure of a resource or prompt', () => {
     ['prompt', new NotFoundException('Gone'), { code: -32602, message: 'Gone' }],
     ['resource', new ConflictException('Busy'), { code: -32603, message: 'Busy' }],
     ['resource', new ServerRequestError('No stream'), { code: -32603, message: 'No stream' }],
+    ['prompt', new UnknownStateError('h4ndle'), { code: -32602, message: expect.stringContaining('"h4ndle"') as string }],
+    ['prompt', new McpStateError('NO_PRINCIPAL', 'Who?'), { code: -32603, message: 'Who?' }],
   ] as const)('of a %s tells %s', (kind, error, expected) => {
     const report = vi.fn();
     const told = toReadFailure(error, kind, 'orders://7', report);

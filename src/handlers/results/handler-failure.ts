@@ -6,6 +6,7 @@ import {
   ResourceNotFoundError,
 } from '@modelcontextprotocol/server';
 import type { McpHandlerKind } from '../../call/mcp-execution-context.js';
+import { McpStateError, UnknownStateError } from '../../call/mcp-state.errors.js';
 import { McpError } from '../../wire/errors.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { textBlock } from './content.js';
@@ -23,7 +24,8 @@ import { textOf } from './http-exception-text.js';
  * | `HttpException` 400, 422, as validation throws | `isError` with its text | -32602 with its text |
  * | `HttpException` 404 | `isError` with its text | resource not found; of a prompt -32602 with its text |
  * | other `HttpException` below 500 | `isError` with its text | -32603 with its text |
- * | `ServerRequestError` | `isError` with its text | -32603 with its text |
+ * | `UnknownStateError` | `isError` with its text | -32602 with its text |
+ * | `ServerRequestError`, other `McpStateError` | `isError` with its text | -32603 with its text |
  * | anything else | `isError` with a generic text | -32603 with a generic text |
  *
  * A tool's failure is a result, so that the model reads it and can do better.
@@ -55,7 +57,7 @@ export function toReadFailure(error: unknown, kind: McpHandlerKind, name: string
   if (text === undefined) return new ProtocolError(ProtocolErrorCode.InternalError, untold(error, kind, name, report));
   const status = error instanceof HttpException ? error.getStatus() : 0;
   if (status === 404 && kind !== 'prompt') return new ResourceNotFoundError(name, text);
-  const invalid = status === 400 || status === 422 || status === 404;
+  const invalid = status === 400 || status === 422 || status === 404 || error instanceof UnknownStateError;
   return new ProtocolError(invalid ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, text);
 }
 
@@ -70,7 +72,7 @@ function passedOn(error: unknown): Error | undefined {
 /** What may be told as it is; `undefined`: nothing. */
 function told(error: unknown): string | undefined {
   if (error instanceof HttpException) return error.getStatus() < 500 ? textOf(error) : undefined;
-  return isServerRequestError(error) ? error.message : undefined;
+  return isServerRequestError(error) || error instanceof McpStateError ? error.message : undefined;
 }
 
 function untold(error: unknown, kind: McpHandlerKind, name: string, report: FailureReport): string {

@@ -1,8 +1,9 @@
 /**
  * Leaves a handler by being thrown, and is no failure: no filter of the app sees it, nothing is logged, and it reaches
- * whoever serves the call as it is.
+ * whoever serves the call as it is. A `catch` that would undo something may want to let it pass:
+ * `if (error instanceof HandlerSignal) throw error;`.
  *
- * @internal
+ * @publicApi
  */
 export abstract class HandlerSignal extends Error {}
 
@@ -12,4 +13,9 @@ export class HandlerCancelled extends HandlerSignal {
   constructor(cause: unknown) {
     super('The call was cancelled.', { cause });
   }
+}
+
+/** The client must answer first; the handler runs again when it has. @internal */
+export class HandlerSuspended extends HandlerSignal {
+  override readonly name = 'HandlerSuspended';
 }

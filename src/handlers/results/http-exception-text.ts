@@ -12,5 +12,14 @@ export function textOf(exception: HttpException): string {
   const { message } = response;
   if (typeof message === 'string') return message;
   if (Array.isArray(message) && message.every((line) => typeof line === 'string')) return message.join('\n');
-  return JSON.stringify(message ?? response);
+  return jsonOrUndefined(message ?? response) ?? exception.message;
+}
+
+/** An entity with a cycle or a bigint is as good a response as any; what JSON says of it is not for the client. */
+function jsonOrUndefined(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return undefined;
+  }
 }

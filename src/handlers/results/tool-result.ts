@@ -1,4 +1,9 @@
-import { isInputRequiredResult, type CallToolResult, type InputRequiredResult } from '@modelcontextprotocol/server';
+import {
+  isInputRequiredResult,
+  specTypeSchemas,
+  type CallToolResult,
+  type InputRequiredResult,
+} from '@modelcontextprotocol/server';
 import { invocationMessages } from '../invocation.messages.js';
 import { isContentBlock, isContentBlocks, isRecord, textBlock } from './content.js';
 import { HandlerResultError } from './handler-result.error.js';
@@ -35,16 +40,13 @@ export type ToolResult = CallToolResult | InputRequiredResult;
 export function toToolResult(value: unknown, check?: OutputCheck): ToolResult | Promise<ToolResult> {
   if (isInputRequiredResult(value)) return value;
   if (check) return checkedResult(value, check);
-  return isWholeResult(value) ? value : resultOf(value);
+  return isWholeResult(value) ? asSpecified(value) : resultOf(value);
 }
 
 async function checkedResult(value: unknown, check: OutputCheck): Promise<CallToolResult> {
   if (!isWholeResult(value)) return structured(await checked(plain(value), check));
-  if (value.isError) return value;
-  return {
-    ...value,
-    structuredContent: await checked(value.structuredContent, check),
-  };
+  if (value.isError) return asSpecified(value);
+  return asSpecified({ ...value, structuredContent: await checked(value.structuredContent, check) });
 }
 
 /** @throws HandlerResultError that holds the value's fault as its cause only: it may quote the value */
@@ -64,14 +66,41 @@ function resultOf(value: unknown): CallToolResult {
   if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') {
     return { content: [textBlock(String(value))] };
   }
-  if (isContentBlock(value)) return { content: [value] };
-  if (isContentBlocks(value)) return { content: value };
+  if (isContentBlock(value)) return asSpecified({ content: [value] });
+  if (isContentBlocks(value)) return asSpecified({ content: value });
   const sent = plain(value);
   return isRecord(sent) ? structured(sent) : { content: [jsonBlock(sent)] };
 }
 
 function structured(value: unknown): CallToolResult {
-  return { content: [jsonBlock(value)], structuredContent: value };
+  return { content: [jsonBlock(value)], structuredContent: withoutClass(value) };
+}
+
+/** The fields that JSON has of an entity, a map or an error: the SDK takes nothing but plain objects. */
+function withoutClass(value: unknown): unknown {
+  if (!isRecord(value)) return value;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype ? value : { ...value };
+}
+
+/**
+ * What a handler made itself, of which the compiler saw little. The SDK checks it too, but tells the client what is wrong
+ * with it, as if that were the client's mistake, and the operator nothing.
+ *
+ * @throws HandlerResultError
+ */
+function asSpecified(result: CallToolResult): CallToolResult {
+  const content = withoutClass(result.structuredContent);
+  const sent = content === result.structuredContent ? result : { ...result, structuredContent: content };
+  const { issues = [] } = specTypeSchemas.CallToolResult['~standard'].validate(sent) as Outcome;
+  const [problem] = issues.map(({ path = [], message }) => `${path.map(String).join('.')}: ${message}`);
+  if (problem !== undefined) throw new HandlerResultError(invocationMessages.notAToolResult(problem));
+  if (content === undefined || isRecord(content)) return sent;
+  throw new HandlerResultError(invocationMessages.notAToolResult('structuredContent: not an object'));
+}
+
+interface Outcome {
+  readonly issues?: readonly { readonly path?: readonly unknown[]; readonly message: string }[];
 }
 
 function jsonBlock(value: unknown): CallToolResult['content'][number] {
@@ -100,7 +129,10 @@ export function jsonOf(value: unknown): string {
   return text;
 }
 
-/** What has `content` that is made of blocks. */
+const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];
+
+/** What has `content` that is made of blocks. An empty page of something, `{ content: [], total: 0 }`, is none. */
 function isWholeResult(value: unknown): value is CallToolResult {
-  return isRecord(value) && isContentBlocks(value['content']);
+  if (!isRecord(value) || !isContentBlocks(value['content'])) return false;
+  return value['content'].length > 0 || Object.keys(value).every((field) => RESULT_FIELDS.includes(field));
 }

@@ -51,6 +51,10 @@ function grouped(rules: readonly ValidationRule[]): Map<string, ValidationRule[]
 export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse, misfit: Misfit): Validate {
   const { validator, transformer } = packages;
   return async (raw) => {
+    // For class-validator a list, or a text, is an object without rules: everything in it would be fine.
+    if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
+      throw misfit([{ path: '', message: handlerMessages.noObject() }]);
+    }
     const instance = transformer.plainToInstance(dto, raw);
     const failures = await validator.validate(instance, { forbidUnknownValues: false });
     if (failures.length > 0) throw misfit(failures.flatMap((failure) => problemsOf(failure)));

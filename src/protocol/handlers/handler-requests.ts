@@ -11,7 +11,11 @@ import { currentMcpCall } from '../../call/mcp-call.js';
 import { McpContext } from '../../call/mcp-context.js';
 import type { Completion, HandlerKind } from '../../handlers/handler-entry.js';
 import type { EntryOf, HandlerTable } from '../../handlers/handler-table.js';
+import type { StoredStates } from '../../session/stored-states.js';
 import { protocolMessages } from '../protocol.messages.js';
+import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
+import { type CachedEntry, type CacheFields, type CachePolicy, discoveryHints, listHints, withReadHints } from './cache-hints.js';
+import { callingClient } from './calling-client.js';
 import { answerDenial } from './denials.js';
 import { visiblePage } from './list-pages.js';
 import { SdkClientPort } from './sdk-client-port.js';
@@ -25,6 +29,7 @@ export interface HandlerRequestOptions {
   readonly pageSize: number;
   /** Milliseconds that a client has to answer a question. */
   readonly serverRequestTimeoutMs: number;
+  readonly cache: CachePolicy;
 }
 
 /** What the requests of the protocol mean for the handlers of an endpoint: one object for all sessions. */
@@ -32,7 +37,20 @@ export class HandlerRequests {
   constructor(
     private readonly table: HandlerTable,
     private readonly options: HandlerRequestOptions,
+    private readonly parts: RunParts,
+    /** What outlives a call. */
+    private readonly stored: StoredStates,
   ) {}
+
+  /** What `server/discover` says of how long it holds. */
+  get discoveryHints(): CacheFields {
+    return discoveryHints(this.options.cache);
+  }
+
+  /** What checks the answers of clients: compiled once, for all servers. */
+  get schemas(): RunParts['schemas'] {
+    return this.parts.schemas;
+  }
 
   install(server: Server): void {
     server.setRequestHandler('tools/list', this.#listTools);
@@ -47,33 +65,42 @@ export class HandlerRequests {
     server.setRequestHandler('completion/complete', this.#complete);
   }
 
+  /**
+   * Whether there is a resource at a URI that the caller may read: only then may he learn when it changes. Unlike in a list,
+   * its guards have their arguments.
+   */
+  async admits(uri: string, context: McpContext): Promise<boolean> {
+    return (await this.#find(uri)?.admits(context)) ?? false;
+  }
+
   // Fields, so that every server is given the same functions.
 
   readonly #listTools = async ({ params }: Paged, sdk: ServerContext) => {
-    const { wires: tools, nextCursor } = await this.#list('tool', params?.cursor, sdk);
-    return { tools, nextCursor };
+    const { wires: tools, ...rest } = await this.#list('tool', params?.cursor, sdk);
+    return { tools, ...rest };
   };
 
   readonly #listResources = async ({ params }: Paged, sdk: ServerContext) => {
-    const { wires: resources, nextCursor } = await this.#list('resource', params?.cursor, sdk);
-    return { resources, nextCursor };
+    const { wires: resources, ...rest } = await this.#list('resource', params?.cursor, sdk);
+    return { resources, ...rest };
   };
 
   readonly #listTemplates = async ({ params }: Paged, sdk: ServerContext) => {
-    const { wires: resourceTemplates, nextCursor } = await this.#list('template', params?.cursor, sdk);
-    return { resourceTemplates, nextCursor };
+    const { wires: resourceTemplates, ...rest } = await this.#list('template', params?.cursor, sdk);
+    return { resourceTemplates, ...rest };
   };
 
   readonly #listPrompts = async ({ params }: Paged, sdk: ServerContext) => {
-    const { wires: prompts, nextCursor } = await this.#list('prompt', params?.cursor, sdk);
-    return { prompts, nextCursor };
+    const { wires: prompts, ...rest } = await this.#list('prompt', params?.cursor, sdk);
+    return { prompts, ...rest };
   };
 
   readonly #callTool = async ({ params }: { params: Named & { arguments?: object } }, sdk: ServerContext) => {
     const tool = this.table.get('tool', params.name);
     if (!tool) throw invalidParams(protocolMessages.unknownTool(params.name));
     const args = (params.arguments ?? {}) as Record<string, unknown>;
-    return (await answerDenial(() => tool.invoke(args, this.#context(sdk)))) as never;
+    const request = { target: params.name, params: { ...params } };
+    return (await this.#run(request, sdk, (context) => tool.invoke(args, context))) as never;
   };
 
   readonly #getPrompt = (
@@ -82,20 +109,21 @@ export class HandlerRequests {
   ) => {
     const prompt = this.table.get('prompt', params.name);
     if (!prompt) throw invalidParams(protocolMessages.unknownPrompt(params.name));
-    return answerDenial(() => prompt.invoke(params.arguments ?? {}, this.#context(sdk)));
+    const request = { target: params.name, params: { ...params } };
+    return this.#run(request, sdk, (context) => prompt.invoke(params.arguments ?? {}, context));
   };
 
-  readonly #readResource = ({ params: { uri } }: { params: { uri: string } }, sdk: ServerContext) => {
-    const found = this.#find(uri);
-    if (!found) throw new ResourceNotFoundError(uri);
-    return answerDenial(() => found.read(this.#context(sdk)));
+  readonly #readResource = async ({ params }: { params: { uri: string } }, sdk: ServerContext) => {
+    const found = this.#find(params.uri);
+    if (!found) throw new ResourceNotFoundError(params.uri);
+    const result = await this.#run({ target: params.uri, params }, sdk, (context) => found.read(context));
+    const { inputResponses, requestState } = sdk.mcpReq;
+    const repeated = inputResponses !== undefined || requestState() !== undefined;
+    return withReadHints(result, found.entry, this.options.cache, repeated);
   };
 
   readonly #subscribe = async ({ params: { uri } }: { params: { uri: string } }, sdk: ServerContext) => {
-    const found = this.#find(uri);
-    // Whoever may not see a resource must not learn when it changes.
-    const visible = found && (!found.entry.guarded || (await found.entry.visible(this.#context(sdk))));
-    if (!visible) throw new ResourceNotFoundError(uri);
+    if (!(await this.admits(uri, this.#context(sdk)))) throw new ResourceNotFoundError(uri);
     return EMPTY;
   };
 
@@ -118,34 +146,62 @@ export class HandlerRequests {
     kind: Kind,
     cursor: string | undefined,
     sdk: ServerContext,
-  ): Promise<{ wires: EntryOf<Kind>['wire'][]; nextCursor: string | undefined }> {
-    const page = { cursor, size: this.options.pageSize };
-    const { entries, nextCursor } = await visiblePage(this.table, kind, this.#context(sdk), page);
-    return { wires: entries.map(({ wire }) => wire as EntryOf<Kind>['wire']), nextCursor };
+  ): Promise<{ wires: EntryOf<Kind>['wire'][]; nextCursor: string | undefined } & Partial<CacheFields>> {
+    const { pageSize: size, cache } = this.options;
+    const { entries, nextCursor } = await visiblePage(this.table, kind, this.#context(sdk), { cursor, size });
+    const wires = entries.map(({ wire }) => wire as EntryOf<Kind>['wire']);
+    return { wires, nextCursor, ...listHints(this.table, kind, cache) };
   }
 
   /** The resource with this URI, or the first template that matches it. */
   #find(uri: string): FoundResource | undefined {
     const entry = this.table.get('resource', uri);
-    if (entry) return { entry, read: (context) => entry.invoke({ uri }, context) };
+    if (entry) return foundAs(entry, { uri });
     for (const template of this.table.all('template')) {
       const variables = template.template.match(uri);
-      if (variables) return { entry: template, read: (context) => template.invoke({ uri, variables }, context) };
+      if (variables) return foundAs(template, { uri, variables });
     }
     return undefined;
   }
 
+  /** Runs a handler that can ask. A denial counts only when the handler has not asked before. */
+  #run<T>(request: AskingRequest, sdk: ServerContext, handler: (context: McpContext) => Promise<T>) {
+    const { run, context } = this.#begin(sdk, request);
+    return answerDenial(() => run.finish(() => handler(context)));
+  }
+
   #context(sdk: ServerContext): McpContext {
+    return this.#begin(sdk).context;
+  }
+
+  #begin(sdk: ServerContext, request?: AskingRequest): { run: HandlerRun; context: McpContext } {
     const call = currentMcpCall();
     if (!call) throw new Error(protocolMessages.outsideOfCall());
     const port = new SdkClientPort(sdk, this.options.serverRequestTimeoutMs);
-    return new McpContext(call, port, sdk.mcpReq._meta?.progressToken);
+    const run = new HandlerRun(call, sdk, port, this.parts, request);
+    const states = this.stored.of({ principal: call.principal, client: () => callingClient(call, sdk) });
+    return { run, context: new McpContext(call, run, sdk.mcpReq._meta?.progressToken, states) };
   }
 }
 
 interface FoundResource {
-  readonly entry: EntryOf<'resource'> | EntryOf<'template'>;
+  readonly entry: CachedEntry;
   read(context: McpContext): ReturnType<EntryOf<'resource'>['invoke']>;
+  admits(context: McpContext): Promise<boolean>;
+}
+
+/** A resource, or a template that matches, with what it is asked with. */
+function foundAs<Args>(entry: Asked<Args>, args: Args): FoundResource {
+  return {
+    entry,
+    read: (context) => entry.invoke(args, context),
+    admits: (context) => entry.admits(args, context),
+  };
+}
+
+interface Asked<Args> extends CachedEntry {
+  invoke(args: Args, context: McpContext): ReturnType<EntryOf<'resource'>['invoke']>;
+  admits(args: Args, context: McpContext): Promise<boolean>;
 }
 
 interface Paged {

@@ -1,6 +1,6 @@
 import { Server, type Implementation, type ServerCapabilities } from '@modelcontextprotocol/server';
-import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv';
 import type { McpServerFactory } from '../../session/server-factory.js';
+import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../wire/revisions.js';
 import type { HandlerRequests } from './handler-requests.js';
 
 /** Declared by every session, also when a list is empty: what is registered later must be able to announce itself. */
@@ -17,7 +17,7 @@ const CAPABILITIES: ServerCapabilities = {
  * costs what the SDK's own object costs, whatever the number of handlers.
  */
 export class HandlerServerFactory implements McpServerFactory {
-  readonly #validator = new AjvJsonSchemaValidator();
+  readonly shared = true;
 
   constructor(
     private readonly serverInfo: Implementation,
@@ -29,7 +29,9 @@ export class HandlerServerFactory implements McpServerFactory {
     const server = new Server(this.serverInfo, {
       capabilities: CAPABILITIES,
       instructions: this.instructions,
-      jsonSchemaValidator: this.#validator,
+      jsonSchemaValidator: this.requests.schemas,
+      cacheHints: { 'server/discover': this.requests.discoveryHints },
+      supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS],
     });
     this.requests.install(server);
     return Promise.resolve(server);

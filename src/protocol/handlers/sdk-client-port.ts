@@ -1,19 +1,7 @@
-import type {
-  CreateMessageRequest,
-  CreateMessageResult,
-  CreateMessageResultWithTools,
-  ElicitRequestFormParams,
-  ElicitRequestURLParams,
-  ElicitResult,
-  ListRootsResult,
-  LoggingLevel,
-  RequestOptions,
-  ServerContext,
-} from '@modelcontextprotocol/server';
-import type { McpClientPort } from '../../call/mcp-context.js';
+import type { InputRequest, LoggingLevel, RequestOptions, ServerContext } from '@modelcontextprotocol/server';
 
-/** The way to the client in the legacy era: notifications and requests on the stream of the call. */
-export class SdkClientPort implements McpClientPort {
+/** The way to the client through the SDK: on the stream of the call. */
+export class SdkClientPort {
   constructor(
     private readonly context: ServerContext,
     private readonly timeoutMs: number,
@@ -27,19 +15,17 @@ export class SdkClientPort implements McpClientPort {
     return this.context.mcpReq.log(level, data, logger);
   }
 
-  elicit(_key: string, params: ElicitRequestFormParams | ElicitRequestURLParams): Promise<ElicitResult> {
-    return this.context.mcpReq.elicitInput(params, this.#options);
-  }
-
-  sample(
-    _key: string,
-    params: CreateMessageRequest['params'],
-  ): Promise<CreateMessageResult | CreateMessageResultWithTools> {
-    return this.context.mcpReq.requestSampling(params, this.#options);
-  }
-
-  roots(_key: string): Promise<ListRootsResult> {
-    return this.context.mcpReq.send({ method: 'roots/list' }, this.#options);
+  /** Asks the client of a session, and waits. @throws ServerRequestError, SdkError */
+  send(question: InputRequest): Promise<unknown> {
+    const { mcpReq } = this.context;
+    switch (question.method) {
+      case 'elicitation/create':
+        return mcpReq.elicitInput(question.params, this.#options);
+      case 'sampling/createMessage':
+        return mcpReq.requestSampling(question.params, this.#options);
+      case 'roots/list':
+        return mcpReq.send(question, this.#options);
+    }
   }
 
   /** An explicit id wins over the async context; a question dies with the call that asked it. */

@@ -1,6 +1,6 @@
 import type { McpHttpCall, McpSessionInfo } from '../../call/mcp-call.js';
 import type { McpReply, McpServing } from '../../call/mcp-reply.js';
-import { infoOf, type LiveSession } from '../../session/live-sessions.js';
+import { infoOf, isSession, type LiveSession } from '../../session/live-sessions.js';
 import { sessionMessages } from '../../session/session.messages.js';
 import { McpError } from '../../wire/errors.js';
 import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
@@ -20,7 +20,7 @@ export class LegacyEndpoint {
     const live = this.host.sessions.peek(id);
     if (live) return live.session.info;
     const record = await this.host.store.get(id);
-    return record && infoOf(record);
+    return isSession(record) ? infoOf(record) : undefined;
   }
 
   /**

@@ -136,7 +136,8 @@ export class StreamLog {
 
   head(): StreamHead {
     const { last, delivered, ended } = this;
-    return { last, oldest: this.#oldest(0), delivered, ended, readers: this.#readers?.length ?? 0 };
+    const head = { last, oldest: this.#oldest(0), delivered, ended, readers: this.#readers?.length ?? 0 };
+    return this.newest ? { ...head, newest: this.newest } : head;
   }
 
   /** Makes `reader` the newest. @returns the newest of the others: a repeated call tells the same */
@@ -152,6 +153,18 @@ export class StreamLog {
     if (position < 0) return undefined;
     this.#readers!.splice(position, 1);
     return position === this.#readers!.length ? this.#readers!.at(-1) : undefined;
+  }
+
+  /** The reader that messages go to. */
+  get newest(): ReaderRef | undefined {
+    return this.#readers?.at(-1);
+  }
+
+  /** Takes the readers of a node away. @returns the newest reader, if one of them was it until now */
+  detachNode(node: string): ReaderRef | undefined {
+    const before = this.newest;
+    this.#readers = this.#readers?.filter((reader) => reader.node !== node);
+    return this.newest === before ? undefined : this.newest;
   }
 
   /** Requests that are not settled, each with its node. */

@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { deferred } from './deferred.js';
+import { Turns } from './turns.js';
+
+describe('Turns', () => {
+  it('runs tasks of one key one after the other, whatever becomes of those before', async () => {
+    const turns = new Turns();
+    const first = deferred<string>();
+    const ran: string[] = [];
+    const task = (name: string, result: Promise<string> = Promise.resolve(name)) =>
+      turns.run('key', () => {
+        ran.push(name);
+        return result;
+      });
+    const results = Promise.allSettled([task('a', first.promise), task('b'), task('c')]);
+    await new Promise(setImmediate);
+    expect(ran).toEqual(['a']);
+    first.reject(new Error('a failed'));
+    expect((await results).map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
+    expect(ran).toEqual(['a', 'b', 'c']);
+  });
+
+  it('keeps no key waiting for another', async () => {
+    const turns = new Turns();
+    const stuck = deferred<string>();
+    const waiting = turns.run('a', () => stuck.promise);
+    expect(await turns.run('__proto__', async () => 'b')).toBe('b');
+    stuck.resolve('a');
+    expect(await waiting).toBe('a');
+  });
+
+  it('keeps nothing of what is over', async () => {
+    const turns = new Turns();
+    const all = [1, 2, 3, 4].map((n) => turns.run(`key ${n % 2}`, async () => (n === 3 ? Promise.reject(n) : n)));
+    expect(turns.size).toBe(2);
+    await Promise.allSettled(all);
+    expect(turns.size).toBe(0);
+  });
+});

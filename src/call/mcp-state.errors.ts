@@ -1,0 +1,36 @@
+import { callMessages } from './call.messages.js';
+
+/**
+ * Why there is no state, or why it was not changed.
+ *
+ * - `UNKNOWN_STATE`: the handle is of no state of this caller (any more); always an {@link UnknownStateError}
+ * - `NO_PRINCIPAL`: state of the principal was asked for, and the caller is anonymous
+ * - `STATE_TOO_LARGE`: the data would have more than `maxStateBytes` as JSON
+ * - `TOO_MANY_STATES`: the server, or the principal, has as many sessions and states as it may have
+ *
+ * @publicApi
+ */
+export type McpStateErrorCode = 'UNKNOWN_STATE' | 'NO_PRINCIPAL' | 'STATE_TOO_LARGE' | 'TOO_MANY_STATES';
+
+/** State that cannot be had. Its message is meant for the client: a tool that throws it reports it. @publicApi */
+export class McpStateError extends Error {
+  override readonly name: string = 'McpStateError';
+  constructor(
+    readonly code: McpStateErrorCode,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/**
+ * The handle is of no state, of one that is gone, or of somebody else's: nobody learns which.
+ *
+ * @publicApi
+ */
+export class UnknownStateError extends McpStateError {
+  override readonly name = 'UnknownStateError';
+  constructor(readonly handle: string) {
+    super('UNKNOWN_STATE', callMessages.unknownState(handle));
+  }
+}

@@ -1,0 +1,56 @@
+import { callMessages } from './call.messages.js';
+
+/**
+ * State that belongs to a principal: the same in all of its calls, from whichever client.
+ *
+ * Data is one object of plain JSON. Nothing is stored before the first `patch`.
+ *
+ * @publicApi
+ */
+export interface McpPrincipalState {
+  /** As it was when the state was opened, or after the last `patch` through this object; empty while nothing is stored. */
+  readonly data: Readonly<Record<string, unknown>>;
+
+  /**
+   * Changes the data: merged key by key, `null` removes a key. Changes that other calls make at the same time to other keys
+   * take effect as well.
+   *
+   * @param changes plain JSON; what `JSON.stringify` leaves out is left out
+   * @returns the data after the change
+   * @throws UnknownStateError when a state with a handle is gone: deleted, or not used for `idleTimeoutMs`
+   * @throws McpStateError `STATE_TOO_LARGE` beyond `maxStateBytes`, `TOO_MANY_STATES` when there is no room for a new one;
+   *   nothing has changed then
+   * @throws TypeError when `changes` are no object, or cannot be JSON
+   */
+  patch(changes: Record<string, unknown>): Promise<Readonly<Record<string, unknown>>>;
+
+  /** Forgets the data. @returns whether there was any */
+  delete(): Promise<boolean>;
+}
+
+/**
+ * State that goes by a handle, which the server mints and the client passes on, for example as an argument of a tool.
+ *
+ * @publicApi
+ */
+export interface McpState extends McpPrincipalState {
+  /** Unguessable: 22 characters of `[A-Za-z0-9]`. Whoever is the same principal and has it has the state. */
+  readonly handle: string;
+}
+
+/**
+ * How a call gets at state: bound to who calls.
+ *
+ * @internal
+ */
+export interface McpStatePort {
+  /** @throws UnknownStateError */
+  open(handle: string | null | undefined): Promise<McpState>;
+  /** @throws McpStateError `NO_PRINCIPAL` */
+  ofPrincipal(): Promise<McpPrincipalState>;
+}
+
+const refuse = (): Promise<never> => Promise.reject(new Error(callMessages.noStateHere()));
+
+/** Of a context that no handler has: guards that are asked whether a caller may subscribe to something. @internal */
+export const NO_STATES: McpStatePort = { open: refuse, ofPrincipal: refuse };

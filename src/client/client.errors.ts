@@ -1,0 +1,111 @@
+import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/server';
+import { clientMessages } from './client.messages.js';
+import type { AuthChallenge } from './auth-challenge.js';
+
+/**
+ * The server, or something before it, answered a message with an HTTP error, and no JSON-RPC error that would be the
+ * call's own. The session lives on.
+ *
+ * An `SdkHttpError` of the MCP SDK, with the codes that the SDK's own transport gives: its era negotiation reads the status.
+ *
+ * @publicApi
+ */
+export class HttpStatusError extends SdkHttpError {
+  override readonly name: string = 'HttpStatusError';
+
+  constructor(
+    message: string,
+    response: { status: number; statusText?: string; text?: string | undefined },
+    /** Milliseconds that the server wants to be left alone for (`Retry-After`, RFC 9110 §10.2.3). */
+    readonly retryAfterMs?: number,
+    code: SdkErrorCode = SdkErrorCode.ClientHttpNotImplemented,
+  ) {
+    super(code, message, response);
+  }
+}
+
+/**
+ * HTTP 401 or 403, after `onUnauthorized` had its turn.
+ *
+ * Its `name` is the one by which the SDK knows that a connection failed for want of credentials.
+ *
+ * @see RFC 6750 §3, RFC 9728 §5.1
+ * @publicApi
+ */
+export class HttpUnauthorizedError extends HttpStatusError {
+  override readonly name = 'UnauthorizedError';
+
+  constructor(
+    message: string,
+    response: { status: number; statusText?: string; text?: string | undefined },
+    /** What `WWW-Authenticate` asks for; `undefined` without that header. */
+    readonly challenge: AuthChallenge | undefined,
+  ) {
+    const denied = response.status === 403;
+    const code = denied ? SdkErrorCode.ClientHttpForbidden : SdkErrorCode.ClientHttpAuthentication;
+    super(message, response, undefined, code);
+  }
+}
+
+/** The server answered 2xx with something that is no JSON-RPC. The call fails, the session lives. @publicApi */
+export class UnexpectedContentError extends SdkError {
+  override readonly name: string = 'UnexpectedContentError';
+
+  constructor(message: string, contentType: string | null, cause?: unknown) {
+    super(SdkErrorCode.ClientHttpUnexpectedContent, message, { contentType }, { cause });
+  }
+}
+
+/** What went wrong in the transport, as a name that stays the same from version to version. @publicApi */
+export type ClientTransportErrorCode =
+  | 'SESSION_LOST'
+  | 'SESSION_CHANGED'
+  | 'STREAM_LOST'
+  | 'MESSAGE_TOO_LARGE'
+  | 'SILENT'
+  | 'TIMEOUT'
+  | 'CANCELLED'
+  | 'NOT_CONNECTED';
+
+/** A failure of the transport itself. @publicApi */
+export class ClientTransportError extends Error {
+  override readonly name: string = 'ClientTransportError';
+
+  constructor(
+    readonly code: ClientTransportErrorCode,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
+/** HTTP 404 for a session that was live (2025-11-25, Transports, "Session Management" 3). @publicApi */
+export class SessionLostError extends ClientTransportError {
+  override readonly name = 'SessionLostError';
+
+  constructor(
+    /** The session that is gone. */
+    readonly sessionId: string,
+    /** Whether the request may have been carried out: it had been taken before the session was lost. */
+    readonly mayHaveRun: boolean,
+    message: string = clientMessages.sessionLost(mayHaveRun),
+    options?: ErrorOptions,
+  ) {
+    super('SESSION_LOST', message, options);
+  }
+}
+
+/** A response ended before the answer, and could not be resumed. The session lives. @publicApi */
+export class StreamLostError extends ClientTransportError {
+  override readonly name = 'StreamLostError';
+
+  constructor(
+    reason: string,
+    /** Whether the request may have been carried out. */
+    readonly mayHaveRun = true,
+    options?: ErrorOptions,
+  ) {
+    super('STREAM_LOST', clientMessages.streamLost(reason, mayHaveRun), options);
+  }
+}

@@ -1,0 +1,196 @@
+import { type Clock, systemClock } from '../base/clock.js';
+import { check, McpOptionError } from '../base/option-checks.js';
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import { shown } from '../wire/wire.messages.js';
+import type { ReconnectOptions, ReconnectPolicy } from './backoff.js';
+import type { HttpUnauthorizedError } from './client.errors.js';
+
+/** A `fetch`; its URL is always that of the endpoint. @publicApi */
+export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
+/** Headers for one HTTP request. @publicApi */
+export type HeadersSource =
+  | Readonly<Record<string, string>>
+  | (() => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>);
+
+/**
+ * Why a request would be sent once more, though the server may have carried it out.
+ *
+ * - `no-answer`: the connection broke, or a gateway failed (502, 504), before there was an answer
+ * - `stream-lost`: the response ended before the answer, and cannot be resumed
+ * - `session-lost`: the session ended while the request was being served
+ *
+ * @publicApi
+ */
+export type ReplayReason = 'no-answer' | 'stream-lost' | 'session-lost';
+
+/** What is known about a request that would be sent once more. @publicApi */
+export interface ReplayQuestion {
+  readonly request: JsonRpcRequest;
+  readonly reason: ReplayReason;
+  /** By its method (everything but `tools/call` that reads or sets), or by the `idempotentHint` or `readOnlyHint` of the tool. */
+  readonly idempotent: boolean;
+}
+
+/** Which requests may be sent once more. @publicApi */
+export type ReplayPolicy = 'never' | 'idempotent' | 'always' | ((question: ReplayQuestion) => boolean);
+
+/** How a {@link StreamableClientTransport} works. @publicApi */
+export interface StreamableClientTransportOptions {
+  /**
+   * What sends the requests: a `fetch` with a proxy, with tracing, with the SDK's `withOAuth` around it. Redirects are
+   * followed within the origin only.
+   *
+   * @default the global fetch
+   */
+  fetch?: FetchLike;
+  /**
+   * Headers of every request, such as `Authorization`; a function is asked before each, so that a token can be fresh.
+   * Headers of the protocol itself are not overridden by them.
+   *
+   * @default {}
+   */
+  headers?: HeadersSource;
+  /**
+   * Called on 401 and 403: get new credentials, then return; the request is sent once more, with fresh `headers`. Calls
+   * that are refused at the same time share one call. Throw to give up. Without it such a call fails at once.
+   *
+   * @default none
+   * @see RFC 6750 §3
+   */
+  onUnauthorized?: (error: HttpUnauthorizedError) => void | Promise<void>;
+  /**
+   * A session to continue instead of starting one (2025 revisions). `Client.connect` then skips `initialize`.
+   *
+   * @default none
+   */
+  sessionId?: string;
+  /**
+   * The revision that was negotiated for `sessionId`.
+   *
+   * @default none: the server assumes the one it negotiated
+   */
+  protocolVersion?: string;
+  /**
+   * Whether to keep a GET open for what the server sends on its own, such as `list_changed` (2025 revisions). Without it
+   * such messages are not received.
+   *
+   * @default true
+   */
+  standaloneStream?: boolean;
+  /**
+   * Whether `close()` ends the session on the server (DELETE). With `false` it can be continued with `sessionId`.
+   *
+   * @default true
+   */
+  terminateOnClose?: boolean;
+  /** Waits and attempts, for calls and for the standalone stream. */
+  reconnect?: ReconnectOptions;
+  /**
+   * Whether to start a new session by itself when the server has lost this one: the `initialize` is repeated, then what is
+   * under way is repeated as far as `replay` allows. What the server kept for the old session (log level, resource
+   * subscriptions) is gone: `recoveries$` tells when to set it again.
+   *
+   * @default false
+   */
+  recover?: boolean;
+  /**
+   * Which requests may be sent once more when it is not known whether the server carried them out. `'idempotent'` takes
+   * the hints of the tools that `tools/list` has brought; `'always'` is for servers whose tools may all run twice.
+   * Requests that were certainly not carried out (429, 503, no connection, an unknown session) are repeated regardless.
+   *
+   * @default 'idempotent'
+   */
+  replay?: ReplayPolicy;
+  /**
+   * Milliseconds without a single byte after which a response that can be resumed is taken for dead. Shorter than the
+   * keep-alive of the server, and it is resumed all the time. Responses that cannot be resumed are never cut for it.
+   *
+   * @default 120000
+   */
+  silenceMs?: number;
+  /**
+   * Milliseconds in which the head of a GET, or the taking of a notification, must come. Requests have the timeout of their
+   * caller.
+   *
+   * @default 30000
+   */
+  openTimeoutMs?: number;
+  /**
+   * Milliseconds that `close()` waits for the server to confirm the end of the session.
+   *
+   * @default 2000
+   */
+  closeTimeoutMs?: number;
+  /**
+   * Bytes that one message of the server may have. Raising it raises what a server can make this process hold.
+   *
+   * @default 33554432 (32 MiB)
+   */
+  maxMessageBytes?: number;
+  /** Time. @default the system's */
+  clock?: Clock;
+  /** Random numbers from 0 to below 1, for the waits. @default Math.random */
+  random?: () => number;
+}
+
+/** Every option, decided. */
+export interface ResolvedClientOptions extends Required<
+  Omit<StreamableClientTransportOptions, 'onUnauthorized' | 'sessionId' | 'protocolVersion' | 'reconnect'>
+> {
+  readonly onUnauthorized: StreamableClientTransportOptions['onUnauthorized'];
+  readonly sessionId: string | undefined;
+  readonly protocolVersion: string | undefined;
+  readonly reconnect: ReconnectPolicy;
+}
+
+/** Asked again on each request: who replaces the global `fetch` later is heard. */
+const globalFetch: FetchLike = (url, init) => globalThis.fetch(url, init);
+
+/** @throws McpOptionError */
+export function resolveClientOptions(options: StreamableClientTransportOptions = {}): ResolvedClientOptions {
+  const given = check.group('options', options);
+  const { fetch = globalFetch, headers = {}, replay = 'idempotent', clock = systemClock, random = Math.random } = given;
+  const { silenceMs = 120_000, openTimeoutMs = 30_000, closeTimeoutMs = 2_000 } = given;
+  const { standaloneStream = true, terminateOnClose = true, recover = false, maxMessageBytes = 32 * 1024 ** 2 } = given;
+  if (typeof headers !== 'function') check.group('headers', headers);
+  if (typeof replay !== 'function') check.oneOf('replay', replay, ['never', 'idempotent', 'always']);
+  return {
+    fetch: check.fn('fetch', fetch)!,
+    headers,
+    onUnauthorized: check.fn('onUnauthorized', given.onUnauthorized),
+    sessionId: given.sessionId === undefined ? undefined : check.text('sessionId', given.sessionId),
+    protocolVersion:
+      given.protocolVersion === undefined ? undefined : check.text('protocolVersion', given.protocolVersion),
+    standaloneStream: check.flag('standaloneStream', standaloneStream),
+    terminateOnClose: check.flag('terminateOnClose', terminateOnClose),
+    reconnect: resolveReconnect(given.reconnect),
+    recover: check.flag('recover', recover),
+    replay,
+    silenceMs: check.timer('silenceMs', silenceMs, { infinite: true }),
+    openTimeoutMs: check.timer('openTimeoutMs', openTimeoutMs),
+    closeTimeoutMs: check.timer('closeTimeoutMs', closeTimeoutMs),
+    maxMessageBytes: check.count('maxMessageBytes', maxMessageBytes),
+    clock: check.implementation('clock', clock, ['now', 'setTimeout', 'setInterval', 'clear'])!,
+    random: check.fn('random', random)!,
+  };
+}
+
+function resolveReconnect(options: ReconnectOptions = {}): ReconnectPolicy {
+  const { firstDelayMs = 500, maxDelayMs = 30_000, maxAttempts = 8 } = check.group('reconnect', options);
+  return {
+    firstDelayMs: check.timer('reconnect.firstDelayMs', firstDelayMs),
+    maxDelayMs: check.timer('reconnect.maxDelayMs', maxDelayMs),
+    maxAttempts: check.count('reconnect.maxAttempts', maxAttempts),
+  };
+}
+
+/** @throws McpOptionError */
+export function resolveUrl(url: string | URL): URL {
+  const parsed = URL.canParse(String(url)) ? new URL(url) : undefined;
+  if (parsed && /^https?:$/.test(parsed.protocol)) return parsed;
+  throw new McpOptionError(
+    'url',
+    `The option "url" must be the http or https URL of an MCP endpoint; got ${shown(url)}.`,
+  );
+}

@@ -1,0 +1,21 @@
+export { StreamableClientTransport } from './streamable-client-transport.js';
+export type {
+  FetchLike,
+  HeadersSource,
+  ReplayPolicy,
+  ReplayQuestion,
+  ReplayReason,
+  StreamableClientTransportOptions,
+} from './client.options.js';
+export type { ReconnectOptions } from './backoff.js';
+export type { AuthChallenge } from './auth-challenge.js';
+export type { ClientTransportState, ReconnectEvent, RecoveryEvent } from './client-state.js';
+export {
+  ClientTransportError,
+  type ClientTransportErrorCode,
+  HttpStatusError,
+  HttpUnauthorizedError,
+  SessionLostError,
+  StreamLostError,
+  UnexpectedContentError,
+} from './client.errors.js';

@@ -1,0 +1,44 @@
+import type { Clock, ClockTimer } from '../base/clock.js';
+import { ClientTransportError } from './client.errors.js';
+import { clientMessages } from './client.messages.js';
+
+/** A signal of its own that is also aborted with another one. `release` it, or the other one remembers it for ever. */
+export class LinkedAbort {
+  readonly #controller = new AbortController();
+  readonly #follow = (): void => this.#controller.abort(this.parent?.reason);
+  #timer: ClockTimer | undefined;
+
+  constructor(
+    private readonly parent: AbortSignal | undefined,
+    private readonly clock?: Clock,
+  ) {
+    if (parent?.aborted) this.#follow();
+    else parent?.addEventListener('abort', this.#follow, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  abort(reason: Error): void {
+    this.#controller.abort(reason);
+  }
+
+  /** Aborts after a time, unless `inTime` is called before. */
+  within(ms: number): this {
+    this.#timer = this.clock?.setTimeout(() => {
+      this.abort(new ClientTransportError('TIMEOUT', clientMessages.notOpened(ms)));
+    }, ms);
+    return this;
+  }
+
+  inTime(): void {
+    this.clock?.clear(this.#timer);
+    this.#timer = undefined;
+  }
+
+  release(): void {
+    this.inTime();
+    this.parent?.removeEventListener('abort', this.#follow);
+  }
+}

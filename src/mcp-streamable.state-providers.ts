@@ -1,0 +1,43 @@
+import type { Provider } from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
+import { Clock } from './base/clock.js';
+import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
+import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
+import type { CachePolicy } from './protocol/handlers/cache-hints.js';
+import { SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
+import { McpSessionStore } from './session/session-store.js';
+import { StoredStates } from './session/stored-states.js';
+
+/** The injection token of the {@link CachePolicy}. */
+export const CACHE_POLICY = Symbol('nestjs-mcp-streamable:cache-policy');
+
+/** What callers without a session have instead of one: state that outlives their calls, and what they may keep themselves. */
+export function stateProviders(): Provider[] {
+  return [
+    {
+      provide: StoredStates,
+      useFactory: (
+        store: McpSessionStore,
+        { maxSessions, maxSessionsPerPrincipal, idleTimeoutMs, maxStateBytes }: ResolvedSessionOptions,
+        { name, path }: EndpointName,
+        clock: Clock,
+      ) => {
+        const caps = { total: maxSessions, perPrincipal: maxSessionsPerPrincipal };
+        return new StoredStates({ store, clock, endpoint: name ?? path, caps, idleTimeoutMs, maxStateBytes });
+      },
+      inject: [McpSessionStore, SESSION_OPTIONS, ENDPOINT_NAME, Clock],
+    },
+    {
+      provide: CACHE_POLICY,
+      useFactory: (
+        { listCache }: ResolvedHandlerOptions,
+        { guarded }: EndpointName,
+        app: ApplicationConfig,
+      ): CachePolicy => ({
+        list: listCache,
+        guarded: () => guarded || app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0,
+      }),
+      inject: [HANDLER_OPTIONS, ENDPOINT_NAME, ApplicationConfig],
+    },
+  ];
+}

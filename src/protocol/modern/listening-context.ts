@@ -1,0 +1,42 @@
+import { quiet } from '../../base/quiet.js';
+import { McpContext, type McpClientPort } from '../../call/mcp-context.js';
+import { ServerRequestError } from '../../session/session.errors.js';
+import { CLIENT_CAPABILITIES_META_KEY } from '../../wire/era.js';
+import type { ModernCall } from './modern-call.js';
+import { subscriptionMessages } from './subscriptions.messages.js';
+
+/**
+ * The context of guards that say what a caller may listen to: before there is anything to say to its client, and with nothing
+ * that would be answered if it were asked.
+ */
+export function listeningContext(call: ModernCall): McpContext {
+  return new McpContext(call, new SilentPort(call), undefined);
+}
+
+class SilentPort implements McpClientPort {
+  readonly inputResponses = undefined;
+  readonly requestState = undefined;
+
+  constructor(private readonly call: ModernCall) {}
+
+  get clientCapabilities(): Readonly<Record<string, unknown>> {
+    const meta: Readonly<Record<string, unknown>> = this.call.message.params?._meta ?? {};
+    return (meta[CLIENT_CAPABILITIES_META_KEY] ?? {}) as Readonly<Record<string, unknown>>;
+  }
+
+  notify(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  log(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  ask(): Promise<never> {
+    return quiet(Promise.reject(new ServerRequestError('NO_STREAM', subscriptionMessages.nothingToAsk())));
+  }
+
+  once(_key: string, fn: () => unknown): Promise<unknown> {
+    return quiet(Promise.resolve().then(fn));
+  }
+}

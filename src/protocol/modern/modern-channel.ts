@@ -1,0 +1,125 @@
+import {
+  type JSONRPCMessage,
+  type MessageExtraInfo,
+  PerRequestHTTPServerTransport,
+  type Server,
+  type TransportSendOptions,
+} from '@modelcontextprotocol/server';
+import { runInCall } from '../../call/mcp-call.js';
+import { withParamsError } from '../../session/malformed-params.js';
+import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
+import { MODERN_REVISIONS } from '../../wire/revisions.js';
+import type { ModernCall } from './modern-call.js';
+import type { ModernExchange } from './modern-exchange.js';
+
+const [REVISION] = MODERN_REVISIONS;
+const CLASSIFICATION = Object.freeze({ era: 'modern', revision: REVISION } as const);
+const EXTRA: MessageExtraInfo = Object.freeze({ classification: CLASSIFICATION });
+
+/** HTTP status of what the SDK refuses before any handler runs; what a handler says is a matter of JSON-RPC, and 200. */
+const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
+  [-32601]: 404,
+  [-32600]: 400,
+  [-32602]: 400,
+  [-32022]: 400,
+};
+/** The one error that has a status of its own whenever it comes (row M6). */
+const MISSING_CAPABILITY = -32021;
+
+/**
+ * # The way into an SDK server for modern requests, and back
+ *
+ * One channel carries any number of requests at once: each gets an id that is unique in the channel, since clients choose
+ * theirs as they like, and the SDK keeps what it does by id. The id of the client comes back on the answer.
+ *
+ * An instance is bound to the revision by being connected to a transport of this class (`PerRequestHTTPServerTransport`):
+ * of that class nothing else is used.
+ *
+ * Invariant: a request is in `#served` from its dispatch until its answer, or until it is given up; whichever comes first
+ * ends it, once.
+ */
+export class ModernChannel extends PerRequestHTTPServerTransport {
+  readonly #served = new Map<RequestId, Served>();
+  #lastId = 0;
+  /** The request that is being handed to the server: what it answers now, it answers before any handler has run. */
+  #entering: RequestId | undefined;
+
+  private constructor() {
+    super({ classification: CLASSIFICATION });
+  }
+
+  /** @returns the channel, or `undefined` if the server was not made for the modern revision */
+  static async connect(server: Server): Promise<ModernChannel | undefined> {
+    const channel = new ModernChannel();
+    await server.connect(channel);
+    return server.getNegotiatedProtocolVersion() === REVISION ? channel : undefined;
+  }
+
+  /** Requests that are being served. */
+  get size(): number {
+    return this.#served.size;
+  }
+
+  /** @returns gives the request up: its handler is cancelled, and what it still says is dropped. Idempotent */
+  dispatch(call: ModernCall, exchange: ModernExchange): (reason: string) => void {
+    const id = ++this.#lastId;
+    const { message } = call;
+    this.#served.set(id, { call, exchange });
+    this.#entering = id;
+    try {
+      runInCall(call, () => this.onmessage!({ ...message, id } as JSONRPCMessage & JsonRpcRequest, EXTRA));
+    } finally {
+      this.#entering = undefined;
+    }
+    return (reason) => this.#giveUp(id, reason);
+  }
+
+  override start(): Promise<void> {
+    return DONE;
+  }
+
+  override send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if ('method' in message) {
+      const served = this.#served.get(options?.relatedRequestId ?? NO_ID);
+      return served?.exchange.send(JSON.stringify(message)) ?? DONE;
+    }
+    const id = message.id ?? NO_ID;
+    const served = this.#served.get(id);
+    if (!served) return DONE;
+    this.#served.delete(id);
+    const { call, exchange } = served;
+    const answer = withParamsError(message as JsonRpcResponse, call.message);
+    const code = 'error' in answer ? answer.error.code : undefined;
+    exchange.answer(JSON.stringify({ ...answer, id: call.requestId }), call.refusal ?? this.#statusOf(code, id));
+    return DONE;
+  }
+
+  override close(): Promise<void> {
+    this.#served.clear();
+    this.onclose?.();
+    return DONE;
+  }
+
+  #statusOf(code: number | undefined, id: RequestId): { status: number } | undefined {
+    if (code === undefined) return undefined;
+    if (code === MISSING_CAPABILITY) return { status: 400 };
+    const status = id === this.#entering ? STATUS_BEFORE_HANDLERS[code] : undefined;
+    return status === undefined ? undefined : { status };
+  }
+
+  #giveUp(id: RequestId, reason: string): void {
+    const served = this.#served.get(id);
+    if (!served) return;
+    this.#served.delete(id);
+    served.call.cancel(new Error(reason));
+    this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id, reason } }, EXTRA);
+  }
+}
+
+interface Served {
+  readonly call: ModernCall;
+  readonly exchange: ModernExchange;
+}
+
+const NO_ID = '';
+const DONE = Promise.resolve();

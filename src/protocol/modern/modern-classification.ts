@@ -1,0 +1,97 @@
+import { classifyInboundRequest } from '@modelcontextprotocol/server';
+import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
+import { McpError, type McpErrorCode } from '../../wire/errors.js';
+import { PROTOCOL_VERSION_HEADER, singleHeader } from '../../wire/header.js';
+import { isNotification, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import { isModernRevision } from '../../wire/revisions.js';
+import { protocolMessages } from '../protocol.messages.js';
+
+/** Headers of a request, in the lower case of Node. */
+export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/**
+ * What a POST of the modern era asks for.
+ *
+ * A well-formed request is recognised by three comparisons. Everything else goes to the SDK's classifier, which knows all
+ * the ways of being wrong.
+ *
+ * @returns the request; `undefined` for a notification, which has nothing to ask for
+ * @throws McpError rows M2 and M3, and the header rows of M4 that the classifier decides
+ */
+export function modernRequest(
+  { batch, messages }: IncomingBody,
+  headers: RequestHeaders,
+  supported: readonly string[],
+): JsonRpcRequest | undefined {
+  const [message] = messages;
+  if (batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
+  if (!isRequest(message!)) {
+    if (!isNotification(message!)) throw new McpError('INVALID_REQUEST', protocolMessages.modernResponse());
+    if (!isPlainNotification(message)) classify(message, headers, null);
+    return undefined;
+  }
+  if (!isWellFormed(message, headers)) {
+    classify(message, headers, message.id);
+    assertRevision(message, supported);
+  }
+  return message;
+}
+
+function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeaders): boolean {
+  const meta = params?._meta as Record<string, unknown> | undefined;
+  const version = meta?.[PROTOCOL_VERSION_META_KEY];
+  return (
+    isModernRevision(version) &&
+    version === headers[PROTOCOL_VERSION_HEADER] &&
+    method === headers['mcp-method'] &&
+    isObject(meta?.[CLIENT_CAPABILITIES_META_KEY])
+  );
+}
+
+/** Claims nothing but what its header says. */
+function isPlainNotification({ params }: { params?: { _meta?: object } }): boolean {
+  return params?._meta === undefined;
+}
+
+/** @throws McpError what is wrong with it, if anything is */
+function classify(message: object, headers: RequestHeaders, requestId: string | number | null): void {
+  const outcome = classifyInboundRequest({
+    httpMethod: 'POST',
+    body: message,
+    protocolVersionHeader: singleHeader(headers[PROTOCOL_VERSION_HEADER]),
+    mcpMethodHeader: singleHeader(headers['mcp-method']),
+    mcpNameHeader: singleHeader(headers['mcp-name']),
+  });
+  if (outcome.kind !== 'reject') return;
+  const { code, message: text, data } = outcome;
+  throw new McpError(CODES[code] ?? 'BAD_REQUEST', text, { requestId, data });
+}
+
+const CODES: Readonly<Record<number, McpErrorCode>> = {
+  [-32600]: 'INVALID_REQUEST',
+  [-32602]: 'INVALID_PARAMS',
+  [-32020]: 'HEADER_MISMATCH',
+  [-32022]: 'UNSUPPORTED_PROTOCOL_VERSION',
+};
+
+function assertRevision({ id, params }: JsonRpcRequest, supported: readonly string[]): void {
+  const requested: unknown = params?._meta?.[PROTOCOL_VERSION_META_KEY];
+  if (isModernRevision(requested)) return;
+  throw unsupportedRevision(requested, supported, id);
+}
+
+/** Row M3: what the client wants is not served here, and this is. */
+export function unsupportedRevision(
+  requested: unknown,
+  supported: readonly string[],
+  requestId: string | number | null,
+): McpError {
+  return new McpError('UNSUPPORTED_PROTOCOL_VERSION', protocolMessages.modernUnsupported(requested), {
+    requestId,
+    data: { supported, ...(requested !== undefined && { requested }) },
+  });
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,70 @@
+import type { McpHttpCall } from '../../call/mcp-call.js';
+import { ACCEPTED, type McpServing } from '../../call/mcp-reply.js';
+import type { HandlerTable } from '../../handlers/handler-table.js';
+import type { StatelessCalls } from '../../session/stateless-calls.js';
+import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
+import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
+import { ModernCall } from './modern-call.js';
+import { modernRequest, type RequestHeaders } from './modern-classification.js';
+import type { ModernServers } from './modern-servers.js';
+import { OpenRequest, type ModernRequestOptions } from './open-request.js';
+import type { Subscriptions } from './subscriptions.js';
+
+export interface ModernEndpointParts {
+  readonly servers: ModernServers;
+  readonly table: HandlerTable;
+  readonly subscriptions: Subscriptions;
+  readonly options: ModernRequestOptions;
+  readonly stateless: StatelessCalls;
+  /** Revisions that are served, for clients that want another one. */
+  readonly supported: readonly string[];
+}
+
+/**
+ * The modern era (2026-07-28): every request stands for itself, says who sends it and what that client can do, and ends with
+ * its connection.
+ *
+ *     classified ─▶ headers checked ─▶ a server taken ─▶ dispatched ─▶ answered, or given up
+ *
+ * Invariants: a server that was taken is released once, however the request ends; after `close()` nothing is open.
+ */
+export class ModernEndpoint {
+  readonly #open = new Set<OpenRequest>();
+
+  constructor(private readonly parts: ModernEndpointParts) {}
+
+  /** @throws McpError rows M2 to M5 and M7 */
+  async post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): Promise<McpServing> {
+    const { servers, subscriptions, supported, stateless, options } = this.parts;
+    const message = modernRequest(body, headers, supported);
+    if (!message) return ACCEPTED;
+    checkStandardHeaders(headers, message);
+    this.#checkParams(message, headers);
+    if (message.method === 'subscriptions/listen') return subscriptions.listen(http, message);
+    const taken = await servers.take(http);
+    const request = new OpenRequest(new ModernCall(http, message), options, (over) => {
+      this.#open.delete(over);
+      stateless.ended();
+      taken.release();
+    });
+    this.#open.add(request);
+    stateless.began();
+    request.begin(taken.channel);
+    return request.exchange;
+  }
+
+  /** Answers what is open. */
+  async close(): Promise<void> {
+    for (const request of [...this.#open]) request.stop();
+    this.parts.subscriptions.close();
+    await this.parts.servers.close();
+  }
+
+  /** @throws McpError HEADER_MISMATCH: arguments that a tool wants to see in headers too are not the same there (M4) */
+  #checkParams({ method, params }: JsonRpcRequest, headers: RequestHeaders): void {
+    if (method !== 'tools/call') return;
+    const { name, arguments: args } = (params ?? {}) as { name?: unknown; arguments?: unknown };
+    const declared = typeof name === 'string' ? this.parts.table.get('tool', name)?.paramHeaders : undefined;
+    if (declared && declared.length > 0) checkParamHeaders(declared, args, headers);
+  }
+}

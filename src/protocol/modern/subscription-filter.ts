@@ -1,0 +1,108 @@
+import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
+import { MAX_SUBSCRIPTIONS, MAX_URI } from '../../session/admission.js';
+import type { ChangedList, McpChange } from '../../wire/changes.js';
+import { McpError } from '../../wire/errors.js';
+import type { JsonRpcRequest } from '../../wire/json-rpc.js';
+import { subscriptionMessages } from './subscriptions.messages.js';
+
+const FLAGS = {
+  toolsListChanged: 'tools',
+  promptsListChanged: 'prompts',
+  resourcesListChanged: 'resources',
+} as const satisfies Record<string, ChangedList>;
+const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
+
+/**
+ * What a `subscriptions/listen` asks to be told of, in the form in which it is honored: flags only if true, each URI once, and
+ * no field that is not the specification's.
+ *
+ * @throws McpError INVALID_PARAMS: it does not say, not as it should, or asks for too much
+ */
+export function requestedFilter({ id: requestId, params }: JsonRpcRequest): SubscriptionFilter {
+  const refuse = (message: string): never => {
+    throw new McpError('INVALID_PARAMS', message, { requestId });
+  };
+  const notifications: unknown = params?.['notifications'];
+  if (!isObject(notifications)) return refuse(subscriptionMessages.noFilter(notifications));
+  const filter: SubscriptionFilter = {};
+  for (const name of FLAG_NAMES) {
+    const flag = notifications[name];
+    if (flag !== undefined && typeof flag !== 'boolean') refuse(subscriptionMessages.badFlag(name, flag));
+    if (flag === true) filter[name] = true;
+  }
+  const uris = notifications['resourceSubscriptions'];
+  if (uris === undefined) return filter;
+  if (!isTexts(uris)) return refuse(subscriptionMessages.badUris(uris));
+  if (uris.length > MAX_SUBSCRIPTIONS) refuse(subscriptionMessages.tooManyUris(uris.length, MAX_SUBSCRIPTIONS));
+  const long = uris.find(({ length }) => length > MAX_URI);
+  if (long !== undefined) refuse(subscriptionMessages.longUri(long.length, MAX_URI));
+  return withUris(filter, [...new Set(uris)]);
+}
+
+/** What of it a server with these capabilities can tell of. */
+export function deliverable(filter: SubscriptionFilter, capabilities: ServerCapabilities): SubscriptionFilter {
+  const flags: SubscriptionFilter = {};
+  for (const name of FLAG_NAMES) if (filter[name] && capabilities[FLAGS[name]]?.listChanged) flags[name] = true;
+  const { resourceSubscriptions = [] } = filter;
+  return withUris(flags, capabilities.resources?.subscribe ? resourceSubscriptions : []);
+}
+
+/** The same, for these resources. */
+export function withUris(filter: SubscriptionFilter, uris: readonly string[]): SubscriptionFilter {
+  const { resourceSubscriptions: _, ...flags } = filter;
+  return uris.length === 0 ? flags : { ...flags, resourceSubscriptions: [...uris] };
+}
+
+export function isEmpty(filter: SubscriptionFilter): boolean {
+  return Object.keys(filter).length === 0;
+}
+
+/** A set of changes, in the order in which they came: what a filter accepts, or what is still to be told. */
+export class ChangeSet implements Iterable<McpChange> {
+  readonly #lists = new Set<ChangedList>();
+  readonly #uris = new Set<string>();
+
+  static acceptedBy(filter: SubscriptionFilter): ChangeSet {
+    const changes = new ChangeSet();
+    for (const name of FLAG_NAMES) if (filter[name]) changes.#lists.add(FLAGS[name]);
+    for (const uri of filter.resourceSubscriptions ?? []) changes.#uris.add(uri);
+    return changes;
+  }
+
+  get size(): number {
+    return this.#lists.size + this.#uris.size;
+  }
+
+  has(change: McpChange): boolean {
+    return 'list' in change ? this.#lists.has(change.list) : this.#uris.has(change.uri);
+  }
+
+  add(change: McpChange): void {
+    if ('list' in change) this.#lists.add(change.list);
+    else this.#uris.add(change.uri);
+  }
+
+  delete(change: McpChange): void {
+    if ('list' in change) this.#lists.delete(change.list);
+    else this.#uris.delete(change.uri);
+  }
+
+  clear(): void {
+    this.#lists.clear();
+    this.#uris.clear();
+  }
+
+  /** Lists first: they are few, and say more. Changes may be taken out on the way. */
+  *[Symbol.iterator](): Iterator<McpChange> {
+    for (const list of this.#lists) yield { list };
+    for (const uri of this.#uris) yield { uri };
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((entry) => typeof entry === 'string');
+}

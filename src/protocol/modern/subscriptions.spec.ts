@@ -1,0 +1,407 @@
+import { Subject, type Subscription as RxSubscription } from 'rxjs';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import type { McpContext } from '../../call/mcp-context.js';
+import type { McpReply, McpServing, StreamFlow } from '../../call/mcp-reply.js';
+import type { HeardChange } from '../../session/change-feed.js';
+import { McpError } from '../../wire/errors.js';
+import type { JsonRpcRequest } from '../../wire/json-rpc.js';
+import { seededRandom } from '../../testing/seeded-random.js';
+import { Subscriptions, type SubscriptionsParts } from './subscriptions.js';
+
+const ID = 'io.modelcontextprotocol/subscriptionId';
+const serverInfo = { name: 'test', version: '1.0.0' };
+const all = { listChanged: true };
+const CAPABILITIES = { tools: all, prompts: all, resources: { ...all, subscribe: true } };
+
+/** What the client reads, short: `ack`, `tools`, a URI, `end`. */
+function gist(frame: string): string {
+  const { method, params, result } = JSON.parse(/^event: message\ndata: (.*)\n\n$/.exec(frame)![1]!);
+  if (result) return 'end';
+  if (method === 'notifications/subscriptions/acknowledged') return 'ack';
+  return params.uri ?? method.split('/')[1];
+}
+
+/** One response, whose reader is as fast as the test says. */
+class Response implements StreamFlow {
+  paused = false;
+  readonly resumed$ = new Subject<void>();
+  readonly frames: string[] = [];
+  completed = false;
+  #subscription: RxSubscription | undefined;
+
+  open(reply: McpReply): this {
+    if (reply.kind !== 'stream') throw new Error(`a reply of kind ${reply.kind}`);
+    this.#subscription = reply.open(this).subscribe({
+      next: (frame) => this.frames.push(frame),
+      complete: () => (this.completed = true),
+    });
+    return this;
+  }
+  get gists(): string[] {
+    return this.frames.map(gist);
+  }
+  // oxlint-disable-next-line typescript/no-explicit-any -- the test looks into it
+  message(index: number): any {
+    return JSON.parse(this.frames.at(index)!.split('\ndata: ')[1]!);
+  }
+  resume(): void {
+    this.paused = false;
+    this.resumed$.next();
+  }
+  close(): void {
+    this.#subscription?.unsubscribe();
+  }
+}
+
+describe('Subscriptions', () => {
+  let changes$: Subject<HeardChange>;
+  let reported: unknown[];
+  let subscriptions: Subscriptions;
+  const request = (notifications: unknown, id: string | number = 1): JsonRpcRequest => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'subscriptions/listen',
+    params: { notifications },
+  });
+  const http = (principal?: string) => ({ era: 'modern', principal, request: { of: principal } }) as const;
+  const make = (parts: Partial<SubscriptionsParts> = {}): Subscriptions =>
+    (subscriptions = new Subscriptions({
+      changes$,
+      serverInfo,
+      capabilities: () => CAPABILITIES,
+      maxSubscriptions: 10,
+      maxSubscriptionsPerPrincipal: 3,
+      report: (error) => reported.push(error),
+      ...parts,
+    }));
+  const listen = (notifications: unknown, principal?: string, id?: string | number): McpServing =>
+    subscriptions.listen(http(principal), request(notifications, id));
+  const opened = async (notifications: unknown, principal?: string, id?: string | number): Promise<Response> =>
+    new Response().open(await listen(notifications, principal, id).reply);
+  const expectNothingLeft = () => expect([subscriptions.count, changes$.observed]).toEqual([0, false]);
+
+  beforeEach(() => {
+    changes$ = new Subject();
+    reported = [];
+    make();
+  });
+
+  it('acknowledges first what it honors, then tells of it, and of nothing else', async () => {
+    const response = await opened(
+      { toolsListChanged: true, promptsListChanged: false, resourceSubscriptions: ['a://1', 'a://1'], other: 1 },
+      undefined,
+      'listen:1',
+    );
+    expect(response.message(0)).toEqual({
+      jsonrpc: '2.0',
+      method: 'notifications/subscriptions/acknowledged',
+      params: {
+        notifications: { toolsListChanged: true, resourceSubscriptions: ['a://1'] },
+        _meta: { [ID]: 'listen:1' },
+      },
+    });
+    for (const list of ['tools', 'prompts', 'resources'] as const) changes$.next({ list });
+    for (const uri of ['a://1', 'a://2', 'tools']) changes$.next({ uri });
+    expect(response.gists).toEqual(['ack', 'tools', 'a://1']);
+    expect(response.message(1)).toEqual({
+      jsonrpc: '2.0',
+      method: 'notifications/tools/list_changed',
+      params: { _meta: { [ID]: 'listen:1' } },
+    });
+    expect(response.message(2)).toEqual({
+      jsonrpc: '2.0',
+      method: 'notifications/resources/updated',
+      params: { uri: 'a://1', _meta: { [ID]: 'listen:1' } },
+    });
+    expect([subscriptions.count, response.completed]).toEqual([1, false]);
+    response.close();
+    expectNothingLeft();
+  });
+
+  it('ends gracefully, with a result under the id of the request', async () => {
+    const [one, two] = [await opened({ toolsListChanged: true }, 'ann', 7), await opened({ toolsListChanged: true })];
+    subscriptions.close();
+    subscriptions.close();
+    for (const response of [one, two]) expect([response.gists, response.completed]).toEqual([['ack', 'end'], true]);
+    expect(one.message(1)).toEqual({
+      jsonrpc: '2.0',
+      id: 7,
+      result: { resultType: 'complete', _meta: { [ID]: 7, 'io.modelcontextprotocol/serverInfo': serverInfo } },
+    });
+    expectNothingLeft();
+    expect(() => listen({ toolsListChanged: true })).toThrow(
+      expect.objectContaining({ code: 'UNAVAILABLE', requestId: 1, headers: { 'Retry-After': '5' } }) as Error,
+    );
+  });
+
+  it('acknowledges and ends at once when nothing is honored', async () => {
+    make({ capabilities: async () => ({ tools: {} }) });
+    for (const filter of [{}, { toolsListChanged: true }, { resourceSubscriptions: ['a://1'] }]) {
+      const response = await opened(filter);
+      expect([response.gists, response.completed]).toEqual([['ack', 'end'], true]);
+      expect(response.message(0).params.notifications).toEqual({});
+      expectNothingLeft();
+    }
+  });
+
+  it('refuses a filter that is none, and keeps nothing of it', () => {
+    expect(() => listen(undefined)).toThrow(expect.objectContaining({ code: 'INVALID_PARAMS' }) as Error);
+    expectNothingLeft();
+  });
+
+  describe('for a caller', () => {
+    /** Who may read what. */
+    const admits = vi.fn(async (uri: string, { principal, request }: McpContext) => {
+      expect(request).toEqual({ of: principal });
+      return uri === 'a://public' || uri === `a://${principal}`;
+    });
+
+    it('leaves out resources that are hidden from him, without a word', async () => {
+      make({ admits });
+      const uris = ['a://public', 'a://ann', 'a://bob', 'nowhere://'];
+      const [ann, bob] = await Promise.all(
+        ['ann', 'bob'].map((principal) => opened({ resourceSubscriptions: uris }, principal)),
+      );
+      expect(ann!.message(0).params.notifications).toEqual({ resourceSubscriptions: ['a://public', 'a://ann'] });
+      expect(bob!.message(0).params.notifications).toEqual({ resourceSubscriptions: ['a://public', 'a://bob'] });
+      for (const uri of uris) changes$.next({ uri });
+      expect(ann!.gists).toEqual(['ack', 'a://public', 'a://ann']);
+      expect(bob!.gists).toEqual(['ack', 'a://public', 'a://bob']);
+    });
+
+    it('asks of each URI once, in portions, and stops asking when he has gone', async () => {
+      admits.mockClear();
+      make({ admits });
+      const uris = Array.from({ length: 120 }, (_, n) => `a://${n}`);
+      const response = await opened({ resourceSubscriptions: [...uris, ...uris] }, 'x');
+      expect(admits).toHaveBeenCalledTimes(120);
+      expect(response.gists).toEqual(['ack', 'end']);
+      admits.mockClear();
+      listen({ resourceSubscriptions: uris }, 'x').abandon();
+      await new Promise(setImmediate);
+      await new Promise(setImmediate);
+      expect(admits.mock.calls.length).toBeLessThanOrEqual(50);
+      expectNothingLeft();
+    });
+
+    it('gives guards a client that cannot be asked', async () => {
+      const said: unknown[] = [];
+      make({
+        admits: async (_uri, context) => {
+          await context.log('info', 'looked at');
+          await context.notify('notifications/message');
+          await context.progress(1);
+          said.push(await context.roots('roots').catch((error: unknown) => error));
+          said.push(await context.once('key', () => 7), context.clientCapabilities);
+          return true;
+        },
+      });
+      await opened({ resourceSubscriptions: ['a://1'] });
+      expect(said).toEqual([expect.objectContaining({ code: 'NO_STREAM' }), 7, {}]);
+    });
+
+    it('tells after the acknowledgement of what changed while his guards decided', async () => {
+      let decide!: (admitted: boolean) => void;
+      make({ admits: (uri) => (uri === 'a://slow' ? new Promise((resolve) => (decide = resolve)) : NO) });
+      const serving = listen({ resourceSubscriptions: ['a://hidden', 'a://slow'], toolsListChanged: true });
+      await Promise.resolve();
+      for (const uri of ['a://slow', 'a://hidden', 'a://slow']) changes$.next({ uri });
+      changes$.next({ list: 'tools' });
+      changes$.next({ list: 'prompts' });
+      decide(true);
+      const reply = await serving.reply;
+      changes$.next({ uri: 'a://slow' });
+      expect(new Response().open(reply).gists).toEqual(['ack', 'tools', 'a://slow']);
+    });
+  });
+
+  describe('with caps', () => {
+    it('refuses one more than there may be, and ends nobody', async () => {
+      const open: Response[] = [];
+      for (let n = 0; n < 10; n++) open.push(await opened({ toolsListChanged: true }, `user ${n}`));
+      expect(() => listen({ toolsListChanged: true }, 'late', 'x')).toThrow(
+        expect.objectContaining({
+          code: 'UNAVAILABLE',
+          status: 503,
+          requestId: 'x',
+          headers: { 'Retry-After': '5' },
+        }) as Error,
+      );
+      open.pop()!.close();
+      open.push(await opened({ toolsListChanged: true }, 'late'));
+      expect(open.every(({ completed }) => !completed)).toBe(true);
+    });
+
+    it.each([['ann'], [undefined]])('counts the subscriptions of %s', async (principal) => {
+      // The one that is still being decided counts too.
+      const first = listen({ toolsListChanged: true }, principal);
+      await Promise.all([1, 2].map(() => opened({ toolsListChanged: true }, principal)));
+      expect(() => listen({ toolsListChanged: true }, principal)).toThrow(
+        expect.objectContaining({ code: 'TOO_MANY_REQUESTS', status: 429, headers: { 'Retry-After': '5' } }) as Error,
+      );
+      await opened({ toolsListChanged: true }, 'somebody else');
+      first.abandon();
+      await opened({ toolsListChanged: true }, principal);
+      expect(subscriptions.count).toBe(4);
+    });
+  });
+
+  describe('with a slow reader', () => {
+    it('remembers each change once and tells of it when there is room', async () => {
+      const response = await opened({ toolsListChanged: true, resourceSubscriptions: ['a://1', 'a://2'] });
+      response.paused = true;
+      for (let n = 0; n < 100; n++) changes$.next({ uri: `a://${n % 3}` });
+      changes$.next({ list: 'tools' });
+      expect(response.gists).toEqual(['ack']);
+      response.resume();
+      expect(response.gists).toEqual(['ack', 'tools', 'a://1', 'a://2']);
+      response.resume();
+      changes$.next({ uri: 'a://2' });
+      expect(response.gists).toEqual(['ack', 'tools', 'a://1', 'a://2', 'a://2']);
+    });
+
+    it('stops again in the middle', async () => {
+      const response = new Response();
+      response.paused = true;
+      response.open(await listen({ resourceSubscriptions: ['a://1', 'a://2', 'a://3'] }).reply);
+      for (const uri of ['a://1', 'a://2', 'a://3']) changes$.next({ uri });
+      vi.spyOn(response.frames, 'push').mockImplementation(function (this: string[], frame) {
+        response.paused = true;
+        this[this.length] = frame;
+        return this.length;
+      });
+      response.resume();
+      expect(response.gists).toEqual(['ack', 'a://1']);
+      changes$.next({ uri: 'a://1' });
+      response.resume();
+      response.resume();
+      response.resume();
+      expect(response.gists).toEqual(['ack', 'a://1', 'a://2', 'a://3', 'a://1']);
+    });
+
+    it('keeps nothing back before a proper end', async () => {
+      const response = await opened({ toolsListChanged: true });
+      response.paused = true;
+      changes$.next({ list: 'tools' });
+      subscriptions.close();
+      expect([response.gists, response.completed]).toEqual([['ack', 'tools', 'end'], true]);
+    });
+  });
+
+  it('tells of everything that was asked for when something may have been missed', async () => {
+    const response = await opened({ promptsListChanged: true, resourceSubscriptions: ['a://1'] });
+    changes$.next('missed');
+    expect(response.gists).toEqual(['ack', 'prompts', 'a://1']);
+  });
+
+  it('ends gracefully when there is nothing more to hear', async () => {
+    const response = await opened({ toolsListChanged: true });
+    changes$.complete();
+    expect([response.gists, response.completed]).toEqual([['ack', 'end'], true]);
+    const late = await listen({ toolsListChanged: true }).reply.catch((error: unknown) => error);
+    expect(late).toMatchObject({ code: 'UNAVAILABLE' });
+    expectNothingLeft();
+  });
+
+  describe('that is ended before its response is there', () => {
+    it('is refused while guards decide, also when they never do', async () => {
+      let signal: AbortSignal | undefined;
+      make({
+        admits: (_uri, context) => {
+          signal = context.signal;
+          return new Promise(() => {});
+        },
+      });
+      const serving = listen({ resourceSubscriptions: ['a://1'] }, 'ann', 5);
+      await Promise.resolve();
+      subscriptions.close();
+      await expect(serving.reply).rejects.toMatchObject({ code: 'UNAVAILABLE', requestId: 5 });
+      expect(signal!.aborted).toBe(true);
+      expectNothingLeft();
+    });
+
+    it('is acknowledged and ended once its response is there', async () => {
+      const reply = await listen({ toolsListChanged: true }).reply;
+      changes$.next({ list: 'tools' });
+      subscriptions.close();
+      const response = new Response().open(reply);
+      expect([response.gists, response.completed]).toEqual([['ack', 'tools', 'end'], true]);
+      expectNothingLeft();
+    });
+
+    it.each(['before', 'after'])('leaves nothing when its client goes %s the reply', async (when) => {
+      const serving = listen({ toolsListChanged: true });
+      if (when === 'after') await serving.reply;
+      serving.abandon();
+      serving.abandon();
+      expectNothingLeft();
+      const reply = await serving.reply;
+      if (reply.kind !== 'stream') return;
+      const late = new Response().open(reply);
+      expect([late.frames, late.completed]).toEqual([[], true]);
+    });
+  });
+
+  it.each([
+    ['a refusal', new McpError('UNSUPPORTED_PROTOCOL_VERSION', 'not here'), 'UNSUPPORTED_PROTOCOL_VERSION', 0],
+    ['a fault', new Error('secret'), 'INTERNAL_ERROR', 1],
+  ])('passes on %s of the server', async (_what, error, code, faults) => {
+    make({ capabilities: () => Promise.reject(error) });
+    const refused = await listen({ toolsListChanged: true }, undefined, 'x').reply.catch((reason: unknown) => reason);
+    expect(refused).toMatchObject({ code, requestId: 'x' });
+    expect((refused as Error).message).not.toContain('secret');
+    expect(reported).toHaveLength(faults);
+    expectNothingLeft();
+  });
+
+  it('leaves nothing behind, whatever comes in whatever order', async () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const random = seededRandom(seed);
+      const chance = (probability: number): boolean => random() < probability;
+      changes$ = new Subject();
+      const undecided: ((admitted: boolean) => void)[] = [];
+      make({ maxSubscriptions: 6, admits: () => new Promise((resolve) => undecided.push(resolve)) });
+      const servings: McpServing[] = [];
+      const responses: Response[] = [];
+      const steps = [
+        () => {
+          const uris = chance(0.5) ? ['a://1', 'a://2'] : [];
+          const filter = { toolsListChanged: chance(0.5), resourceSubscriptions: uris };
+          try {
+            const serving = listen(filter, chance(0.5) ? 'ann' : undefined);
+            servings.push(serving);
+            serving.reply.then(
+              (reply) => reply.kind === 'stream' && chance(0.8) && responses.push(new Response().open(reply)),
+              () => {},
+            );
+          } catch (error) {
+            expect(error).toBeInstanceOf(McpError);
+          }
+        },
+        () => undecided.splice(0, 2).forEach((decide) => decide(chance(0.7))),
+        () => servings.length > 0 && servings[Math.floor(random() * servings.length)]!.abandon(),
+        () => responses.splice(Math.floor(random() * responses.length), 1)[0]?.close(),
+        () => changes$.next(chance(0.1) ? 'missed' : chance(0.5) ? { list: 'tools' } : { uri: 'a://1' }),
+        () => responses.forEach((response) => (chance(0.5) ? (response.paused = true) : response.resume())),
+        () => new Promise(setImmediate),
+      ];
+      for (let step = 0; step < 80; step++) {
+        const done: unknown = steps[Math.floor(random() * steps.length)]!();
+        if (done instanceof Promise) await done;
+      }
+      const all = [...responses];
+      subscriptions.close();
+      await new Promise(setImmediate);
+      for (const serving of servings) serving.abandon();
+      for (const response of all) {
+        // Its client had gone before it was opened.
+        if (response.frames.length === 0) expect(response.completed).toBe(true);
+        else expect(response.gists.indexOf('ack')).toBe(0);
+        expect(response.gists.indexOf('end')).toBe(response.completed ? response.frames.length - 1 : -1);
+      }
+      expectNothingLeft();
+    }
+  });
+});
+
+const NO = Promise.resolve(false);

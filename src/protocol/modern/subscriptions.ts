@@ -1,0 +1,154 @@
+import type { Implementation, ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
+import type { Observable } from 'rxjs';
+import { runInCall, type McpHttpCall } from '../../call/mcp-call.js';
+import type { McpContext } from '../../call/mcp-context.js';
+import type { McpServing } from '../../call/mcp-reply.js';
+import type { HeardChange } from '../../session/change-feed.js';
+import { McpError } from '../../wire/errors.js';
+import type { JsonRpcRequest } from '../../wire/json-rpc.js';
+import { protocolMessages } from '../protocol.messages.js';
+import { listeningContext } from './listening-context.js';
+import { ModernCall } from './modern-call.js';
+import { Subscription, type SubscriptionHost } from './subscription.js';
+import { deliverable, requestedFilter, withUris } from './subscription-filter.js';
+import { subscriptionMessages } from './subscriptions.messages.js';
+
+/** Seconds after which a refused newcomer may try again. */
+const RETRY_AFTER = { 'Retry-After': '5' };
+
+/** URIs whose guards are asked side by side; between them, others get their turn. */
+const ASKED_AT_ONCE = 50;
+
+export interface SubscriptionsParts {
+  /** What changes, on every node. */
+  readonly changes$: Observable<HeardChange>;
+  /** How the server introduces itself in the result that ends a subscription. */
+  readonly serverInfo: Implementation;
+  /**
+   * What the server that serves this caller declares: without `listChanged` and `subscribe` nothing is told.
+   *
+   * @throws McpError when there is no server for the caller
+   */
+  readonly capabilities: (http: McpHttpCall) => ServerCapabilities | Promise<ServerCapabilities>;
+  /**
+   * Whether there is a resource at a URI that this caller may read.
+   *
+   * Left out: nobody knows. The application makes its servers itself, and URIs are honored as asked.
+   */
+  readonly admits?: ((uri: string, context: McpContext) => Promise<boolean>) | undefined;
+  readonly maxSubscriptions: number;
+  readonly maxSubscriptionsPerPrincipal: number;
+  /** Tells the operator. */
+  report(error: unknown): void;
+}
+
+/**
+ * # The subscriptions of modern clients on this node
+ *
+ * A `subscriptions/listen` is a request that is answered for as long as the client likes: first with an acknowledgement of
+ * what it will be told of, then with what changes, last, if the server ends it, with a result (behaviour M7).
+ *
+ *     open ──close()──▶ closed (newcomers are refused)
+ *
+ * Invariants: a subscription is counted from its arrival until nothing is left of it, and so is its principal; caps refuse
+ * newcomers, they end nobody.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+ */
+export class Subscriptions implements SubscriptionHost {
+  readonly #open = new Set<Subscription>();
+  /** By principal; the anonymous ones count as one. */
+  readonly #held = new Map<string | undefined, number>();
+  #closed = false;
+
+  constructor(private readonly parts: SubscriptionsParts) {}
+
+  /** Subscriptions that are open, or being opened. */
+  get count(): number {
+    return this.#open.size;
+  }
+
+  /**
+   * Serves a `subscriptions/listen`.
+   *
+   * @returns a stream of frames without event ids: a subscription is not resumed but opened again
+   * @throws McpError UNAVAILABLE: there are `maxSubscriptions`, or the server stops; TOO_MANY_REQUESTS: the caller has
+   *   `maxSubscriptionsPerPrincipal`; INVALID_PARAMS: the filter is missing, malformed, or too large
+   */
+  listen(http: McpHttpCall, message: JsonRpcRequest): McpServing {
+    this.#assertRoom(http.principal, message);
+    const requested = requestedFilter(message);
+    const subscription = new Subscription(new ModernCall(http, message), this);
+    this.#open.add(subscription);
+    this.#hold(http.principal, 1);
+    subscription.ask(requested);
+    return subscription;
+  }
+
+  /** Ends all of them gracefully, and takes no more. Idempotent. */
+  close(): void {
+    this.#closed = true;
+    for (const subscription of [...this.#open]) subscription.close();
+  }
+
+  // ---- for the subscriptions -------------------------------------------------------------------------------------
+
+  get serverInfo(): Implementation {
+    return this.parts.serverInfo;
+  }
+  get changes$(): Observable<HeardChange> {
+    return this.parts.changes$;
+  }
+
+  /** Resources that are not there, or not for this caller, are left out without a word: it must not learn which. */
+  async honored(requested: SubscriptionFilter, call: ModernCall): Promise<SubscriptionFilter> {
+    const filter = deliverable(requested, await this.parts.capabilities(call));
+    const { resourceSubscriptions: uris = [] } = filter;
+    const { admits } = this.parts;
+    if (!admits || uris.length === 0) return filter;
+    const context = listeningContext(call);
+    const admitted: string[] = [];
+    for (let start = 0; start < uris.length && !call.signal.aborted; start += ASKED_AT_ONCE) {
+      if (start > 0) await nextTurn();
+      const asked = uris.slice(start, start + ASKED_AT_ONCE);
+      const answers = await runInCall(call, () => Promise.all(asked.map((uri) => admits(uri, context))));
+      admitted.push(...asked.filter((_, position) => answers[position]));
+    }
+    return withUris(filter, admitted);
+  }
+
+  left(subscription: Subscription): void {
+    if (this.#open.delete(subscription)) this.#hold(subscription.principal, -1);
+  }
+
+  report(error: unknown): void {
+    this.parts.report(error);
+  }
+
+  // ---- caps ------------------------------------------------------------------------------------------------------
+
+  #assertRoom(principal: string | undefined, { id: requestId }: JsonRpcRequest): void {
+    const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.parts;
+    const options = { requestId, headers: RETRY_AFTER };
+    if (this.#closed) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), options);
+    if (this.#open.size >= maxSubscriptions) {
+      throw new McpError('UNAVAILABLE', subscriptionMessages.tooMany(maxSubscriptions), options);
+    }
+    if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
+      const message = subscriptionMessages.tooManyOfPrincipal(maxSubscriptionsPerPrincipal);
+      throw new McpError('TOO_MANY_REQUESTS', message, options);
+    }
+  }
+
+  #hold(principal: string | undefined, difference: 1 | -1): void {
+    const held = (this.#held.get(principal) ?? 0) + difference;
+    if (held > 0) this.#held.set(principal, held);
+    else this.#held.delete(principal);
+  }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

@@ -1,0 +1,57 @@
+import { check } from '../base/option-checks.js';
+import {
+  type McpRequestStateOptions,
+  resolveRequestStateOptions,
+  type ResolvedRequestStateOptions,
+} from './modern/request-state.options.js';
+
+/** Which eras of the protocol an endpoint serves. @publicApi */
+export type Eras = 'both' | 'legacy' | 'modern';
+
+/** Which revisions of the protocol are spoken, and how. @publicApi */
+export interface McpProtocolOptions extends McpRequestStateOptions {
+  /**
+   * Which eras of the protocol the endpoint serves: `legacy`, the revisions 2025-03-26 to 2025-11-25, with sessions;
+   * `modern`, revision 2026-07-28, without; or both, as most clients that are deployed are of one and most that are written
+   * now are of the other. A client of an era that is not served is told which revisions are.
+   *
+   * @default 'both'
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
+   */
+  eras?: Eras;
+  /**
+   * Subscriptions (`subscriptions/listen`) of modern clients in all, on this node. Each is a response that stays open. One
+   * more gets 503; nobody's is ended for it.
+   *
+   * @default 10000
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+   */
+  maxSubscriptions?: number;
+  /**
+   * Subscriptions of one principal on this node; the anonymous callers count as one. One more gets 429.
+   *
+   * @default 100
+   */
+  maxSubscriptionsPerPrincipal?: number;
+}
+
+/** Every option, decided. */
+export type ResolvedProtocolOptions = Required<Omit<McpProtocolOptions, keyof McpRequestStateOptions>> &
+  ResolvedRequestStateOptions;
+
+/** The injection token of the {@link ResolvedProtocolOptions}. */
+export const PROTOCOL_OPTIONS = Symbol('nestjs-mcp-streamable:protocol-options');
+
+/** @throws McpOptionError */
+export function resolveProtocolOptions(options: McpProtocolOptions = {}): ResolvedProtocolOptions {
+  const { eras = 'both', maxSubscriptions = 10_000, maxSubscriptionsPerPrincipal = 100 } = options;
+  const infinite = true;
+  return {
+    ...resolveRequestStateOptions(options),
+    eras: check.oneOf('eras', eras, ['both', 'legacy', 'modern']),
+    maxSubscriptions: check.count('maxSubscriptions', maxSubscriptions, { infinite }),
+    maxSubscriptionsPerPrincipal: check.count('maxSubscriptionsPerPrincipal', maxSubscriptionsPerPrincipal, {
+      infinite,
+    }),
+  };
+}

@@ -1,0 +1,63 @@
+import { Observable, Subject } from 'rxjs';
+import type { McpMessageBus } from '../bus/message-bus.js';
+import { isChangedList, type McpChange } from '../wire/changes.js';
+
+/** What is heard of changes: of one, or that some may have been missed. @internal */
+export type HeardChange = McpChange | 'missed';
+
+/**
+ * # The changes of an endpoint, from every node to every node
+ *
+ * Sessions are told of a change through their logs, whichever node serves them. Who has no session and no log hears of it
+ * here: what one node publishes, all nodes hear by the bus, the publishing one too. Nothing is stored: a change is a hint
+ * to look again, and `missed` says that some hints may have been lost.
+ *
+ * Invariant: `listeners` is the number of subscribers of `changes$`, so that whoever stays behind is seen.
+ *
+ * @internal
+ */
+export class ChangeFeed {
+  /** Hot; never errors; completes when the bus is closed. */
+  readonly changes$: Observable<HeardChange>;
+  readonly #heard$ = new Subject<HeardChange>();
+  #listeners = 0;
+
+  constructor(private readonly bus: Pick<McpMessageBus, 'messages$' | 'reconnected$' | 'broadcast'>) {
+    this.changes$ = new Observable<HeardChange>((subscriber) => {
+      this.#listeners++;
+      subscriber.add(() => this.#listeners--);
+      subscriber.add(this.#heard$.subscribe(subscriber));
+    });
+    bus.messages$.subscribe({
+      next: (message) => this.#receive(message),
+      complete: () => this.#heard$.complete(),
+    });
+    bus.reconnected$.subscribe(() => this.#heard$.next('missed'));
+  }
+
+  /** How many listen to `changes$` on this node. */
+  get listeners(): number {
+    return this.#listeners;
+  }
+
+  /** Tells every node, this one included, a moment later. */
+  publish(change: McpChange): void {
+    this.bus.broadcast({ type: 'changed', ...change } satisfies Changed);
+  }
+
+  #receive(message: unknown): void {
+    const change = changeIn(message);
+    if (change) this.#heard$.next(change);
+  }
+}
+
+/** Said to all nodes when something has changed. */
+type Changed = { readonly type: 'changed' } & McpChange;
+
+/** Other nodes may be of another version: what is not understood is not passed on. */
+function changeIn(message: unknown): McpChange | undefined {
+  const { type, list, uri } = (message ?? {}) as { type?: unknown; list?: unknown; uri?: unknown };
+  if (type !== 'changed') return undefined;
+  if (isChangedList(list)) return { list };
+  return typeof uri === 'string' ? { uri } : undefined;
+}

@@ -1,0 +1,78 @@
+const ENCODED_PREFIX = '=?base64?';
+const ENCODED_SUFFIX = '?=';
+/** Visible ASCII, with spaces and tabs inside only: what arrives as it was sent (RFC 9110 §5.5). */
+const PLAIN = /^[!-~](?:[\t -~]*[!-~])?$/;
+const NOT_ASCII = /[^\t -~]/;
+/** Keeps a byte order mark: it belongs to the value. */
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * The text of a primitive value, as a header mirrors it (2026-07-28, Streamable HTTP, "Value Encoding").
+ *
+ * @returns `undefined` for what no header mirrors: `null`, objects, arrays, numbers beyond the safe integers
+ * @internal
+ */
+export function headerText(value: unknown): string | undefined {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'boolean') return String(value);
+  return typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER ? String(value) : undefined;
+}
+
+/**
+ * A value of the body as a client sends it in a header: its text, or `=?base64?…?=` around the base64 of its UTF-8 when
+ * it would not arrive as it is, or would be taken for base64 itself ("Value Encoding", behaviour.md C13).
+ *
+ * @returns `undefined` for what must not be sent: see {@link headerText}
+ * @internal
+ */
+export function encodeHeaderValue(value: unknown): string | undefined {
+  const text = headerText(value);
+  if (text === undefined || (PLAIN.test(text) && !isEncoded(text))) return text;
+  const bytes = Array.from(new TextEncoder().encode(text), (byte) => String.fromCodePoint(byte));
+  return ENCODED_PREFIX + btoa(bytes.join('')) + ENCODED_SUFFIX;
+}
+
+/**
+ * The value that a header mirrors: the reverse of {@link encodeHeaderValue} (behaviour.md M4).
+ *
+ * @param value without the white space around it
+ * @returns `undefined` when it is not what a client may send: not ASCII, or marked as base64 without being canonical
+ * base64 (RFC 4648 §3.5) of valid UTF-8
+ * @internal
+ */
+export function decodeHeaderValue(value: string): string | undefined {
+  if (NOT_ASCII.test(value)) return undefined;
+  if (!isEncoded(value)) return value;
+  const base64 = value.slice(ENCODED_PREFIX.length, -ENCODED_SUFFIX.length);
+  try {
+    const bytes = atob(base64);
+    // One text for one value: atob() takes white space, missing padding and stray bits.
+    if (btoa(bytes) !== base64) return undefined;
+    return UTF8.decode(Uint8Array.from(bytes, (byte) => byte.codePointAt(0)!));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The marks are case-sensitive ("Value Encoding"). */
+function isEncoded(value: string): boolean {
+  return value.startsWith(ENCODED_PREFIX) && value.endsWith(ENCODED_SUFFIX);
+}
+
+/**
+ * A field value without the optional white space around it (RFC 9110 §5.6.3).
+ *
+ * By hand: a regular expression for the end is quadratic in the white space inside.
+ *
+ * @internal
+ */
+export function withoutOws(value: string): string {
+  let [start, end] = [0, value.length];
+  while (start < end && isOws(value.codePointAt(start))) start++;
+  while (end > start && isOws(value.codePointAt(end - 1))) end--;
+  return value.slice(start, end);
+}
+
+function isOws(character: number | undefined): boolean {
+  return character === 0x20 || character === 0x09;
+}

@@ -1,0 +1,195 @@
+import { PROTOCOL_VERSION_META_KEY } from './era.js';
+import { McpError } from './errors.js';
+import { METHOD_HEADER, NAME_HEADER, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from './header.js';
+import { decodeHeaderValue, encodeHeaderValue, headerText, withoutOws } from './header-value.js';
+import type { JsonRpcNotification, JsonRpcRequest, RequestId } from './json-rpc.js';
+import { modernHeaderMessages as messages } from './modern-headers.messages.js';
+import type { ParamHeader } from './param-headers.js';
+
+/**
+ * Modern requests say in headers what proxies want to know of their bodies: revision, method, name, and the arguments
+ * that a tool asks for. A proxy decides by the header, we by the body: so a request whose headers say something else
+ * than its body is refused (2026-07-28, Streamable HTTP, "Server Validation"; behaviour.md M4).
+ *
+ * A header mirrors one value of the body, so both directions are here: what a client makes of the body, and whether what
+ * arrived agrees with it.
+ */
+
+/** The member of `params` that `Mcp-Name` mirrors, by method; for tasks as in SEP-2663. */
+const NAMED_BY: ReadonlyMap<string, string> = new Map([
+  ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
+  ['tasks/get', 'taskId'],
+  ['tasks/update', 'taskId'],
+  ['tasks/cancel', 'taskId'],
+]);
+
+/** The header that mirrors an argument. @param headerName `Region` for `Mcp-Param-Region` @internal */
+export function paramHeaderName(headerName: string): string {
+  return `Mcp-Param-${headerName}`;
+}
+
+/**
+ * The headers that a client sends with a modern message, as they go over the wire (behaviour.md C13).
+ *
+ * @param message as its JSON will say it: a `Date` among the arguments is not a text yet
+ * @param declarations those of the tool that is called
+ * @returns by name; without those whose value is absent, `null`, or not to be said in a header
+ * @internal
+ */
+export function mirrorHeaders(
+  { method, params }: JsonRpcRequest | JsonRpcNotification,
+  declarations: readonly ParamHeader[] = [],
+): Record<string, string> {
+  const mirrored: [string, unknown][] = [
+    [PROTOCOL_VERSION_HEADER, params?._meta?.[PROTOCOL_VERSION_META_KEY]],
+    [METHOD_HEADER, method],
+    [NAME_HEADER, nameOf(method, params)?.value],
+  ];
+  for (const { headerName, path } of declarations) {
+    mirrored.push([paramHeaderName(headerName), valueAt(params?.arguments, path)]);
+  }
+  return Object.fromEntries(
+    mirrored.flatMap(([name, value]) => {
+      const encoded = encodeHeaderValue(value);
+      return encoded === undefined ? [] : [[name, encoded]];
+    }),
+  );
+}
+
+/**
+ * Checks that the standard headers are there, and say what the body says.
+ *
+ * Decides as the SDK does, except that it refuses what is not ASCII, or not canonical base64, whatever it decodes to.
+ *
+ * @param request whose `_meta` has been checked
+ * @throws McpError `HEADER_MISMATCH`, with `data.mismatch`: the `header` as it came, and what the `body` says
+ * @internal
+ */
+export function checkStandardHeaders(headers: RequestHeaders, request: JsonRpcRequest): void {
+  const mismatch =
+    versionMismatch(headers, request) ?? methodMismatch(headers, request) ?? nameMismatch(headers, request);
+  if (mismatch) throw refusal(mismatch, request.id);
+}
+
+/**
+ * Checks the headers that mirror the arguments of a tool. One whose argument is absent or `null` is not looked at, and
+ * neither is one whose argument is an object or an array: such an argument fails its schema.
+ *
+ * Decides as the SDK does, with the exceptions of {@link checkStandardHeaders}, and one more: an integer that no header
+ * can say is refused, since the tool would get what no proxy has seen.
+ *
+ * @param declarations those of the tool
+ * @param args `params.arguments` as it came, not validated
+ * @throws McpError `HEADER_MISMATCH`, with `data.mismatch`: the name of the `header`, and what the `body` says
+ * @internal
+ */
+export function checkParamHeaders(declarations: readonly ParamHeader[], args: unknown, headers: RequestHeaders): void {
+  for (const declaration of declarations) {
+    const body = paramMismatch(declaration, valueAt(args, declaration.path), headers);
+    if (body !== undefined) throw refusal({ header: paramHeaderName(declaration.headerName), body });
+  }
+}
+
+/** What the SDK says of a mismatch: `error.data.mismatch`. */
+interface Mismatch {
+  readonly header: string;
+  readonly body: string;
+}
+
+function refusal(mismatch: Mismatch, requestId: RequestId | null = null): McpError {
+  return new McpError('HEADER_MISMATCH', messages.mismatch(mismatch.body), { requestId, data: { mismatch } });
+}
+
+const VERSION_SOURCE = `_meta["${PROTOCOL_VERSION_META_KEY}"]`;
+
+function versionMismatch(headers: RequestHeaders, { params }: JsonRpcRequest): Mismatch | undefined {
+  const got = received(headers, PROTOCOL_VERSION_HEADER);
+  return literalMismatch('MCP-Protocol-Version', got, VERSION_SOURCE, params?._meta?.[PROTOCOL_VERSION_META_KEY]);
+}
+
+function methodMismatch(headers: RequestHeaders, { method }: JsonRpcRequest): Mismatch | undefined {
+  return literalMismatch('Mcp-Method', received(headers, METHOD_HEADER), 'method', method);
+}
+
+/** Of a header that is never encoded. */
+function literalMismatch(
+  header: string,
+  got: string | undefined,
+  source: string,
+  value: unknown,
+): Mismatch | undefined {
+  if (got === undefined) return missing(header, source, value);
+  return got === value ? undefined : { header: got, body: messages.different(header, got, source, value) };
+}
+
+/** A body without a name is not for this check to refuse. */
+function nameMismatch(headers: RequestHeaders, { method, params }: JsonRpcRequest): Mismatch | undefined {
+  const named = nameOf(method, params);
+  if (!named) return undefined;
+  const { source, value } = named;
+  const got = received(headers, NAME_HEADER);
+  if (got === undefined) return value === undefined ? undefined : missing('Mcp-Name', source, value);
+  const decoded = decodeHeaderValue(got);
+  if (decoded === undefined) return { header: got, body: messages.badlyEncoded('Mcp-Name', got) };
+  if (value === undefined || decoded === value) return undefined;
+  return { header: got, body: messages.different('Mcp-Name', decoded, source, value) };
+}
+
+/** What `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
+function nameOf(method: string, params: JsonRpcRequest['params']): { source: string; value?: string } | undefined {
+  const field = NAMED_BY.get(method);
+  if (field === undefined) return undefined;
+  const value: unknown = params?.[field];
+  return { source: `params.${field}`, ...(typeof value === 'string' && { value }) };
+}
+
+function missing(header: string, source: string, value: unknown): Mismatch {
+  return { header: '(missing)', body: messages.missing(header, source, value) };
+}
+
+/** @returns what is wrong, if anything is */
+function paramMismatch(
+  { headerName, path, type }: ParamHeader,
+  value: unknown,
+  headers: RequestHeaders,
+): string | undefined {
+  const header = paramHeaderName(headerName);
+  const source = `arguments.${path.join('.')}`;
+  if (isUnsafe(value)) return messages.unsafe(header, source, value);
+  const text = headerText(value);
+  if (text === undefined) return undefined;
+  const got = received(headers, header.toLowerCase());
+  if (got === undefined) return messages.missing(header, source, value);
+  const decoded = decodeHeaderValue(got);
+  if (decoded === undefined) return messages.badlyEncoded(header, got);
+  if (decoded === text || (type === 'integer' && isSameInteger(decoded, value))) return undefined;
+  return messages.different(header, decoded, source, value);
+}
+
+function isUnsafe(value: unknown): boolean {
+  return typeof value === 'number' && headerText(value) === undefined;
+}
+
+/** Written in decimals that are all zero, or with zeros in front, an integer is the same ("Server Validation", note). */
+const INTEGER = /^-?\d+(?:\.0+)?$/;
+
+function isSameInteger(text: string, value: unknown): boolean {
+  return typeof value === 'number' && INTEGER.test(text) && Number(text) === value;
+}
+
+function received(headers: RequestHeaders, name: string): string | undefined {
+  const value = singleHeader(headers[name]);
+  return value === undefined ? undefined : withoutOws(value);
+}
+
+/** Own properties only: an argument may have any name. */
+function valueAt(root: unknown, path: readonly string[]): unknown {
+  let value = root;
+  for (const name of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = (value as Record<string, unknown>)[name];
+  }
+  return value;
+}

@@ -1,0 +1,121 @@
+import { modernHeaderMessages as messages } from './modern-headers.messages.js';
+
+/** The member of a JSON Schema that has its property mirrored into a header. */
+const ANNOTATION = 'x-mcp-header';
+
+/** An argument of a tool that clients mirror into a header, so that proxies can route by it. @internal */
+export interface ParamHeader {
+  /** The names of the properties that lead to it, from the arguments on; at least one. */
+  readonly path: readonly string[];
+  /** What the schema says: `Region` for the header `Mcp-Param-Region`. */
+  readonly headerName: string;
+  readonly type: (typeof TYPES)[number];
+}
+
+/** What the schema of a tool says about headers, or what is wrong with that. @internal */
+export type ParamHeaders = { readonly headers: readonly ParamHeader[] } | { readonly fault: string };
+
+const TYPES = ['string', 'integer', 'boolean'] as const;
+/** What a header's name consists of (RFC 9110 §5.6.2, `tchar`). */
+const TOKEN = /^[!#$%&'*+\-.^_`|~\dA-Za-z]+$/;
+/** Most tools have none: they share this one. */
+const NONE: readonly ParamHeader[] = Object.freeze([]);
+
+/**
+ * The arguments of a tool that are mirrored into headers (2026-07-28, Streamable HTTP, "Schema Extension").
+ *
+ * Clients leave out a tool with one annotation that breaks the rules, so a fault is a fault of the tool.
+ *
+ * @param inputSchema JSON: without cycles
+ * @returns the headers in the order of the properties, frozen; or the first fault, as a sentence
+ * @internal
+ */
+export function paramHeadersOf(inputSchema: unknown): ParamHeaders {
+  const headers: ParamHeader[] = [];
+  const owners = new Map<string, string>();
+  for (const { place, schema } of annotatedIn(inputSchema)) {
+    const header = read(place, schema);
+    if (typeof header === 'string') return { fault: header };
+    // Header names do not distinguish upper and lower case (RFC 9110 §5.1).
+    const key = header.headerName.toLowerCase();
+    const owner = owners.get(key);
+    if (owner !== undefined) return { fault: messages.sameName(pathOf(place).join('.'), header.headerName, owner) };
+    owners.set(key, pathOf(place).join('.'));
+    headers.push(header);
+  }
+  return { headers: headers.length === 0 ? NONE : Object.freeze(headers) };
+}
+
+/** @returns the header, or what is wrong with it */
+function read(place: Place, { type, [ANNOTATION]: headerName }: JsonObject): ParamHeader | string {
+  const path = pathOf(place);
+  const at = path.join('.');
+  if (!place.reachable || path.length === 0) return messages.unreachable(at);
+  if (typeof headerName !== 'string' || headerName === '') return messages.noName(at, headerName);
+  if (!TOKEN.test(headerName)) return messages.notAToken(at, headerName);
+  const known = TYPES.find((each) => each === type);
+  return known ? Object.freeze({ path: Object.freeze(path), headerName, type: known }) : messages.wrongType(at, type);
+}
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Where a schema stands in another. A chain, since a path for each would be quadratic in the depth. */
+interface Place {
+  readonly parent: Place | undefined;
+  readonly name: string;
+  /** Through `properties` alone, so that an instance has at most one value there. */
+  readonly reachable: boolean;
+}
+
+const ROOT: Place = { parent: undefined, name: '', reachable: true };
+
+/** Keywords with a schema or an array of them, of any draft. */
+const SUBSCHEMAS: ReadonlySet<string> = new Set([
+  ...['items', 'prefixItems', 'additionalItems', 'unevaluatedItems', 'contains', 'propertyNames'],
+  ...['additionalProperties', 'unevaluatedProperties', 'contentSchema'],
+  ...['oneOf', 'anyOf', 'allOf', 'not', 'if', 'then', 'else'],
+]);
+/** Keywords with an object of schemas. The targets of `$ref` are among them. */
+const NAMED_SUBSCHEMAS: ReadonlySet<string> = new Set([
+  ...['patternProperties', 'dependentSchemas', 'dependencies', '$defs', 'definitions'],
+]);
+
+/**
+ * Every schema with an annotation, wherever it stands.
+ *
+ * With a list of its own, not by recursion: a client reads the schemas of servers that it does not know.
+ */
+function* annotatedIn(root: unknown): Generator<{ place: Place; schema: JsonObject }> {
+  const pending: [Place, unknown][] = [[ROOT, root]];
+  while (pending.length > 0) {
+    const [place, schema] = pending.pop()!;
+    if (!isObject(schema)) continue;
+    if (Object.hasOwn(schema, ANNOTATION)) yield { place, schema };
+    // The list is taken from its end.
+    for (const child of childrenOf(place, schema).toReversed()) pending.push(child);
+  }
+}
+
+function childrenOf(parent: Place, schema: JsonObject): [Place, unknown][] {
+  const at = (name: string, reachable = false): Place => ({ parent, name, reachable });
+  return Object.entries(schema).flatMap(([keyword, value]): [Place, unknown][] => {
+    if (keyword === 'properties') return membersOf(value).map(([name, child]) => [at(name, parent.reachable), child]);
+    if (SUBSCHEMAS.has(keyword)) return [value].flat().map((child) => [at(keyword), child]);
+    if (!NAMED_SUBSCHEMAS.has(keyword)) return [];
+    return membersOf(value).map(([name, child]) => [at(`${keyword}/${name}`), child]);
+  });
+}
+
+function membersOf(value: unknown): [string, unknown][] {
+  return isObject(value) ? Object.entries(value) : [];
+}
+
+function pathOf(place: Place): string[] {
+  const path: string[] = [];
+  for (let at = place; at.parent; at = at.parent) path.push(at.name);
+  return path.toReversed();
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,296 @@
+import {
+  HttpStatusError,
+  HttpUnauthorizedError,
+  StreamLostError,
+  UnexpectedContentError,
+} from 'nestjs-mcp-streamable/client';
+import { describe, expect, it } from 'vitest';
+import {
+  answerFrame,
+  frame,
+  held,
+  initialized,
+  json,
+  progress,
+  result,
+  sse,
+  status,
+} from '../support/fake-mcp-server.js';
+import { eventually } from '../support/running-apps.js';
+import { fakes, INITIALIZE } from './transports.js';
+
+const DONE = { content: [] };
+
+describe('what is sent', () => {
+  const { server, transport } = fakes();
+
+  it('C1: each message is a POST of its own, with session id and version, and headers from a fresh callback', async () => {
+    const fake = (await server()).begins();
+    const first = held();
+    const second = held();
+    fake.on({ rpc: 'tools/call' }, first.answer).on({ rpc: 'tools/call' }, second.answer);
+    let calls = 0;
+    const recorded = transport(fake.url, {
+      headers: () => Promise.resolve({ authorization: `Bearer ${++calls}`, 'x-mine': 'a', 'mcp-session-id': 'mine' }),
+    });
+    await recorded.initialize();
+    const [one, two] = [recorded.call(1), recorded.call(2)];
+    // Concurrent, and answered the other way round.
+    const [a, b] = [await first.arrived, await second.arrived];
+    await result(DONE)(b, second.request());
+    await two;
+    await result(DONE)(a, first.request());
+    await one;
+    expect(recorded.answers(1)).toHaveLength(1);
+    expect(recorded.answers(2)).toHaveLength(1);
+    const { headers } = first.request();
+    expect(headers).toMatchObject({
+      'mcp-session-id': 's1',
+      'mcp-protocol-version': '2025-11-25',
+      'x-mine': 'a',
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    });
+    const credentials = fake.requests.map((request) => request.headers.authorization);
+    expect(new Set(credentials).size).toBe(fake.requests.length);
+    expect(fake.requests[0]!.headers).not.toHaveProperty('mcp-session-id');
+    expect(fake.requests[0]!.headers).not.toHaveProperty('mcp-protocol-version');
+  });
+
+  it('C1: what is sent before the session is known waits for it; answers to the server never wait', async () => {
+    const fake = await server();
+    const init = held();
+    fake.on({ rpc: 'initialize' }, init.answer);
+    fake.on({ rpc: 'response', session: null }, status(202));
+    fake.on({ rpc: 'tools/call', session: 's1' }, result(DONE));
+    fake.on({ rpc: 'notifications/roots/list_changed', session: 's1' }, status(202));
+    const recorded = transport(fake.url);
+    await recorded.transport.start();
+    const initialize = recorded.transport.send(INITIALIZE);
+    const call = recorded.call(1);
+    const note = recorded.transport.send({ jsonrpc: '2.0', method: 'notifications/roots/list_changed' });
+    const response = await init.arrived;
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'mcp-session-id': 's1' });
+    response.write(frame({ jsonrpc: '2.0', id: 'p', method: 'ping' }));
+    await eventually(() => expect(recorded.messages).toHaveLength(1));
+    await recorded.transport.send({ jsonrpc: '2.0', id: 'p', result: {} });
+    expect(fake.requests).toHaveLength(2);
+    const serverInfo = { name: 'fake', version: '1' };
+    const value = { protocolVersion: '2025-06-18', capabilities: {}, serverInfo };
+    response.end(frame({ jsonrpc: '2.0', id: 'init', result: value }));
+    await Promise.all([initialize, call, note]);
+    expect(fake.seen({ rpc: 'tools/call' })[0]!.headers['mcp-protocol-version']).toBe('2025-06-18');
+  });
+
+  it('C1: what waited for a session that could not be started fails with it', async () => {
+    const fake = (await server()).on({ rpc: 'initialize' }, status(500));
+    const recorded = transport(fake.url);
+    await recorded.transport.start();
+    const initialize = recorded.transport.send(INITIALIZE);
+    const call = recorded.call(1);
+    await expect(initialize).rejects.toBeInstanceOf(HttpStatusError);
+    await expect(call).rejects.toMatchObject({ code: 'NOT_CONNECTED' });
+    expect(recorded.states).toEqual(['new', 'started', 'initializing', 'started']);
+  });
+
+  it('C2: another session id than that of the initialize answer is an error of that call', async () => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, result(DONE, { 'mcp-session-id': 's2' }));
+    fake.on({ rpc: 'tools/call', session: 's1' }, result(DONE, { 'mcp-session-id': 's1' }));
+    const recorded = await transport(fake.url).initialize();
+    expect(recorded.transport.sessionId).toBe('s1');
+    await expect(recorded.call(1)).rejects.toMatchObject({ code: 'SESSION_CHANGED' });
+    expect(recorded.answers(1)).toEqual([]);
+    await recorded.call(2);
+    expect(recorded.transport.sessionId).toBe('s1');
+  });
+
+  it('C2: a session id that no header could carry back starts no session', async () => {
+    const fake = (await server()).on({ rpc: 'initialize' }, initialized('s\u00e9'));
+    const recorded = transport(fake.url);
+    await recorded.transport.start();
+    await expect(recorded.transport.send(INITIALIZE)).rejects.toMatchObject({ code: 'SESSION_CHANGED' });
+    expect(recorded.transport.state.is).toBe('started');
+  });
+
+  it('C2: a server without sessions is served without', async () => {
+    const fake = (await server()).begins(null).on({ rpc: 'tools/call', session: null }, result(DONE));
+    const recorded = await transport(fake.url).initialize();
+    await recorded.call(1);
+    expect(recorded.transport.state).toEqual({ is: 'live', sessionId: undefined, protocolVersion: '2025-11-25' });
+  });
+});
+
+describe('what is received', () => {
+  const { server, transport, client } = fakes();
+
+  it.each([
+    ['application/json', 'application/json'],
+    ['application/json with parameters', 'Application/JSON; charset=utf-8'],
+  ])('C3: %s', async (_, type) => {
+    const fake = (await server()).begins().on({ rpc: 'tools/call' }, result(DONE, { 'content-type': type }));
+    const recorded = await transport(fake.url).initialize();
+    await recorded.call(1);
+    expect(recorded.answers(1)).toEqual([{ jsonrpc: '2.0', id: 1, result: DONE }]);
+  });
+
+  const answer = JSON.stringify({ jsonrpc: '2.0', id: 1, result: DONE });
+  const [head, tail] = [answer.slice(0, 17), answer.slice(17)];
+  it.each([
+    ['a byte order mark', [`\uFEFFdata: ${answer}\n\n`]],
+    ['CR', [`data: ${answer}\r\r`]],
+    ['CR LF, cut in between', [`data: ${answer}\r`, `\n\r`, `\n`]],
+    ['several data lines, one without content', [`data: ${head}\ndata\ndata:${tail}\n\n`]],
+    ['comments and unknown fields', [`: hello\n\nfoo: bar\ndata: ${answer}\n\n`]],
+    [
+      'a character cut in two',
+      [`data: ${JSON.stringify({ jsonrpc: '2.0', id: 1, result: { content: [], é: '€😀' } })}\n\n`],
+    ],
+    ['an unterminated event at the end', [`data: ${answer}\n\ndata: {"jsonrpc":"2.0","method":"lost"}`]],
+    ['events of other types', [`event: other\ndata: x\n\nevent: message\ndata: ${answer}\n\n`]],
+  ])('C3: an event stream with %s', async (_, chunks) => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, sse(chunks, 'end', { 'content-type': 'Text/Event-Stream;charset=UTF-8' }));
+    const recorded = await transport(fake.url).initialize();
+    await recorded.call(1);
+    expect(recorded.answers(1)).toHaveLength(1);
+    expect(recorded.messages).toHaveLength(2);
+    expect(recorded.errors).toEqual([]);
+  });
+
+  it('C3: what is neither is an error that says what it is', async () => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, status(200, { 'content-type': 'text/html' }, '<html>log in</html>'));
+    fake.on({ rpc: 'tools/call' }, status(200, { 'content-type': 'application/json' }, '<html>'));
+    fake.on({ rpc: 'tools/call' }, status(202));
+    const recorded = await transport(fake.url).initialize();
+    await expect(recorded.call(1)).rejects.toThrow('"text/html"');
+    await expect(recorded.call(2)).rejects.toBeInstanceOf(UnexpectedContentError);
+    await expect(recorded.call(3)).rejects.toBeInstanceOf(StreamLostError);
+    expect(recorded.transport.state.is).toBe('live');
+  });
+
+  it('C3: an event that is no message is reported, and the next one is read', async () => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, sse(['data: {oops\n\n', answerFrame(DONE)]));
+    const recorded = await transport(fake.url).initialize();
+    await recorded.call(1);
+    expect(recorded.errors).toHaveLength(1);
+  });
+
+  it.each([
+    ['as JSON', json({ jsonrpc: '2.0', id: 1, result: { text: 'x'.repeat(2_000) } })],
+    ['as events', sse([`data: ${'x'.repeat(1_500)}`, 'x'.repeat(1_500)], 'open')],
+  ])('C3: a message above the limit is not read, %s', async (_, answered) => {
+    const fake = (await server()).begins().on({ rpc: 'tools/call' }, answered);
+    const recorded = await transport(fake.url, { maxMessageBytes: 1_000 }).initialize();
+    await expect(recorded.call(1)).rejects.toMatchObject({ code: 'MESSAGE_TOO_LARGE' });
+    await fake.quiet();
+    expect(recorded.transport.state.is).toBe('live');
+  });
+
+  it('C9: an HTTP error with a JSON-RPC body is the error of that call', async () => {
+    const error = { code: -32602, message: 'no such tool' };
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 1, error }, 400));
+    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: null, error }, 422));
+    fake.on({ rpc: 'tools/call' }, json({ jsonrpc: '2.0', id: 'another', error }, 400));
+    fake.on({ rpc: 'tools/call' }, status(400, {}, 'bad'));
+    const recorded = await transport(fake.url).initialize();
+    await recorded.call(1);
+    await recorded.call(2);
+    expect(recorded.answers(1)).toEqual([{ jsonrpc: '2.0', id: 1, error }]);
+    expect(recorded.answers(2)).toEqual([{ jsonrpc: '2.0', id: 2, error }]);
+    await expect(recorded.call(3)).rejects.toMatchObject({ name: 'HttpStatusError', status: 400 });
+    await expect(recorded.call(4)).rejects.toThrow('"bad"');
+    expect(recorded.transport.state.is).toBe('live');
+  });
+
+  it('C12: messages of one chunk are handed over so that progress is not overtaken by the result', async () => {
+    const fake = (await server()).begins();
+    fake.on(
+      { rpc: 'tools/call' },
+      sse([
+        (request) => {
+          const token = request.body.params._meta.progressToken as number;
+          const all = [1, 2, 3, 4, 5].map((n) => frame(progress(token, n), `a_${n}`)).join('');
+          return all + answerFrame(DONE, 'a_6')(request);
+        },
+      ]),
+    );
+    const { client: official, recorded } = client(fake.url);
+    await official.connect(recorded.transport);
+    const seen: number[] = [];
+    await official.callTool({ name: 'tool' }, { onprogress: (note) => seen.push(note.progress) });
+    expect(seen).toEqual([1, 2, 3, 4, 5]);
+  });
+});
+
+describe('credentials', () => {
+  const { server, transport } = fakes();
+  const CHALLENGE = 'Bearer realm="x", error="invalid_token", scope="a b", resource_metadata="https://h/.well-known/o"';
+
+  it.each([401, 403])('C8: %i is typed, with the parameters of WWW-Authenticate', async (code) => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, status(code, { 'www-authenticate': CHALLENGE }, 'no'));
+    const recorded = await transport(fake.url).initialize();
+    const error = await recorded.call(1).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(HttpUnauthorizedError);
+    expect(error).toMatchObject({
+      status: code,
+      challenge: {
+        scheme: 'Bearer',
+        scope: 'a b',
+        error: 'invalid_token',
+        resourceMetadata: 'https://h/.well-known/o',
+      },
+    });
+    expect(recorded.transport.state.is).toBe('live');
+  });
+
+  it('C8: the hook refreshes, and the request is sent once more', async () => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, status(401), 3).on({ rpc: 'tools/call' }, result(DONE), 3);
+    let token = 'old';
+    let refreshed = 0;
+    const recorded = await transport(fake.url, {
+      headers: () => ({ authorization: `Bearer ${token}` }),
+      onUnauthorized: async () => {
+        refreshed++;
+        await eventually(() => expect(fake.seen({ rpc: 'tools/call' })).toHaveLength(3));
+        token = 'new';
+      },
+    }).initialize();
+    await Promise.all([recorded.call(1), recorded.call(2), recorded.call(3)]);
+    // One refresh for all that were refused together.
+    expect(refreshed).toBe(1);
+    const sent = fake.seen({ rpc: 'tools/call' }).map(({ headers }) => headers.authorization);
+    expect(sent).toEqual([...Array(3).fill('Bearer old'), ...Array(3).fill('Bearer new')]);
+  });
+
+  it('C8: once only, and what the hook throws is what the call fails with', async () => {
+    const fake = (await server()).begins().on({ rpc: 'tools/call' }, status(401), 3);
+    let mayRefresh = true;
+    const recorded = await transport(fake.url, {
+      onUnauthorized: () => {
+        if (!mayRefresh) throw new Error('log in again');
+      },
+    }).initialize();
+    await expect(recorded.call(1)).rejects.toBeInstanceOf(HttpUnauthorizedError);
+    mayRefresh = false;
+    await expect(recorded.call(2)).rejects.toThrow('log in again');
+  });
+
+  it('redirects are followed within the origin, and nowhere else', async () => {
+    const other = await server();
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, status(307, { location: '/mcp/' })).on({ rpc: 'tools/call' }, result(DONE));
+    fake.on({ rpc: 'tools/call' }, status(308, { location: other.url }));
+    fake.on({ rpc: 'tools/call' }, status(302, { location: '/mcp/' }));
+    const recorded = await transport(fake.url, { headers: { 'x-secret': 's' } }).initialize();
+    await recorded.call(1);
+    await expect(recorded.call(2)).rejects.toMatchObject({ status: 308 });
+    await expect(recorded.call(3)).rejects.toMatchObject({ status: 302 });
+    expect(other.requests).toEqual([]);
+  });
+});

@@ -1,0 +1,147 @@
+import { BadRequestException, ClassSerializerInterceptor, Injectable, UseInterceptors } from '@nestjs/common';
+import { Exclude } from 'class-transformer';
+import { IsString } from 'class-validator';
+import { Prompt, Tool } from 'nestjs-mcp-streamable';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { ADAPTERS } from '../support/app.js';
+import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
+
+/** As an ORM makes it. */
+class Order {
+  readonly id = 1;
+  readonly at = new Date(0);
+  @Exclude()
+  readonly margin = 5;
+  get total(): number {
+    return 3;
+  }
+}
+
+class OrderDto {
+  @IsString()
+  id!: string;
+}
+
+const cyclic: Record<string, unknown> = { name: 'secret' };
+cyclic['self'] = cyclic;
+
+const anyObject = { type: 'object' };
+const text = { type: 'text' as const, text: 'Here it is' };
+
+@Injectable()
+class Entities {
+  @Tool({ name: 'entity' })
+  entity(): Order {
+    return new Order();
+  }
+  @Tool({ name: 'checked', outputSchema: anyObject })
+  checked(): Order {
+    return new Order();
+  }
+  @Tool({ name: 'whole' })
+  whole(): object {
+    return { content: [text], structuredContent: new Order() };
+  }
+  @Tool({ name: 'serialised' })
+  @UseInterceptors(ClassSerializerInterceptor)
+  serialised(): Order {
+    return new Order();
+  }
+  @Tool({ name: 'map' })
+  map(): Map<string, number> {
+    return new Map([['a', 1]]);
+  }
+  @Tool({ name: 'empty-page' })
+  emptyPage(): object {
+    return { content: [], total: 0 };
+  }
+}
+
+const SENT = { id: 1, at: '1970-01-01T00:00:00.000Z', margin: 5 };
+const { margin: _, ...SERIALISED } = SENT;
+
+@Injectable()
+class Mistakes {
+  @Tool({ name: 'isError' })
+  isError(): object {
+    return { content: [text], isError: 'yes' };
+  }
+  @Tool({ name: 'structuredContent' })
+  list(): object {
+    return { content: [text], structuredContent: [1] };
+  }
+  @Tool({ name: 'content.0.data' })
+  image(): object {
+    return { type: 'image', data: 'no base64!', mimeType: 'image/png' };
+  }
+  @Tool({ name: 'content.1.annotations' })
+  annotations(): object[] {
+    return [text, { ...text, annotations: { priority: 7 } }];
+  }
+  @Tool({ name: 'is not an object', outputSchema: OrderDto })
+  dtos(): OrderDto[] {
+    return [{ id: 'a' }];
+  }
+}
+
+@Injectable()
+class Exceptions {
+  @Tool({ name: 'cycle' })
+  cycle(): never {
+    throw new BadRequestException({ order: cyclic });
+  }
+  @Tool({ name: 'bigint' })
+  bigint(): never {
+    throw new BadRequestException({ message: { id: 1n } });
+  }
+  @Prompt({ name: 'cycle', inputSchema: z.object({}) })
+  prompt(): never {
+    throw new BadRequestException({ order: cyclic }, { description: 'ignored' });
+  }
+}
+
+describe.each(ADAPTERS)('unusual results on %s', (adapter) => {
+  const start = handlersApps(adapter, { providers: [Entities, Mistakes, Exceptions] });
+  const connect = officialClients();
+
+  it.each<[string, object]>([
+    ['entity', SENT],
+    ['checked', SENT],
+    ['serialised', SERIALISED],
+    ['map', {}],
+    ['empty-page', { content: [], total: 0 }],
+  ])('are sent as what JSON makes of an instance of a class (%s)', async (name, sent) => {
+    const client = await connect(await start());
+    const { content, structuredContent } = await client.callTool({ name, arguments: {} });
+    expect(structuredContent).toEqual(sent);
+    expect(content).toEqual([{ type: 'text', text: JSON.stringify(sent) }]);
+  });
+
+  it('may have an instance of a class for structured content', async () => {
+    const client = await connect(await start());
+    const { content, structuredContent } = await client.callTool({ name: 'whole', arguments: {} });
+    expect([content, structuredContent]).toEqual([[text], SENT]);
+  });
+
+  it.each(['isError', 'structuredContent', 'content.0.data', 'content.1.annotations', 'is not an object'])(
+    'that are none are the mistake of the server, not of the client (%s)',
+    async (name) => {
+      const app = await start();
+      const client = await app.client().initialize();
+      const { result } = await (await client.call(name)).json();
+      const generic = `Internal error in the tool "${name}". The log of the server says why.`;
+      expect(result).toEqual({ content: [{ type: 'text', text: generic }], isError: true });
+      expect(logOf(app).texts('error').join()).toContain(name);
+    },
+  );
+
+  it.each(['cycle', 'bigint'])('do not say how an exception cannot be told (%s)', async (name) => {
+    const app = await start();
+    const client = await app.client().initialize();
+    const { result } = await (await client.call(name)).json();
+    expect(result).toEqual({ content: [{ type: 'text', text: 'Bad Request Exception' }], isError: true });
+    const prompt = await client.post({ jsonrpc: '2.0', id: 9, method: 'prompts/get', params: { name: 'cycle' } });
+    expect((await prompt.json()).error).toEqual({ code: -32602, message: 'Bad Request Exception' });
+  });
+});

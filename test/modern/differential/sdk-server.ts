@@ -1,0 +1,184 @@
+import {
+  completable,
+  createMcpHandler,
+  createRequestStateCodec,
+  fromJsonSchema,
+  inputRequired,
+  inputResponse,
+  McpServer,
+  ProtocolError,
+  ResourceTemplate,
+  type CallToolResult,
+  type InputRequiredResult,
+  type McpHttpHandler,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
+import * as served from './served.js';
+
+type Args = Record<string, unknown>;
+type Asked = keyof typeof served.QUESTIONS;
+/** What the asking tools keep between the rounds. */
+type Kept = { answers: Args } | { own: string };
+
+const codec = createRequestStateCodec<Kept>({ key: 'differential test'.padEnd(32, '.') });
+
+/** The SDK's own endpoint of the modern era, over handlers that do what ours do. */
+export function sdkHandler(onerror: (error: Error) => void): McpHttpHandler {
+  return createMcpHandler(sdkServer, { legacy: 'reject', onerror });
+}
+
+function sdkServer(): McpServer {
+  const server = new McpServer(served.SERVER_INFO, {
+    capabilities: {
+      tools: { listChanged: true },
+      prompts: { listChanged: true },
+      resources: { subscribe: true, listChanged: true },
+      completions: {},
+      logging: {},
+    },
+    requestState: { verify: codec.verify },
+  });
+  registerTools(server);
+  registerTables(server);
+  registerResources(server);
+  registerPrompts(server);
+  return server;
+}
+
+function registerTables(server: McpServer): void {
+  for (const [name, result] of Object.entries(served.RESULTS)) {
+    server.registerTool(name, { description: `The tool ${name}` }, () => result);
+  }
+  for (const [name, rounds] of Object.entries(served.ASKING)) {
+    server.registerTool(name, {}, (ctx) => ask(ctx, rounds));
+  }
+  for (const [uri, result] of Object.entries(served.CONTENTS)) {
+    server.registerResource(uri, uri, { description: `The resource ${uri}` }, () => result);
+  }
+}
+
+function registerTools(server: McpServer): void {
+  const echo = (args: unknown): CallToolResult => served.said(JSON.stringify(args));
+  const { Numbers: inputSchema, Sum: outputSchema } = served;
+  server.registerTool('add', { title: 'Adds', description: 'Adds two numbers', inputSchema }, ({ a, b }) =>
+    served.said(String(a + b)),
+  );
+  server.registerTool('strict', { inputSchema: served.Strict, annotations: { readOnlyHint: true } }, echo);
+  server.registerTool('optional', { inputSchema: served.Optional, _meta: { 'example.com/y': [1] } }, echo);
+  server.registerTool('dialect', { inputSchema: fromJsonSchema(served.DIALECT) }, echo);
+  server.registerTool('headers', { inputSchema: fromJsonSchema(served.HEADERS) }, echo);
+  server.registerTool('sum', { inputSchema, outputSchema }, ({ a, b }) => ({
+    ...served.said(`sum ${a + b}`),
+    structuredContent: { sum: a + b },
+  }));
+  server.registerTool('wrong_sum', { outputSchema }, () => ({
+    ...served.said('wrong'),
+    structuredContent: { sum: 'many' },
+  }));
+  server.registerTool('no_sum', { outputSchema }, () => served.said('none'));
+  server.registerTool('failed_sum', { outputSchema }, () => ({ ...served.said('no sum today'), isError: true }));
+  server.registerTool('throws', {}, () => {
+    throw new Error('internal detail');
+  });
+  server.registerTool('throws_protocol', {}, () => {
+    throw new ProtocolError(-32602, 'not like this', { why: 'example' });
+  });
+  server.registerTool('not_a_result', {}, () => ({ content: [{ type: 'nothing' }] }) as never);
+  server.registerTool('client', {}, ({ mcpReq: { envelope } }) =>
+    echo((envelope as Args | undefined)?.['io.modelcontextprotocol/clientCapabilities']),
+  );
+  registerTalking(server);
+}
+
+function registerTalking(server: McpServer): void {
+  server.registerTool('steps', {}, async (ctx) => {
+    await progress(ctx, { progress: 1, total: 2 });
+    await progress(ctx, { progress: 2, total: 2, message: 'half' });
+    return served.said('stepped');
+  });
+  server.registerTool('talks', {}, async ({ mcpReq }) => {
+    await mcpReq.log('debug', 'a detail');
+    await mcpReq.log('warning', { code: 1 }, 'talker');
+    return served.said('talked');
+  });
+  server.registerTool('keeps', {}, async ({ mcpReq }) => {
+    const kept = mcpReq.requestState<{ own: string }>();
+    if (kept === undefined) return inputRequired({ requestState: await codec.mint({ own: 'kept' }) });
+    return served.said(`it was ${kept.own}`);
+  });
+  server.registerTool('talks_and_asks', {}, async (ctx) => {
+    await progress(ctx, { progress: 1 });
+    return ask(ctx, [['name']]);
+  });
+}
+
+function registerResources(server: McpServer): void {
+  server.registerResource('fails', 'app://fails', {}, () => {
+    throw new Error('internal detail');
+  });
+  const cacheHint = { ttlMs: 5000, cacheScope: 'public' as const };
+  server.registerResource('cached', 'app://cached', { mimeType: 'text/plain', cacheHint }, () => ({
+    contents: [{ uri: 'app://cached', mimeType: 'text/plain', text: 'cached' }],
+  }));
+  const items = new ResourceTemplate('app://items/{id}', { list: undefined, complete: { id: served.manyCompleted } });
+  const described = { title: 'Items', mimeType: 'application/json' };
+  server.registerResource('items', items, described, ({ href }, { id }) => served.itemContents(href, String(id)));
+  const asked = new ResourceTemplate('app://asked/{id}', { list: undefined });
+  server.registerResource('asked', asked, {}, async ({ href }, { id }, ctx) => {
+    const { missing } = await answersOf(ctx, [['name']]);
+    return missing ?? served.itemContents(href, String(id));
+  });
+}
+
+function registerPrompts(server: McpServer): void {
+  const { name, tone } = served.Greeting.shape;
+  const argsSchema = served.Greeting.extend({ name: completable(name, served.completed), tone });
+  server.registerPrompt('simple', { description: 'A simple prompt' }, () => served.SIMPLE_PROMPT);
+  server.registerPrompt('greet', { title: 'Greets', argsSchema }, (args) => served.greeting(args));
+  server.registerPrompt('fails', {}, () => {
+    throw new Error('internal detail');
+  });
+  server.registerPrompt('ask_prompt', {}, async (ctx) => {
+    const { answers, missing } = await answersOf(ctx, [['name']]);
+    if (missing) return missing;
+    return { messages: [{ role: 'user', content: served.text(JSON.stringify(answers['name'])) }] };
+  });
+}
+
+async function progress({ mcpReq }: ServerContext, report: { progress: number; total?: number; message?: string }) {
+  const progressToken = mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return;
+  await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...report } });
+}
+
+async function ask(ctx: ServerContext, rounds: readonly (readonly Asked[])[]): Promise<CallToolResult | InputRequiredResult> {
+  const { answers, missing } = await answersOf(ctx, rounds);
+  return missing ?? served.said(JSON.stringify(answers));
+}
+
+/** What `ctx.ask()` of ours does, as the SDK's examples write it by hand. */
+async function answersOf({ mcpReq }: ServerContext, rounds: readonly (readonly Asked[])[]) {
+  const kept = mcpReq.requestState<{ answers: Args }>()?.answers ?? {};
+  const answers: Args = {};
+  for (const keys of rounds) {
+    const open = keys.filter((key) => {
+      answers[key] = kept[key] ?? acceptable(key, mcpReq.inputResponses);
+      return answers[key] === undefined;
+    });
+    if (open.length === 0) continue;
+    const inputRequests = Object.fromEntries(open.map((key) => [key, served.QUESTIONS[key]]));
+    const missing = inputRequired({ inputRequests, requestState: await codec.mint({ answers }) });
+    return { answers, missing };
+  }
+  return { answers, missing: undefined };
+}
+
+function acceptable(key: Asked, responses: ServerContext['mcpReq']['inputResponses']): unknown {
+  const answer = inputResponse(responses, key);
+  const given = (responses as Args | undefined)?.[key];
+  if (key === 'capital') return answer.kind === 'sampling' ? given : undefined;
+  if (key === 'roots') return answer.kind === 'roots' ? given : undefined;
+  if (answer.kind !== 'elicit') return undefined;
+  if (answer.action !== 'accept' || key === 'page') return given;
+  return typeof answer.content?.[key] === 'string' ? given : undefined;
+}
