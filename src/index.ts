@@ -14,6 +14,7 @@ export type { RequestId } from './wire/json-rpc.js';
 export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wire/revisions.js';
 
 export { McpContext, type McpProgress } from './call/mcp-context.js';
+export type { McpAnswer, McpAnswers, McpElicitation, McpQuestion } from './call/mcp-questions.js';
 export type { McpPrincipalState, McpState } from './call/mcp-state.js';
 export { McpStateError, UnknownStateError, type McpStateErrorCode } from './call/mcp-state.errors.js';
 export { McpExecutionContext, type McpHandlerKind } from './call/mcp-execution-context.js';
@@ -39,6 +40,7 @@ export type {
 } from './handlers/definitions/handler-options.js';
 export { McpArgs, McpCtx } from './handlers/params/mcp-params.decorators.js';
 export { HandlerResultError } from './handlers/results/handler-result.error.js';
+export { HandlerSignal } from './handlers/results/handler-signal.js';
 export {
   toolLog,
   toolProgress,
@@ -116,6 +118,7 @@ export {
   UnknownSessionError,
   type ServerRequestErrorCode,
 } from './session/session.errors.js';
+export type { McpRequestStateOptions } from './protocol/modern/request-state.options.js';
 export type { Eras, McpProtocolOptions } from './protocol/protocol.options.js';
 export type { McpServerContext } from './session/server-factory.js';
 export { McpServerFactory } from './session/server-factory.js';

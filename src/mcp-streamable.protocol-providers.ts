@@ -1,5 +1,6 @@
 import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
 import { Clock } from './base/clock.js';
+import { once } from './base/once.js';
 import { check } from './base/option-checks.js';
 import { HandlerTable } from './handlers/handler-table.js';
 import { HTTP_OPTIONS, type ResolvedHttpOptions } from './http/http.options.js';
@@ -48,7 +49,7 @@ export function protocolProviders(options: InjectionToken): Provider[] {
             const { principal, request } = http ?? {};
             return factory.create({ era: 'modern', session: undefined, principal, request, sessions });
           },
-          onLegacyServer: () => logger.warn(protocolMessages.legacyServer()),
+          onLegacyServer: once(() => logger.warn(protocolMessages.legacyServer())),
         }),
       inject: [McpServerFactory, SESSION_ROOM],
     },

@@ -1,5 +1,6 @@
 import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
 import { Clock, systemClock } from './base/clock.js';
+import { once } from './base/once.js';
 import { check } from './base/option-checks.js';
 import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 import { McpMessageBus } from './bus/message-bus.js';
@@ -178,13 +179,4 @@ function logFaults(event: McpSessionEvent): void {
   } else if (event.type === 'protocol-error') {
     logger.debug(`Session "${event.sessionId.slice(0, 6)}…": ${String(event.error)}`);
   }
-}
-
-function once(task: () => void): () => void {
-  let done = false;
-  return () => {
-    if (done) return;
-    done = true;
-    task();
-  };
 }

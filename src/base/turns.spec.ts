@@ -31,7 +31,12 @@ describe('Turns', () => {
 
   it('keeps nothing of what is over', async () => {
     const turns = new Turns();
-    const all = [1, 2, 3, 4].map((n) => turns.run(`key ${n % 2}`, async () => (n === 3 ? Promise.reject(n) : n)));
+    const all = [1, 2, 3, 4].map((n) =>
+      turns.run(`key ${n % 2}`, async () => {
+        if (n === 3) throw new Error('three');
+        return n;
+      }),
+    );
     expect(turns.size).toBe(2);
     await Promise.allSettled(all);
     expect(turns.size).toBe(0);

@@ -41,6 +41,12 @@ export interface McpCall extends McpHttpCall {
    */
   readonly signal: AbortSignal;
   /**
+   * Whether `signal` has aborted, for who would make one (3 µs) only to ask that.
+   *
+   * @internal
+   */
+  readonly aborted?: boolean;
+  /**
    * Ends the connection that carries this request's messages and leaves the request running: the client comes back and
    * resumes. Does nothing below revision 2025-11-25, whose clients do not come back.
    *

@@ -78,6 +78,10 @@ export class McpContext {
   get signal(): AbortSignal {
     return this.call.signal;
   }
+  /** @internal */
+  get aborted(): boolean {
+    return this.call.aborted ?? this.call.signal.aborted;
+  }
   /** The call itself. */
   get mcpCall(): McpCall {
     return this.call;

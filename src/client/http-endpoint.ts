@@ -13,6 +13,8 @@ const MAX_ERROR_BYTES = 64 * 1024;
 /** Redirects within the origin that are followed for one request. */
 const MAX_REDIRECTS = 3;
 
+type UnauthorizedHook = NonNullable<ResolvedClientOptions['onUnauthorized']>;
+
 /** One HTTP request to the endpoint. */
 export interface EndpointRequest {
   readonly method: 'POST' | 'GET' | 'DELETE';
@@ -28,6 +30,7 @@ export interface EndpointRequest {
  */
 export class HttpEndpoint {
   #refreshing: Promise<void> | undefined;
+  #refreshes = 0;
 
   constructor(
     private readonly url: URL,
@@ -47,18 +50,25 @@ export class HttpEndpoint {
    *   or `onUnauthorized` throw; the reason of the signal
    */
   async send(request: EndpointRequest): Promise<Response> {
+    const refreshes = this.#refreshes;
     const first = await this.#fetch(request);
     if (!isRefusal(first)) return first;
     const refusal = await this.#refusalOf(first, request.signal);
     const { onUnauthorized } = this.options;
     if (!onUnauthorized) throw refusal;
-    this.#refreshing ??= Promise.resolve()
-      .then(() => onUnauthorized(refusal))
-      .finally(() => (this.#refreshing = undefined));
-    await abortable(this.#refreshing, request.signal);
+    // Sent with what has been replaced since: the present credentials have not been tried.
+    if (refreshes === this.#refreshes) await abortable(this.#refresh(onUnauthorized, refusal), request.signal);
     const second = await this.#fetch(request);
     if (isRefusal(second)) throw await this.#refusalOf(second, request.signal);
     return second;
+  }
+
+  #refresh(onUnauthorized: UnauthorizedHook, refusal: HttpUnauthorizedError): Promise<void> {
+    this.#refreshing ??= Promise.resolve()
+      .then(() => onUnauthorized(refusal))
+      .then(() => void this.#refreshes++)
+      .finally(() => (this.#refreshing = undefined));
+    return this.#refreshing;
   }
 
   /** What a response other than 2xx says. Reads the body. */

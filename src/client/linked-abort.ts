@@ -5,7 +5,7 @@ import { clientMessages } from './client.messages.js';
 /** A signal of its own that is also aborted with another one. `release` it, or the other one remembers it for ever. */
 export class LinkedAbort {
   readonly #controller = new AbortController();
-  readonly #follow = (): void => this.#controller.abort(this.parent?.reason);
+  readonly #follow = (): void => this.abort(this.parent?.reason as Error);
   #timer: ClockTimer | undefined;
 
   constructor(
@@ -21,11 +21,13 @@ export class LinkedAbort {
   }
 
   abort(reason: Error): void {
+    this.inTime();
     this.#controller.abort(reason);
   }
 
   /** Aborts after a time, unless `inTime` is called before. */
   within(ms: number): this {
+    if (this.signal.aborted) return this;
     this.#timer = this.clock?.setTimeout(() => {
       this.abort(new ClientTransportError('TIMEOUT', clientMessages.notOpened(ms)));
     }, ms);

@@ -50,7 +50,7 @@ export class RequestExchange {
   #sent: SessionHeaders = { sessionId: undefined, protocolVersion: undefined };
   #begun: SessionHeaders | undefined;
   readonly #stream: CallStream;
-  #forsaken = false;
+  #forsaken: Error | undefined;
 
   constructor(
     private readonly host: ExchangeHost,
@@ -93,9 +93,9 @@ export class RequestExchange {
     this.#life.abort(reason);
   }
 
-  /** The caller cancels; as soon as the server knows, `stop` follows. */
-  forsake(): void {
-    this.#forsaken = true;
+  /** Nothing more is to be handed over, and nothing sent; as soon as the server knows, `stop` follows. */
+  forsake(reason: Error): void {
+    this.#forsaken ??= reason;
   }
 
   /** The session is gone. Whoever waits for the head of a response hears it from the server, if there will be another one. */
@@ -244,7 +244,8 @@ export class RequestExchange {
       if (!again) throw lost;
       return this.#startOver();
     }
-    if (this.#forsaken || spent) throw error.failure;
+    if (this.#forsaken) throw this.#forsaken;
+    if (spent) throw error.failure;
     if (error.kind !== 'not-run') {
       if (!host.idempotency.mayReplay(request, error.kind)) throw error.failure;
       // The first may still be served: for nobody.
@@ -261,9 +262,9 @@ export class RequestExchange {
     if (!this.#initializes) this.#wireIds.push(`${this.request.id}~${this.#wireIds.length}`);
   }
 
-  /** @throws CANCELLED */
+  /** @throws why nobody wants the answer any more */
   #isOver(): boolean {
-    if (this.#forsaken) throw new ClientTransportError('CANCELLED', clientMessages.cancelled());
+    if (this.#forsaken) throw this.#forsaken;
     return this.#is === 'answered';
   }
 

@@ -77,6 +77,9 @@ export async function readEvents(response: Response, sink: SseSink, limits: Read
   const lines = new LineEnds();
   const decoder = new TextDecoder();
   const silence = new Silence(clock, sink);
+  // At once, not when the reading has noticed: who ends a transport expects that no timer is left.
+  const stop = (): void => silence.end();
+  signal.addEventListener('abort', stop, { once: true });
   try {
     for await (const chunk of chunksOf(response, limits, silence.signal)) {
       silence.rearm();
@@ -91,6 +94,7 @@ export async function readEvents(response: Response, sink: SseSink, limits: Read
       if (overflow) throw tooLarge(limits);
     }
   } finally {
+    signal.removeEventListener('abort', stop);
     silence.end();
   }
 }
@@ -121,6 +125,7 @@ class LineEnds {
 class Silence {
   readonly #controller = new AbortController();
   #timer: ClockTimer | undefined;
+  #over = false;
 
   constructor(
     private readonly clock: Clock,
@@ -135,6 +140,7 @@ class Silence {
 
   rearm(): void {
     this.clock.clear(this.#timer);
+    if (this.#over) return;
     const ms = this.sink.silenceMs();
     if (ms === Infinity) return;
     this.#timer = this.clock.setTimeout(() => {
@@ -143,6 +149,7 @@ class Silence {
   }
 
   end(): void {
+    this.#over = true;
     this.clock.clear(this.#timer);
   }
 }

@@ -160,6 +160,8 @@ export class StreamableClientTransport implements Transport {
     const { terminateOnClose, closeTimeoutMs, clock } = this.#options;
     const { state } = this;
     this.#session.close('closing');
+    const closed = new ClientTransportError('NOT_CONNECTED', clientMessages.closed());
+    for (const exchange of this.#exchanges) exchange.forsake(closed);
     if (terminateOnClose && state.is === 'live' && state.sessionId !== undefined)
       await within(this.#terminate(state), closeTimeoutMs, clock);
     try {
@@ -168,7 +170,6 @@ export class StreamableClientTransport implements Transport {
     } catch (error) {
       this.#report(error);
     }
-    const closed = new ClientTransportError('NOT_CONNECTED', clientMessages.closed());
     for (const exchange of [...this.#exchanges]) exchange.stop(closed);
     this.#standalone.stop();
     this.#life.abort(closed);
@@ -206,12 +207,13 @@ export class StreamableClientTransport implements Transport {
     const exchange = [...this.#exchanges].find(({ request }) => request.id === requestId);
     if (!exchange) return this.#oneWay(message, options);
     const { wireId } = exchange;
-    exchange.forsake();
+    const cancelled = new ClientTransportError('CANCELLED', clientMessages.cancelled());
+    exchange.forsake(cancelled);
     try {
       if (wireId === undefined) return;
       await this.#oneWay({ ...message, params: { ...message.params, requestId: wireId } }, options);
     } finally {
-      exchange.stop(new ClientTransportError('CANCELLED', clientMessages.cancelled()));
+      exchange.stop(cancelled);
     }
   }
 

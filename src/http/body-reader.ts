@@ -82,11 +82,10 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
   return text;
 }
 
-/** The whole at once: no character is cut at the border of a chunk (E11). */
+/** The whole at once: no character is cut at the border of a chunk (E11). A byte order mark is for who reads the text. */
 function decoded(bytes: Buffer): string {
   if (!isUtf8(bytes)) throw new McpError('PARSE_ERROR', httpMessages.bodyNotUtf8());
-  const text = bytes.toString('utf8');
-  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
+  return bytes.toString('utf8');
 }
 
 function tooLarge(request: IncomingMessage, { maxBytes, clock }: BodyReaderOptions): McpError {

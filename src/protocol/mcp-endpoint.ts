@@ -99,7 +99,8 @@ function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders
   if (isNotification(message!)) return ACCEPTED;
   if (!isRequest(message!)) throw new McpError('INVALID_REQUEST', text);
   const { protocolVersion } = (message.params ?? {}) as { protocolVersion?: unknown };
-  const requested = protocolVersion ?? singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+  const named = typeof protocolVersion === 'string' ? protocolVersion : undefined;
+  const requested = named ?? singleHeader(headers[PROTOCOL_VERSION_HEADER]);
   const data = { supported: MODERN_REVISIONS, ...(requested !== undefined && { requested }) };
   throw new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { requestId: message.id, data });
 }

@@ -41,12 +41,13 @@ export class CallEndings {
     }, requestTimeoutMs);
   }
 
-  /** The client gives up a request. `initialize` cannot be cancelled. */
-  cancel(id: RequestId, reason: unknown): void {
+  /** The client gives up a request. `initialize` cannot be cancelled. @returns whether the request is served here */
+  cancel(id: RequestId, reason: unknown): boolean {
     const call = this.calls.get(id);
-    if (!call || call.method === 'initialize') return;
+    if (!call) return false;
     // Over any other reason the SDK would stumble, and the handler would not hear of it.
-    this.dismiss(call, typeof reason === 'string' ? reason : undefined);
+    if (call.method !== 'initialize') this.dismiss(call, typeof reason === 'string' ? reason : undefined);
+    return true;
   }
 
   /** Ends a call without an answer. */

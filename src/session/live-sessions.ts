@@ -1,15 +1,16 @@
 import type { Server } from '@modelcontextprotocol/server';
-import type { McpMessageBus } from '../bus/message-bus.js';
 import type { ClockTimer } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
 import { Retry } from '../base/retry.js';
 import type { McpSessionInfo } from '../call/mcp-call.js';
 import { McpError } from '../wire/errors.js';
+import type { ClusterPeers } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
 import type { McpServerContext } from './server-factory.js';
 import type { SessionEndReason } from './session-events.js';
 import { ServerFactoryError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
+import { requestsOf } from './session-state.js';
 import type { SessionEnvironment } from './session.options.js';
 import type { McpSessionRecord, McpSessionStore } from './session-store.js';
 
@@ -46,11 +47,14 @@ export class LiveSessions {
     private readonly store: McpSessionStore,
     private readonly environment: SessionEnvironment,
     private readonly factory: { create(context: Omit<McpServerContext, 'sessions'>): Promise<Server> },
-    private readonly bus: McpMessageBus,
+    private readonly peers: ClusterPeers,
     private readonly timing: { readonly idleTimeoutMs: number; readonly keepAliveMs: number },
   ) {
     this.#drops = new Retry(environment.retry, environment.clock, () => false);
-    bus.messages$.subscribe((message) => this.#heard(message));
+    if (store.scope === 'node') return;
+    // What other nodes have left there expires too, and this may be the only node.
+    this.#startSweeping();
+    this.relax();
   }
 
   get size(): number {
@@ -113,7 +117,10 @@ export class LiveSessions {
     if (live.session.over) return false;
     this.#live.set(sessionId, live);
     if (this.#closing) this.#finish(sessionId, 'shutdown', { forget: this.environment.store.scope === 'node' });
-    else this.#startSweeping();
+    else {
+      this.#startSweeping();
+      if (this.store.scope === 'shared') this.peers.began(sessionId);
+    }
     return true;
   }
 
@@ -138,7 +145,7 @@ export class LiveSessions {
    */
   async end(id: string, reason: SessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
-    if (record) this.bus.broadcast({ type: 'session-ended', id, node: this.bus.nodeId } satisfies SessionEnded);
+    if (record) this.peers.ended(id);
     this.#finish(id, reason, { forget: record !== undefined });
     return record !== undefined;
   }
@@ -165,6 +172,8 @@ export class LiveSessions {
     if (forget) await this.#forgetAll(live).catch((error: unknown) => this.#fault('', error));
     await this.settled();
     this.#stopSweeping();
+    // Records that stay are for others to end.
+    if (!forget) this.peers.began('');
   }
 
   async #forgetAll(ended: ReadonlySet<string>): Promise<void> {
@@ -252,9 +261,18 @@ export class LiveSessions {
     }
   }
 
-  #heard(message: unknown): void {
-    if (!isSessionEnded(message) || message.node === this.bus.nodeId) return;
-    this.#finish(message.id, 'ended-elsewhere', { forget: this.environment.store.scope === 'node' });
+  /** Another node has ended a session. */
+  endedElsewhere(id: string): void {
+    this.#finish(id, 'ended-elsewhere', { forget: this.environment.store.scope === 'node' });
+    this.relax();
+  }
+
+  /** What was said meanwhile may have been lost: whether sessions still exist, and what is on their streams. */
+  refreshAll(): void {
+    for (const live of this.#live.values()) {
+      this.#touchNow(live);
+      live.session.streams.refresh();
+    }
   }
 
   #startSweeping(): void {
@@ -273,12 +291,12 @@ export class LiveSessions {
   async #sweep(): Promise<void> {
     for (const live of this.#live.values()) {
       if (live.session.busy || live.session.lastSeenAt > live.touchedAt) this.#touch(live);
-      live.session.noteDelivered();
+      live.session.streams.refresh();
     }
     try {
       const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
       for (const { id } of expired.filter(isSession)) {
-        this.bus.broadcast({ type: 'session-ended', id, node: this.bus.nodeId } satisfies SessionEnded);
+        this.peers.ended(id);
         this.#finish(id, 'idle', { forget: true });
       }
       if (this.#live.size === 0) await this.#stopIfNothingLeft();
@@ -290,8 +308,11 @@ export class LiveSessions {
   /** The store hears of a sign of life at most ten times per idle timeout. */
   #touch(live: LiveSession): void {
     const now = this.environment.clock.now();
-    if (now - live.touchedAt < this.timing.idleTimeoutMs / 10) return;
-    live.touchedAt = now;
+    if (now - live.touchedAt >= this.timing.idleTimeoutMs / 10) this.#touchNow(live);
+  }
+
+  #touchNow(live: LiveSession): void {
+    live.touchedAt = this.environment.clock.now();
     const { sessionId } = live.session;
     this.store.touch(sessionId).then(
       (exists) => {
@@ -317,17 +338,6 @@ export interface LiveSession {
   touchedAt: number;
 }
 
-/** Said to all nodes when a session has ended. */
-interface SessionEnded {
-  readonly type: 'session-ended';
-  readonly id: string;
-  readonly node: string;
-}
-
-function isSessionEnded(message: unknown): message is SessionEnded {
-  return (message as SessionEnded | null)?.type === 'session-ended';
-}
-
 /** A record of the other kind, state that outlives a call, is no session to anybody who asks for one. */
 export function isSession(record: McpSessionRecord | undefined): record is McpSessionRecord {
   return record !== undefined && record.kind !== 'state';
@@ -345,9 +355,7 @@ async function replay(record: McpSessionRecord, { session }: LiveSession): Promi
   const answer = await session.replay('initialize', { ...initialize, protocolVersion });
   if ('error' in answer) throw new ServerFactoryError(sessionMessages.notRebuilt(answer.error.message));
   session.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' });
-  if (logLevel !== undefined) await session.replay('logging/setLevel', { level: logLevel });
-  for (const uri of subscriptions) {
-    await session.replay('resources/subscribe', { uri });
-    session.subscriptions.add(uri);
-  }
+  for (const { method, params } of requestsOf({ logLevel, subscribe: subscriptions }))
+    await session.replay(method, params);
+  for (const uri of subscriptions) session.subscriptions.add(uri);
 }

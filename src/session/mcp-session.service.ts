@@ -74,10 +74,10 @@ export class McpSessionService {
    * Called while a request of that session is handled, it travels with the answer of the request; otherwise on the
    * standalone stream, where a client that is not listening finds it later.
    *
-   * Clients of the era without sessions hear of what is about everybody: `list_changed` of a list and `resources/updated`,
-   * if they subscribed to it (`subscriptions/listen`), with a predicate that looks at no session, such as `() => true`. A
-   * predicate with a parameter chooses among sessions, and they have none. What they are told is that something has
-   * changed, and no other parameters of the notification; of other notifications they hear nothing.
+   * A predicate chooses among sessions. Clients of the era without sessions have none to be chosen by: whoever of them
+   * subscribed to a change (`subscriptions/listen`) hears of `list_changed` and `resources/updated`, whatever the predicate
+   * says. They are told that something has changed, and no other parameters of the notification; of other notifications,
+   * and of what is sent to one session, they hear nothing.
    *
    * @param to a session id, or a predicate over sessions
    * @returns to how many sessions it was sent, subscribers without a session not counted; an id that is unknown counts 0
@@ -87,7 +87,7 @@ export class McpSessionService {
     to: string | ((session: McpSessionInfo) => boolean),
     notification: { method: string; params?: Record<string, unknown> },
   ): Promise<number> {
-    if (typeof to === 'function' && concernsEverybody(to)) this.#publish(notification);
+    if (typeof to === 'function') this.#publish(notification);
     const records = typeof to === 'string' ? [await this.get(to)] : await this.list();
     const chosen = records.filter((record) => record !== undefined);
     return this.#broadcast(
@@ -183,11 +183,6 @@ export class McpSessionService {
     const stream = new McpStream(STANDALONE_STREAM, id, this.environment, UNOBSERVED);
     await stream.write({ data: JSON.stringify(message) });
   }
-}
-
-/** A predicate that looks at no session cannot choose among them. */
-function concernsEverybody(pick: (session: McpSessionInfo) => boolean): boolean {
-  return pick.length === 0 && (pick as () => boolean)();
 }
 
 /** How a notification stands to the call in which it is sent. */

@@ -29,12 +29,12 @@ import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchan
 import { Replays } from './replays.js';
 import { SessionCall } from './session-call.js';
 import type { SessionEndReason } from './session-events.js';
-import { notePatch, statePatch } from './session-state.js';
+import { notePatch, requestsOf, statePatch } from './session-state.js';
 import { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
-import type { InitializeParams } from './session-store.js';
+import type { InitializeParams, SessionPatch } from './session-store.js';
 
 /** Milliseconds that an ending session waits for its last answers to be logged. */
 const FLUSH_MS = 1_000;
@@ -163,6 +163,12 @@ export class McpSession implements Transport, ExchangeHost {
     return this.#replays.serve({ method, params }, (request) => this.onmessage?.(request));
   }
 
+  /** The client has changed another live copy: this one follows. @internal */
+  follow(patch: SessionPatch): void {
+    notePatch(this.subscriptions, patch);
+    for (const { method, params } of requestsOf(patch)) void this.replay(method, params);
+  }
+
   #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): PostExchange {
     const { responseMode, sseAfterMs } = this.environment;
     // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
@@ -173,7 +179,7 @@ export class McpSession implements Transport, ExchangeHost {
 
   /** Makes a message known. @returns what hands it over */
   #register(http: McpHttpCall, message: JsonRpcMessage, exchange: PostExchange | undefined): () => void {
-    if (isResponse(message)) return () => this.#outgoing.answered(message);
+    if (isResponse(message)) return () => this.#outgoing.answered(message, 'client');
     if (isRequest(message)) {
       const request = isInitializeRequest(message) ? askingForOurs(message) : message;
       const call = new SessionCall(this, this.#info, http, request, exchange);
@@ -192,14 +198,38 @@ export class McpSession implements Transport, ExchangeHost {
     const call = new SessionCall(this, this.#info, http, message, undefined);
     switch (message.method) {
       case 'notifications/cancelled':
-        return this.#endings.cancel(message.params?.['requestId'] as RequestId, message.params?.['reason']);
+        if (!this.#cancel(message)) this.#handOn(message);
+        return undefined;
       case 'notifications/progress': {
-        const inward = this.#outgoing.progressed(message);
+        const inward = this.#outgoing.progressed(message, 'client');
         return inward && this.#hand(call, inward);
       }
+      case 'notifications/roots/list_changed':
+        this.#handOn(message);
+        return this.#hand(call, message);
       default:
         return this.#hand(call, message);
     }
+  }
+
+  #cancel({ params }: JsonRpcNotification): boolean {
+    return this.#endings.cancel(params?.['requestId'] as RequestId, params?.['reason']);
+  }
+
+  /** The other live copies, if there may be any, are to know it too. */
+  #handOn(message: JsonRpcNotification): void {
+    const { store, peers } = this.environment;
+    if (store.scope === 'shared') peers.forwardToAll(this.sessionId, message);
+  }
+
+  /** Takes what the client has sent to another node. @internal */
+  receiveFromPeer(message: JsonRpcResponse | JsonRpcNotification): void {
+    if (this.#lifetime.is !== 'live') return;
+    if (isResponse(message)) return this.#outgoing.answered(message, 'peer');
+    if (message.method === 'notifications/cancelled') return void this.#cancel(message);
+    const progress = message.method === 'notifications/progress';
+    const inward = progress ? this.#outgoing.progressed(message, 'peer') : message;
+    if (inward) this.onmessage?.(inward);
   }
 
   #hand(call: SessionCall, message: JsonRpcMessage): void {
@@ -335,9 +365,9 @@ export class McpSession implements Transport, ExchangeHost {
     this.#closed$.complete();
   }
 
-  /** Tells the log how far the readers have come. @internal */
-  noteDelivered(): void {
-    this.#streams.noteDelivered();
+  /** Its streams, for what the log and other nodes have to say of them. @internal */
+  get streams(): SessionStreams {
+    return this.#streams;
   }
 
   /** @internal */

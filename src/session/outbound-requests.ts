@@ -25,7 +25,7 @@ export class OutboundRequests {
   #issued = 0;
 
   constructor(
-    /** Unique for each live copy of a session. */
+    /** Unique for each live copy of a session; begins with the id of the node, and `-`. */
     private readonly prefix: string,
     private readonly clock: Clock,
     private readonly timeoutMs: number,
@@ -113,6 +113,11 @@ export class OutboundRequests {
     this.#byWireId.delete(pending.wireId);
     this.#bySdkId.delete(pending.sdkId);
   }
+}
+
+/** The node that has issued a request: only there somebody waits for the answer. */
+export function issuerOf(wireId: RequestId | undefined): string | undefined {
+  return typeof wireId === 'string' ? /^([A-Za-z0-9]{1,64})-/.exec(wireId)?.[1] : undefined;
 }
 
 export interface OutboundPorts {

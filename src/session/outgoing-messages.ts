@@ -4,7 +4,7 @@ import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } 
 import { missingCapability } from './capabilities.js';
 import type { Related } from './in-flight-calls.js';
 import { outlivesItsRequest } from './late-messages.js';
-import { OutboundRequests } from './outbound-requests.js';
+import { issuerOf, OutboundRequests } from './outbound-requests.js';
 import type { SessionCall } from './session-call.js';
 import type { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from './session.errors.js';
@@ -70,16 +70,31 @@ export class OutgoingMessages {
     }
   }
 
-  /** A response of the client. P1: one that nobody waits for is taken too. */
-  answered(response: JsonRpcResponse): void {
-    if (!this.#requests?.answered(response)) this.#unknownResponse(response.id);
+  /**
+   * A response of the client. P1: one that nobody waits for is taken too.
+   *
+   * @param via `peer`: another node has handed it on
+   */
+  answered(response: JsonRpcResponse, via: 'client' | 'peer'): void {
+    if (this.#requests?.answered(response)) return;
+    if (via === 'peer' || !this.#handOn(response.id, response)) this.#unknownResponse(response.id);
   }
 
-  /** Progress of the client. @returns the notification for the server, `undefined` if nobody waits for it */
-  progressed(notification: JsonRpcNotification): JsonRpcNotification | undefined {
+  /** Progress of the client. @returns the notification for the server, `undefined` if nobody here waits for it */
+  progressed(notification: JsonRpcNotification, via: 'client' | 'peer'): JsonRpcNotification | undefined {
     const inward = this.#requests?.progressed(notification);
-    if (!inward) this.#unknownResponse(undefined);
+    const token = notification.params?.['progressToken'] as RequestId | undefined;
+    if (!inward && (via === 'peer' || !this.#handOn(token, notification))) this.#unknownResponse(undefined);
     return inward;
+  }
+
+  /** Answers come to any node; the one that asked is named by the id. @returns whether it is another one */
+  #handOn(wireId: RequestId | undefined, message: JsonRpcResponse | JsonRpcNotification): boolean {
+    const { nodeId, peers, store } = this.environment;
+    const node = issuerOf(wireId);
+    if (node === undefined || node === nodeId || store.scope === 'node') return false;
+    peers.forward(this.session.info.id, message, node);
+    return true;
   }
 
   /** A call is over, and what was asked on its behalf. */

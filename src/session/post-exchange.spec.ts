@@ -2,6 +2,7 @@ import { map, NEVER, of, startWith, type Observable } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import type { McpReply } from '../call/mcp-reply.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import { NO_STREAM_PEERS } from '../stream/stream.options.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { ManualClock } from '../testing/index.js';
 import type { RequestId } from '../wire/json-rpc.js';
@@ -19,7 +20,7 @@ async function setup(form: Partial<ExchangeForm> = {}, requests: RequestId[] = [
   await store.open('s');
   const append = vi.spyOn(store, 'append');
   const retry = { firstDelayMs: 1, maxDelayMs: 1, giveUpAfterMs: 1 };
-  const environment = { store, clock, nodeId: 'n', retry, maxQueuedBytes: 1_000 };
+  const environment = { store, clock, nodeId: 'n', retry, maxQueuedBytes: 1_000, peers: NO_STREAM_PEERS };
   const host: ExchangeHost = {
     ...{ clock, clientsComeBack },
     openStream: (ids) => new McpStream('stream', 's', environment, UNOBSERVED, ids),

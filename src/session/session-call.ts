@@ -57,6 +57,10 @@ export class SessionCall implements McpCall {
     return this.#abort.signal;
   }
 
+  get aborted(): boolean {
+    return this.#state === 'cancelled';
+  }
+
   closeStream(): boolean {
     return this.#state === 'open' && (this.exchange?.closeStream() ?? false);
   }

@@ -4,8 +4,11 @@ import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
 import { ChangeFeed } from './change-feed.js';
+import { ClusterListener } from './cluster-listener.js';
+import { ClusterPeers } from './cluster-messages.js';
 import { LiveSessions } from './live-sessions.js';
 import { McpSessionService } from './mcp-session.service.js';
+import { Reaper } from './reaper.js';
 import type { McpServerFactory } from './server-factory.js';
 import type { McpSessionEvent } from './session-events.js';
 import type { ResolvedSessionOptions, SessionEnvironment } from './session.options.js';
@@ -39,6 +42,7 @@ export interface SessionRoomParts {
 export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
   const { options, sessionStore, eventStore, bus, clock } = parts;
   const events$ = new Subject<McpSessionEvent>();
+  const peers = new ClusterPeers(bus);
   const environment: SessionEnvironment = {
     ...options,
     store: eventStore,
@@ -47,9 +51,12 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     retry: DEFAULT_RETRY,
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => events$.next(event),
+    peers,
     patched: (sessionId, patch) =>
       sessionStore.patch(sessionId, patch).then(
-        () => {},
+        () => {
+          if (sessionStore.scope === 'shared') peers.patched(sessionId, patch);
+        },
         (error: unknown) => events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error }),
       ),
     ended: (sessionId, reason) => {
@@ -59,13 +66,20 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     },
   };
   // The bus closes last: after it nothing happens here any more.
-  bus.messages$.subscribe({ complete: () => events$.complete() });
+  bus.messages$.subscribe({
+    complete: () => {
+      reaper.close();
+      events$.complete();
+    },
+  });
   const { idleTimeoutMs } = options;
   const timing = { idleTimeoutMs, keepAliveMs: parts.keepAliveMs };
   const factory: ConstructorParameters<typeof LiveSessions>[2] = {
     create: (context) => parts.factory.create({ ...context, sessions: service }),
   };
-  const sessions: LiveSessions = new LiveSessions(sessionStore, environment, factory, bus, timing);
+  const sessions: LiveSessions = new LiveSessions(sessionStore, environment, factory, peers, timing);
+  new ClusterListener(bus, sessions);
+  const reaper = new Reaper(bus, environment, sessions, peers);
   const feed = new ChangeFeed(bus);
   const stateless = new StatelessCalls();
   const service: McpSessionService = new McpSessionService(

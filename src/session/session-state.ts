@@ -18,6 +18,18 @@ export function statePatch({ message: { method, params } }: SessionCall): Sessio
   }
 }
 
+/** The requests by which a client makes such a change: served again, they make it in another server. */
+export function* requestsOf({ logLevel, subscribe = [], unsubscribe = [] }: SessionPatch): Iterable<StateRequest> {
+  if (logLevel !== undefined) yield { method: 'logging/setLevel', params: { level: logLevel } };
+  for (const uri of unsubscribe) yield { method: 'resources/unsubscribe', params: { uri } };
+  for (const uri of subscribe) yield { method: 'resources/subscribe', params: { uri } };
+}
+
+interface StateRequest {
+  readonly method: string;
+  readonly params: Record<string, unknown>;
+}
+
 /** Keeps count of subscriptions, as the record does. */
 export function notePatch(subscriptions: Set<string>, { subscribe = [], unsubscribe = [] }: SessionPatch): void {
   for (const uri of subscribe) subscriptions.add(uri);

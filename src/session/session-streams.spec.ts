@@ -7,6 +7,7 @@ import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing
 import { formatEventId } from '../wire/event-id.js';
 import type { McpSessionEvent } from './session-events.js';
 import { SessionStreams } from './session-streams.js';
+import { NO_PEERS } from './cluster-messages.js';
 import { resolveSessionOptions, type SessionEnvironment } from './session.options.js';
 
 const FLOWING = { paused: false, resumed$: NEVER };
@@ -20,7 +21,7 @@ async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options 
   const failures: [string, unknown][] = [];
   const environment: SessionEnvironment = {
     ...resolveSessionOptions({ retryMs: 77 }),
-    ...{ store, clock, nodeId: 'n', maxQueuedBytes: 100_000 },
+    ...{ store, clock, nodeId: 'n', maxQueuedBytes: 100_000, peers: NO_PEERS },
     retry: { firstDelayMs: 10, maxDelayMs: 10, giveUpAfterMs: 20 },
     event: (event) => events.push(event),
     patched: () => Promise.resolve(),

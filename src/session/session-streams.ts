@@ -5,6 +5,7 @@ import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
 import { EventsEvictedError, EventStoreError } from '../stream/event-store.errors.js';
 import type { StreamHead } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
+import type { ReaderTurn } from '../stream/stream.options.js';
 import { McpError } from '../wire/errors.js';
 import { formatEventId, parseEventId, STANDALONE_STREAM, type Cursor } from '../wire/event-id.js';
 import type { RequestId } from '../wire/json-rpc.js';
@@ -139,9 +140,23 @@ export class SessionStreams implements StreamObserver {
       });
     });
 
-  /** Tells the log how far the readers have come. */
-  noteDelivered(): void {
-    for (const stream of this.#streams.values()) stream.noteDelivered();
+  /** Now and then: tells the log how far the readers have come, and looks whether other nodes have said otherwise. */
+  refresh(): void {
+    const shared = this.environment.store.scope === 'shared';
+    for (const stream of this.#streams.values()) {
+      stream.noteDelivered();
+      if (shared) stream.reconcile();
+    }
+  }
+
+  /** Another node has written to a stream. */
+  poke(stream: string): void {
+    this.#streams.get(stream)?.poke();
+  }
+
+  /** Another node's reader has come to a stream, or left it. */
+  turn(stream: string, reader: string, turn: ReaderTurn): void {
+    this.#streams.get(stream)?.turn(reader, turn);
   }
 
   /** Settles when everything that was sent is in the log, or never will be. */

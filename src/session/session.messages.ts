@@ -25,6 +25,8 @@ export const sessionMessages = {
     `"${method}" cannot be sent: the client did not declare the capability "${capability}".`,
   serverRequestTimedOut: (method: string, ms: number) =>
     `The client did not answer "${method}" within ${ms} ms ("serverRequestTimeoutMs").`,
+  nodeDied: () =>
+    'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.',
   nodeStops: () => 'This server is shutting down. Try again in a moment.',
   tooManyCalls: (max: number) =>
     `This session has ${max} requests in flight, the most it may have. Wait for answers before you send more.`,

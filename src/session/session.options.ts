@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.js';
 import { check } from '../base/option-checks.js';
-import type { StreamEnvironment } from '../stream/stream.options.js';
+import type { StreamEnvironment, StreamPeers } from '../stream/stream.options.js';
+import type { SessionPeers } from './cluster-messages.js';
 import type { McpSessionEvent, SessionEndReason } from './session-events.js';
 import type { SessionPatch } from './session-store.js';
 
@@ -59,20 +60,21 @@ export interface McpSessionOptions {
    */
   requestTimeoutMs?: number;
   /**
-   * Milliseconds without a sign of life after which a session ends. Running calls and open streams are signs of life.
+   * Milliseconds without a sign of life after which a session ends. Running calls and open streams are signs of life. State
+   * that outlives a call (`ctx.state()`) ends when it was not used for as long.
    * Lower: less memory; clients that come back later must initialize again, and many cannot.
    *
    * @default 1800000 (30 min)
    */
   idleTimeoutMs?: number;
   /**
-   * Sessions in all. One more gets 503; nobody is evicted.
+   * Sessions and states (`ctx.state()`) in all. One more session gets 503; nobody is evicted.
    *
    * @default 10000
    */
   maxSessions?: number;
   /**
-   * Sessions of one principal; the anonymous callers count as one. One more gets 429.
+   * Sessions and states of one principal; the anonymous callers count as one. One more session gets 429.
    *
    * @default 100
    */
@@ -121,6 +123,7 @@ export type SessionBehaviour = Pick<
 /** What the sessions of one endpoint share: one object, however many sessions there are. */
 export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour {
   readonly clock: Clock;
+  readonly peers: StreamPeers & SessionPeers;
   /** Hears of everything that happens to a session. */
   event(event: McpSessionEvent): void;
   /** The client changed what a session *is*: the record follows. Never rejects. */

@@ -8,6 +8,7 @@ import {
   resolveEventLogOptions,
   type EventLogOptions,
 } from '../stream/stream.options.js';
+import { NO_PEERS } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
 import type { McpSessionEvent } from './session-events.js';
 import { resolveSessionOptions, type McpSessionOptions, type SessionEnvironment } from './session.options.js';
@@ -51,6 +52,7 @@ export async function createMcpSession(options: StandaloneSessionOptions = {}): 
     store,
     clock,
     nodeId: randomToken(10),
+    peers: NO_PEERS,
     retry: DEFAULT_RETRY,
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => onEvent?.(event),

@@ -4,6 +4,7 @@ import { randomToken, TOKEN_LENGTH } from '../base/random-token.js';
 import { Turns } from '../base/turns.js';
 import type { McpPrincipalState, McpState, McpStatePort } from '../call/mcp-state.js';
 import { McpStateError, UnknownStateError } from '../call/mcp-state.errors.js';
+import { shown } from '../wire/wire.messages.js';
 import { mergedData } from './merged-data.js';
 import { RecentTouches } from './recent-touches.js';
 import type { InitializeParams, McpSessionRecord, McpSessionStore, SessionCaps } from './session-store.js';
@@ -64,8 +65,8 @@ export class StoredStates {
   }
 
   /** @throws UnknownStateError */
-  async #opened(given: string, owner: StateOwner): Promise<McpState> {
-    const handle = String(given);
+  async #opened(given: unknown, owner: StateOwner): Promise<McpState> {
+    const handle = typeof given === 'string' ? given : shown(given);
     const id = this.#idOf(handle);
     const record = HANDLE.test(handle) ? await this.parts.store.get(id) : undefined;
     const theirs = record?.kind === 'state' && record.principal === owner.principal;

@@ -11,7 +11,7 @@ import type { RequestId } from '../wire/json-rpc.js';
 import { EventLogFullError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
-import { MAX_READERS, READER_EVICTION_MS, type StreamEnvironment } from './stream.options.js';
+import { MAX_READERS, NO_STREAM_PEERS, READER_EVICTION_MS, type StreamEnvironment } from './stream.options.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
 
@@ -32,7 +32,7 @@ async function setup(faults: EventStoreFaults = {}) {
     fault: (_, error) => void heard.push(`fault: ${(error as Error).constructor.name}`),
   };
   const environment = (nodeId: string): StreamEnvironment => ({
-    ...{ store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000 },
+    ...{ store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000, peers: NO_STREAM_PEERS },
   });
   const stream = (id: string, requests?: RequestId[], node = 'n') =>
     new McpStream(id, 's', environment(node), observer, requests);

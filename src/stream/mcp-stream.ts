@@ -5,11 +5,12 @@ import { Retry } from '../base/retry.js';
 import type { StreamFlow } from '../call/mcp-reply.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { EventStoreError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
-import type { ReaderRef, StoredEvent } from './event-store.js';
-import { StreamReader } from './stream-reader.js';
-import { MAX_READERS, READER_EVICTION_MS, type StreamEnvironment } from './stream.options.js';
+import type { ReaderRef, StoredEvent, StreamHead } from './event-store.js';
+import { StreamReader, type HandedOut } from './stream-reader.js';
+import { MAX_READERS, READER_EVICTION_MS, type ReaderTurn, type StreamEnvironment } from './stream.options.js';
 import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
 
+const DONE = Promise.resolve();
 const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
 
 /**
@@ -60,7 +61,7 @@ export class McpStream {
       ...{ store, retry: this.#retry, maxQueuedBytes, session, stream: id },
       writer: randomToken(),
       ...(requests && { opens: { node: nodeId, requests } }),
-      committed: (signal) => this.#committed(signal),
+      committed: (signal, reader) => this.#committed(signal, reader),
       rested: () => this.#settleDown(),
       failed: (error) => this.#fail(error),
     });
@@ -164,6 +165,40 @@ export class McpStream {
     this.#signal$.next({ first: 0, events: [], ended: false });
   }
 
+  /** One of the readers has become the newest of all nodes, or is no longer. */
+  turn(reader: string, turn: ReaderTurn): void {
+    const attached = this.#readers.find(({ ref }) => ref.reader === reader);
+    // Of the readers here the newest alone can be the newest of all.
+    if (!attached || attached !== this.#readers.at(-1)) return;
+    if (turn.is === 'muted') return attached.reader.mute();
+    if (turn.handedOut) attached.reader.passOver(turn.handedOut);
+    attached.reader.promote();
+  }
+
+  /**
+   * Looks into the log whether everything is as this node believes: signals get lost. To be called now and then, where other
+   * nodes share the log.
+   */
+  reconcile(): void {
+    const newest = this.#readers.at(-1);
+    if (!newest || this.#closed) return;
+    this.poke();
+    if (newest.pending) return;
+    this.#tell(this.environment.store.describe(this.session, this.id).then((head) => this.#compare(newest, head)));
+  }
+
+  #compare(mine: AttachedReader, head: StreamHead | undefined): void {
+    if (mine !== this.#readers.at(-1) || mine.pending || !head) return;
+    const { newest } = head;
+    if (!newest) return this.#announce(mine);
+    if (newest.reader === mine.ref.reader) {
+      if (mine.reader.muted) mine.reader.promote();
+    } else if (newest.node === this.environment.nodeId) {
+      // It was here, and left while the log was away.
+      this.#tell(this.#takeAway(newest));
+    } else if (!mine.reader.muted) mine.reader.mute();
+  }
+
   /** The session is over: readers complete, retries end. */
   close(): void {
     this.#closed = true;
@@ -173,8 +208,11 @@ export class McpStream {
     this.#signal$.complete();
   }
 
-  #committed(signal: StreamSignal): void {
+  #committed(signal: StreamSignal, reader: ReaderRef | undefined): void {
     this.#begun?.resolve();
+    if (reader && reader.node !== this.environment.nodeId) {
+      this.environment.peers.appended(this.session, this.id, reader);
+    }
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
     this.#signal$.next(signal);
     if (signal.ended) this.#settleDown();
@@ -194,11 +232,38 @@ export class McpStream {
   #attach(reader: StreamReader): void {
     this.#readers.at(-1)?.reader.mute();
     const ref = { node: this.environment.nodeId, reader: randomToken() };
-    const tell = () => this.environment.store.attach(this.session, this.id, ref);
-    const told = this.#begun ? this.#begun.promise.then(tell) : tell();
-    this.#readers.push({ reader, ref, told });
-    this.#tell(told);
+    const attached: AttachedReader = { reader, ref, pending: true, told: DONE };
+    this.#readers.push(attached);
+    this.#announce(attached);
     this.observer.attached(this);
+  }
+
+  /** Tells the log that a reader is the newest, and the node whose reader was it before. */
+  #announce(attached: AttachedReader): void {
+    const { store } = this.environment;
+    const attach = () => this.#retry.run(() => store.attach(this.session, this.id, attached.ref));
+    const told = this.#begun ? this.#begun.promise.then(attach) : attach();
+    attached.pending = true;
+    attached.told = told
+      .finally(() => {
+        attached.pending = false;
+      })
+      .then((before) => before && this.#turned(before, { is: 'muted' }));
+    this.#tell(attached.told);
+  }
+
+  /** Takes a reader away from the log, and tells the node whose reader is the newest now. */
+  async #takeAway(reader: ReaderRef, handedOut?: HandedOut): Promise<void> {
+    const { store } = this.environment;
+    const next = await this.#retry.run(() => store.detach(this.session, this.id, reader));
+    if (next) this.#turned(next, { is: 'promoted', ...(handedOut && { handedOut }) });
+  }
+
+  #turned(reader: ReaderRef, turn: ReaderTurn): void {
+    const { nodeId, peers } = this.environment;
+    if (reader.node !== nodeId) peers.turned(this.session, this.id, reader, turn);
+    // Here older readers are muted at once, and promoted as soon as the log agrees.
+    else if (turn.is === 'promoted') this.turn(reader.reader, turn);
   }
 
   #detach(reader: StreamReader): void {
@@ -206,14 +271,15 @@ export class McpStream {
     const position = this.#readers.findIndex((attached) => attached.reader === reader);
     if (position < 0) return;
     this.noteDelivered();
-    for (const { reader: older } of this.#readers.slice(0, position)) older.passOver(reader);
+    for (const { reader: older } of this.#readers.slice(0, position)) older.passOver(reader.handedOut);
     const [{ ref, told }] = this.#readers.splice(position, 1) as [AttachedReader];
     // Not before the log has heard of it: the other way round it would be attached for ever.
-    const tell = () => this.environment.store.detach(this.session, this.id, ref);
-    this.#tell(told.then(tell, tell));
+    const takeAway = () => this.#takeAway(ref, reader.handedOut);
+    this.#tell(told.then(takeAway, takeAway));
     this.observer.detached(this);
+    // Where the log is this node's own, nobody else can be newer.
     const newest = this.#readers.at(-1)?.reader;
-    if (newest?.muted) newest.promote();
+    if (newest?.muted && this.environment.store.scope === 'node') newest.promote();
     this.#settleDown();
   }
 
@@ -269,6 +335,8 @@ export interface StreamObserver {
 interface AttachedReader {
   readonly reader: StreamReader;
   readonly ref: ReaderRef;
+  /** The log has not been told of it yet. */
+  pending: boolean;
   /** Settles when the log has been told of it. */
-  readonly told: Promise<unknown>;
+  told: Promise<unknown>;
 }

@@ -261,7 +261,7 @@ describe('a reader that is muted', () => {
       [3, 4, 5],
     ]);
     newer.leave();
-    older.reader.passOver(newer.reader);
+    older.reader.passOver(newer.reader.handedOut);
     older.reader.promote();
     await clock.advance(0);
     expect(older.got).toEqual([1, 2, 6]);
@@ -292,7 +292,7 @@ describe('a reader that is muted', () => {
     newer.reader.wake();
     await clock.advance(10);
     newer.leave();
-    older.reader.passOver(newer.reader);
+    older.reader.passOver(newer.reader.handedOut);
     older.reader.promote();
     await write();
     await clock.advance(1_000);
@@ -311,7 +311,7 @@ describe('a reader that is muted', () => {
     await clock.advance(10);
     for (let n = 0; n < 35; n++) newer.reader.accept(await write());
     newer.leave();
-    older.reader.passOver(newer.reader);
+    older.reader.passOver(newer.reader.handedOut);
     older.reader.promote();
     await clock.advance(1_000);
     expect([newer.got, older.got, older.end]).toEqual([upTo(50, 11), [], undefined]);
@@ -327,7 +327,7 @@ describe('a reader that is muted', () => {
     await write(4);
     const newer = await caughtUp(12);
     newer.leave();
-    older.reader.passOver(newer.reader);
+    older.reader.passOver(newer.reader.handedOut);
     older.reader.promote();
     await clock.advance(0);
     expect([newer.got, older.got]).toEqual([
@@ -343,7 +343,7 @@ describe('a reader that is muted', () => {
     older.reader.mute();
     const newer = await caughtUp(1);
     newer.leave();
-    older.reader.passOver(newer.reader);
+    older.reader.passOver(newer.reader.handedOut);
     older.reader.promote();
     older.reader.accept(await write());
     await clock.advance(0);

@@ -84,8 +84,13 @@ export class StreamReader {
    * While it is muted: a newer reader has left. What that one handed out this one need not; but if it began further on,
    * something lies between that nobody handed out, and to repeat is better than to lose.
    */
-  passOver(newer: StreamReader): void {
-    if (newer.#start <= this.#cursor) this.#cursor = Math.max(this.#cursor, newer.#cursor);
+  passOver({ after, upTo }: HandedOut): void {
+    if (after <= this.#cursor) this.#cursor = Math.max(this.#cursor, upTo);
+  }
+
+  /** What it has handed out: the events after `after`, up to `upTo`. */
+  get handedOut(): HandedOut {
+    return { after: this.#start, upTo: this.#cursor };
   }
 
   /** It is the newest again. */
@@ -165,6 +170,11 @@ export class StreamReader {
     this.#cursor = index;
     this.sink.next({ index, data });
   }
+}
+
+export interface HandedOut {
+  readonly after: number;
+  readonly upTo: number;
 }
 
 export interface ReaderStart {

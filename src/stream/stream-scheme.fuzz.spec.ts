@@ -13,6 +13,7 @@ import {
 import { EventsEvictedError, EventStoreError } from './event-store.errors.js';
 import type { StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
+import { NO_STREAM_PEERS } from './stream.options.js';
 import { McpStream } from './mcp-stream.js';
 import { StreamReader } from './stream-reader.js';
 import type { StreamEntry } from './stream-writer.js';
@@ -284,7 +285,7 @@ class World {
     };
     const observer = { attached: ignore, detached: ignore, idle: ignore, fault: ignore, evicted, failed };
     const environment = {
-      ...{ store: this.#store, clock: this.clock, nodeId: node.name },
+      ...{ store: this.#store, clock: this.clock, nodeId: node.name, peers: NO_STREAM_PEERS },
       ...{ retry: RETRY, maxQueuedBytes: this.#maxQueuedBytes },
     };
     const begins = this.isPost && this.nodes.length === 0;

@@ -2,7 +2,7 @@ import { deferred, type Deferred } from '../base/deferred.js';
 import type { Retry } from '../base/retry.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
-import type { AppendOptions, McpEventStore, SettledRequest } from './event-store.js';
+import type { AppendOptions, AppendResult, McpEventStore, ReaderRef, SettledRequest } from './event-store.js';
 
 /**
  * # The writer of one stream
@@ -71,14 +71,14 @@ export class StreamWriter {
       this.#queued = undefined;
       this.#state = { is: 'appending', retrying: false, done: done.promise };
       try {
-        const { first } = await this.#append(batch);
+        const { first, reader } = await this.#append(batch);
         // Before anybody hears of it: what they write in answer to it waits for a log that works.
         this.#noteRetrying(false);
         done.resolve();
         // An overflow while the append was under way has made the stream fail: what got through is logged all the same.
         if (this.#hasFailed) return;
         if (batch.end) this.#end();
-        this.target.committed({ first, events: batch.events, ended: batch.end });
+        this.target.committed({ first, events: batch.events, ended: batch.end }, reader);
         if (batch.end) return;
       } catch (error) {
         done.reject(error);
@@ -89,7 +89,7 @@ export class StreamWriter {
     this.target.rested?.();
   }
 
-  #append(batch: Batch): Promise<{ first: number }> {
+  #append(batch: Batch): Promise<AppendResult> {
     const { store, session, stream, writer, retry } = this.target;
     const options: AppendOptions = { writer, seq: ++this.#seq };
     if (this.#opens) options.opens = this.#opens;
@@ -158,7 +158,8 @@ export interface WriterTarget {
   readonly stream: string;
   readonly writer: string;
   readonly opens?: AppendOptions['opens'];
-  committed(signal: StreamSignal): void;
+  /** @param reader who is to be told too, maybe on another node */
+  committed(signal: StreamSignal, reader: ReaderRef | undefined): void;
   /** Everything is committed, and nothing waits. */
   rested?(): void;
   failed(error: unknown): void;

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.js';
 import { check } from '../base/option-checks.js';
 import type { RetryPolicy } from '../base/retry.js';
-import type { McpEventStore } from './event-store.js';
+import type { McpEventStore, ReaderRef } from './event-store.js';
 
 /** Responses that may be attached to one stream at a time (behaviour G7). */
 export const MAX_READERS = 4;
@@ -13,8 +13,23 @@ export const DEFAULT_RETRY: RetryPolicy = { firstDelayMs: 50, maxDelayMs: 2_000,
 /** Bytes that may wait for a failing event store, per stream. */
 export const DEFAULT_MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 
+/** The way to the same stream on other nodes. Nothing here waits, fails, or is certain to arrive. */
+export interface StreamPeers {
+  /** There is more to read: the node of the reader looks into the log. */
+  appended(session: string, stream: string, reader: ReaderRef): void;
+  /** The reader has become the newest of its stream, or is no longer. */
+  turned(session: string, stream: string, reader: ReaderRef, turn: ReaderTurn): void;
+}
+
+/** There is no other node. */
+export const NO_STREAM_PEERS: StreamPeers = { appended: () => {}, turned: () => {} };
+
+/** `muted`: a newer reader came. `promoted`: the newer one left, after handing out what lies between its ends. */
+export type ReaderTurn = { is: 'muted' } | { is: 'promoted'; handedOut?: { after: number; upTo: number } };
+
 /** What the streams of one endpoint share. */
 export interface StreamEnvironment {
+  readonly peers: StreamPeers;
   readonly store: McpEventStore;
   readonly clock: Clock;
   /** Of this process. */

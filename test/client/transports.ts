@@ -63,16 +63,12 @@ export class Recorded {
 
   /** Turns the clock whenever a wait is announced, until a promise settles. */
   async through<T>(task: Promise<T>): Promise<T> {
-    let over = false;
-    const done = task.finally(() => (over = true));
+    const state = { over: false };
+    const done = task.finally(() => (state.over = true));
     done.catch(() => {});
-    while (!over) {
+    while (!state.over) {
       await new Promise((resolve) => setImmediate(resolve));
-      const waiting = this.reconnects.length - this.#waited;
-      if (waiting > 0) {
-        const { delayMs } = this.reconnects[this.#waited++]!;
-        await this.clock.advance(delayMs);
-      }
+      if (this.reconnects.length > this.#waited) await this.clock.advance(this.reconnects[this.#waited++]!.delayMs);
     }
     return done;
   }

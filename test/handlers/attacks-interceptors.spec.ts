@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable, UseGuards, UseInterceptors, type CallHandler, type NestInterceptor } from '@nestjs/common';
 import { McpArgs, Tool, toolProgress } from 'nestjs-mcp-streamable';
-import { concat, defer, finalize, NEVER, Observable, of, retry, timeout, VirtualTimeScheduler } from 'rxjs';
+import { concat, defer, finalize, NEVER, of, type Observable, retry, timeout, VirtualTimeScheduler } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
@@ -127,17 +127,20 @@ describe.each(ADAPTERS)('interceptors that do not just wait, on %s', (adapter) =
     expect(content).toEqual([{ type: 'text', text: 'acme' }]);
   });
 
-  it.each(['guarded', 'piped'])('and a call that was cancelled before its method ran has no effect (%s)', async (name) => {
-    const app = await start();
-    const client = await app.client().initialize();
-    const message = client.toolCall(name);
-    const posted = client.post(message);
-    await asked.promise;
-    await (await client.post(cancelOf(message.id))).text();
-    await (await posted).text();
-    hold.open();
-    await app.settled({ inFlight: 0 });
-    await new Promise(setImmediate);
-    expect(seen).toEqual([]);
-  });
+  it.each(['guarded', 'piped'])(
+    'and a call that was cancelled before its method ran has no effect (%s)',
+    async (name) => {
+      const app = await start();
+      const client = await app.client().initialize();
+      const message = client.toolCall(name);
+      const posted = client.post(message);
+      await asked.promise;
+      await (await client.post(cancelOf(message.id))).text();
+      await (await posted).text();
+      hold.open();
+      await app.settled({ inFlight: 0 });
+      await new Promise(setImmediate);
+      expect(seen).toEqual([]);
+    },
+  );
 });

@@ -1,8 +1,15 @@
-import { BadRequestException, ClassSerializerInterceptor, Injectable, UseInterceptors } from '@nestjs/common';
+import { Readable } from 'node:stream';
+import {
+  BadRequestException,
+  ClassSerializerInterceptor,
+  Injectable,
+  StreamableFile,
+  UseInterceptors,
+} from '@nestjs/common';
 import { Exclude } from 'class-transformer';
 import { IsString } from 'class-validator';
-import { Prompt, Tool } from 'nestjs-mcp-streamable';
-import { describe, expect, it } from 'vitest';
+import { Prompt, Resource, Tool } from 'nestjs-mcp-streamable';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ADAPTERS } from '../support/app.js';
 import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
@@ -25,6 +32,11 @@ class OrderDto {
 
 const cyclic: Record<string, unknown> = { name: 'secret' };
 cyclic['self'] = cyclic;
+
+let file: Readable;
+beforeEach(() => {
+  file = Readable.from(['secret']);
+});
 
 const anyObject = { type: 'object' };
 const text = { type: 'text' as const, text: 'Here it is' };
@@ -83,6 +95,18 @@ class Mistakes {
   dtos(): OrderDto[] {
     return [{ id: 'a' }];
   }
+  @Tool({ name: 'StreamableFile' })
+  file(): StreamableFile {
+    return new StreamableFile(file);
+  }
+  @Tool({ name: 'generator that is not async' })
+  *generator(): Generator {
+    yield 'a';
+  }
+  @Resource({ uri: 'attack://file', name: 'file' })
+  resource(): StreamableFile {
+    return new StreamableFile(file);
+  }
 }
 
 @Injectable()
@@ -124,7 +148,8 @@ describe.each(ADAPTERS)('unusual results on %s', (adapter) => {
     expect([content, structuredContent]).toEqual([[text], SENT]);
   });
 
-  it.each(['isError', 'structuredContent', 'content.0.data', 'content.1.annotations', 'is not an object'])(
+  const mistakes = ['isError', 'structuredContent', 'content.0.data', 'content.1.annotations', 'is not an object'];
+  it.each([...mistakes, 'StreamableFile', 'generator that is not async'])(
     'that are none are the mistake of the server, not of the client (%s)',
     async (name) => {
       const app = await start();
@@ -135,6 +160,15 @@ describe.each(ADAPTERS)('unusual results on %s', (adapter) => {
       expect(logOf(app).texts('error').join()).toContain(name);
     },
   );
+
+  it.each(['tools/call', 'resources/read'])('leave no file open that cannot be sent (%s)', async (method) => {
+    const app = await start();
+    const client = await app.client().initialize();
+    const params = { name: 'StreamableFile', uri: 'attack://file' };
+    const response = await client.post({ jsonrpc: '2.0', id: client.nextId(), method, params });
+    expect(await response.text()).toMatch(/Internal error in the (?!.*secret)/);
+    expect(file.destroyed).toBe(true);
+  });
 
   it.each(['cycle', 'bigint'])('do not say how an exception cannot be told (%s)', async (name) => {
     const app = await start();

@@ -158,7 +158,11 @@ describe.each(ADAPTERS)('the eras that an endpoint serves, on %s', (adapter) => 
     it('§0: modern notifications are taken, batches and responses refused', async () => {
       const app = await startLegacy();
       const client = app.client({ 'mcp-protocol-version': MODERN });
-      const notified = await client.post({ jsonrpc: '2.0', method: 'notifications/x', params: { _meta: modernMeta() } });
+      const notified = await client.post({
+        jsonrpc: '2.0',
+        method: 'notifications/x',
+        params: { _meta: modernMeta() },
+      });
       expect(notified.status).toBe(202);
       expect(await notified.text()).toBe('');
       await expectRefusal(await client.post([client.toolCall('greet')]), { status: 400, code: -32600 });

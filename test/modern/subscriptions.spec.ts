@@ -18,6 +18,7 @@ import type { SseStream } from '../support/http.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
 import { Deployment } from '../support/nodes.js';
+import { rawSocket, requestText } from '../support/raw-socket.js';
 import { eventually } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
@@ -25,6 +26,8 @@ const ID = 'io.modelcontextprotocol/subscriptionId';
 const TERMS = 'orders://terms';
 const SALARIES = 'orders://salaries';
 const LINES = 'orders://7/lines';
+/** Its guard never says yes or no. */
+const UNDECIDED = 'orders://undecided';
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';
 const TOOLS = { method: 'notifications/tools/list_changed' };
 const PROMPTS = { method: 'notifications/prompts/list_changed' };
@@ -46,6 +49,11 @@ class Orders {
   @ResourceTemplate({ uriTemplate: 'orders://{id}/lines', name: 'lines' })
   lines(): string {
     return 'the lines';
+  }
+  @Resource({ uri: UNDECIDED, name: 'undecided' })
+  @UseGuards({ canActivate: () => new Promise<boolean>(() => {}) })
+  undecided(): string {
+    return '';
   }
   @Tool({ name: 'change' })
   async change(): Promise<string> {
@@ -245,6 +253,25 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
     for (const stream of streams) stream.destroy();
     await app.settled({ subscriptions: 0, openResponses: 0, timers: 0 });
     expect(await app.service.notify(() => true, TOOLS)).toBe(0);
+  });
+
+  it('M7: a client that goes while guards decide leaves nothing', async () => {
+    const app = await start();
+    const [modern, raw] = [client(app), app.client()];
+    const body = modern.message('subscriptions/listen', { notifications: { resourceSubscriptions: [UNDECIDED] } });
+    const socket = await rawSocket(raw);
+    socket.write(requestText(raw, 'POST', { body, headers: modern.headersOf(body) }));
+    await app.settled({ subscriptions: 1, openResponses: 0 });
+    socket.destroy();
+    await app.settled({ subscriptions: 0 });
+  });
+
+  it('M7: shutdown waits for no guard', async () => {
+    const app = await start();
+    const answer = refused(app, { resourceSubscriptions: [UNDECIDED] });
+    await app.settled({ subscriptions: 1 });
+    await app.app.close();
+    expect(await answer).toMatchObject({ status: 503, id: 'x', retryAfter: '1' });
   });
 
   it('M7: shutdown ends it with a proper result', async () => {

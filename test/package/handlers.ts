@@ -93,7 +93,11 @@ class RangeFilter implements ExceptionFilter {
 @Catch(TypeError)
 class TypeFilter implements ExceptionFilter {
   catch({ message }: TypeError, host: ArgumentsHost): void {
-    host.switchToHttp().getResponse().status(409).json({ message: `${message}, says the app` });
+    host
+      .switchToHttp()
+      .getResponse()
+      .status(409)
+      .json({ message: `${message}, says the app` });
   }
 }
 

@@ -5,7 +5,7 @@ import type { RawClient } from './raw-client.js';
 export class ForsakenPost {
   readonly #request;
 
-  constructor(client: RawClient, body: unknown) {
+  constructor(client: Pick<RawClient, 'url' | 'usualHeaders'>, body: unknown) {
     this.#request = httpRequest(client.url, { method: 'POST', headers: client.usualHeaders, agent: false });
     this.#request.on('error', () => {});
     this.#request.end(JSON.stringify(body));

@@ -10,6 +10,8 @@ import { TestApp, type TestAppOptions } from './app.js';
 import { shared } from './doubles.js';
 import { TrackedClock } from './tracked-clock.js';
 
+const KEYS = ['a secret that all nodes of a deployment know'];
+
 /** What the nodes of one deployment share: stores in the memory of the test, and a hub between their buses. */
 export class Deployment {
   readonly clock: NonNullable<TestAppOptions['clock']>;
@@ -27,6 +29,6 @@ export class Deployment {
   node(options: TestAppOptions): Promise<TestApp> {
     const { clock, sessionStore, eventStore } = this;
     const messageBus = new InMemoryMessageBus(undefined, this.#hub);
-    return TestApp.start({ clock, sessionStore, eventStore, messageBus, ...options });
+    return TestApp.start({ clock, sessionStore, eventStore, messageBus, requestStateKeys: KEYS, ...options });
   }
 }

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import type { RawClient } from './raw-client.js';
 
 /** A connection to the endpoint of a client, on which nothing is read until the test does. */
-export async function rawSocket(client: RawClient): Promise<Socket> {
+export async function rawSocket(client: Pick<RawClient, 'url'>): Promise<Socket> {
   const { hostname, port } = new URL(client.url);
   const socket = connect(Number(port), hostname);
   // Cuts are what these tests are about.
@@ -16,7 +16,7 @@ export async function rawSocket(client: RawClient): Promise<Socket> {
 
 /** A request as it goes over the wire; a body is declared with its length, unless the headers say otherwise. */
 export function requestText(
-  client: RawClient,
+  client: Pick<RawClient, 'url' | 'usualHeaders'>,
   method: string,
   { body, headers = {} }: { body?: unknown; headers?: Record<string, string> } = {},
 ): string {

@@ -15,9 +15,9 @@ export function shellOf(method: Method, layout: ParamLayout): Method {
   return standIn(method, function shell(this: unknown, ...params: unknown[]): unknown {
     const invocation = (params[ticketAt] as Ticket)();
     // Guards and pipes may have taken their time: what nobody waits for any more must not have an effect.
-    const { signal } = invocation.context;
-    if (signal.aborted) throw new HandlerCancelled(signal.reason);
-    for (const index of contextAt) params[index] = invocation.context;
+    const { context } = invocation;
+    if (context.aborted) throw new HandlerCancelled(context.signal.reason);
+    for (const index of contextAt) params[index] = context;
     params.length = ticketAt;
     return invocation.settle(Reflect.apply(method, this, params));
   });

@@ -48,6 +48,10 @@ export class ResponseFacade {
   get raw(): this {
     return this;
   }
+  /** Fastify's, of the request. */
+  get log(): unknown {
+    return (this.req as { log?: unknown } | undefined)?.log;
+  }
   get headersSent(): boolean {
     return this.#answered;
   }

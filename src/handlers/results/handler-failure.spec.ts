@@ -86,7 +86,11 @@ describe('the failure of a resource or prompt', () => {
     ['prompt', new NotFoundException('Gone'), { code: -32602, message: 'Gone' }],
     ['resource', new ConflictException('Busy'), { code: -32603, message: 'Busy' }],
     ['resource', new ServerRequestError('No stream'), { code: -32603, message: 'No stream' }],
-    ['prompt', new UnknownStateError('h4ndle'), { code: -32602, message: expect.stringContaining('"h4ndle"') as string }],
+    [
+      'prompt',
+      new UnknownStateError('h4ndle'),
+      { code: -32602, message: expect.stringContaining('"h4ndle"') as string },
+    ],
     ['prompt', new McpStateError('NO_PRINCIPAL', 'Who?'), { code: -32603, message: 'Who?' }],
   ] as const)('of a %s tells %s', (kind, error, expected) => {
     const report = vi.fn();

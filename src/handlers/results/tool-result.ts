@@ -1,3 +1,4 @@
+import { StreamableFile } from '@nestjs/common';
 import {
   isInputRequiredResult,
   specTypeSchemas,
@@ -119,6 +120,7 @@ function plain(value: unknown): unknown {
 
 /** @throws HandlerResultError when the value cannot be JSON */
 export function jsonOf(value: unknown): string {
+  assertNoStream(value);
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
@@ -127,6 +129,17 @@ export function jsonOf(value: unknown): string {
   }
   if (text === undefined) throw new HandlerResultError(invocationMessages.notJson());
   return text;
+}
+
+/** Of these JSON has nothing but their insides. @throws HandlerResultError */
+function assertNoStream(value: unknown): void {
+  if (value instanceof StreamableFile) {
+    value.getStream().destroy();
+    throw new HandlerResultError(invocationMessages.unsendable('StreamableFile'));
+  }
+  if (Object.prototype.toString.call(value) === '[object Generator]') {
+    throw new HandlerResultError(invocationMessages.unsendable('generator that is not async'));
+  }
 }
 
 const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];

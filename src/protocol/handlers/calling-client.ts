@@ -19,9 +19,7 @@ export function callingClient({ session }: McpCall, { mcpReq }: ServerContext): 
     return { protocolVersion, capabilities: { ...clientCapabilities }, clientInfo };
   }
   // Checked before the request was dispatched (M2); the SDK keeps the type to itself.
-  const {
-    [CLIENT_INFO_META_KEY]: clientInfo = UNNAMED,
-    [CLIENT_CAPABILITIES_META_KEY]: capabilities = {},
-  } = (mcpReq.envelope ?? {}) as ClientEnvelope;
+  const { [CLIENT_INFO_META_KEY]: clientInfo = UNNAMED, [CLIENT_CAPABILITIES_META_KEY]: capabilities = {} } =
+    (mcpReq.envelope ?? {}) as ClientEnvelope;
   return { protocolVersion: MODERN_REVISIONS[0], capabilities, clientInfo };
 }

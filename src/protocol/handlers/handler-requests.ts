@@ -14,7 +14,14 @@ import type { EntryOf, HandlerTable } from '../../handlers/handler-table.js';
 import type { StoredStates } from '../../session/stored-states.js';
 import { protocolMessages } from '../protocol.messages.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
-import { type CachedEntry, type CacheFields, type CachePolicy, discoveryHints, listHints, withReadHints } from './cache-hints.js';
+import {
+  type CachedEntry,
+  type CacheFields,
+  type CachePolicy,
+  discoveryHints,
+  listHints,
+  withReadHints,
+} from './cache-hints.js';
 import { callingClient } from './calling-client.js';
 import { answerDenial } from './denials.js';
 import { visiblePage } from './list-pages.js';
@@ -131,11 +138,12 @@ export class HandlerRequests {
 
   readonly #complete = async ({ params }: CompleteRequest, sdk: ServerContext): Promise<CompleteResult> => {
     const { ref, argument } = params;
-    const entry = ref.type === 'ref/prompt' ? this.table.get('prompt', ref.name) : this.table.get('template', ref.uri);
+    const entry = this.#referred(ref);
     const context = this.#context(sdk);
     const visible = entry && (!entry.guarded || (await entry.visible(context)));
     if (!visible) throw invalidParams(protocolMessages.unknownReference(ref));
-    const complete: Completion | undefined = entry.completions.get(argument.name);
+    const complete: Completion | undefined =
+      entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
     const known = params.context?.arguments ?? {};
     return {
       completion: complete ? await answerDenial(() => complete(argument.value, known, context)) : NO_COMPLETION,
@@ -151,6 +159,12 @@ export class HandlerRequests {
     const { entries, nextCursor } = await visiblePage(this.table, kind, this.#context(sdk), { cursor, size });
     const wires = entries.map(({ wire }) => wire as EntryOf<Kind>['wire']);
     return { wires, nextCursor, ...listHints(this.table, kind, cache) };
+  }
+
+  /** A resource may be referred to as well, by its URI: it has nothing to complete. */
+  #referred(ref: CompleteRequest['params']['ref']) {
+    if (ref.type === 'ref/prompt') return this.table.get('prompt', ref.name);
+    return this.table.get('template', ref.uri) ?? this.table.get('resource', ref.uri);
   }
 
   /** The resource with this URI, or the first template that matches it. */

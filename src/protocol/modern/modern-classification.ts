@@ -1,10 +1,18 @@
 import { classifyInboundRequest } from '@modelcontextprotocol/server';
-import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
+import { PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
 import { McpError, type McpErrorCode } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader } from '../../wire/header.js';
-import { isNotification, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import {
+  isNotification,
+  isRequest,
+  type IncomingBody,
+  type JsonRpcNotification,
+  type JsonRpcRequest,
+  type RequestId,
+} from '../../wire/json-rpc.js';
 import { isModernRevision } from '../../wire/revisions.js';
 import { protocolMessages } from '../protocol.messages.js';
+import { isPlainEnvelope } from './plain-envelope.js';
 
 /** Headers of a request, in the lower case of Node. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
@@ -12,8 +20,8 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
 /**
  * What a POST of the modern era asks for.
  *
- * A well-formed request is recognised by three comparisons. Everything else goes to the SDK's classifier, which knows all
- * the ways of being wrong.
+ * A request that is right beyond doubt is recognised by a few comparisons. Everything else goes to the SDK's classifier,
+ * which knows all the ways of being wrong, and takes as long as the whole call.
  *
  * @returns the request; `undefined` for a notification, which has nothing to ask for
  * @throws McpError rows M2 and M3, and the header rows of M4 that the classifier decides
@@ -27,12 +35,13 @@ export function modernRequest(
   if (batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
   if (!isRequest(message!)) {
     if (!isNotification(message!)) throw new McpError('INVALID_REQUEST', protocolMessages.modernResponse());
-    if (!isPlainNotification(message)) classify(message, headers, null);
+    classify(message, headers, null);
+    assertRevision(message, null, supported);
     return undefined;
   }
   if (!isWellFormed(message, headers)) {
     classify(message, headers, message.id);
-    assertRevision(message, supported);
+    assertRevision(message, message.id, supported);
   }
   return message;
 }
@@ -44,13 +53,8 @@ function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeader
     isModernRevision(version) &&
     version === headers[PROTOCOL_VERSION_HEADER] &&
     method === headers['mcp-method'] &&
-    isObject(meta?.[CLIENT_CAPABILITIES_META_KEY])
+    isPlainEnvelope(meta!)
   );
-}
-
-/** Claims nothing but what its header says. */
-function isPlainNotification({ params }: { params?: { _meta?: object } }): boolean {
-  return params?._meta === undefined;
 }
 
 /** @throws McpError what is wrong with it, if anything is */
@@ -74,10 +78,15 @@ const CODES: Readonly<Record<number, McpErrorCode>> = {
   [-32022]: 'UNSUPPORTED_PROTOCOL_VERSION',
 };
 
-function assertRevision({ id, params }: JsonRpcRequest, supported: readonly string[]): void {
+/** A notification may leave it to its header; a request that does has been refused before. */
+function assertRevision(
+  { params }: JsonRpcRequest | JsonRpcNotification,
+  requestId: RequestId | null,
+  supported: readonly string[],
+): void {
   const requested: unknown = params?._meta?.[PROTOCOL_VERSION_META_KEY];
-  if (isModernRevision(requested)) return;
-  throw unsupportedRevision(requested, supported, id);
+  if (requested === undefined || isModernRevision(requested)) return;
+  throw unsupportedRevision(requested, supported, requestId);
 }
 
 /** Row M3: what the client wants is not served here, and this is. */
@@ -88,10 +97,7 @@ export function unsupportedRevision(
 ): McpError {
   return new McpError('UNSUPPORTED_PROTOCOL_VERSION', protocolMessages.modernUnsupported(requested), {
     requestId,
-    data: { supported, ...(requested !== undefined && { requested }) },
+    // In the schema it is a text: whatever else was sent is in the message.
+    data: { supported, ...(typeof requested === 'string' && { requested }) },
   });
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

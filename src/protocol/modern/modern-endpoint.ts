@@ -2,13 +2,17 @@ import type { McpHttpCall } from '../../call/mcp-call.js';
 import { ACCEPTED, type McpServing } from '../../call/mcp-reply.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';
 import type { StatelessCalls } from '../../session/stateless-calls.js';
+import { McpError } from '../../wire/errors.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
+import { protocolMessages } from '../protocol.messages.js';
 import { ModernCall } from './modern-call.js';
 import { modernRequest, type RequestHeaders } from './modern-classification.js';
 import type { ModernServers } from './modern-servers.js';
 import { OpenRequest, type ModernRequestOptions } from './open-request.js';
 import type { Subscriptions } from './subscriptions.js';
+
+const RETRY_AFTER = { 'Retry-After': '1' };
 
 export interface ModernEndpointParts {
   readonly servers: ModernServers;
@@ -30,10 +34,11 @@ export interface ModernEndpointParts {
  */
 export class ModernEndpoint {
   readonly #open = new Set<OpenRequest>();
+  #closed = false;
 
   constructor(private readonly parts: ModernEndpointParts) {}
 
-  /** @throws McpError rows M2 to M5 and M7 */
+  /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
   async post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): Promise<McpServing> {
     const { servers, subscriptions, supported, stateless, options } = this.parts;
     const message = modernRequest(body, headers, supported);
@@ -42,6 +47,10 @@ export class ModernEndpoint {
     this.#checkParams(message, headers);
     if (message.method === 'subscriptions/listen') return subscriptions.listen(http, message);
     const taken = await servers.take(http);
+    if (this.#closed) {
+      taken.release();
+      throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
+    }
     const request = new OpenRequest(new ModernCall(http, message), options, (over) => {
       this.#open.delete(over);
       stateless.ended();
@@ -55,6 +64,7 @@ export class ModernEndpoint {
 
   /** Answers what is open. */
   async close(): Promise<void> {
+    this.#closed = true;
     for (const request of [...this.#open]) request.stop();
     this.parts.subscriptions.close();
     await this.parts.servers.close();

@@ -98,6 +98,8 @@ export class ModernExchange implements McpServing {
     if (state.is === 'over') return;
     if (state.is === 'undecided') this.host.clock.clear(state.timer);
     this.#state = OVER;
+    // Whoever waits for room in it would wait for ever: it may never have been opened.
+    if (state.is === 'streaming' && how === 'unanswered') state.frames.close();
     this.host.onOver(how);
   }
 }
@@ -147,9 +149,11 @@ export class FrameQueue {
   open(flow: StreamFlow): Observable<string> {
     this.#flow = flow;
     return new Observable<string>((subscriber) => {
+      // More came before there was a response than may wait for one.
+      if (this.#closed) return subscriber.error(new Error('The client does not read.'));
       this.#subscriber = subscriber;
       subscriber.add(flow.resumed$.subscribe(() => this.#release()));
-      subscriber.add(() => this.#close());
+      subscriber.add(() => this.close());
       this.#release();
     });
   }
@@ -165,7 +169,7 @@ export class FrameQueue {
     if (this.#keptCharacters > this.maxBufferedBytes) {
       // There is no log to read it from later: the connection ends, and the call with it (P13).
       this.#subscriber?.error(new Error('The client does not read.'));
-      this.#close();
+      this.close();
       return DONE;
     }
     this.#kept.push(frame);
@@ -192,15 +196,16 @@ export class FrameQueue {
     if (this.#completed) subscriber.complete();
   }
 
-  #whenRoom(): Promise<void> {
-    return (this.#room ??= deferred()).promise;
-  }
-
-  #close(): void {
+  /** Nothing more is taken, and nobody waits for room any more. Idempotent. */
+  close(): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#kept = [];
     this.#room?.resolve();
     if (!this.#completed) this.onLost();
+  }
+
+  #whenRoom(): Promise<void> {
+    return (this.#room ??= deferred()).promise;
   }
 }

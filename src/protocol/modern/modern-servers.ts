@@ -1,6 +1,6 @@
 import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
 import type { McpHttpCall } from '../../call/mcp-call.js';
-import { LEGACY_REVISIONS } from '../../wire/revisions.js';
+import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { ModernChannel } from './modern-channel.js';
 import { unsupportedRevision } from './modern-classification.js';
 
@@ -53,7 +53,7 @@ async function connected(parts: ModernServersParts, http: McpHttpCall | undefine
   if (channel) return { channel, server, release: () => {} };
   await server.close();
   parts.onLegacyServer();
-  throw unsupportedRevision(null, LEGACY_REVISIONS, null);
+  throw unsupportedRevision(MODERN_REVISIONS[0], LEGACY_REVISIONS, null);
 }
 
 class SharedServer extends ModernServers {

@@ -41,13 +41,10 @@ function refusal(task: () => unknown): unknown {
 }
 
 describe('a sealed state', () => {
-  it.each(['', '{}', 'ä€😀\ud800'.toWellFormed(), 'x'.repeat(10_000), ' leading', '1 2 3'])(
-    'opens again: %j',
-    (payload) => {
-      const some = states();
-      expect(some.open(some.seal(payload, BINDING), BINDING)).toBe(payload);
-    },
-  );
+  it.each(['', '{}', 'ä€😀\ufffd', 'x'.repeat(10_000), ' leading', '1 2 3'])('opens again: %j', (payload) => {
+    const some = states();
+    expect(some.open(some.seal(payload, BINDING), BINDING)).toBe(payload);
+  });
 
   it('shows nothing of what it holds, and is another one each time', () => {
     const some = states();

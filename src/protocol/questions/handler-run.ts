@@ -65,6 +65,7 @@ const MAX_REPETITIONS = 1_000;
 export class HandlerRun implements McpClientPort {
   #state: RunState = RUNNING;
   #memory: RunMemory | undefined;
+  #responses: InputResponses | undefined;
   #asked: Map<string, Asked> | undefined;
 
   /**
@@ -90,8 +91,10 @@ export class HandlerRun implements McpClientPort {
     return declared as Readonly<Record<string, unknown>>;
   }
 
+  /** Without a prototype: its names are the client's. */
   get inputResponses(): InputResponses | undefined {
-    return this.sdk.mcpReq.inputResponses as InputResponses | undefined;
+    const { inputResponses } = this.sdk.mcpReq;
+    return inputResponses && (this.#responses ??= Object.assign(Object.create(null) as InputResponses, inputResponses));
   }
 
   get requestState(): string | undefined {
@@ -141,7 +144,7 @@ export class HandlerRun implements McpClientPort {
   /** A question that was asked before has the answer it had, or will have. */
   #askOnce(question: Question): Promise<unknown> {
     const { key } = question;
-    const byKey = (this.#asked ??= new Map());
+    const byKey = (this.#asked ??= new Map<string, Asked>());
     const before = byKey.get(key);
     if (before) {
       if (!before.question.isSameAs(question)) throw new Error(questionMessages.twoQuestions(key));

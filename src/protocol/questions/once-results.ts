@@ -22,7 +22,7 @@ export class OnceResults {
   async run(key: string, fn: () => unknown): Promise<unknown> {
     if (typeof key !== 'string') throw new TypeError(questionMessages.badOnceKey(key));
     const kept = this.#kept.get(key);
-    return parsed(kept === undefined ? await this.#begin(key, fn) : kept);
+    return parsed(kept ?? (await this.#begin(key, fn)));
   }
 
   /** Settles when none is running. Never rejects. */
@@ -38,22 +38,20 @@ export class OnceResults {
   #begin(key: string, fn: () => unknown): Promise<JsonText> {
     let running = this.#running.get(key);
     if (!running) {
-      running = this.#finish(key, fn);
+      // One turn later, so that it cannot be over before it is known to run.
+      running = Promise.resolve()
+        .then(fn)
+        .then((value) => this.#keep(key, value))
+        .finally(() => this.#running.delete(key));
       this.#running.set(key, running);
     }
     return running;
   }
 
-  async #finish(key: string, fn: () => unknown): Promise<JsonText> {
-    try {
-      // In a turn of its own, so that it is known to run before it can be over.
-      await undefined;
-      const text = toJson(key, await fn());
-      this.#kept.set(key, text);
-      return text;
-    } finally {
-      this.#running.delete(key);
-    }
+  #keep(key: string, value: unknown): JsonText {
+    const text = toJson(key, value);
+    this.#kept.set(key, text);
+    return text;
   }
 }
 

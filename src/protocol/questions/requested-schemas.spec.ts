@@ -45,6 +45,6 @@ describe('RequestedSchemas', () => {
   });
 
   it('says so when it is no schema', () => {
-    expect(() => new RequestedSchemas().getValidator({ type: 'nonsense' })).toThrow();
+    expect(() => new RequestedSchemas().getValidator({ type: 'nonsense' })).toThrow('type');
   });
 });

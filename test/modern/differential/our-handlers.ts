@@ -1,6 +1,11 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { inputRequired, ProtocolError } from '@modelcontextprotocol/server';
-import type { CallToolResult, GetPromptResult, InputRequiredResult, ReadResourceResult } from '@modelcontextprotocol/server';
+import type {
+  CallToolResult,
+  GetPromptResult,
+  InputRequiredResult,
+  ReadResourceResult,
+} from '@modelcontextprotocol/server';
 import {
   Complete,
   InjectMcpRegistry,
@@ -18,7 +23,7 @@ import * as served from './served.js';
 
 type Args = Record<string, unknown>;
 
-/** Tools without arguments are registered, in the order in which the SDK's server has them: before the decorated ones. */
+/** What needs no method of its own is registered, and stands in the lists behind what is decorated. */
 @Injectable()
 export class Tables implements OnModuleInit {
   constructor(@InjectMcpRegistry() private readonly registry: McpRegistry) {}
@@ -36,12 +41,15 @@ export class Tables implements OnModuleInit {
   }
 }
 
-async function ask(ctx: McpContext, rounds: readonly (readonly (keyof typeof served.QUESTIONS)[])[]): Promise<CallToolResult> {
+async function ask(
+  ctx: McpContext,
+  rounds: readonly (readonly (keyof typeof served.QUESTIONS)[])[],
+): Promise<CallToolResult> {
   const answers: Args = {};
   for (const keys of rounds) {
     Object.assign(answers, await ctx.ask(Object.fromEntries(keys.map((key) => [key, served.QUESTIONS[key]]))));
   }
-  return served.said(JSON.stringify(answers));
+  return served.echoed(answers);
 }
 
 @Injectable()
@@ -53,22 +61,22 @@ export class OurTools {
 
   @Tool({ name: 'strict', inputSchema: served.Strict, annotations: { readOnlyHint: true } })
   strict(@McpArgs() args: Args): CallToolResult {
-    return served.said(JSON.stringify(args));
+    return served.echoed(args);
   }
 
   @Tool({ name: 'optional', inputSchema: served.Optional, _meta: { 'example.com/y': [1] } })
   optional(@McpArgs() args: Args): CallToolResult {
-    return served.said(JSON.stringify(args));
+    return served.echoed(args);
   }
 
   @Tool({ name: 'dialect', inputSchema: served.DIALECT })
   dialect(@McpArgs() args: Args): CallToolResult {
-    return served.said(JSON.stringify(args));
+    return served.echoed(args);
   }
 
   @Tool({ name: 'headers', inputSchema: served.HEADERS })
   headers(@McpArgs() args: Args): CallToolResult {
-    return served.said(JSON.stringify(args));
+    return served.echoed(args);
   }
 
   @Tool({ name: 'sum', inputSchema: served.Numbers, outputSchema: served.Sum })
@@ -106,9 +114,14 @@ export class OurTools {
     return { content: [{ type: 'nothing' }] } as never;
   }
 
+  @Tool({ name: 'half_a_result' })
+  halfAResult(): CallToolResult {
+    return { content: [{ type: 'image', data: 'not base64!', mimeType: 'image/png' }], _meta: 1 } as never;
+  }
+
   @Tool({ name: 'client' })
   client(@McpCtx() { clientCapabilities }: McpContext): CallToolResult {
-    return served.said(JSON.stringify(clientCapabilities));
+    return served.echoed(clientCapabilities);
   }
 
   @Tool({ name: 'steps' })
@@ -161,7 +174,10 @@ export class OurResources {
   }
 
   @ResourceTemplate({ uriTemplate: 'app://asked/{id}', name: 'asked' })
-  async asked(@McpArgs() { uri, id }: { uri: string; id: string }, @McpCtx() ctx: McpContext): Promise<ReadResourceResult> {
+  async asked(
+    @McpArgs() { uri, id }: { uri: string; id: string },
+    @McpCtx() ctx: McpContext,
+  ): Promise<ReadResourceResult> {
     await ctx.ask({ name: served.QUESTIONS.name });
     return served.itemContents(uri, id);
   }

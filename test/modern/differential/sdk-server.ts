@@ -4,15 +4,17 @@ import {
   createRequestStateCodec,
   fromJsonSchema,
   inputRequired,
-  inputResponse,
   McpServer,
   ProtocolError,
   ResourceTemplate,
+  specTypeSchemas,
   type CallToolResult,
   type InputRequiredResult,
   type McpHttpHandler,
   type ServerContext,
+  type StandardSchemaV1Sync,
 } from '@modelcontextprotocol/server';
+import { z } from 'zod';
 import * as served from './served.js';
 
 type Args = Record<string, unknown>;
@@ -22,9 +24,12 @@ type Kept = { answers: Args } | { own: string };
 
 const codec = createRequestStateCodec<Kept>({ key: 'differential test'.padEnd(32, '.') });
 
+/** Once for all servers: a schema can be made completable only once. */
+const CompletedGreeting = served.Greeting.extend({ name: completable(z.string(), served.completed) });
+
 /** The SDK's own endpoint of the modern era, over handlers that do what ours do. */
-export function sdkHandler(onerror: (error: Error) => void): McpHttpHandler {
-  return createMcpHandler(sdkServer, { legacy: 'reject', onerror });
+export function sdkHandler(): McpHttpHandler {
+  return createMcpHandler(sdkServer, { legacy: 'reject' });
 }
 
 function sdkServer(): McpServer {
@@ -39,8 +44,8 @@ function sdkServer(): McpServer {
     requestState: { verify: codec.verify },
   });
   registerTools(server);
-  registerTables(server);
   registerResources(server);
+  registerTables(server);
   registerPrompts(server);
   return server;
 }
@@ -58,7 +63,7 @@ function registerTables(server: McpServer): void {
 }
 
 function registerTools(server: McpServer): void {
-  const echo = (args: unknown): CallToolResult => served.said(JSON.stringify(args));
+  const echo = (args: unknown): CallToolResult => served.echoed(args);
   const { Numbers: inputSchema, Sum: outputSchema } = served;
   server.registerTool('add', { title: 'Adds', description: 'Adds two numbers', inputSchema }, ({ a, b }) =>
     served.said(String(a + b)),
@@ -84,6 +89,9 @@ function registerTools(server: McpServer): void {
     throw new ProtocolError(-32602, 'not like this', { why: 'example' });
   });
   server.registerTool('not_a_result', {}, () => ({ content: [{ type: 'nothing' }] }) as never);
+  server.registerTool('half_a_result', {}, () => {
+    return { content: [{ type: 'image', data: 'not base64!', mimeType: 'image/png' }], _meta: 1 } as never;
+  });
   server.registerTool('client', {}, ({ mcpReq: { envelope } }) =>
     echo((envelope as Args | undefined)?.['io.modelcontextprotocol/clientCapabilities']),
   );
@@ -131,10 +139,8 @@ function registerResources(server: McpServer): void {
 }
 
 function registerPrompts(server: McpServer): void {
-  const { name, tone } = served.Greeting.shape;
-  const argsSchema = served.Greeting.extend({ name: completable(name, served.completed), tone });
   server.registerPrompt('simple', { description: 'A simple prompt' }, () => served.SIMPLE_PROMPT);
-  server.registerPrompt('greet', { title: 'Greets', argsSchema }, (args) => served.greeting(args));
+  server.registerPrompt('greet', { title: 'Greets', argsSchema: CompletedGreeting }, (args) => served.greeting(args));
   server.registerPrompt('fails', {}, () => {
     throw new Error('internal detail');
   });
@@ -151,9 +157,12 @@ async function progress({ mcpReq }: ServerContext, report: { progress: number; t
   await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, ...report } });
 }
 
-async function ask(ctx: ServerContext, rounds: readonly (readonly Asked[])[]): Promise<CallToolResult | InputRequiredResult> {
+async function ask(
+  ctx: ServerContext,
+  rounds: readonly (readonly Asked[])[],
+): Promise<CallToolResult | InputRequiredResult> {
   const { answers, missing } = await answersOf(ctx, rounds);
-  return missing ?? served.said(JSON.stringify(answers));
+  return missing ?? served.echoed(answers);
 }
 
 /** What `ctx.ask()` of ours does, as the SDK's examples write it by hand. */
@@ -174,11 +183,15 @@ async function answersOf({ mcpReq }: ServerContext, rounds: readonly (readonly A
 }
 
 function acceptable(key: Asked, responses: ServerContext['mcpReq']['inputResponses']): unknown {
-  const answer = inputResponse(responses, key);
-  const given = (responses as Args | undefined)?.[key];
-  if (key === 'capital') return answer.kind === 'sampling' ? given : undefined;
-  if (key === 'roots') return answer.kind === 'roots' ? given : undefined;
-  if (answer.kind !== 'elicit') return undefined;
-  if (answer.action !== 'accept' || key === 'page') return given;
-  return typeof answer.content?.[key] === 'string' ? given : undefined;
+  const answer = (responses as Args | undefined)?.[key];
+  if (key === 'capital') return valid(specTypeSchemas.CreateMessageResult, answer);
+  if (key === 'roots') return valid(specTypeSchemas.ListRootsResult, answer);
+  const result = valid(specTypeSchemas.ElicitResult, answer);
+  if (result?.action !== 'accept' || key === 'page') return result;
+  return typeof result.content?.[key] === 'string' ? result : undefined;
+}
+
+function valid<T>(schema: StandardSchemaV1Sync<unknown, T>, value: unknown): T | undefined {
+  const outcome = schema['~standard'].validate(value);
+  return outcome.issues ? undefined : outcome.value;
 }

@@ -1,4 +1,9 @@
-import { inputRequired, type CallToolResult, type GetPromptResult, type ReadResourceResult } from '@modelcontextprotocol/server';
+import {
+  inputRequired,
+  type CallToolResult,
+  type GetPromptResult,
+  type ReadResourceResult,
+} from '@modelcontextprotocol/server';
 import { z } from 'zod';
 
 /** What both servers of the differential test serve: schemas, results and questions, so that only the serving differs. */
@@ -34,6 +39,15 @@ export const DIALECT = {
 
 export const text = (value: string) => ({ type: 'text' as const, text: value });
 export const said = (value: string): CallToolResult => ({ content: [text(value)] });
+/** The JSON of a value, whatever the order of its keys. */
+export const echoed = (value: unknown): CallToolResult => said(JSON.stringify(sorted(value)));
+
+function sorted(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(sorted);
+  const entries = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]));
+}
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';
 const image = { type: 'image' as const, data: PNG, mimeType: 'image/png' };
@@ -75,7 +89,8 @@ export const greeting = ({ name, tone = 'kind' }: z.infer<typeof Greeting>): Get
 });
 export const SIMPLE_PROMPT: GetPromptResult = { messages: [{ role: 'user', content: text('Be simple.') }] };
 
-export const completed = (value: string): string[] => ['anna', 'anton', 'berta'].filter((name) => name.startsWith(value));
+export const completed = (value: string): string[] =>
+  ['anna', 'anton', 'berta'].filter((name) => name.startsWith(value));
 export const manyCompleted = (): string[] => Array.from({ length: 150 }, (_, index) => `id${index}`);
 
 // ---- Questions -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,23 @@
+import { Module } from '@nestjs/common';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { HandMadeTools } from './booking-by-hand.js';
+import { BookingTools } from './booking-questions.js';
+import { Rooms } from './rooms.service.js';
+
+const serverInfo = { name: 'rooms', version: '1.0.0' };
+
+@Module({
+  imports: [
+    // #region keys
+    McpStreamableModule.forRootAsync({
+      useFactory: () => ({
+        serverInfo,
+        // Made by `openssl rand -base64 32`: "new,old" while keys are changed.
+        requestStateKeys: process.env['MCP_REQUEST_STATE_KEYS']?.split(','),
+      }),
+    }),
+    // #endregion
+  ],
+  providers: [BookingTools, HandMadeTools, Rooms],
+})
+export class AppModule {}

@@ -1,0 +1,47 @@
+import type { Subscription } from 'rxjs';
+import type { McpMessageBus } from '../bus/message-bus.js';
+import { clusterMessage, type ClusterMessage } from './cluster-messages.js';
+import type { LiveSessions } from './live-sessions.js';
+
+/**
+ * Hears what other nodes say of the sessions that are live here.
+ *
+ * Each message is a hint: what it tells of is in the stores. Hints may be lost while the bus is away; then everything that is
+ * live here is looked after once it is back.
+ */
+export class ClusterListener {
+  readonly #heard: Subscription;
+
+  constructor(
+    private readonly bus: McpMessageBus,
+    private readonly sessions: LiveSessions,
+  ) {
+    this.#heard = bus.messages$.subscribe((message) => {
+      const known = clusterMessage(message);
+      if (known) this.#hear(known);
+    });
+    this.#heard.add(bus.reconnected$.subscribe(() => sessions.refreshAll()));
+  }
+
+  close(): void {
+    this.#heard.unsubscribe();
+  }
+
+  #hear(message: ClusterMessage): void {
+    if ('node' in message && message.node === this.bus.nodeId) return;
+    if (message.type === 'session-began') return this.sessions.watch();
+    if (message.type === 'session-ended') return this.sessions.endedElsewhere(message.session);
+    const session = this.sessions.peek(message.session)?.session;
+    if (!session) return;
+    switch (message.type) {
+      case 'appended':
+        return session.streams.poke(message.stream);
+      case 'turned':
+        return session.streams.turn(message.stream, message.reader, message.turn);
+      case 'from-client':
+        return session.receiveFromPeer(message.message);
+      case 'patched':
+        return session.follow(message.patch);
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import type { AppendedMessage, ReaderRef } from '../stream/event-store.js';
+import { NO_STREAM_PEERS, type ReaderTurn, type StreamPeers } from '../stream/stream.options.js';
+import type { JsonRpcNotification, JsonRpcResponse } from '../wire/json-rpc.js';
+import type { SessionPatch } from './session-store.js';
+
+/**
+ * What nodes tell each other of sessions. Signals only: whoever misses one finds the same in the stores, later.
+ *
+ * - `session-began`: there is a record, which may expire; or a node stops, and leaves its records to the others
+ * - `session-ended`: its record is gone
+ * - `appended`: there is more to read on a stream
+ * - `turned`: a reader has become the newest of its stream, or is no longer
+ * - `from-client`: the client sent something to another node than the one that waits for it, or that all copies must know
+ * - `patched`: the client changed what a session is, and other live copies are to follow
+ */
+export type ClusterMessage =
+  | { readonly type: 'session-began' | 'session-ended'; readonly session: string; readonly node: string }
+  | Readonly<AppendedMessage>
+  | {
+      readonly type: 'turned';
+      readonly session: string;
+      readonly stream: string;
+      readonly reader: string;
+      readonly turn: ReaderTurn;
+    }
+  | {
+      readonly type: 'from-client';
+      readonly session: string;
+      readonly node: string;
+      readonly message: JsonRpcResponse | JsonRpcNotification;
+    }
+  | { readonly type: 'patched'; readonly session: string; readonly node: string; readonly patch: SessionPatch };
+
+const TYPES: readonly unknown[] = ['session-began', 'session-ended', 'appended', 'turned', 'from-client', 'patched'];
+
+/** Other nodes may be of another version, and the bus carries more than this: what is not understood is nobody's. */
+export function clusterMessage(message: unknown): ClusterMessage | undefined {
+  const { type, session } = (message ?? {}) as { type?: unknown; session?: unknown };
+  return TYPES.includes(type) && typeof session === 'string' ? (message as ClusterMessage) : undefined;
+}
+
+/** The way from a live session to what else there is of it on other nodes. */
+export interface SessionPeers {
+  /** Hands on what the client sent, to the node that waits for it. */
+  forward(session: string, message: JsonRpcResponse | JsonRpcNotification, node: string): void;
+  /** Hands on what every live copy must know. */
+  forwardToAll(session: string, message: JsonRpcNotification): void;
+}
+
+/** There is no other node. */
+export const NO_PEERS: SessionPeers & StreamPeers = { ...NO_STREAM_PEERS, forward: () => {}, forwardToAll: () => {} };
+
+/** A bus, as far as sessions speak by it. */
+export interface ClusterBus {
+  readonly nodeId: string;
+  send(node: string, message: ClusterMessage): void;
+  broadcast(message: ClusterMessage): void;
+}
+
+/** Speaks to the other nodes about sessions and their streams. */
+export class ClusterPeers implements SessionPeers {
+  constructor(private readonly bus: ClusterBus) {}
+
+  appended(session: string, stream: string, { node }: ReaderRef): void {
+    this.bus.send(node, { type: 'appended', session, stream });
+  }
+
+  turned(session: string, stream: string, { node, reader }: ReaderRef, turn: ReaderTurn): void {
+    this.bus.send(node, { type: 'turned', session, stream, reader, turn });
+  }
+
+  forward(session: string, message: JsonRpcResponse | JsonRpcNotification, node: string): void {
+    this.bus.send(node, { type: 'from-client', session, node: this.bus.nodeId, message });
+  }
+
+  forwardToAll(session: string, message: JsonRpcNotification): void {
+    this.bus.broadcast({ type: 'from-client', session, node: this.bus.nodeId, message });
+  }
+
+  patched(session: string, patch: SessionPatch): void {
+    this.bus.broadcast({ type: 'patched', session, node: this.bus.nodeId, patch });
+  }
+
+  began(session: string): void {
+    this.bus.broadcast({ type: 'session-began', session, node: this.bus.nodeId });
+  }
+
+  ended(session: string): void {
+    this.bus.broadcast({ type: 'session-ended', session, node: this.bus.nodeId });
+  }
+}

@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest';
+import { answerFrame, frame, progress, result, sse, status } from '../support/fake-mcp-server.js';
+import { loneFetch } from '../support/lone-fetch.js';
+import { fakes } from './transports.js';
+
+const DONE = { content: [] };
+
+describe('passing faults', () => {
+  const { server, transport } = fakes();
+
+  it.each([429, 503])('C6: %i is repeated after what Retry-After says; the session lives', async (code) => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, status(code, { 'retry-after': '3' })).on({ rpc: 'tools/call' }, result(DONE));
+    const recorded = await transport(fake.url).initialize();
+    await recorded.through(recorded.call(1));
+    expect(recorded.reconnects).toMatchObject([{ kind: 'retry', requestId: 1, delayMs: 3_000 }]);
+    expect(fake.seen({ rpc: 'tools/call' }).map(({ body }) => body.id)).toEqual([1, 1]);
+  });
+
+  it.each([502, 504])('C6: %i fails that call, as it may have run; the session lives', async (code) => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, status(code, { 'content-type': 'text/html' }, '<html>Bad gateway</html>'));
+    fake.on({ rpc: 'tools/call' }, result(DONE));
+    const recorded = await transport(fake.url).initialize();
+    await expect(recorded.call(1)).rejects.toMatchObject({ name: 'HttpStatusError', status: code });
+    await recorded.call(2);
+    expect(recorded.transport.state.is).toBe('live');
+  });
+
+  it('C6: what may run twice is repeated, under an id of its own, and the first is cancelled', async () => {
+    const fake = (await server()).begins();
+    const tools = [{ name: 'tool', inputSchema: { type: 'object' }, annotations: { idempotentHint: true } }];
+    fake.on({ rpc: 'tools/list' }, status(502)).on({ rpc: 'tools/list' }, result({ tools }));
+    fake.on({ rpc: 'tools/call' }, (response) => void response.destroy());
+    fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1))], 'cut'));
+    fake.on({ rpc: 'tools/call' }, sse([answerFrame(DONE)]));
+    fake.on({ rpc: 'notifications/cancelled' }, status(202), 3);
+    const recorded = await transport(fake.url).initialize();
+    await recorded.through(recorded.transport.send({ jsonrpc: '2.0', id: 'l', method: 'tools/list' }));
+    await recorded.through(recorded.call(1));
+    expect(fake.seen({ rpc: 'tools/call' }).map(({ body }) => body.id)).toEqual([1, '1~1', '1~2']);
+    await fake.arrived({ rpc: 'notifications/cancelled' }, 3);
+    const cancelled = fake.seen({ rpc: 'notifications/cancelled' }).map(({ body }) => body.params.requestId);
+    expect(cancelled).toEqual(['l', 1, '1~1']);
+    expect(recorded.answers(1)).toEqual([{ jsonrpc: '2.0', id: 1, result: DONE }]);
+    expect(recorded.messages.filter((message) => 'id' in message)).toHaveLength(3);
+  });
+
+  it('C6: a tool without a hint is repeated only if the option says so', async () => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, status(504)).on({ rpc: 'tools/call' }, result(DONE));
+    fake.on({ rpc: 'tools/call' }, status(504));
+    fake.on({ rpc: 'notifications/cancelled' }, status(202));
+    const asked: unknown[] = [];
+    const recorded = await transport(fake.url, {
+      replay: ({ request, reason, idempotent }) => asked.push([request.params?.['name'], reason, idempotent]) === 1,
+    }).initialize();
+    await recorded.through(recorded.call(1));
+    await expect(recorded.through(recorded.call(2))).rejects.toMatchObject({ status: 504 });
+    expect(asked).toEqual([
+      ['tool', 'no-answer', false],
+      ['tool', 'no-answer', false],
+    ]);
+    await fake.arrived({ rpc: 'notifications/cancelled' });
+  });
+
+  it('C6: without a connection nothing has run: repeated', async () => {
+    const fake = (await server()).begins().on({ rpc: 'tools/call' }, result(DONE));
+    let refuse = false;
+    const recorded = await transport(fake.url, {
+      fetch: (url, init) => {
+        if (!refuse) return loneFetch(url, init);
+        refuse = false;
+        return Promise.reject(
+          new TypeError('fetch failed', { cause: Object.assign(new Error('no'), { code: 'ECONNREFUSED' }) }),
+        );
+      },
+    }).initialize();
+    refuse = true;
+    await recorded.through(recorded.call(1));
+    expect(recorded.reconnects).toMatchObject([{ kind: 'retry', failures: 0 }]);
+  });
+
+  it('C6: notifications and answers are repeated', async () => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'response' }, status(502)).on({ rpc: 'response' }, (response) => void response.destroy());
+    fake.on({ rpc: 'response' }, status(202));
+    const recorded = await transport(fake.url).initialize();
+    await recorded.through(recorded.transport.send({ jsonrpc: '2.0', id: 9, result: {} }));
+    expect(recorded.reconnects).toHaveLength(2);
+  });
+
+  it('C6: as often as the option says', async () => {
+    const fake = (await server()).begins().on({ rpc: 'tools/call' }, status(503), 3);
+    const recorded = await transport(fake.url, { reconnect: { maxAttempts: 3 } }).initialize();
+    await expect(recorded.through(recorded.call(1))).rejects.toMatchObject({ status: 503 });
+  });
+});

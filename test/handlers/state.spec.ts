@@ -1,0 +1,327 @@
+import { Injectable } from '@nestjs/common';
+import {
+  InMemorySessionStore,
+  McpArgs,
+  McpCtx,
+  Prompt,
+  Tool,
+  UnknownStateError,
+  type McpContext,
+} from 'nestjs-mcp-streamable';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { Carts, Checkout, Preferences } from '../../examples/snippets/carts.js';
+import { ManualClock } from '../../src/testing/manual-clock.js';
+import { ADAPTERS, type TestApp } from '../support/app.js';
+import { shared } from '../support/doubles.js';
+import { handlersApps, logOf, type HandlersAppOptions } from '../support/handlers-app.js';
+import { ModernClient } from '../support/modern-client.js';
+import { expectRefusal } from '../support/refusal.js';
+import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+import { as } from '../support/users.js';
+
+const IDLE = 60_000;
+const LOOK = IDLE / 10;
+
+const CartArgs = z.object({ cart: z.string().optional(), item: z.string().optional(), count: z.number().nullish() });
+
+@Injectable()
+class Tools {
+  @Tool({ name: 'add', inputSchema: CartArgs })
+  async add(@McpArgs() { cart, item, count }: z.infer<typeof CartArgs>, @McpCtx() ctx: McpContext): Promise<object> {
+    const state = await ctx.state(cart);
+    const data = item === undefined ? state.data : await state.patch({ [item]: count });
+    return { cart: state.handle, data };
+  }
+
+  @Tool({ name: 'drop', inputSchema: z.object({ cart: z.string() }) })
+  async drop(@McpArgs('cart') cart: string, @McpCtx() ctx: McpContext): Promise<string> {
+    return String(await (await ctx.state(cart)).delete());
+  }
+
+  @Tool({ name: 'prefer', inputSchema: z.object({ theme: z.string().optional() }) })
+  async prefer(@McpArgs('theme') theme: string | undefined, @McpCtx() ctx: McpContext): Promise<object> {
+    const state = await ctx.principalState();
+    return { ...(theme === undefined ? state.data : await state.patch({ theme })) };
+  }
+
+  @Tool({ name: 'forget' })
+  async forget(@McpCtx() ctx: McpContext): Promise<string> {
+    return String(await (await ctx.principalState()).delete());
+  }
+
+  @Tool({ name: 'forgiving' })
+  async forgiving(@McpCtx() ctx: McpContext): Promise<string> {
+    const error: unknown = await ctx.state('x').catch((thrown: unknown) => thrown);
+    return error instanceof UnknownStateError ? error.code : 'none';
+  }
+
+  @Prompt({ name: 'sum', arguments: [{ name: 'cart', required: true }] })
+  async sum(@McpArgs('cart') cart: string, @McpCtx() ctx: McpContext): Promise<string> {
+    return JSON.stringify((await ctx.state(cart)).data);
+  }
+}
+
+interface Answer {
+  text: string;
+  isError: boolean;
+}
+
+/** Somebody who asks for handlers, of either era. */
+interface Caller {
+  call(name: string, args?: object): Promise<Answer>;
+  prompt(name: string, args: object): Promise<{ error?: { code: number; message: string } }>;
+}
+
+type Meet = (app: TestApp, headers?: Record<string, string>) => Promise<Caller>;
+
+const answer = ({ result }: { result: { content: { text: string }[]; isError?: boolean } }): Answer => ({
+  text: result.content[0]!.text,
+  isError: result.isError === true,
+});
+
+const legacy: Meet = async (app, headers) => {
+  const client = await app.client(headers).initialize();
+  const params = (name: string, args: object) => ({ name, arguments: args });
+  return {
+    call: async (name, args = {}) => answer(await (await client.call(name, args)).json()),
+    prompt: async (name, args) => {
+      const message = { jsonrpc: '2.0', id: client.nextId(), method: 'prompts/get', params: params(name, args) };
+      return (await client.post(message)).json();
+    },
+  };
+};
+
+const modern: Meet = (app, headers) => {
+  const client = new ModernClient(app.url, headers);
+  return Promise.resolve({
+    call: async (name, args = {}) => answer(await client.ask('tools/call', { name, arguments: args })),
+    prompt: async (name, args) => client.ask('prompts/get', { name, arguments: args }),
+  });
+};
+
+const ERAS: [string, Meet][] = [
+  ['legacy', legacy],
+  ['modern', modern],
+];
+
+const EACH = ADAPTERS.flatMap((adapter) => ERAS.map(([era, meet]) => [era, adapter, meet] as const));
+
+const carted = async (caller: Caller, args: object = { item: 'tea', count: 1 }) => {
+  const { text, isError } = await caller.call('add', args);
+  if (isError) throw new Error(text);
+  return JSON.parse(text) as { cart: string; data: Record<string, unknown> };
+};
+
+describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet) => {
+  const start = handlersApps(adapter, { providers: [Tools] });
+  /** Apps end their states by time, as nobody else does. */
+  const withTime = async (options: HandlersAppOptions = {}) => {
+    const clock = new ManualClock();
+    const sessionStore = new InMemorySessionStore(clock);
+    const app = await start({ clock, sessionStore, idleTimeoutMs: IDLE, ...options });
+    return { app, clock, sessionStore, over: () => clock.advance(IDLE + LOOK) };
+  };
+
+  it('goes by a handle from call to call, from any client of the same principal', async () => {
+    const { app, over } = await withTime();
+    const ann = await meet(app, as('ann'));
+    const { cart, data } = await carted(ann);
+    expect(cart).toMatch(/^[A-Za-z0-9]{22}$/);
+    expect(data).toEqual({ tea: 1 });
+    const elsewhere = await meet(app, as('ann', 'token2'));
+    expect(await carted(elsewhere, { cart, item: 'milk', count: 2 })).toEqual({ cart, data: { tea: 1, milk: 2 } });
+    expect(await carted(ann, { cart, item: 'tea', count: null })).toEqual({ cart, data: { milk: 2 } });
+    await app.settled({ states: 1 });
+    await over();
+  });
+
+  it('goes on in the other era', async () => {
+    const { app, over } = await withTime();
+    const { cart } = await carted(await meet(app, as('ann')));
+    const other = era === 'legacy' ? modern : legacy;
+    expect(await carted(await other(app, as('ann')), { cart })).toEqual({ cart, data: { tea: 1 } });
+    await over();
+  });
+
+  it('remembers of the client in whose call it began what it said of itself', async () => {
+    const { app, over, sessionStore } = await withTime();
+    await carted(await meet(app, as('ann')));
+    const [record] = await sessionStore.list({ kind: 'state' });
+    const protocolVersion = era === 'legacy' ? '2025-11-25' : '2026-07-28';
+    expect(record).toMatchObject({
+      ...{ principal: 'ann', protocolVersion, data: { tea: 1 } },
+      initialize: { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1.0.0' } },
+    });
+    await over();
+  });
+
+  it('is nobody else’s: whoever has no such state is told what to do, and not whether there is one', async () => {
+    const { app, over } = await withTime();
+    const ann = await meet(app, as('ann'));
+    const { cart } = await carted(ann);
+    const told = async (caller: Caller, handle: string) => {
+      const { text, isError } = await caller.call('add', { cart: handle, item: 'tea', count: 9 });
+      expect(isError).toBe(true);
+      expect(text).toContain(`"${handle}"`);
+      expect(text).toContain('Call again without a handle');
+      return text.replace(handle, '…');
+    };
+    const unknown = await told(ann, 'x'.repeat(22));
+    expect(await told(await meet(app, as('bob')), cart)).toBe(unknown);
+    expect(await told(await meet(app), cart)).toBe(unknown);
+    expect(await told(ann, '__proto__')).toBe(unknown);
+    expect(await carted(ann, { cart })).toEqual({ cart, data: { tea: 1 } });
+    const { error } = await (await meet(app, as('bob'))).prompt('sum', { cart });
+    expect(error).toMatchObject({ code: -32602, message: expect.stringContaining(cart) as string });
+    expect(await ann.call('forgiving')).toEqual({ text: 'UNKNOWN_STATE', isError: false });
+    expect(logOf(app).texts('error')).toEqual([]);
+    await over();
+  });
+
+  it('of the principal needs no handle, and a principal', async () => {
+    const { app } = await withTime();
+    const ann = await meet(app, as('ann'));
+    expect((await ann.call('prefer', { theme: 'dark' })).text).toBe('{"theme":"dark"}');
+    expect((await (await meet(app, as('ann', 'token2'))).call('prefer')).text).toBe('{"theme":"dark"}');
+    expect((await (await meet(app, as('bob'))).call('prefer')).text).toBe('{}');
+    const nobody = await (await meet(app)).call('prefer');
+    expect(nobody).toEqual({ isError: true, text: expect.stringContaining('not known who you are') as string });
+    expect((await ann.call('forget')).text).toBe('true');
+    expect((await ann.call('prefer')).text).toBe('{}');
+  });
+
+  it('costs nothing before something is stored, and leaves nothing when it is deleted', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock, eras: era as 'legacy' | 'modern' });
+    const caller = await meet(app);
+    const timers = clock.pending;
+    for (let n = 0; n < 5; n++) await carted(caller, {});
+    await app.settled({ states: 0, timers });
+    const { cart } = await carted(caller);
+    await app.settled({ states: 1, timers: 1 });
+    expect((await caller.call('drop', { cart })).text).toBe('true');
+    await app.settled({ states: 0, timers });
+    expect((await caller.call('add', { cart })).isError).toBe(true);
+  });
+
+  it('ends when it is not used for the idle timeout, also where there is no session', async () => {
+    const { app, clock } = await withTime({ eras: era as 'legacy' | 'modern' });
+    const caller = await meet(app);
+    const { cart } = await carted(caller);
+    await app.service.terminateAll();
+    await app.settled({ sessions: 0, live: 0, states: 1, timers: 1 });
+    const again = await meet(app);
+    for (let n = 0; n < 5; n++) {
+      await clock.advance(IDLE - LOOK);
+      expect((await carted(await meet(app), { cart })).data).toEqual({ tea: 1 });
+    }
+    await app.service.terminateAll();
+    await clock.advance(IDLE + 2 * LOOK);
+    await app.settled({ sessions: 0, states: 0, timers: 0 });
+    if (era === 'modern') expect((await again.call('add', { cart })).isError).toBe(true);
+  });
+
+  it('counts with the sessions, and has a bounded size', async () => {
+    const { app, over } = await withTime({ maxSessionsPerPrincipal: 2, maxStateBytes: 100 });
+    const ann = await meet(app, as('ann'));
+    const { cart } = await carted(ann);
+    if (era === 'modern') await carted(ann);
+    const more = await ann.call('add', { item: 'tea', count: 1 });
+    expect(more).toEqual({ isError: true, text: expect.stringContaining('"maxSessionsPerPrincipal"') as string });
+    const large = await ann.call('add', { cart, item: 'x'.repeat(100), count: 1 });
+    expect(large).toEqual({ isError: true, text: expect.stringContaining('"maxStateBytes"') as string });
+    const client = app.client(as('ann'));
+    await expectRefusal(await client.post(client.initializeMessage()), { status: 429, code: -32000, id: 1 });
+    expect(await carted(ann, { cart })).toEqual({ cart, data: { tea: 1 } });
+    await over();
+  });
+});
+
+describe.each(ADAPTERS)('a state is no session, on %s', (adapter) => {
+  const start = handlersApps(adapter, { providers: [Tools] });
+
+  it('for whoever names its handle, or its record, as Mcp-Session-Id', async () => {
+    const clock = new ManualClock();
+    const sessionStore = new InMemorySessionStore(clock);
+    const app = await start({ clock, sessionStore, idleTimeoutMs: IDLE });
+    const { cart } = await carted(await modern(app, as('ann')));
+    await (await modern(app, as('ann'))).call('prefer', { theme: 'dark' });
+    const records = (await sessionStore.list({ kind: 'state' })).map(({ id }) => id);
+    expect(records).toHaveLength(2);
+    for (const id of [cart, ...records]) {
+      const client = app.client({ ...as('ann'), 'mcp-session-id': id });
+      await expectRefusal(await client.call('add', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
+      await expectRefusal(await client.get(), NO_SUCH_SESSION);
+      await expectRefusal(await client.delete(), NO_SUCH_SESSION);
+      expect(await app.service.get(id)).toBeUndefined();
+      expect(await app.service.notify(id, { method: 'notifications/message' })).toBe(0);
+      await expect(app.service.request(id, { method: 'ping' })).rejects.toThrow('There is no session');
+      expect(await app.service.terminate(id)).toBe(false);
+      expect((await (await modern(app, as('ann'))).call('add', { cart: id })).isError).toBe(id !== cart);
+    }
+    expect(await app.service.list()).toEqual([]);
+    expect(await app.service.list({ principal: 'ann' })).toEqual([]);
+    expect(await app.service.terminateAll()).toBe(0);
+    expect(await app.service.notify(() => true, { method: 'notifications/message' })).toBe(0);
+    expect(await app.service.resourceUpdated('app://one')).toBe(0);
+    await app.settled({ sessions: 0, live: 0, states: 2, logs: 0 });
+    await clock.advance(IDLE + LOOK);
+    await app.settled({ states: 0, timers: 0 });
+  });
+
+  it('is away with a node that keeps it to itself', async () => {
+    const app = await start();
+    const events: unknown[] = [];
+    app.service.events$.subscribe((event) => events.push(event));
+    await carted(await modern(app, as('ann')));
+    await app.app.close();
+    expect(await app.service.counts()).toMatchObject({ states: 0, sessions: 0 });
+    expect(events).toEqual([]);
+  });
+
+  it('stays when a node stops that shares it, and is ended by the one that is left', async () => {
+    const clock = new ManualClock();
+    const sessionStore = shared(new InMemorySessionStore(clock));
+    const options = { clock, sessionStore, idleTimeoutMs: IDLE, requestStateKeys: ['k'.repeat(43)] };
+    const app = await start(options);
+    const { cart } = await carted(await modern(app, as('ann')));
+    const other = await start(options);
+    expect(await carted(await modern(other, as('ann')), { cart })).toEqual({ cart, data: { tea: 1 } });
+    await app.app.close();
+    expect(await sessionStore.count('state')).toBe(1);
+    await clock.advance(IDLE + 2 * LOOK);
+    await other.settled({ states: 0 });
+    await other.app.close();
+  });
+});
+
+describe.each(ADAPTERS)('the code of the guide to state, on %s', (adapter) => {
+  const clock = new ManualClock();
+  const start = handlersApps(adapter, { providers: [Carts, Preferences, Checkout], clock, idleTimeoutMs: IDLE });
+
+  it('a cart by its handle, preferences of a principal', async () => {
+    const app = await start();
+    const ann = await legacy(app, as('ann'));
+    const { cart } = JSON.parse((await ann.call('add_to_cart', { item: 'lamp', count: 1 })).text) as { cart: string };
+    const { text } = await (await modern(app, as('ann'))).call('add_to_cart', { item: 'chair', count: 4, cart });
+    expect(JSON.parse(text)).toEqual({ cart, items: { lamp: 1, chair: 4 } });
+    expect((await ann.call('speak', { language: 'it' })).text).toBe('From now on in it.');
+    expect((await ann.call('speak', { language: 'it' })).text).toBe('You spoke it already.');
+    await clock.advance(IDLE + LOOK);
+  });
+
+  it('a checkout that asks, and begins once', async () => {
+    const app = await start();
+    const client = new ModernClient(app.url, as('ann'));
+    const options = { capabilities: { elicitation: { form: {} } } };
+    const call = { name: 'begin_checkout', arguments: {} };
+    const { result: asked } = await client.ask('tools/call', call, options);
+    const inputResponses = { address: { action: 'accept', content: { street: 'Elm' } } };
+    const again = { ...call, inputResponses, requestState: asked.requestState as string };
+    const { text } = answer(await client.ask('tools/call', again, options));
+    expect(text).toMatch(/^Go on with the checkout \w{22}\.$/);
+    await app.settled({ states: 1 });
+    await clock.advance(IDLE + LOOK);
+  });
+});

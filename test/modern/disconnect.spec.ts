@@ -1,0 +1,241 @@
+import { request } from 'node:http';
+import { merge, Observable, of } from 'rxjs';
+import { toolProgress, type HandlerFunction, type McpContext, type ToolEvent } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { connectionsGone } from '../support/connections.js';
+import { gists } from '../support/messages.js';
+import { forsakenCall, modernApps } from '../support/modern-apps.js';
+import { expectRefusal } from '../support/refusal.js';
+import { eventually } from '../support/running-apps.js';
+
+type Tool = HandlerFunction<Record<string, unknown>>;
+
+const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, events: 0 };
+const REQUEST_TIMEOUT = -32001;
+
+describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
+  const start = modernApps(adapter, { sseAfterMs: 60_000 });
+  let entered: ReturnType<typeof gate<McpContext>>;
+  let left: string[];
+  beforeEach(() => {
+    entered = gate();
+    left = [];
+  });
+
+  /** Waits until nobody waits for it any more. */
+  const waits: Tool = (_, ctx) => {
+    entered.open(ctx);
+    return new Promise((_resolve, reject) => {
+      ctx.signal.addEventListener('abort', () => {
+        left.push('handler');
+        reject(ctx.signal.reason);
+      });
+    });
+  };
+  const talksAndWaits: Tool = async (args, ctx) => {
+    await ctx.progress(1);
+    return waits(args, ctx);
+  };
+  const observable: Tool = (_, ctx) => {
+    entered.open(ctx);
+    return new Observable<ToolEvent>(() => () => left.push('observable'));
+  };
+  const talkingObservable: Tool = (_, ctx) => {
+    entered.open(ctx);
+    const source = new Observable<ToolEvent>(() => () => left.push('observable'));
+    return merge(of(toolProgress(1)), source);
+  };
+  const iterable: Tool = async function* (_, ctx) {
+    entered.open(ctx);
+    try {
+      yield toolProgress(1);
+      await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+      yield toolProgress(2);
+    } finally {
+      left.push('iterable');
+    }
+  };
+  /** Notices nothing. */
+  const deaf: Tool = async (_, ctx) => {
+    entered.open(ctx);
+    await deafness.promise;
+    await ctx.progress(1);
+    left.push('deaf');
+    return 'what for?';
+  };
+  let deafness: ReturnType<typeof gate<void>>;
+  beforeEach(() => {
+    deafness = gate();
+  });
+  const handlers = { waits, talksAndWaits, observable, talkingObservable, iterable, deaf };
+  const gone = async (app: TestApp, who: string): Promise<void> => {
+    await eventually(() => expect(left).toEqual([who]));
+    await app.settled(NOTHING);
+    expect((await entered.promise).signal.aborted).toBe(true);
+  };
+
+  it.each([
+    ['waits', 'handler'],
+    ['observable', 'observable'],
+  ])('P4: before the head: %s is cancelled, and nothing is left', async (name, who) => {
+    const { app, client } = await start({ handlers });
+    const posted = forsakenCall(client, name);
+    const { signal } = await entered.promise;
+    await app.settled({ inFlight: 1, openResponses: 0 });
+    expect(signal.aborted).toBe(false);
+    await posted.hangUp();
+    await gone(app, who);
+  });
+
+  it.each([
+    ['waits', 'handler'],
+    ['observable', 'observable'],
+  ])('P4: while the client waits for JSON: %s is cancelled, and nothing is left', async (name, who) => {
+    const { app, client } = await start({ handlers, responseMode: 'json' });
+    const posted = forsakenCall(client, name);
+    await entered.promise;
+    await posted.hangUp();
+    await gone(app, who);
+  });
+
+  it.each([
+    ['talksAndWaits', 'handler'],
+    ['talkingObservable', 'observable'],
+    ['iterable', 'iterable'],
+  ])('P4: in the middle of the stream: %s is cancelled, and nothing is left', async (name, who) => {
+    const { app, client } = await start({ handlers });
+    const stream = await (await client.call(name, {}, { progressToken: 1 })).sse().count(1);
+    await app.settled({ inFlight: 1, openResponses: 1 });
+    stream.destroy();
+    await gone(app, who);
+  });
+
+  it.each(['waits', 'observable'])('P4: after a head without any message: %s is cancelled', async (name) => {
+    const { app, client } = await start({ handlers, responseMode: 'sse' });
+    const response = await client.call(name);
+    await entered.promise;
+    response.destroy();
+    await eventually(() => expect(left).toHaveLength(1));
+    await app.settled(NOTHING);
+  });
+
+  it('P4: a handler that looks at no signal is not waited for; what it still says is dropped', async () => {
+    const { app, client } = await start({ handlers });
+    const posted = forsakenCall(client, 'deaf', { progressToken: 1 });
+    await entered.promise;
+    await posted.hangUp();
+    await connectionsGone(app);
+    await app.settled(NOTHING);
+    expect(left).toEqual([]);
+    deafness.open();
+    await eventually(() => expect(left).toEqual(['deaf']));
+    await app.settled(NOTHING);
+  });
+
+  it('P4: a handler that looks at its signal late finds it aborted, with a reason', async () => {
+    const looked = gate<unknown>();
+    const late: Tool = async (_, ctx) => {
+      entered.open(ctx);
+      await deafness.promise;
+      looked.open(ctx.signal.reason);
+      return 'late';
+    };
+    const { app, client } = await start({ handlers: { late } });
+    const posted = forsakenCall(client, 'late');
+    await entered.promise;
+    await posted.hangUp();
+    await app.settled(NOTHING);
+    deafness.open();
+    expect(await looked.promise).toMatchObject({ message: expect.stringContaining('closed') });
+  });
+
+  it('P4: a posted cancellation cancels nobody: the connection is the request', async () => {
+    const { app, client } = await start({ handlers });
+    const posted = client.call('deaf', {}, { id: 1 });
+    const { signal } = await entered.promise;
+    const message = client.message('notifications/cancelled', { requestId: 1 });
+    const { id: _, ...notification } = message;
+    const response = await client.post(notification, client.headersOf(message));
+    expect(response.status).toBe(202);
+    await response.text();
+    await app.settled({ inFlight: 1 });
+    expect(signal.aborted).toBe(false);
+    deafness.open();
+    expect(gists([await (await posted).json()])).toEqual(['what for?']);
+  });
+
+  it('P4: a client that has its answer and closes cancels nothing', async () => {
+    const aborts: unknown[] = [];
+    const quick: Tool = (_, ctx) => {
+      ctx.signal.addEventListener('abort', () => aborts.push('aborted'));
+      return 'quick';
+    };
+    const { app, client } = await start({ handlers: { quick } });
+    const response = await client.call('quick');
+    await response.text();
+    response.destroy();
+    await connectionsGone(app);
+    await app.settled(NOTHING);
+    expect(aborts).toEqual([]);
+  });
+
+  describe('and requestTimeoutMs', () => {
+    const startTimed = async (options = {}) => {
+      const clock = new ManualClock();
+      return { clock, ...(await start({ handlers, clock, requestTimeoutMs: 1_000, ...options })) };
+    };
+
+    it('requestTimeoutMs: before the head: an error as JSON, the handler cancelled', async () => {
+      const { app, client, clock } = await startTimed();
+      const posted = client.call('waits', {}, { id: 3 });
+      await entered.promise;
+      await clock.advance(999);
+      expect(left).toEqual([]);
+      await clock.advance(1);
+      const response = await posted;
+      expect(response.status).toBe(200);
+      expect(await response.json()).toMatchObject({
+        id: 3,
+        error: { code: REQUEST_TIMEOUT, message: expect.stringContaining('1000') },
+      });
+      await gone(app, 'handler');
+    });
+
+    it('requestTimeoutMs: in the middle of a stream: the error ends it', async () => {
+      const { app, client, clock } = await startTimed();
+      const stream = await (await client.call('talkingObservable', {}, { id: 3, progressToken: 1 })).sse().count(1);
+      await clock.advance(1_000);
+      expect(await stream.end()).toBe('end');
+      expect(gists(stream.messages)).toEqual(['progress 1', `error ${REQUEST_TIMEOUT}`]);
+      await gone(app, 'observable');
+    });
+
+    it('requestTimeoutMs: a call that is answered in time leaves no timer', async () => {
+      const { app, client } = await startTimed({ handlers: { quick: () => 'quick' } });
+      expect(gists([await (await client.call('quick')).json()])).toEqual(['quick']);
+      await app.settled(NOTHING);
+    });
+  });
+
+  it('E13: a request whose body is cut is not begun', async () => {
+    const { app, client } = await start({ handlers });
+    const message = client.message('tools/call', { name: 'waits', arguments: {} });
+    const headers = { ...client.headersOf(message), 'content-length': '10000' };
+    const sent = request(client.url, { method: 'POST', headers, agent: false });
+    sent.on('error', () => {});
+    sent.write(JSON.stringify(message));
+    await connectionsGone(app, 1);
+    sent.destroy();
+    await connectionsGone(app);
+    await app.settled(NOTHING);
+    expect(left).toEqual([]);
+  });
+
+  it('E7: what cannot be read is refused as everywhere', async () => {
+    const { client } = await start({ handlers });
+    const message = client.message('tools/call', { name: 'waits' });
+    await expectRefusal(await client.post('{"jsonrpc', client.headersOf(message)), { status: 400, code: -32700 });
+  });
+});

@@ -1,0 +1,256 @@
+import { toolLog, toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { concat, of, type Observable } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { ADAPTERS, gate } from '../support/app.js';
+import type { RawResponse } from '../support/http.js';
+import { gists } from '../support/messages.js';
+import { MODERN, modernMeta } from '../support/modern.js';
+import { modernApps } from '../support/modern-apps.js';
+
+type Tool = HandlerFunction<Record<string, unknown>>;
+
+const formOf = (response: RawResponse): string | undefined => response.header('content-type')?.split(';')[0];
+const quick: Tool = () => 'quick';
+const talks: Tool = async (_, ctx) => {
+  await ctx.progress(1);
+  await ctx.log('info', 'a word');
+  return 'said';
+};
+const steps: Tool = (): Observable<ToolEvent> =>
+  concat(of(toolProgress(1), toolLog('info', 'a word'), toolProgress(2)), of('done'));
+const fails: Tool = async (_, ctx) => {
+  await ctx.progress(1);
+  throw new Error('secret');
+};
+
+/** A tool that waits until the test lets it go, and the moment at which it was called. */
+function waiting(): { waits: Tool; called: Promise<void>; release: (text: string) => void } {
+  const entered = gate();
+  const hold = gate<string>();
+  const waits: Tool = () => {
+    entered.open();
+    return hold.promise;
+  };
+  return { waits, called: entered.promise, release: hold.open };
+}
+const heard = { progressToken: 'p', logLevel: 'debug' };
+
+describe.each(ADAPTERS)('the form of a modern answer, on %s', (adapter) => {
+  const start = modernApps(adapter, { sseAfterMs: 500, keepAliveMs: 15_000 });
+
+  it.each([['notifications/cancelled'], ['notifications/progress'], ['notifications/anything']])(
+    'P1: the notification %s is taken: 202, no body, no content type',
+    async (method) => {
+      const { client } = await start();
+      for (const params of [{ _meta: modernMeta(), requestId: 1 }, { requestId: 1 }]) {
+        const headers = { 'mcp-protocol-version': MODERN, 'mcp-method': method };
+        const both = { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers };
+        const response = await client.post({ jsonrpc: '2.0', method, params }, both);
+        expect(response.status).toBe(202);
+        expect(response.header('content-type')).toBeUndefined();
+        expect(await response.text()).toBe('');
+      }
+    },
+  );
+
+  it('P3: auto: JSON when the answer comes first, with no trace', async () => {
+    const { app, client } = await start({ clock: new ManualClock(), handlers: { quick } });
+    const response = await client.call('quick', {}, heard);
+    expect([response.status, formOf(response)]).toEqual([200, 'application/json']);
+    expect(gists([await response.json()])).toEqual(['quick']);
+    await app.settled({ inFlight: 0, streams: 0, loggedStreams: 0, openResponses: 0, timers: 0 });
+  });
+
+  it('P3: auto: SSE with the first message that is no answer, at once', async () => {
+    const { waits, called, release } = waiting();
+    const both: Tool = async (args, ctx) => {
+      await ctx.log('info', 'a word');
+      return waits(args, ctx);
+    };
+    const { app, client } = await start({ clock: new ManualClock(), handlers: { both } });
+    const response = await client.call('both', {}, heard);
+    expect([response.status, formOf(response)]).toEqual([200, 'text/event-stream']);
+    const stream = await response.sse().count(1);
+    await called;
+    await app.settled({ inFlight: 1, openResponses: 1, streams: 0, loggedStreams: 0 });
+    release('done');
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['a word', 'done']);
+    await app.settled({ inFlight: 0, openResponses: 0, timers: 0 });
+  });
+
+  it('P3: auto: SSE at sseAfterMs, not before, and the head at once', async () => {
+    const clock = new ManualClock();
+    const { waits, called, release } = waiting();
+    const { app, client } = await start({ clock, handlers: { waits } });
+    let answered = false;
+    const posted = client.call('waits').finally(() => (answered = true));
+    await called;
+    await clock.advance(499);
+    expect(answered).toBe(false);
+    await app.settled({ inFlight: 1, openResponses: 0 });
+    await clock.advance(1);
+    const response = await posted;
+    expect(formOf(response)).toBe('text/event-stream');
+    release('late');
+    const stream = response.sse();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['late']);
+  });
+
+  it('P3: sseAfterMs 0: a call that takes a moment is SSE', async () => {
+    const { waits, called, release } = waiting();
+    const { client } = await start({ sseAfterMs: 0, handlers: { waits } });
+    const response = await client.call('waits');
+    await called;
+    expect(formOf(response)).toBe('text/event-stream');
+    release('done');
+    expect(gists((await readAll(response)).messages)).toEqual(['done']);
+  });
+
+  it('P3: sse: always SSE, its head before the answer; what is refused has its status', async () => {
+    const { waits, called, release } = waiting();
+    const { client } = await start({ responseMode: 'sse', clock: new ManualClock(), handlers: { quick, waits } });
+    const response = await client.call('waits');
+    await called;
+    expect([response.status, formOf(response)]).toEqual([200, 'text/event-stream']);
+    release('done');
+    expect(gists((await readAll(response)).messages)).toEqual(['done']);
+    expect(gists((await readAll(await client.call('quick'))).messages)).toEqual(['quick']);
+    const refused = await client.request('no/such');
+    expect([refused.status, formOf(refused)]).toEqual([404, 'application/json']);
+    await refused.text();
+  });
+
+  it('P3: json: always JSON, however long it takes; what is said beside is dropped', async () => {
+    const clock = new ManualClock();
+    const { waits, called, release } = waiting();
+    const both: Tool = async (args, ctx) => {
+      await talks(args, ctx);
+      return waits(args, ctx);
+    };
+    const { app, client } = await start({ responseMode: 'json', clock, handlers: { both, steps } });
+    const posted = client.call('both', {}, heard);
+    await called;
+    await clock.advance(60_000);
+    release('done');
+    const response = await posted;
+    expect([response.status, formOf(response)]).toEqual([200, 'application/json']);
+    expect(gists([await response.json()])).toEqual(['done']);
+    expect(gists([await (await client.call('steps', {}, heard)).json()])).toEqual(['done']);
+    await app.settled({ inFlight: 0, loggedStreams: 0, events: 0 });
+  });
+
+  it('P6: everything is on its own response and in order, the answer last', async () => {
+    const { client } = await start({ handlers: { steps, talks, fails } });
+    const streams = await Promise.all(
+      ['steps', 'talks', 'fails'].map(async (name) => readAll(await client.call(name, {}, { ...heard, id: 1 }))),
+    );
+    expect(streams.map(({ messages }) => gists(messages).map(String))).toEqual([
+      ['progress 1', 'a word', 'progress 2', 'done'],
+      ['progress 1', 'a word', 'said'],
+      ['progress 1', expect.not.stringContaining('secret')],
+    ]);
+  });
+
+  it.each([
+    [undefined, []],
+    ['debug', ['debug', 'info', 'notice', 'error']],
+    ['notice', ['notice', 'error']],
+    ['emergency', []],
+  ])('M9: a request with the logLevel %s is told %j', async (logLevel, told) => {
+    const logs: Tool = async (_, ctx) => {
+      for (const level of ['debug', 'info', 'notice', 'error'] as const) await ctx.log(level, level, 'of the test');
+      return 'logged';
+    };
+    const { client } = await start({ handlers: { logs } });
+    const response = await client.call('logs', {}, logLevel === undefined ? {} : { logLevel });
+    // Nothing to say beside the answer: JSON.
+    if (told.length === 0) return expect(gists([await response.json()])).toEqual(['logged']);
+    const { messages } = await readAll(response);
+    expect(gists(messages)).toEqual([...told, 'logged']);
+    expect(messages[0].params).toEqual({ level: told[0], data: told[0], logger: 'of the test' });
+  });
+
+  it('M9: an unknown log level is refused', async () => {
+    const { client } = await start({ handlers: { talks } });
+    const response = await client.call('talks', {}, { logLevel: 'loud' });
+    expect(response.status).toBe(400);
+    expect((await response.json()).error.code).toBe(-32602);
+  });
+
+  it('P8: what comes after the answer is dropped, and hurts nobody', async () => {
+    const later = gate();
+    const said = gate<unknown[]>();
+    const late: Tool = (_, ctx) => {
+      void later.promise.then(async () => {
+        const outcomes = await Promise.allSettled([
+          ctx.progress(2),
+          ctx.log('info', 'late'),
+          ctx.notify('notifications/x'),
+        ]);
+        said.open(outcomes.map(({ status }) => status));
+      });
+      return 'early';
+    };
+    const { app, client } = await start({ handlers: { late, talks } });
+    expect(gists([await (await client.call('late', {}, heard)).json()])).toEqual(['early']);
+    // In the middle of somebody else's call, with the same id and the same token.
+    later.open();
+    const { messages } = await readAll(await client.call('talks', {}, heard));
+    expect(gists(messages)).toEqual(['progress 1', 'a word', 'said']);
+    expect(await said.promise).toEqual(['fulfilled', 'fulfilled', 'fulfilled']);
+    await app.settled({ inFlight: 0, streams: 0, events: 0 });
+  });
+
+  it('P10: the head of a stream keeps proxies from buffering it, and the headers of the app', async () => {
+    const { client } = await start({
+      handlers: { talks },
+      configure: (app) => app.enableCors({ origin: 'http://x.test' }),
+    });
+    const response = await client.call('talks', {}, heard);
+    expect(response.headers).toMatchObject({
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-cache, no-transform',
+      'x-accel-buffering': 'no',
+      'access-control-allow-origin': 'http://x.test',
+    });
+    expect(response.header('content-length')).toBeUndefined();
+    expect(response.header('mcp-session-id')).toBeUndefined();
+    await readAll(response);
+  });
+
+  it('P11: frames have an event, one line of data, and no id; nothing primes', async () => {
+    const { client } = await start({ handlers: { talks } });
+    const { body, events, primes, retryMs } = await readAll(await client.call('talks', {}, heard));
+    const frames = body.split('\n\n').filter(Boolean);
+    expect(frames).toHaveLength(3);
+    for (const frame of frames) expect(frame).toMatch(/^event: message\ndata: \{[^\n]*\}$/);
+    expect([events.map(({ id }) => id), primes, retryMs]).toEqual([[undefined, undefined, undefined], [], undefined]);
+  });
+
+  it('P12: a comment for every keepAliveMs of silence', async () => {
+    const clock = new ManualClock();
+    const { waits, called, release } = waiting();
+    const { client } = await start({ clock, handlers: { waits } });
+    const posted = client.call('waits');
+    await called;
+    await clock.advance(500);
+    const stream = (await posted).sse();
+    expect(stream.comments).toEqual([]);
+    for (let n = 1; n <= 3; n++) {
+      await clock.advance(15_000);
+      await stream.until(({ comments }) => comments.length === n);
+    }
+    release('done');
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['done']);
+  });
+});
+
+async function readAll(response: RawResponse) {
+  const stream = response.sse();
+  expect(await stream.end()).toBe('end');
+  return stream;
+}
