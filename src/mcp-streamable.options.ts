@@ -29,6 +29,13 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions,
    * @default a server over the decorated handlers of the app's providers
    */
   server?: McpServerFunction;
+  /**
+   * Where everything is that several nodes share: stores and bus in one, such as `redisBackend(url)` of
+   * `nestjs-mcp-streamable/redis`. `sessionStore`, `eventStore` and `messageBus` replace its parts.
+   *
+   * @default in the memory of this process
+   */
+  backend?: McpBackend;
   /** Bounds of the event log in memory. */
   eventLog?: EventLogOptions;
   /**
@@ -49,6 +56,13 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions,
    * @default in the memory of this process
    */
   messageBus?: McpMessageBus;
+}
+
+/** What several nodes share. @publicApi */
+export interface McpBackend {
+  readonly sessionStore: McpSessionStore;
+  readonly eventStore: McpEventStore;
+  readonly messageBus: McpMessageBus;
 }
 
 /** What must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */

@@ -16,7 +16,7 @@ import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
 import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import { handlerProviders } from './mcp-streamable.handler-providers.js';
-import type { McpStreamableOptions } from './mcp-streamable.options.js';
+import type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
 import { protocolProviders } from './mcp-streamable.protocol-providers.js';
 import { questionProviders } from './mcp-streamable.question-providers.js';
 import { stateProviders } from './mcp-streamable.state-providers.js';
@@ -35,7 +35,8 @@ import { InMemoryEventStore } from './stream/in-memory-event-store.js';
 import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from './stream/stream.options.js';
 
 const SESSION_STORE_METHODS = 'reserve create release get patch touch delete claimExpired list count'.split(' ');
-const EVENT_STORE_METHODS = 'open append read describe attach detach detachNode delivered openRequests drop stats'.split(' ');
+const EVENT_STORE_METHODS =
+  'open append read describe attach detach detachNode delivered openRequests drop stats'.split(' ');
 const BUS_METHODS = ['send', 'broadcast', 'close'];
 
 /** What one endpoint is made of, room by room. */
@@ -77,23 +78,35 @@ function replaceableProviders(options: InjectionToken): Provider[] {
   return [
     {
       provide: McpSessionStore,
-      useFactory: ({ sessionStore }: McpStreamableOptions, clock: Clock) =>
-        check.implementation('sessionStore', sessionStore, SESSION_STORE_METHODS) ?? new InMemorySessionStore(clock),
+      useFactory: (given: McpStreamableOptions, clock: Clock) =>
+        partOf(given, 'sessionStore', SESSION_STORE_METHODS) ?? new InMemorySessionStore(clock),
       inject: [options, Clock],
     },
     {
       provide: McpEventStore,
-      useFactory: ({ eventStore }: McpStreamableOptions, limits: Required<EventLogOptions>, clock: Clock) =>
-        check.implementation('eventStore', eventStore, EVENT_STORE_METHODS) ?? new InMemoryEventStore(limits, clock),
+      useFactory: (given: McpStreamableOptions, limits: Required<EventLogOptions>, clock: Clock) =>
+        partOf(given, 'eventStore', EVENT_STORE_METHODS) ?? new InMemoryEventStore(limits, clock),
       inject: [options, EVENT_LOG_OPTIONS, Clock],
     },
     {
       provide: McpMessageBus,
-      useFactory: ({ messageBus }: McpStreamableOptions) =>
-        check.implementation('messageBus', messageBus, BUS_METHODS) ?? new InMemoryMessageBus(),
+      useFactory: (given: McpStreamableOptions) => partOf(given, 'messageBus', BUS_METHODS) ?? new InMemoryMessageBus(),
       inject: [options],
     },
   ];
+}
+
+/** A part as the app gives it: by itself, or in a backend. */
+function partOf<Name extends keyof McpBackend>(
+  options: McpStreamableOptions,
+  name: Name,
+  methods: readonly string[],
+): McpBackend[Name] | undefined {
+  const own = check.implementation(name, options[name], methods);
+  if (own || options.backend === undefined) return own;
+  const part = (check.group('backend', options.backend)[name] ?? null) as McpBackend[Name];
+  check.implementation(`backend.${name}`, part, methods);
+  return part;
 }
 
 function sessionProviders(name: string | undefined): Provider[] {

@@ -1,10 +1,12 @@
 import { toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
 import { merge, Observable, of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { McpEndpoint } from '../../src/protocol/mcp-endpoint.js';
 import { ADAPTERS, gate, TestApp } from '../support/app.js';
 import { registryOf } from '../support/handlers-app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
+import { eventually } from '../support/running-apps.js';
 import { trustingGuard } from '../support/users.js';
 
 type Tool = HandlerFunction<Record<string, unknown>>;
@@ -112,6 +114,8 @@ describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
     const posted = client.request('tools/list', {}, { id: 5 });
     await arrived.promise;
     const closing = app.app.close();
+    const endpoint = app.app.get(McpEndpoint, { strict: false });
+    await eventually(() => expect(() => endpoint.assertOpen()).toThrow());
     go.open();
     const response = await posted;
     expect(response.header('retry-after')).toMatch(/^\d+$/);

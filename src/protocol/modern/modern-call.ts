@@ -37,6 +37,10 @@ export class ModernCall implements McpCall {
     return this.message.id;
   }
 
+  get aborted(): boolean {
+    return this.#cancelled !== undefined;
+  }
+
   /** Made when it is first looked at: most handlers never do. */
   get signal(): AbortSignal {
     if (!this.#abort) {

@@ -47,7 +47,7 @@ export function modernRequest(
 }
 
 function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeaders): boolean {
-  const meta = params?._meta as Record<string, unknown> | undefined;
+  const meta: Readonly<Record<string, unknown>> | undefined = params?._meta;
   const version = meta?.[PROTOCOL_VERSION_META_KEY];
   return (
     isModernRevision(version) &&

@@ -4,7 +4,8 @@ const FREE = { free: ['text'] } as const;
 const tool = (name: string) => ['tools/call', { name, arguments: {} }] as const;
 const accept = (content: unknown) => ({ action: 'accept', content });
 const given = (inputResponses: unknown) => ({ inputResponses });
-const anna = given({ name: accept({ name: 'Anna' }) });
+const byAnna = { name: accept({ name: 'Anna' }) };
+const anna = given(byAnna);
 const model = { role: 'assistant', content: { type: 'text', text: 'Paris' }, model: 'm', stopReason: 'endTurn' };
 const roots = { roots: [{ uri: 'file:///home', name: 'home' }] };
 const byName = (...additions: (Record<string, unknown> | undefined)[]) => rounds(tool('ask_name'), additions);
@@ -51,10 +52,7 @@ export const ROUNDS = group('rounds', [
   ['a page', able('ask_page', EVERYTHING)],
   ['a page, visited', rounds(tool('ask_page'), [given({ page: { action: 'accept' } })])],
   ['several', able('ask_many', EVERYTHING)],
-  [
-    'several, all answered',
-    rounds(tool('ask_many'), [{ inputResponses: { ...anna.inputResponses, capital: model, roots } }]),
-  ],
+  ['several, all answered', rounds(tool('ask_many'), [given({ ...byAnna, capital: model, roots })])],
   ['several, one answered', rounds(tool('ask_many'), [anna])],
   ['several, one by one', rounds(tool('ask_many'), [anna, given({ capital: model }), given({ roots })])],
   ['twice', rounds(tool('ask_twice'), [anna, given({ colour: accept({ colour: 'red' }) })])],

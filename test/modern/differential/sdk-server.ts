@@ -183,7 +183,7 @@ async function answersOf({ mcpReq }: ServerContext, rounds: readonly (readonly A
 }
 
 function acceptable(key: Asked, responses: ServerContext['mcpReq']['inputResponses']): unknown {
-  const answer = (responses as Args | undefined)?.[key];
+  const answer: unknown = responses?.[key];
   if (key === 'capital') return valid(specTypeSchemas.CreateMessageResult, answer);
   if (key === 'roots') return valid(specTypeSchemas.ListRootsResult, answer);
   const result = valid(specTypeSchemas.ElicitResult, answer);

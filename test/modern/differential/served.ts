@@ -45,7 +45,7 @@ export const echoed = (value: unknown): CallToolResult => said(JSON.stringify(so
 function sorted(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(sorted);
-  const entries = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
+  const entries = Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1));
   return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]));
 }
 

@@ -1,0 +1,109 @@
+import { createRequire } from 'node:module';
+import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+import { redisMessages } from '../redis.messages.js';
+import { RedisSetupError } from '../redis.errors.js';
+
+/** A client of one Redis (or of one behind sentinels), or of a Redis Cluster. */
+export type RedisClient = Redis | Cluster;
+
+const CONNECTION_NAME = 'nestjs-mcp-streamable';
+
+/**
+ * Our own client, not connected yet. A given instance is copied and otherwise left alone.
+ *
+ * @throws RedisSetupError `ioredis` is not installed, or the target is something else
+ */
+export function ownClient(target: RedisClient | string, limits: ClientLimits): RedisClient {
+  if (typeof target === 'string') return clientOf(target, limits);
+  if (typeof target?.duplicate !== 'function') throw new RedisSetupError(redisMessages.target(String(target)));
+  if (!isCluster(target)) return target.duplicate(settings(limits));
+  return target.duplicate([], clusterSettings(target, limits));
+}
+
+/**
+ * A connection for subscriptions, not connected yet. It does not reconnect: another one is made, in a cluster to another node.
+ *
+ * @returns `undefined` while no node of the cluster is known
+ */
+export function ownSubscriber(client: RedisClient, limits: ClientLimits): Redis | undefined {
+  const nodes = isCluster(client) ? client.nodes('all') : [client];
+  const node = nodes[Math.floor(Math.random() * nodes.length)];
+  return node?.duplicate({ ...settings(limits), readOnly: false, retryStrategy: () => null });
+}
+
+export function isCluster(client: RedisClient): client is Cluster {
+  return client.isCluster;
+}
+
+/** The keys of a given instance begin with a text of its own, which ours have to keep. */
+export function keyPrefixOf(target: RedisClient | string): string {
+  return typeof target === 'string' ? '' : (target.options.keyPrefix ?? '');
+}
+
+export function databaseOf(client: RedisClient): number {
+  return isCluster(client) ? 0 : (client.options.db ?? 0);
+}
+
+export interface ClientLimits {
+  readonly commandTimeoutMs: number;
+  /** Milliseconds between two attempts to connect, at most. */
+  readonly retryMs: number;
+}
+
+function clientOf(url: string, limits: ClientLimits): Redis {
+  const { Redis } = loadIoredis();
+  return new Redis(url, settings(limits));
+}
+
+function loadIoredis(): typeof import('ioredis') {
+  try {
+    return createRequire(import.meta.url)('ioredis') as typeof import('ioredis');
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
+    throw new RedisSetupError(redisMessages.missing(), { cause });
+  }
+}
+
+/**
+ * Nothing is queued while there is no connection, nothing is sent again behind our back, everything ends in time: whoever
+ * asked knows best whether to ask again.
+ */
+function settings({ commandTimeoutMs, retryMs }: ClientLimits): RedisOptions {
+  return {
+    lazyConnect: true,
+    connectionName: CONNECTION_NAME,
+    keyPrefix: '',
+    enableOfflineQueue: false,
+    autoResubscribe: false,
+    autoResendUnfulfilledCommands: false,
+    enableAutoPipelining: false,
+    maxRetriesPerRequest: 0,
+    stringNumbers: false,
+    commandTimeout: commandTimeoutMs,
+    connectTimeout: commandTimeoutMs,
+    // A connection that is dead without anybody having said so.
+    socketTimeout: commandTimeoutMs * 2,
+    retryStrategy: (attempts) => backoff(attempts, retryMs),
+    // After a failover the connection may still lead to what is a replica now.
+    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+  };
+}
+
+function clusterSettings(target: Cluster, limits: ClientLimits): ClusterOptions {
+  const { retryStrategy: _, enableOfflineQueue: __, ...ofNodes } = settings(limits);
+  return {
+    lazyConnect: true,
+    keyPrefix: '',
+    enableOfflineQueue: false,
+    enableAutoPipelining: false,
+    scaleReads: 'master',
+    slotsRefreshTimeout: limits.commandTimeoutMs,
+    clusterRetryStrategy: (attempts) => backoff(attempts, limits.retryMs),
+    redisOptions: { ...target.options.redisOptions, ...ofNodes },
+  };
+}
+
+/** Soon at first, then at most so rarely, for ever. */
+export function backoff(attempts: number, mostMs: number): number {
+  return Math.min(mostMs, 25 * 2 ** Math.min(attempts - 1, 10));
+}

@@ -1,0 +1,168 @@
+import { systemClock, type Clock } from '../../base/clock.js';
+import { within } from '../../base/within.js';
+import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
+import { RedisKeys } from '../redis-keys.js';
+import { redisMessages } from '../redis.messages.js';
+import { resolveRedisOptions, type RedisBackendOptions, type ResolvedRedisOptions } from '../redis.options.js';
+import { OutageLog } from './outage-log.js';
+import {
+  databaseOf,
+  isCluster,
+  keyPrefixOf,
+  ownClient,
+  ownSubscriber,
+  type ClientLimits,
+  type RedisClient,
+} from './redis-clients.js';
+import { REDIS_TIME, type LoadedScript, type RedisScript } from './redis-script.js';
+
+/** Attempts to connect are at most so far apart. */
+const LONGEST_RETRY_MS = 1_000;
+
+/**
+ * # The way to Redis, shared by the two stores and the bus
+ *
+ *     idle ──first command──▶ connecting ──connected, or in vain for as long as a command may take──▶ open ──close()──▶ closed
+ *
+ * Nothing is connected before it is used, so that a module that is merely imported keeps no process alive. The first commands
+ * wait for the first connection; from then on a command fails at once while there is none, and in time when there is no answer.
+ * The client reconnects by itself, for ever.
+ *
+ * @publicApi
+ */
+export class RedisConnection {
+  /** @internal */
+  readonly options: ResolvedRedisOptions;
+  /** @internal */
+  readonly keys: RedisKeys;
+  /** @internal */
+  readonly outages: OutageLog;
+  /** @internal */
+  readonly clock: Clock;
+  readonly #client: RedisClient;
+  readonly #limits: ClientLimits;
+  readonly #time: string;
+  readonly #scripts = new Map<RedisScript, LoadedScript>();
+  #state: ConnectionState = { is: 'idle' };
+
+  /**
+   * @param target a URL, or an instance of ioredis, which is copied
+   * @throws RedisSetupError a URL, and `ioredis` is not installed
+   * @throws McpOptionError
+   */
+  constructor(target: RedisClient | string, options: RedisBackendOptions = {}, internals: ConnectionInternals = {}) {
+    this.options = resolveRedisOptions(options);
+    const { commandTimeoutMs, deadAfterMs, prefix } = this.options;
+    this.clock = internals.clock ?? systemClock;
+    this.#time = internals.time ?? REDIS_TIME;
+    this.outages = new OutageLog(this.clock);
+    this.#limits = { commandTimeoutMs, retryMs: Math.min(LONGEST_RETRY_MS, Math.ceil(deadAfterMs / 4)) };
+    this.#client = ownClient(target, this.#limits);
+    this.keys = new RedisKeys(`${keyPrefixOf(target)}${prefix}`, databaseOf(this.#client));
+    this.#client.on('error', (error: unknown) => this.outages.failed('commands', error));
+    this.#client.on('ready', () => this.outages.works('commands'));
+  }
+
+  /**
+   * Runs a script, in one step.
+   *
+   * @param key the first key that it touches; the others have the same tag
+   * @throws RedisUnavailableError, RedisClosedError
+   * @internal
+   */
+  run(script: RedisScript, key: string, ...args: (string | number)[]): Promise<unknown> {
+    const { sha, text } = this.#loaded(script);
+    return this.command(script.name, async (client) => {
+      try {
+        return await client.evalsha(sha, 1, key, ...args);
+      } catch (error) {
+        // It was restarted, or failed over to a replica that has not seen the script.
+        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+        return client.eval(text, 1, key, ...args);
+      }
+    });
+  }
+
+  /**
+   * @param operation for messages
+   * @throws RedisUnavailableError, RedisClosedError
+   * @internal
+   */
+  async command<T>(operation: string, command: (client: RedisClient) => Promise<T>): Promise<T> {
+    if (this.#state.is !== 'open') await this.#opened(operation);
+    let untouched = true;
+    try {
+      untouched = this.#client.status !== 'ready';
+      const result = await this.#inTime(command(this.#client));
+      this.outages.works('commands');
+      return result;
+    } catch (error) {
+      if (this.#isClosed) throw new RedisClosedError(operation);
+      this.outages.failed('commands', error);
+      throw new RedisUnavailableError(operation, untouched, error);
+    }
+  }
+
+  /** Each of the nodes that hold keys. @internal */
+  async masters(operation: string): Promise<RedisClient[]> {
+    if (this.#state.is !== 'open') await this.#opened(operation);
+    return isCluster(this.#client) ? this.#client.nodes('master') : [this.#client];
+  }
+
+  /** A new connection to be subscribed with, or `undefined` while that cannot be. @internal */
+  async subscriber(): Promise<ReturnType<typeof ownSubscriber>> {
+    if (this.#state.is !== 'open') await this.#opened('subscribe');
+    return ownSubscriber(this.#client, this.#limits);
+  }
+
+  /** Lets go of the connection. What is under way fails. Idempotent. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    const wasIdle = this.#state.is === 'idle';
+    this.#state = { is: 'closed' };
+    if (wasIdle) return;
+    this.#client.disconnect();
+  }
+
+  get #isClosed(): boolean {
+    return this.#state.is === 'closed';
+  }
+
+  #loaded(script: RedisScript): LoadedScript {
+    let loaded = this.#scripts.get(script);
+    if (!loaded) this.#scripts.set(script, (loaded = script.with(this.#time)));
+    return loaded;
+  }
+
+  async #opened(operation: string): Promise<void> {
+    if (this.#state.is === 'idle') this.#state = { is: 'connecting', first: this.#connect() };
+    if (this.#state.is === 'connecting') await this.#state.first;
+    if (this.#isClosed) throw new RedisClosedError(operation);
+  }
+
+  async #connect(): Promise<void> {
+    const connected = this.#client.connect().catch(() => {});
+    await within(connected, this.#limits.commandTimeoutMs, this.clock);
+    if (this.#state.is === 'connecting') this.#state = { is: 'open' };
+  }
+
+  /** Of a cluster: redirections and retries take time of their own. */
+  #inTime<T>(answer: Promise<T>): Promise<T> {
+    if (!isCluster(this.#client)) return answer;
+    const { commandTimeoutMs } = this.#limits;
+    return new Promise((resolve, reject) => {
+      const late = () => reject(new Error(redisMessages.late(commandTimeoutMs)));
+      const timer = this.clock.setTimeout(late, commandTimeoutMs);
+      answer.then(resolve, reject).finally(() => this.clock.clear(timer));
+    });
+  }
+}
+
+type ConnectionState = { is: 'idle' } | { is: 'connecting'; first: Promise<void> } | { is: 'open' } | { is: 'closed' };
+
+/** For tests. @internal */
+export interface ConnectionInternals {
+  readonly clock?: Clock;
+  /** Lua that defines `now()`. */
+  readonly time?: string;
+}

@@ -1,0 +1,90 @@
+/** What stands for the empty id: nothing else is encoded so. */
+const EMPTY = '%';
+/** Ids that are their own code. */
+const PLAIN = /^[A-Za-z0-9_.-]+$/;
+
+/**
+ * An id from outside as part of a key. Different ids have different codes, of ASCII without braces, colons, patterns and
+ * line breaks: a session id cannot break out of its hash tag, and what is no proper Unicode does not collapse on its way.
+ */
+export function encoded(id: string): string {
+  if (PLAIN.test(id)) return id;
+  // JSON escapes lone surrogates, over which `encodeURIComponent` would fail.
+  const code = encodeURIComponent(JSON.stringify(id).slice(1, -1));
+  return code.length === 0 ? EMPTY : code.replace(/[!'()*~]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+/** The id of a code that {@link encoded} made. */
+export function decoded(code: string): string {
+  if (code === EMPTY) return '';
+  return PLAIN.test(code) ? code : (JSON.parse(`"${decodeURIComponent(code)}"`) as string);
+}
+
+/**
+ * # The names of everything in Redis
+ *
+ *     mcp:{<session>}:session         hash    the record of a session, or of state
+ *     mcp:{<session>}:log             hash    its event log: sums, and the head of each stream
+ *     mcp:{<session>}:streams         zset    the streams; score: when they are forgotten, +inf while they are open
+ *     mcp:{<session>}:order           zset    streams with something to evict; score: age of the oldest such event
+ *     mcp:{<session>}:spent           zset    streams that have ended and hold nothing any more
+ *     mcp:{<session>}:events:<stream> stream  the events: `<index>-0`
+ *
+ *     mcp:{:sessions}:…               zsets   which sessions there are: see session-index.scripts.ts
+ *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
+ *     mcp:{:node:<node>}:readers      set     readers of a node
+ *     mcp:{:bus}:nodes, :lost, :quiet         who is alive, who has died, see heartbeat.ts
+ *
+ * What stands in braces is the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
+ * tags. Codes have no colon, so `{:…}` is the tag of no session.
+ *
+ * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`. Redis does not tell databases apart in them.
+ */
+export class RedisKeys {
+  readonly sessions: string;
+  readonly bus: string;
+  readonly everyone: string;
+  readonly gaps: string;
+  /** To which the code of a node is appended. */
+  readonly nodeChannel: string;
+
+  /**
+   * @param prefix of all keys and channels
+   * @param db the number of the database
+   */
+  constructor(
+    readonly prefix: string,
+    db: number,
+  ) {
+    this.sessions = `${prefix}:{:sessions}:`;
+    this.bus = `${prefix}:{:bus}:`;
+    this.nodeChannel = `${prefix}:${db}:node:`;
+    this.everyone = `${prefix}:${db}:all`;
+    this.gaps = `${prefix}:${db}:gaps`;
+  }
+
+  record(session: string): string {
+    return `${this.prefix}:{${encoded(session)}}:session`;
+  }
+
+  log(session: string): string {
+    return `${this.prefix}:{${encoded(session)}}:log`;
+  }
+
+  /** A pattern of the keys that {@link log} makes. */
+  get everyLog(): string {
+    return `${this.prefix.replace(/[\\*?[\]^-]/g, '\\$&')}:{*}:log`;
+  }
+
+  calls(node: string): string {
+    return `${this.prefix}:{:node:${encoded(node)}}:calls`;
+  }
+
+  readers(node: string): string {
+    return `${this.prefix}:{:node:${encoded(node)}}:readers`;
+  }
+
+  channel(node: string): string {
+    return `${this.nodeChannel}${encoded(node)}`;
+  }
+}

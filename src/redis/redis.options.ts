@@ -1,0 +1,92 @@
+import { check, McpOptionError } from '../base/option-checks.js';
+import { redisMessages } from './redis.messages.js';
+
+/** Options of `redisBackend()`. @publicApi */
+export interface RedisBackendOptions {
+  /**
+   * The beginning of all keys and channels. Endpoints, and deployments, that share one Redis need one each: with the same
+   * prefix they share their sessions.
+   *
+   * @default 'mcp'
+   */
+  prefix?: string;
+  /**
+   * Milliseconds for which a command may take. After that it fails, whatever becomes of it. Lower, and a busy Redis is taken for
+   * one that is away; higher, and requests hang for longer before they are answered with 503.
+   *
+   * @default 2000
+   */
+  commandTimeoutMs?: number;
+  /**
+   * Milliseconds between two signs of life of this node.
+   *
+   * @default 2000
+   */
+  heartbeatMs?: number;
+  /**
+   * Milliseconds without a sign of life after which a node is taken for dead: the others end its open calls with an error. At
+   * least three times `heartbeatMs`. Lower, and clients hear sooner of a node that has died, but a node that merely paused loses its calls.
+   *
+   * @default 10000
+   */
+  deadAfterMs?: number;
+  /**
+   * Milliseconds after which a session of which nothing is heard vanishes from Redis, also when no node is left that could end
+   * it. Must be several times `sessions.idleTimeoutMs`; the store raises it to three times the idle timeout by itself.
+   *
+   * @default 86400000 (a day)
+   */
+  expireAfterMs?: number;
+  /** Bounds of the event log. */
+  eventLog?: RedisEventLogOptions;
+}
+
+/** Bounds of the event log in Redis; what all sessions hold together is bounded by `maxmemory` of Redis alone. @publicApi */
+export interface RedisEventLogOptions {
+  /**
+   * Events that a session keeps, over all its streams. The oldest go first; unread answers and the newest event of an
+   * open stream stay. More of them let a client be away for longer, and cost memory of Redis.
+   *
+   * @default 1000
+   */
+  maxEvents?: number;
+  /**
+   * Bytes of events that a session keeps, counted as UTF-16 code units times two. Redis holds them as UTF-8: mostly half of it.
+   *
+   * @default 8388608 (8 MiB)
+   */
+  maxBytes?: number;
+  /**
+   * Milliseconds for which a finished stream can still be resumed.
+   *
+   * @default 300000 (5 minutes)
+   */
+  finishedStreamMs?: number;
+}
+
+export type ResolvedRedisOptions = Required<Omit<RedisBackendOptions, 'eventLog'>> & {
+  readonly eventLog: Required<RedisEventLogOptions>;
+};
+
+/** @throws McpOptionError */
+export function resolveRedisOptions(options: RedisBackendOptions = {}): ResolvedRedisOptions {
+  const { prefix = 'mcp', commandTimeoutMs = 2_000, heartbeatMs = 2_000, deadAfterMs = 10_000 } = options;
+  const { expireAfterMs = 86_400_000 } = options;
+  const { maxEvents = 1_000, maxBytes = 8 * 1024 ** 2, finishedStreamMs = 300_000 } =
+    check.group('eventLog', options.eventLog) ?? {};
+  if (check.timer('deadAfterMs', deadAfterMs) < 3 * check.timer('heartbeatMs', heartbeatMs)) {
+    throw new McpOptionError('deadAfterMs', redisMessages.deadAfter(heartbeatMs, deadAfterMs));
+  }
+  return {
+    prefix: check.text('prefix', prefix),
+    commandTimeoutMs: check.timer('commandTimeoutMs', commandTimeoutMs),
+    heartbeatMs,
+    deadAfterMs,
+    expireAfterMs: check.count('expireAfterMs', expireAfterMs, { min: 60_000 }),
+    eventLog: {
+      maxEvents: check.count('eventLog.maxEvents', maxEvents),
+      maxBytes: check.count('eventLog.maxBytes', maxBytes),
+      finishedStreamMs: check.count('eventLog.finishedStreamMs', finishedStreamMs),
+    },
+  };
+}

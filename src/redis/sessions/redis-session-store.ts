@@ -1,0 +1,162 @@
+import type {
+  McpSessionRecord,
+  McpSessionStore,
+  NewSessionRecord,
+  RecordFilter,
+  RecordKind,
+  ReserveOutcome,
+  SessionCaps,
+  SessionPatch,
+} from '../../session/session-store.js';
+import { inBatches } from '../in-batches.js';
+import type { RedisConnection } from '../connection/redis-connection.js';
+import type { RedisScript } from '../connection/redis-script.js';
+import { decoded, encoded } from '../redis-keys.js';
+import { redisMessages } from '../redis.messages.js';
+import { changesOf, fieldsOf, pairs, recordOf } from './record-fields.js';
+import * as index from './session-index.scripts.js';
+import { createRecord, patchRecord, removeRecord, touchRecord } from './session-record.scripts.js';
+
+/** What `initialize` may take at most. */
+const RESERVATION_MS = 60_000;
+/** Whoever claimed an expired session has so long to end it, before others try. */
+const CLAIM_LEASE_MS = 60_000;
+/** What the log of a deleted session has left, should nobody drop it. */
+const ORPHANED_LOG_MS = 300_000;
+/** Idle timeouts for which a session stays in Redis, when there is no node any more to end it. */
+const IDLE_TIMEOUTS_KEPT = 3;
+
+/**
+ * # The sessions in Redis
+ *
+ *     (nothing) ──reserve──▶ reserved ──create──▶ recorded ──delete, claimExpired──▶ (nothing)
+ *                               └──release, a minute──▶ (nothing)
+ *
+ * A record is a hash in the slot of its session; which sessions there are, and whose, is an index in a slot of its own. Each is
+ * changed by scripts, in one step; a call that concerns both makes two steps, in an order in which it may break off: the
+ * record is the truth (see session-index.scripts.ts).
+ *
+ * Exactly one caller is given a record, because only one script can remove its key. When that caller never hears of it, the
+ * session is gone all the same, and what is left of its log expires within minutes.
+ *
+ * @publicApi
+ */
+export class RedisSessionStore implements McpSessionStore {
+  readonly scope = 'shared';
+  /** The longest idle timeout that a node has ended sessions by. */
+  #idleMs = 0;
+
+  constructor(private readonly connection: RedisConnection) {}
+
+  async reserve(id: string, principal: string | undefined, caps: SessionCaps): Promise<ReserveOutcome> {
+    const limits = [caps.total, caps.perPrincipal].map((cap) => (Number.isFinite(cap) ? cap : -1));
+    const outcome = await this.#index(index.reserve, encoded(id), ownerOf(principal), ...limits, RESERVATION_MS);
+    return outcome as ReserveOutcome;
+  }
+
+  async create(record: NewSessionRecord): Promise<McpSessionRecord> {
+    const { id, principal, kind } = record;
+    const code = encoded(id);
+    const at = await this.#index(index.enter, code, ownerOf(principal), kind === 'state' ? 1 : 0);
+    if (at === null) throw new Error(redisMessages.exists(id));
+    const fields = fieldsOf(record, Number(at));
+    const created = await this.connection.run(createRecord, this.#key(id), this.#lifeMs, ...fields);
+    if (created === 0) throw new Error(redisMessages.exists(id));
+    return recordOf(id, pairs(fields))!;
+  }
+
+  async release(id: string): Promise<void> {
+    await this.#index(index.release, encoded(id));
+  }
+
+  async get(id: string): Promise<McpSessionRecord | undefined> {
+    const fields = await this.connection.command('get', (client) => client.hgetall(this.#key(id)));
+    return recordOf(id, Object.entries(fields));
+  }
+
+  async patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined> {
+    const fields = await this.connection.run(patchRecord, this.#key(id), ...changesOf(patch));
+    return fields === null ? undefined : recordOf(id, pairs(fields as string[]));
+  }
+
+  async touch(id: string): Promise<boolean> {
+    const at = await this.connection.run(touchRecord, this.#key(id), this.#lifeMs);
+    if (at === null) return false;
+    await this.#index(index.seen, encoded(id), String(at));
+    return true;
+  }
+
+  async delete(id: string): Promise<McpSessionRecord | undefined> {
+    const removed = await this.connection.run(removeRecord, this.#key(id), '', ORPHANED_LOG_MS);
+    if (removed === null) return undefined;
+    await this.#leaveIndex(id);
+    return recordOf(id, pairs(removed as string[]));
+  }
+
+  async claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]> {
+    if (!Number.isFinite(idleMs)) return [];
+    this.#idleMs = Math.max(this.#idleMs, idleMs);
+    const claimed = await this.#index(index.claim, idleMs, limit, CLAIM_LEASE_MS);
+    const [before, ...codes] = claimed as [string, ...string[]];
+    const records = await inBatches(codes, (code) => this.#end(decoded(code), before));
+    return records.filter((record) => record !== undefined);
+  }
+
+  async list({ principal, kind }: RecordFilter = {}): Promise<McpSessionRecord[]> {
+    const { sessions } = this.connection.keys;
+    const listed =
+      principal === undefined ? (kind === 'state' ? 'states' : 'all') : `of:${ownerOf(principal ?? undefined)}`;
+    // Up to infinity: what is reserved is no record.
+    const codes = await this.connection.command('list', (client) =>
+      client.zrangebyscore(`${sessions}${listed}`, '-inf', '(+inf'),
+    );
+    const records = await inBatches(codes, (code) => this.get(decoded(code)));
+    return records.filter(
+      (record) => record !== undefined && (kind === undefined || (record.kind ?? 'session') === kind),
+    ) as McpSessionRecord[];
+  }
+
+  async count(kind?: RecordKind): Promise<number> {
+    const [all, states] = (await this.#index(index.count)) as [number, number];
+    if (kind === undefined) return all;
+    return kind === 'state' ? states : all - states;
+  }
+
+  get #lifeMs(): number {
+    return Math.max(this.connection.options.expireAfterMs, this.#idleMs * IDLE_TIMEOUTS_KEPT);
+  }
+
+  #key(id: string): string {
+    return this.connection.keys.record(id);
+  }
+
+  #index(script: RedisScript, ...args: (string | number)[]): Promise<unknown> {
+    return this.connection.run(script, this.connection.keys.sessions, this.#lifeMs, ...args);
+  }
+
+  /** Of a claimed session. @returns its record, or `undefined` if it was touched meanwhile, or is gone, or Redis is */
+  async #end(id: string, before: string): Promise<McpSessionRecord | undefined> {
+    try {
+      const removed = await this.connection.run(removeRecord, this.#key(id), before, ORPHANED_LOG_MS);
+      if (typeof removed === 'string') {
+        await this.#index(index.unclaim, encoded(id), removed);
+        return undefined;
+      }
+      await this.#leaveIndex(id);
+      return removed === null ? undefined : recordOf(id, pairs(removed as string[]));
+    } catch {
+      // After the lease it is somebody else's turn; those that were ended before must not be lost over this one.
+      return undefined;
+    }
+  }
+
+  /** The record is gone, which is what counts; an entry that stays is found to be empty when its time comes. */
+  async #leaveIndex(id: string): Promise<void> {
+    await this.#index(index.leave, encoded(id)).catch(() => {});
+  }
+}
+
+/** The anonymous caller is an owner like any other, and has the name of none. */
+function ownerOf(principal: string | undefined): string {
+  return principal === undefined ? '-' : `p:${encoded(principal)}`;
+}

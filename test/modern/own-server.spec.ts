@@ -1,0 +1,272 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { createRequire } from 'node:module';
+import {
+  LEGACY_REVISIONS,
+  McpServer,
+  MODERN_REVISIONS,
+  Server,
+  type McpServerContext,
+  type McpServerFunction,
+} from 'nestjs-mcp-streamable';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { McpEndpoint } from '../../src/protocol/mcp-endpoint.js';
+import { ADAPTERS, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { loneFetch } from '../support/lone-fetch.js';
+import { gists, log } from '../support/messages.js';
+import { MODERN } from '../support/modern.js';
+import { forsakenCall } from '../support/modern-apps.js';
+import { ModernClient } from '../support/modern-client.js';
+import { RecordedLog } from '../support/recorded-log.js';
+import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { eventually, runningApps } from '../support/running-apps.js';
+import { as, trustingGuard } from '../support/users.js';
+
+const info = { name: 'own', version: '1.0.0' };
+const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
+const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
+/** The same package, loaded a second time: as a CommonJS app gets it. */
+const foreign = createRequire(import.meta.url)('@modelcontextprotocol/server') as { McpServer: typeof McpServer };
+
+describe.each(ADAPTERS)("an application's own server for modern requests, on %s", (adapter) => {
+  const begin = runningApps(adapter, { guards: [trustingGuard], sseAfterMs: 60_000 });
+  let contexts: McpServerContext[];
+  let closed: number;
+  let log$: RecordedLog;
+  let hold: ReturnType<typeof gate<void>>;
+  let entered: ReturnType<typeof gate<AbortSignal>>;
+  const official: Client[] = [];
+  beforeEach(() => {
+    [contexts, closed, hold, entered] = [[], 0, gate(), gate()];
+    log$ = new RecordedLog();
+  });
+  afterEach(async () => {
+    for (const client of official.splice(0)) await client.close();
+    log$.release();
+  });
+  const start = async (server: McpServerFunction, options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
+    const counted: McpServerFunction = async (context) => {
+      contexts.push(context);
+      const made = await server(context);
+      const low = made instanceof McpServer ? made.server : made;
+      const { onclose } = low;
+      low.onclose = () => {
+        closed++;
+        onclose?.();
+      };
+      return made;
+    };
+    const app = await begin({ server: counted, ...options });
+    log$.attach(app.app);
+    return app;
+  };
+
+  const mcpServer: McpServerFunction = ({ principal }) => {
+    const server = new McpServer(info, { capabilities: { logging: {} }, supportedProtocolVersions });
+    server.registerTool('who', { inputSchema: z.object({ n: z.number().optional() }) }, ({ n }) => ({
+      content: [{ type: 'text', text: `${principal} ${n}` }],
+    }));
+    server.registerTool('talks', {}, async (ctx) => {
+      await ctx.mcpReq.notify(log('a word'));
+      entered.open(ctx.mcpReq.signal);
+      await hold.promise;
+      return { content: [{ type: 'text', text: 'said' }] };
+    });
+    server.registerTool('late', {}, (ctx) => {
+      void hold.promise
+        .then(() => Promise.allSettled([ctx.mcpReq.notify(log('late'))]))
+        .then(() => entered.open(ctx.mcpReq.signal));
+      return { content: [{ type: 'text', text: 'early' }] };
+    });
+    return server;
+  };
+  const lowLevel: McpServerFunction = ({ principal }) => {
+    const server = new Server(info, { capabilities: { tools: {} }, supportedProtocolVersions });
+    server.setRequestHandler('tools/call', ({ params }) => ({
+      content: [{ type: 'text' as const, text: `${principal} ${String(params.arguments?.['n'])}` }],
+    }));
+    return server;
+  };
+  const autoClient = async (app: TestApp) => {
+    const client = new Client(info, { versionNegotiation: { mode: 'auto' } });
+    official.push(client);
+    const transport = new StreamableHTTPClientTransport(new URL(app.url), { fetch: loneFetch });
+    await client.connect(transport);
+    return { client, transport };
+  };
+
+  it.each([
+    ['McpServer', mcpServer],
+    ['Server', lowLevel],
+  ])('server: an %s serves one request, knows who it is for, and is closed after it', async (_, server) => {
+    const app = await start(server);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, async (__, n) => {
+        const user = ['anna', 'bert'][n % 2]!;
+        const client = new ModernClient(app.url, as(user));
+        const { id, result } = await client.ask('tools/call', { name: 'who', arguments: { n } }, { id: 1 });
+        return [id, result.content[0].text];
+      }),
+    );
+    expect(answers).toEqual(Array.from({ length: 20 }, (__, n) => [1, `${['anna', 'bert'][n % 2]} ${n}`]));
+    expect(contexts).toHaveLength(20);
+    for (const context of contexts) {
+      expect(context).toMatchObject({ era: 'modern', session: undefined, sessions: app.service });
+      expect((context.request as { headers: object }).headers).toMatchObject({ 'mcp-method': 'tools/call' });
+    }
+    await eventually(() => expect(closed).toBe(20));
+    await app.settled(NOTHING);
+  });
+
+  it('server: discover says what it is', async () => {
+    const app = await start(mcpServer);
+    const { result } = await new ModernClient(app.url).ask('server/discover');
+    expect(result.capabilities).toMatchObject({ tools: {}, logging: {} });
+    expect(result._meta['io.modelcontextprotocol/serverInfo']).toMatchObject(info);
+    await eventually(() => expect(closed).toBe(1));
+  });
+
+  it('server: is closed however the request ends', async () => {
+    const app = await start(mcpServer);
+    const client = new ModernClient(app.url);
+    await (await client.request('no/such')).text();
+    await (await client.call('none')).text();
+    await eventually(() => expect(closed).toBe(2));
+    const posted = forsakenCall(client, 'talks');
+    const signal = await entered.promise;
+    await posted.hangUp();
+    await eventually(() => expect([closed, signal.aborted]).toEqual([3, true]));
+    entered = gate();
+    const stream = await (await client.call('talks', {}, { logLevel: 'info' })).sse().count(1);
+    await entered.promise;
+    stream.destroy();
+    await eventually(() => expect(closed).toBe(4));
+    await app.settled(NOTHING);
+  });
+
+  it('server: streams what belongs to the request', async () => {
+    const app = await start(mcpServer);
+    hold.open();
+    const stream = (await new ModernClient(app.url).call('talks', {}, { logLevel: 'info' })).sse();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['a word', 'said']);
+  });
+
+  it('P8: what its handlers say after the answer reaches nobody', async () => {
+    const app = await start(mcpServer);
+    const response = await new ModernClient(app.url).call('late');
+    expect(gists([await response.json()])).toEqual(['early']);
+    hold.open();
+    await entered.promise;
+    await app.settled(NOTHING);
+  });
+
+  it('server: a session of the same endpoint has its own for as long as it lasts', async () => {
+    const app = await start(mcpServer);
+    const legacy = await app.client(as('anna')).initialize();
+    await new ModernClient(app.url, as('bert')).ask('tools/call', { name: 'who', arguments: {} });
+    for (const n of [1, 2]) expect(gists([await (await legacy.call('who', { n })).json()])).toEqual([`anna ${n}`]);
+    expect(contexts.map(({ era, principal }) => [era, principal])).toEqual([
+      ['legacy', 'anna'],
+      ['modern', 'bert'],
+    ]);
+    expect(closed).toBe(1);
+  });
+
+  it('M3: one that was not made for the revision: refused with what it speaks, and one warning', async () => {
+    const app = await start(() => new McpServer(info));
+    const client = new ModernClient(app.url);
+    for (let n = 1; n <= 3; n++) {
+      const response = await client.request('server/discover', {}, { id: n });
+      const { data } = await expectRefusal(response, { status: 400, code: -32022, id: n, says: [MODERN] });
+      expect(data).toEqual({ supported: LEGACY_REVISIONS, requested: MODERN });
+    }
+    expect(closed).toBe(3);
+    const warnings = log$.texts('warn').filter((text) => text.includes('supportedProtocolVersions'));
+    expect(warnings).toHaveLength(1);
+    await app.settled(NOTHING);
+  });
+
+  it('M3: the official client that chooses by itself falls back to a session then', async () => {
+    const app = await start(() => {
+      const server = new McpServer(info);
+      server.registerTool('who', {}, () => ({ content: [{ type: 'text', text: 'an old one' }] }));
+      return server;
+    });
+    const { client, transport } = await autoClient(app);
+    expect(client.getNegotiatedProtocolVersion()).toBe('2025-11-25');
+    expect(transport.sessionId).toBeDefined();
+    expect(gists([{ result: await client.callTool({ name: 'who' }) }])).toEqual(['an old one']);
+    await app.service.terminateAll();
+  });
+
+  it('M1: the official client that chooses by itself needs no session with one that was', async () => {
+    const app = await start(mcpServer);
+    const { client, transport } = await autoClient(app);
+    expect([client.getNegotiatedProtocolVersion(), transport.sessionId]).toEqual([MODERN, undefined]);
+    const result = await client.callTool({ name: 'who', arguments: { n: 1 } });
+    expect(gists([{ result }])).toEqual(['undefined 1']);
+  });
+
+  it.each<[string, McpServerFunction, string]>([
+    ['throws', () => Promise.reject(new Error('no database')), 'no database'],
+    ['returns something else', () => ({}) as never, 'must return a new McpServer'],
+    ['returns one of another copy of the SDK', () => new foreign.McpServer(info), 'another copy'],
+  ])('server: a factory that %s is told to the operator, not to the client', async (_, server, says) => {
+    const app = await begin({ server });
+    log$.attach(app.app);
+    const response = await new ModernClient(app.url).request('tools/list', {}, { id: 8 });
+    await expectGenericFailure(response, 8);
+    expect(log$.texts('error').join()).toContain(says);
+    await app.settled(NOTHING);
+  });
+
+  it('server: one and the same server for two requests is refused while the first one uses it', async () => {
+    const one = (await mcpServer({} as never)) as McpServer;
+    const app = await begin({ server: () => one });
+    log$.attach(app.app);
+    const client = new ModernClient(app.url);
+    const stream = await (await client.call('talks', {}, { logLevel: 'info' })).sse().count(1);
+    await expectGenericFailure(await client.request('tools/list', {}, { id: 2 }), 2);
+    expect(log$.texts('error').join()).toContain('connected already');
+    hold.open();
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['a word', 'said']);
+  });
+
+  it('S15: a server that is being made when the app stops serves nobody', async () => {
+    const making = gate();
+    const made = gate();
+    const app = await start(async (context) => {
+      making.open();
+      await made.promise;
+      return mcpServer(context);
+    });
+    const posted = new ModernClient(app.url).call('talks', {}, { id: 1 });
+    await making.promise;
+    const closing = app.app.close();
+    const endpoint = app.app.get(McpEndpoint, { strict: false });
+    await eventually(() => expect(() => endpoint.assertOpen()).toThrow());
+    made.open();
+    await expectRefusal(await posted, { status: 503, code: -32000, id: 1 });
+    await closing;
+    await eventually(() => expect(closed).toBe(1));
+    await app.settled(NOTHING);
+  });
+
+  it('P4: a client that leaves while its server is being made', async () => {
+    const making = gate();
+    const made = gate();
+    const app = await start(async (context) => {
+      making.open();
+      await made.promise;
+      return mcpServer(context);
+    });
+    const posted = forsakenCall(new ModernClient(app.url), 'talks');
+    await making.promise;
+    await posted.hangUp();
+    made.open();
+    await eventually(() => expect(closed).toBe(1));
+    await app.settled(NOTHING);
+  });
+});
