@@ -15,6 +15,7 @@ import { McpResponder } from './http/responder.js';
 import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
 import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
+import { FaultLog } from './mcp-streamable.fault-log.js';
 import { handlerProviders } from './mcp-streamable.handler-providers.js';
 import type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
 import { protocolProviders } from './mcp-streamable.protocol-providers.js';
@@ -24,12 +25,10 @@ import { PROTOCOL_OPTIONS, resolveProtocolOptions, type ResolvedProtocolOptions 
 import { InMemorySessionStore } from './session/in-memory-session-store.js';
 import { McpSessionService } from './session/mcp-session.service.js';
 import { McpServerFactory } from './session/server-factory.js';
-import type { McpSessionEvent } from './session/session-events.js';
 import { furnishSessionRoom, SESSION_ROOM, type SessionRoom, type SessionRoomParts } from './session/session-room.js';
 import { resolveSessionOptions, SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { McpSessionStore } from './session/session-store.js';
 import { StoredStates } from './session/stored-states.js';
-import { EventStoreError } from './stream/event-store.errors.js';
 import { McpEventStore } from './stream/event-store.js';
 import { InMemoryEventStore } from './stream/in-memory-event-store.js';
 import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from './stream/stream.options.js';
@@ -102,7 +101,8 @@ function partOf<Name extends keyof McpBackend>(
   name: Name,
   methods: readonly string[],
 ): McpBackend[Name] | undefined {
-  const own = check.implementation(name, options[name], methods);
+  const own = options[name] as McpBackend[Name] | undefined;
+  check.implementation<object>(name, own, methods);
   if (own || options.backend === undefined) return own;
   const part = (check.group('backend', options.backend)[name] ?? null) as McpBackend[Name];
   check.implementation(`backend.${name}`, part, methods);
@@ -135,7 +135,8 @@ function sessionProviders(name: string | undefined): Provider[] {
           factory,
         };
         const room = furnishSessionRoom(parts);
-        room.events$.subscribe(logFaults);
+        const faults = new FaultLog(clock);
+        room.events$.subscribe((event) => faults.note(event));
         states.watchedBy(room.sessions);
         return room;
       },
@@ -181,15 +182,3 @@ function httpProviders(): Provider[] {
 }
 
 const logger = new Logger('McpStreamable');
-
-function logFaults(event: McpSessionEvent): void {
-  // The client's own doing: it sends too much and reads too little, or has gone. Not news to the operator.
-  const expected = event.type === 'store-fault' && event.error instanceof EventStoreError;
-  if (expected) {
-    logger.debug(`Stream "${event.streamId}" was refused by the event store: ${String(event.error)}`);
-  } else if (event.type === 'store-fault') {
-    logger.error(`The event store failed (stream "${event.streamId}"): ${String(event.error)}`);
-  } else if (event.type === 'protocol-error') {
-    logger.debug(`Session "${event.sessionId.slice(0, 6)}…": ${String(event.error)}`);
-  }
-}

@@ -2,23 +2,17 @@ import type { McpHttpCall, McpSessionInfo } from '../call/mcp-call.js';
 import { ACCEPTED, type McpReply, type McpServing } from '../call/mcp-reply.js';
 import { McpError } from '../wire/errors.js';
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/header.js';
+import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/header.js';
 import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import type { InitializationHost } from './legacy/initialization.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
-import { unsupportedRevision, type RequestHeaders } from './modern/modern-classification.js';
+import { unsupportedRevision } from './modern/modern-classification.js';
 import { ModernEndpoint, type ModernEndpointParts } from './modern/modern-endpoint.js';
 import { protocolMessages } from './protocol.messages.js';
 import type { Eras } from './protocol.options.js';
 
 const RETRY_AFTER = { 'Retry-After': '1' };
-
-/** Revisions that are served, newest first. */
-export function servedRevisions(eras: Eras): readonly string[] {
-  if (eras === 'legacy') return LEGACY_REVISIONS;
-  return eras === 'modern' ? MODERN_REVISIONS : [...MODERN_REVISIONS, ...LEGACY_REVISIONS];
-}
 
 /**
  * One endpoint: takes what HTTP brings, hands it to the era it belongs to, and says what to answer.
@@ -32,11 +26,11 @@ export class McpEndpoint {
 
   constructor(
     private readonly host: InitializationHost,
-    modern: Omit<ModernEndpointParts, 'supported'>,
+    modern: ModernEndpointParts,
     readonly eras: Eras,
   ) {
     this.legacy = new LegacyEndpoint(host);
-    this.modern = new ModernEndpoint({ ...modern, supported: servedRevisions(eras) });
+    this.modern = new ModernEndpoint(modern);
   }
 
   /**

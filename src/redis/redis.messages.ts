@@ -15,7 +15,7 @@ export const redisMessages = {
   exists: (id: string) =>
     `The session "${id}" exists already. Reserve an id before creating its record, and make ids unguessable ("sessionIdGenerator").`,
   mourned: (node: string) =>
-    `This node ("${node}") gave no sign of life for so long that the others took it for dead and ended its open calls. It goes on. Raise "deadAfterMs" if the process or its machine pauses for long.`,
+    `This node ("${node}") is no longer known to the others: they took it for dead and ended its open calls, or Redis has lost its data. It goes on. Raise "deadAfterMs" if the process or its machine pauses for long.`,
   strange: (channel: string) => `A message on the channel "${channel}" is no message of this library and was ignored.`,
   deadAfter: (heartbeatMs: number, deadAfterMs: number) =>
     `The option "deadAfterMs" (${deadAfterMs}) must be at least three times "heartbeatMs" (${heartbeatMs}), or one lost beat ends the calls of a living node.`,

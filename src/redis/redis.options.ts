@@ -72,8 +72,11 @@ export type ResolvedRedisOptions = Required<Omit<RedisBackendOptions, 'eventLog'
 export function resolveRedisOptions(options: RedisBackendOptions = {}): ResolvedRedisOptions {
   const { prefix = 'mcp', commandTimeoutMs = 2_000, heartbeatMs = 2_000, deadAfterMs = 10_000 } = options;
   const { expireAfterMs = 86_400_000 } = options;
-  const { maxEvents = 1_000, maxBytes = 8 * 1024 ** 2, finishedStreamMs = 300_000 } =
-    check.group('eventLog', options.eventLog) ?? {};
+  const {
+    maxEvents = 1_000,
+    maxBytes = 8 * 1024 ** 2,
+    finishedStreamMs = 300_000,
+  } = check.group('eventLog', options.eventLog) ?? {};
   if (check.timer('deadAfterMs', deadAfterMs) < 3 * check.timer('heartbeatMs', heartbeatMs)) {
     throw new McpOptionError('deadAfterMs', redisMessages.deadAfter(heartbeatMs, deadAfterMs));
   }

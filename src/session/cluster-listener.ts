@@ -15,16 +15,26 @@ export class ClusterListener {
   constructor(
     private readonly bus: McpMessageBus,
     private readonly sessions: LiveSessions,
+    private readonly report: (sessionId: string, error: unknown) => void,
   ) {
     this.#heard = bus.messages$.subscribe((message) => {
       const known = clusterMessage(message);
-      if (known) this.#hear(known);
+      if (known) this.#take(known);
     });
     this.#heard.add(bus.reconnected$.subscribe(() => sessions.refreshAll()));
   }
 
   close(): void {
     this.#heard.unsubscribe();
+  }
+
+  /** A node of another version may mean something else by it; that must not end this one. */
+  #take(message: ClusterMessage): void {
+    try {
+      this.#hear(message);
+    } catch (error) {
+      this.report(message.session, error);
+    }
   }
 
   #hear(message: ClusterMessage): void {

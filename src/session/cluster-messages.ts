@@ -1,6 +1,14 @@
-import type { AppendedMessage, ReaderRef } from '../stream/event-store.js';
+import type { AppendedMessage, ReaderRef, StreamReaderRef } from '../stream/event-store.js';
 import { NO_STREAM_PEERS, type ReaderTurn, type StreamPeers } from '../stream/stream.options.js';
-import type { JsonRpcNotification, JsonRpcResponse } from '../wire/json-rpc.js';
+import {
+  isResponse,
+  type JsonRpcMessage,
+  type JsonRpcNotification,
+  type JsonRpcResponse,
+  type RequestId,
+} from '../wire/json-rpc.js';
+import type { InFlightCalls } from './in-flight-calls.js';
+import { issuerOf } from './outbound-requests.js';
 import type { SessionPatch } from './session-store.js';
 
 /**
@@ -39,6 +47,28 @@ export function clusterMessage(message: unknown): ClusterMessage | undefined {
   return TYPES.includes(type) && typeof session === 'string' ? (message as ClusterMessage) : undefined;
 }
 
+/**
+ * Whether other nodes have to hear of a message of the client: one of them waits for it, or may, or all copies must know it.
+ *
+ * @param calls what is in flight here
+ */
+export function concernsPeers(message: JsonRpcMessage, nodeId: string, calls: Pick<InFlightCalls, 'has'>): boolean {
+  const elsewhere = (wireId: unknown): boolean => {
+    const issuer = issuerOf(wireId as RequestId | undefined);
+    return issuer !== undefined && issuer !== nodeId;
+  };
+  if (isResponse(message)) return elsewhere(message.id);
+  const { method, params } = message;
+  switch (method) {
+    case 'notifications/cancelled':
+      return !calls.has(params?.['requestId'] as RequestId);
+    case 'notifications/progress':
+      return elsewhere(params?.['progressToken']);
+    default:
+      return method === 'notifications/roots/list_changed';
+  }
+}
+
 /** The way from a live session to what else there is of it on other nodes. */
 export interface SessionPeers {
   /** Hands on what the client sent, to the node that waits for it. */
@@ -67,6 +97,11 @@ export class ClusterPeers implements SessionPeers {
 
   turned(session: string, stream: string, { node, reader }: ReaderRef, turn: ReaderTurn): void {
     this.bus.send(node, { type: 'turned', session, stream, reader, turn });
+  }
+
+  /** A reader is the newest of its stream, because a node has left. */
+  promoted({ session, stream, ...reader }: StreamReaderRef): void {
+    this.turned(session, stream, reader, { is: 'promoted' });
   }
 
   forward(session: string, message: JsonRpcResponse | JsonRpcNotification, node: string): void {

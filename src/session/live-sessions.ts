@@ -2,15 +2,16 @@ import type { Server } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
 import { Retry } from '../base/retry.js';
+import { within } from '../base/within.js';
 import type { McpSessionInfo } from '../call/mcp-call.js';
 import { McpError } from '../wire/errors.js';
+import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
+import { infoOf, isSession, replayRecord } from './session-record.js';
 import type { McpServerContext } from './server-factory.js';
 import type { SessionEndReason } from './session-events.js';
-import { ServerFactoryError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
-import { requestsOf } from './session-state.js';
 import type { SessionEnvironment } from './session.options.js';
 import type { McpSessionRecord, McpSessionStore } from './session-store.js';
 
@@ -88,7 +89,8 @@ export class LiveSessions {
       await session.end('initialize-failed');
       throw error;
     }
-    return { session, server, touchedAt: this.environment.clock.now() };
+    const now = this.environment.clock.now();
+    return { session, server, touchedAt: now, askedAt: now };
   }
 
   /** Gives up a server that is being made: nobody waits for it any more. */
@@ -146,7 +148,9 @@ export class LiveSessions {
   async end(id: string, reason: SessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
     if (record) this.peers.ended(id);
-    this.#finish(id, reason, { forget: record !== undefined });
+    // An earlier attempt may have taken the record, and never heard of it: to drop a log twice does no harm.
+    const orphan = this.store.scope === 'shared' && this.#live.has(id);
+    this.#finish(id, reason, { forget: record !== undefined || orphan });
     return record !== undefined;
   }
 
@@ -172,8 +176,20 @@ export class LiveSessions {
     if (forget) await this.#forgetAll(live).catch((error: unknown) => this.#fault('', error));
     await this.settled();
     this.#stopSweeping();
+    await this.#leave();
     // Records that stay are for others to end.
     if (!forget) this.peers.began('');
+  }
+
+  /** Readers that the log still believes to be here would keep messages from those that other nodes have. */
+  async #leave(): Promise<void> {
+    const { store, nodeId, clock } = this.environment;
+    if (store.scope === 'node') return;
+    const left = store.detachNode(nodeId).then(
+      (promoted) => promoted.forEach((turned) => this.peers.promoted(turned)),
+      (error: unknown) => this.#fault('', error),
+    );
+    await within(left, LEAVE_MS, clock);
   }
 
   async #forgetAll(ended: ReadonlySet<string>): Promise<void> {
@@ -230,19 +246,24 @@ export class LiveSessions {
   }
 
   async #rebuild(id: string): Promise<LiveSession | undefined> {
-    const record = await this.store.get(id);
+    const { environment } = this;
+    const record = await asking(environment, id, () => this.store.get(id));
     if (!isSession(record)) return undefined;
-    await this.environment.store.open(id);
+    await asking(environment, id, () => environment.store.open(id));
     const live = await this.#reconnect(record);
     if (!live) return undefined;
+    const exists = await asking(environment, id, () => this.store.touch(id)).catch(async (error: unknown) => {
+      await live.session.end('shutdown');
+      throw error;
+    });
     // It may have ended meanwhile; whoever ended it may have dropped the log before it was opened here.
-    if (!(await this.store.touch(id))) {
+    if (!exists) {
       await live.session.end('ended-elsewhere');
       await this.forget(id);
       return undefined;
     }
     if (!this.add(live)) return undefined;
-    this.environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
+    environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
     return live;
   }
 
@@ -251,7 +272,7 @@ export class LiveSessions {
     let live: LiveSession | undefined;
     try {
       live = await this.connect(infoOf(record), undefined);
-      await replay(record, live);
+      await replayRecord(record, live.session);
       return live;
     } catch (error) {
       await live?.session.end('initialize-failed');
@@ -267,12 +288,28 @@ export class LiveSessions {
     this.relax();
   }
 
-  /** What was said meanwhile may have been lost: whether sessions still exist, and what is on their streams. */
+  /** What was said meanwhile may have been lost: whether sessions still exist, what they are, and what is on their streams. */
   refreshAll(): void {
     for (const live of this.#live.values()) {
-      this.#touchNow(live);
+      this.#verify(live);
       live.session.streams.refresh();
     }
+  }
+
+  /** Whether a live copy is what its record says. No sign of life. */
+  #verify(live: LiveSession): void {
+    const { session } = live;
+    const { changes } = session.state;
+    live.askedAt = this.environment.clock.now();
+    this.store.get(session.sessionId).then(
+      (record) => {
+        if (!record) return this.#finish(session.sessionId, 'ended-elsewhere', { forget: false });
+        // What it has heard meanwhile may be newer.
+        const missed = session.state.changes === changes ? session.state.missed(record) : undefined;
+        if (missed && !session.over) session.follow(missed);
+      },
+      (error: unknown) => this.#fault(session.sessionId, error),
+    );
   }
 
   #startSweeping(): void {
@@ -289,10 +326,7 @@ export class LiveSessions {
 
   /** Keeps busy sessions alive, ends idle ones, and tells the log what was delivered. */
   async #sweep(): Promise<void> {
-    for (const live of this.#live.values()) {
-      if (live.session.busy || live.session.lastSeenAt > live.touchedAt) this.#touch(live);
-      live.session.streams.refresh();
-    }
+    for (const live of this.#live.values()) this.#lookAfter(live);
     try {
       const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
       for (const { id } of expired.filter(isSession)) {
@@ -303,6 +337,23 @@ export class LiveSessions {
     } catch (error) {
       this.#fault('', error);
     }
+  }
+
+  #lookAfter(live: LiveSession): void {
+    const { session, touchedAt, askedAt } = live;
+    const { idleTimeoutMs } = this.timing;
+    const now = this.environment.clock.now();
+    // It ended by itself, while the store was away.
+    if (session.over) this.end(session.sessionId, 'terminated').catch((error: unknown) => this.#fault('', error));
+    else if (session.busy || session.lastSeenAt > touchedAt) this.#touch(live);
+    // Idle here; whether it is anywhere, other nodes have told, if that was not lost.
+    else if (
+      this.store.scope === 'shared' &&
+      now - Math.max(touchedAt, askedAt) >= Math.min(idleTimeoutMs, VERIFY_MS)
+    ) {
+      this.#verify(live);
+    }
+    session.streams.refresh();
   }
 
   /** The store hears of a sign of life at most ten times per idle timeout. */
@@ -329,6 +380,10 @@ export class LiveSessions {
 
 /** Sessions that one sweep ends at most; the next one goes on. */
 const EXPIRED_AT_ONCE = 1_000;
+/** After so many milliseconds at most a copy that nobody uses is compared with its record. */
+const VERIFY_MS = 1_800_000;
+/** Milliseconds that a node which stops waits for the log to hear that its readers are gone. */
+const LEAVE_MS = 1_000;
 
 /** A session with the server behind it. */
 export interface LiveSession {
@@ -336,26 +391,6 @@ export interface LiveSession {
   readonly server: Server;
   /** When the store last heard of it; milliseconds since the epoch. */
   touchedAt: number;
-}
-
-/** A record of the other kind, state that outlives a call, is no session to anybody who asks for one. */
-export function isSession(record: McpSessionRecord | undefined): record is McpSessionRecord {
-  return record !== undefined && record.kind !== 'state';
-}
-
-export function infoOf({ id, principal, protocolVersion, initialize }: McpSessionRecord): McpSessionInfo {
-  const { clientInfo, capabilities: clientCapabilities } = initialize;
-  return { id, principal, protocolVersion, clientInfo, clientCapabilities };
-}
-
-/** Tells a fresh server what the client has said so far. */
-async function replay(record: McpSessionRecord, { session }: LiveSession): Promise<void> {
-  const { initialize, protocolVersion, logLevel, subscriptions } = record;
-  // What was agreed on then, whatever the server would agree on by now.
-  const answer = await session.replay('initialize', { ...initialize, protocolVersion });
-  if ('error' in answer) throw new ServerFactoryError(sessionMessages.notRebuilt(answer.error.message));
-  session.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' });
-  for (const { method, params } of requestsOf({ logLevel, subscribe: subscriptions }))
-    await session.replay(method, params);
-  for (const uri of subscriptions) session.subscriptions.add(uri);
+  /** When its record was last looked at; milliseconds since the epoch. */
+  askedAt: number;
 }

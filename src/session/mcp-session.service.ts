@@ -4,9 +4,11 @@ import { runBeyondCancelledCall, type McpSessionInfo } from '../call/mcp-call.js
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
 import { changeOf } from '../wire/changes.js';
+import { McpError } from '../wire/errors.js';
 import type { JsonRpcNotification } from '../wire/json-rpc.js';
 import type { ChangeFeed } from './change-feed.js';
-import { infoOf, isSession, type LiveSession, type LiveSessions } from './live-sessions.js';
+import type { LiveSession, LiveSessions } from './live-sessions.js';
+import { infoOf, isSession } from './session-record.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
 import type { SessionEnvironment } from './session.options.js';
@@ -134,7 +136,10 @@ export class McpSessionService {
     request: { method: M; params?: Record<string, unknown> },
     options: RequestOptions = {},
   ): Promise<ResultTypeMap[M]> {
-    const live = await this.sessions.acquire(id);
+    const live = await this.sessions.acquire(id).catch((error: unknown) => {
+      // The application has no use for what HTTP would say.
+      throw error instanceof McpError && error.cause !== undefined ? error.cause : error;
+    });
     if (!live) throw new UnknownSessionError(id);
     const timeout = this.environment.serverRequestTimeoutMs;
     return live.server.request(request, { timeout, ...options });
@@ -182,6 +187,8 @@ export class McpSessionService {
     // Not live here: what the client will read is the log, so the log is enough.
     const stream = new McpStream(STANDALONE_STREAM, id, this.environment, UNOBSERVED);
     await stream.write({ data: JSON.stringify(message) });
+    // It may be live by now, and read.
+    this.sessions.peek(id)?.session.streams.poke(STANDALONE_STREAM);
   }
 }
 

@@ -20,7 +20,9 @@ import {
 } from '../wire/json-rpc.js';
 import { hasPrimingEvents } from '../wire/revisions.js';
 import { admit } from './admission.js';
+import { answerText, unrecorded } from './answer-text.js';
 import { CallEndings } from './call-endings.js';
+import { concernsPeers } from './cluster-messages.js';
 import { InFlightCalls } from './in-flight-calls.js';
 import { withParamsError } from './malformed-params.js';
 import { agreedRevision, askingForOurs } from './negotiation.js';
@@ -29,7 +31,7 @@ import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchan
 import { Replays } from './replays.js';
 import { SessionCall } from './session-call.js';
 import type { SessionEndReason } from './session-events.js';
-import { notePatch, requestsOf, statePatch } from './session-state.js';
+import { requestsOf, SessionState, statePatch } from './session-state.js';
 import { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
@@ -69,8 +71,8 @@ export class McpSession implements Transport, ExchangeHost {
   #info: McpSessionInfo;
   #lifetime: Lifetime = { is: 'new' };
 
-  /** URIs that the client subscribed to. @internal */
-  readonly subscriptions = new Set<string>();
+  /** What the client has set. @internal */
+  readonly state = new SessionState();
 
   /** Milliseconds since the epoch of the last message from the client. */
   lastSeenAt: number;
@@ -133,7 +135,7 @@ export class McpSession implements Transport, ExchangeHost {
    */
   receive(http: McpHttpCall, body: IncomingBody): McpServing {
     if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
-    const requests = admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.subscriptions.size);
+    const requests = admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state.subscriptions);
     this.lastSeenAt = this.clock.now();
     const exchange = requests.length > 0 ? this.#exchange(requests, body) : undefined;
     const dispatches = body.messages.map((message) => this.#register(http, message, exchange));
@@ -165,7 +167,7 @@ export class McpSession implements Transport, ExchangeHost {
 
   /** The client has changed another live copy: this one follows. @internal */
   follow(patch: SessionPatch): void {
-    notePatch(this.subscriptions, patch);
+    this.state.note(patch);
     for (const { method, params } of requestsOf(patch)) void this.replay(method, params);
   }
 
@@ -220,6 +222,11 @@ export class McpSession implements Transport, ExchangeHost {
   #handOn(message: JsonRpcNotification): void {
     const { store, peers } = this.environment;
     if (store.scope === 'shared') peers.forwardToAll(this.sessionId, message);
+  }
+
+  /** Whether other nodes have to hear of a message. @internal */
+  concernsPeers(message: JsonRpcMessage): boolean {
+    return concernsPeers(message, this.environment.nodeId, this.#calls);
   }
 
   /** Takes what the client has sent to another node. @internal */
@@ -301,28 +308,24 @@ export class McpSession implements Transport, ExchangeHost {
     if (call?.state !== 'open') return this.#outgoing.late(undefined, id, 'dropped');
     const patch = 'result' in message ? statePatch(call) : undefined;
     if (!patch) return this.#settle(call, message);
-    notePatch(this.subscriptions, patch);
+    this.state.note(patch);
     // The client may rely on what it was told: the record comes first. Meanwhile the call is open, and may be ended.
-    return this.environment.patched(this.sessionId, patch).then(() => {
-      return call.state === 'open' ? this.#settle(call, message) : undefined;
-    });
+    const recorded = this.environment.patched(this.sessionId, patch);
+    const answer = recorded.then(
+      () => message,
+      () => unrecorded(id),
+    );
+    return answer.then((told) => (call.state === 'open' ? this.#settle(call, told) : undefined));
   }
 
   #settle(call: SessionCall, answer: JsonRpcResponse): Promise<void> {
     call.answered();
     this.#endings.release(call);
     const told = withParamsError(answer, call.message as JsonRpcRequest);
-    return call.exchange!.answer(call.requestId!, this.#textOf(told), call.refusal);
-  }
-
-  /** What JSON has no words for is the handler's fault; the client must hear of the end of its request all the same. */
-  #textOf(answer: JsonRpcResponse): string {
-    try {
-      return JSON.stringify(answer);
-    } catch (error) {
+    const text = answerText(told, (error) => {
       this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
-      return JSON.stringify(errorResponse(answer.id!, INTERNAL_ERROR, sessionMessages.unwritableAnswer()));
-    }
+    });
+    return call.exchange!.answer(call.requestId!, text, call.refusal);
   }
 
   // ---- ends -----------------------------------------------------------------------------------------------------

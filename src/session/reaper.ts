@@ -1,9 +1,9 @@
 import type { Subscription } from 'rxjs';
+import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
 import type { LostNode, McpMessageBus } from '../bus/message-bus.js';
-import { EventStoreError } from '../stream/event-store.errors.js';
-import type { OpenRequest } from '../stream/event-store.js';
-import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
+import { EventLogFullError, EventStoreError } from '../stream/event-store.errors.js';
+import type { AppendOptions, OpenRequest, ReaderRef } from '../stream/event-store.js';
 import { errorResponse } from '../wire/errors.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import type { LiveSessions } from './live-sessions.js';
@@ -47,33 +47,49 @@ export class Reaper {
     this.#retry.cancel();
   }
 
-  async #bury({ node, done }: LostNode): Promise<void> {
+  async #bury(lost: LostNode): Promise<void> {
     const { store } = this.environment;
+    const { node } = lost;
     // What it would have swept is for the others to sweep.
     this.sessions.watch();
     const open = await this.#retry.run(() => store.openRequests({ node }));
     await Promise.all([...byStream(open)].map((requests) => this.#answer(requests)));
     const promoted = await this.#retry.run(() => store.detachNode(node));
-    for (const { session, stream, ...reader } of promoted) {
-      this.peers.turned(session, stream, reader, { is: 'promoted' });
-    }
-    await done();
+    for (const reader of promoted) this.peers.promoted(reader);
+    await lost.done();
   }
 
-  /** @param requests all open ones of a stream */
+  /**
+   * In one step, and the last one of its stream: of nodes that bury the same one, one does it.
+   *
+   * @param requests all open ones of a stream
+   */
   async #answer(requests: readonly OpenRequest[]): Promise<void> {
-    const [{ session, stream: id }] = requests as [OpenRequest];
-    const stream = new McpStream(id, session, this.environment, UNOBSERVED);
-    const answers = requests.map(({ id: request }, position) => {
-      const error = errorResponse(request, REQUEST_FAILED, sessionMessages.nodeDied());
-      return stream.write({ data: JSON.stringify(error), settles: request, end: position === requests.length - 1 });
-    });
+    const [{ session, stream }] = requests as [OpenRequest];
+    const { store } = this.environment;
+    const answers = requests.map(({ id }) => errorResponse(id, REQUEST_FAILED, sessionMessages.nodeDied()));
+    const events = answers.map((answer) => JSON.stringify(answer));
+    const settles = requests.map(({ id }, answer) => ({ id, answer }));
+    const end: AppendOptions = { writer: randomToken(), seq: 1, end: true };
     try {
-      await Promise.all(answers);
+      const { reader } = await this.#retry
+        .run(() => store.append(session, stream, events, { ...end, settles }))
+        .catch((error: unknown) => {
+          if (!(error instanceof EventLogFullError)) throw error;
+          // No room for an error: that nothing follows can always be said.
+          return this.#retry.run(() => store.append(session, stream, [], end));
+        });
+      this.#tell(session, stream, reader);
     } catch (error) {
       // The session has ended, or the node was not dead and has ended the stream itself.
       if (!(error instanceof EventStoreError)) this.#fault(session, error);
     }
+  }
+
+  /** Whoever reads the stream may do so here. */
+  #tell(session: string, stream: string, reader: ReaderRef | undefined): void {
+    if (reader && reader.node !== this.environment.nodeId) return this.peers.appended(session, stream, reader);
+    this.sessions.peek(session)?.session.streams.poke(stream);
   }
 
   #fault(sessionId: string, error: unknown): void {
@@ -91,13 +107,3 @@ function byStream(open: readonly OpenRequest[]): Iterable<OpenRequest[]> {
   }
   return streams.values();
 }
-
-const ignore = (): void => {};
-const UNOBSERVED: StreamObserver = {
-  attached: ignore,
-  detached: ignore,
-  evicted: ignore,
-  idle: ignore,
-  failed: ignore,
-  fault: ignore,
-};

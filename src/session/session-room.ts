@@ -1,5 +1,6 @@
 import { Subject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
+import { Retry } from '../base/retry.js';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
@@ -43,6 +44,10 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
   const { options, sessionStore, eventStore, bus, clock } = parts;
   const events$ = new Subject<McpSessionEvent>();
   const peers = new ClusterPeers(bus);
+  const patches = new Retry(DEFAULT_RETRY, clock, () => false);
+  const fault = (sessionId: string, error: unknown): void => {
+    events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
+  };
   const environment: SessionEnvironment = {
     ...options,
     store: eventStore,
@@ -52,23 +57,25 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => events$.next(event),
     peers,
-    patched: (sessionId, patch) =>
-      sessionStore.patch(sessionId, patch).then(
-        () => {
-          if (sessionStore.scope === 'shared') peers.patched(sessionId, patch);
-        },
-        (error: unknown) => events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error }),
-      ),
+    patched: async (sessionId, patch) => {
+      try {
+        await patches.run(() => sessionStore.patch(sessionId, patch));
+        if (sessionStore.scope === 'shared') peers.patched(sessionId, patch);
+      } catch (error) {
+        fault(sessionId, error);
+        throw error;
+      }
+    },
     ended: (sessionId, reason) => {
-      sessions.end(sessionId, reason).catch((error: unknown) => {
-        events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
-      });
+      sessions.end(sessionId, reason).catch((error: unknown) => fault(sessionId, error));
     },
   };
   // The bus closes last: after it nothing happens here any more.
   bus.messages$.subscribe({
     complete: () => {
+      listener.close();
       reaper.close();
+      patches.cancel();
       events$.complete();
     },
   });
@@ -78,7 +85,9 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     create: (context) => parts.factory.create({ ...context, sessions: service }),
   };
   const sessions: LiveSessions = new LiveSessions(sessionStore, environment, factory, peers, timing);
-  new ClusterListener(bus, sessions);
+  const listener = new ClusterListener(bus, sessions, (sessionId, error) =>
+    events$.next({ type: 'protocol-error', sessionId, error }),
+  );
   const reaper = new Reaper(bus, environment, sessions, peers);
   const feed = new ChangeFeed(bus);
   const stateless = new StatelessCalls();

@@ -1,5 +1,5 @@
 import type { SessionCall } from './session-call.js';
-import type { SessionPatch } from './session-store.js';
+import type { McpSessionRecord, SessionPatch } from './session-store.js';
 
 /**
  * What a request that was answered with success has changed in the session's record, so that a session that is rebuilt
@@ -30,8 +30,36 @@ interface StateRequest {
   readonly params: Record<string, unknown>;
 }
 
-/** Keeps count of subscriptions, as the record does. */
-export function notePatch(subscriptions: Set<string>, { subscribe = [], unsubscribe = [] }: SessionPatch): void {
-  for (const uri of subscribe) subscriptions.add(uri);
-  for (const uri of unsubscribe) subscriptions.delete(uri);
+/** What of a session's record a live copy knows. */
+export class SessionState {
+  readonly #subscriptions = new Set<string>();
+  #logLevel: string | undefined;
+  #changes = 0;
+
+  /** How many resources the client is subscribed to. */
+  get subscriptions(): number {
+    return this.#subscriptions.size;
+  }
+
+  /** Grows with each change. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  note({ logLevel, subscribe = [], unsubscribe = [] }: SessionPatch): void {
+    this.#changes++;
+    if (logLevel !== undefined) this.#logLevel = logLevel;
+    for (const uri of unsubscribe) this.#subscriptions.delete(uri);
+    for (const uri of subscribe) this.#subscriptions.add(uri);
+  }
+
+  /** What this copy has not heard of; `undefined` if that is nothing. */
+  missed({ logLevel, subscriptions }: Pick<McpSessionRecord, 'logLevel' | 'subscriptions'>): SessionPatch | undefined {
+    const recorded = new Set(subscriptions);
+    const subscribe = subscriptions.filter((uri) => !this.#subscriptions.has(uri));
+    const unsubscribe = [...this.#subscriptions].filter((uri) => !recorded.has(uri));
+    const missedLevel = logLevel === this.#logLevel ? undefined : logLevel;
+    if (missedLevel === undefined && subscribe.length === 0 && unsubscribe.length === 0) return undefined;
+    return { ...(missedLevel !== undefined && { logLevel: missedLevel }), subscribe, unsubscribe };
+  }
 }

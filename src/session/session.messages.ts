@@ -11,6 +11,8 @@ export const sessionMessages = {
     `The parameters of "${method}" are not as the specification has them: "${path}": ${problem}.`,
   handlerFailed: () => 'The server could not process this message. Its log says why.',
   unwritableAnswer: () => 'The answer of the handler cannot be written as JSON. The log of the server says why.',
+  storeAway: () => 'The storage of this server is away at the moment. Try again soon.',
+  unrecorded: () => 'The storage of this server is away, so the change could not be kept. Try again later.',
   duplicateId: (id: RequestId) =>
     `A request with the id ${JSON.stringify(id)} is in flight in this session. Give each request an id of its own.`,
   noStream: (method: string) =>

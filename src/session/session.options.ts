@@ -126,7 +126,7 @@ export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour 
   readonly peers: StreamPeers & SessionPeers;
   /** Hears of everything that happens to a session. */
   event(event: McpSessionEvent): void;
-  /** The client changed what a session *is*: the record follows. Never rejects. */
+  /** The client changed what a session *is*: the record follows. Rejects when the store was away for too long. */
   patched(sessionId: string, patch: SessionPatch): Promise<void>;
   /** A session has ended by itself: its server was closed. */
   ended(sessionId: string, reason: SessionEndReason): void;

@@ -333,7 +333,7 @@ describe('what was delivered', () => {
     await clock.advance(0);
     await standalone.write(data);
     reading.leave();
-    await clock.advance(0);
+    await clock.advance(10 * RETRY.giveUpAfterMs);
     expect(reading.got).toEqual([1]);
     expect(heard.filter((event) => event.startsWith('fault'))).toHaveLength(3);
     expect(heard.filter((event) => event.startsWith('failed'))).toEqual([]);

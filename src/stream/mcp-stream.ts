@@ -42,6 +42,8 @@ export class McpStream {
   /** Of a stream that begins here: settles with its first append, from which on the log knows it. */
   readonly #begun: Deferred<void> | undefined;
   #closed = false;
+  /** The log is being asked how it sees this stream. */
+  #reconciling = false;
   /** Why the log refused, once it has. */
   #failure: unknown;
   /** Puts an end to what a failed stream has logged. */
@@ -177,26 +179,38 @@ export class McpStream {
 
   /**
    * Looks into the log whether everything is as this node believes: signals get lost. To be called now and then, where other
-   * nodes share the log.
+   * nodes share the log. While the log is away nothing happens: a reader that waits for nothing needs no log.
    */
   reconcile(): void {
     const newest = this.#readers.at(-1);
-    if (!newest || this.#closed) return;
-    this.poke();
-    if (newest.pending) return;
-    this.#tell(this.environment.store.describe(this.session, this.id).then((head) => this.#compare(newest, head)));
+    if (!newest || newest.pending || this.#reconciling || this.#closed) return;
+    this.#reconciling = true;
+    const described = this.environment.store.describe(this.session, this.id).finally(() => {
+      this.#reconciling = false;
+    });
+    this.#tell(described.then((head) => this.#compare(newest, head)));
   }
 
   #compare(mine: AttachedReader, head: StreamHead | undefined): void {
-    if (mine !== this.#readers.at(-1) || mine.pending || !head) return;
-    const { newest } = head;
-    if (!newest) return this.#announce(mine);
+    if (mine !== this.#readers.at(-1) || mine.pending || this.#closed) return;
+    // The stream is gone: reading it, the reader learns why.
+    if (!head) return this.poke();
+    this.#settleTurn(mine, head);
+    // Not before it is clear whose turn it is.
+    if (!mine.reader.muted && (head.ended || head.last > mine.reader.cursor)) this.poke();
+  }
+
+  /** Whose turn is it, if the log is right? */
+  #settleTurn(mine: AttachedReader, { newest, delivered }: StreamHead): void {
+    if (!mine.known || !newest) return this.#announce(mine);
     if (newest.reader === mine.ref.reader) {
-      if (mine.reader.muted) mine.reader.promote();
-    } else if (newest.node === this.environment.nodeId) {
-      // It was here, and left while the log was away.
-      this.#tell(this.#takeAway(newest));
-    } else if (!mine.reader.muted) mine.reader.mute();
+      if (!mine.reader.muted) return undefined;
+      mine.reader.passOver({ after: 0, upTo: delivered });
+      return mine.reader.promote();
+    }
+    // It was here, and left while the log was away.
+    if (newest.node === this.environment.nodeId) return this.#tell(this.#takeAway(newest));
+    mine.reader.mute();
   }
 
   /** The session is over: readers complete, retries end. */
@@ -232,7 +246,7 @@ export class McpStream {
   #attach(reader: StreamReader): void {
     this.#readers.at(-1)?.reader.mute();
     const ref = { node: this.environment.nodeId, reader: randomToken() };
-    const attached: AttachedReader = { reader, ref, pending: true, told: DONE };
+    const attached: AttachedReader = { reader, ref, pending: true, known: false, told: DONE };
     this.#readers.push(attached);
     this.#announce(attached);
     this.observer.attached(this);
@@ -243,12 +257,18 @@ export class McpStream {
     const { store } = this.environment;
     const attach = () => this.#retry.run(() => store.attach(this.session, this.id, attached.ref));
     const told = this.#begun ? this.#begun.promise.then(attach) : attach();
+    const muted = attached.reader.muted;
     attached.pending = true;
     attached.told = told
       .finally(() => {
         attached.pending = false;
       })
-      .then((before) => before && this.#turned(before, { is: 'muted' }));
+      .then((before) => {
+        attached.known = true;
+        // The log had lost it while it was not the newest.
+        if (muted && attached === this.#readers.at(-1)) attached.reader.promote();
+        if (before) this.#turned(before, { is: 'muted' });
+      });
     this.#tell(attached.told);
   }
 
@@ -310,7 +330,10 @@ export class McpStream {
 
   /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
   #tell(told: Promise<unknown>): void {
-    told.catch((error: unknown) => this.observer.fault(this, error));
+    told.catch((error: unknown) => {
+      // Of a session that is over there is nothing to keep.
+      if (!(error instanceof SessionGoneError)) this.observer.fault(this, error);
+    });
   }
 }
 
@@ -335,8 +358,10 @@ export interface StreamObserver {
 interface AttachedReader {
   readonly reader: StreamReader;
   readonly ref: ReaderRef;
-  /** The log has not been told of it yet. */
+  /** The log is being told of it. */
   pending: boolean;
+  /** The log has been told of it. */
+  known: boolean;
   /** Settles when the log has been told of it. */
   told: Promise<unknown>;
 }

@@ -83,8 +83,10 @@ export function oauth(
 ): Pick<StreamableClientTransportOptions, 'headers' | 'onUnauthorized'> {
   return {
     headers: async () => {
+      const headers: Record<string, string> = {};
       const tokens = await provider.tokens();
-      return tokens ? { authorization: `Bearer ${tokens.access_token}` } : ({} as Record<string, string>);
+      if (tokens) headers.authorization = `Bearer ${tokens.access_token}`;
+      return headers;
     },
     onUnauthorized: (error) => authorize(serverUrl, provider, error),
   };

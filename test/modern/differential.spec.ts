@@ -3,12 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ADAPTERS, TestApp } from '../support/app.js';
 import { RecordedLog } from '../support/recorded-log.js';
-import type { Case } from './differential/case.js';
-import * as envelope from './differential/cases.envelope.js';
-import * as handlers from './differential/cases.handlers.js';
-import * as headers from './differential/cases.headers.js';
-import * as messages from './differential/cases.messages.js';
-import * as rounds from './differential/cases.rounds.js';
+import { CASES } from './differential/cases.js';
 import { DIFFERENCES } from './differential/differences.js';
 import { NodeBridge } from './differential/node-bridge.js';
 import { OUR_PROVIDERS } from './differential/our-handlers.js';
@@ -21,9 +16,6 @@ import { SERVER_INFO } from './differential/served.js';
  * status, media type, code and result, or the difference is listed in differential/differences.ts with its reason. One that
  * is listed and no longer there fails too.
  */
-const CASES: readonly Case[] = [envelope, handlers, headers, messages, rounds].flatMap((groups) =>
-  Object.values(groups as Record<string, Case[]>).flat(),
-);
 const listed = new Map(DIFFERENCES.flatMap(({ cases }) => Object.entries(cases)));
 
 describe('the differential table', () => {

@@ -1,6 +1,7 @@
 import { randomToken } from '../../base/random-token.js';
 import type { McpHttpCall, McpSessionInfo } from '../../call/mcp-call.js';
 import type { McpReply, McpServing } from '../../call/mcp-reply.js';
+import { asking } from '../../session/asking.js';
 import type { LiveSession, LiveSessions } from '../../session/live-sessions.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
 import type { SessionEnvironment } from '../../session/session.options.js';
@@ -71,7 +72,7 @@ export class Initialization implements McpServing {
 
   async #reserve({ id: requestId }: JsonRpcRequest): Promise<void> {
     const { store, caps } = this.host;
-    switch (await store.reserve(this.#id, this.http.principal, caps)) {
+    switch (await this.#asking(() => store.reserve(this.#id, this.http.principal, caps))) {
       case 'reserved':
         return;
       case 'total-cap': {
@@ -91,7 +92,7 @@ export class Initialization implements McpServing {
   /** @returns the answer with the new session's id; `undefined` if there will be no session */
   async #serve(params: InitializeParams): Promise<McpReply | undefined> {
     const { sessions, store, environment } = this.host;
-    await environment.store.open(this.#id);
+    await this.#asking(() => environment.store.open(this.#id));
     const info: McpSessionInfo = {
       id: this.#id,
       principal: this.http.principal,
@@ -108,7 +109,8 @@ export class Initialization implements McpServing {
       return reply;
     }
     const { protocolVersion } = live.session.info;
-    await store.create({ id: this.#id, principal: this.http.principal, protocolVersion, initialize: params });
+    const record = { id: this.#id, principal: this.http.principal, protocolVersion, initialize: params };
+    await this.#asking(() => store.create(record));
     if (this.#gone) return undefined;
     // What becomes a session after all others have ended would be nobody's to end.
     if (sessions.closing) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
@@ -125,9 +127,21 @@ export class Initialization implements McpServing {
     const { store, sessions } = this.host;
     // A store that fails at this must not hide what went wrong first.
     const undone = await Promise.allSettled([store.release(this.#id), store.delete(this.#id)]);
-    for (const outcome of undone) if (outcome.status === 'rejected') this.host.report(outcome.reason);
+    const failed = undone.filter((outcome) => outcome.status === 'rejected');
+    for (const { reason } of failed) this.#fault(reason);
+    // There may be a record that nobody knows of: it will expire.
+    if (failed.length > 0) sessions.watch();
     void sessions.forget(this.#id);
     return { kind: 'accepted' };
+  }
+
+  #asking<T>(ask: () => Promise<T>): Promise<T> {
+    return asking(this.host.environment, this.#id, ask);
+  }
+
+  #fault(error: unknown): void {
+    const sessionId = this.#id;
+    this.host.environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
   }
 
   #failure(error: unknown, { id: requestId }: JsonRpcRequest): McpError {

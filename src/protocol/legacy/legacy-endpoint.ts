@@ -1,6 +1,8 @@
 import type { McpHttpCall, McpSessionInfo } from '../../call/mcp-call.js';
 import type { McpReply, McpServing } from '../../call/mcp-reply.js';
-import { infoOf, isSession, type LiveSession } from '../../session/live-sessions.js';
+import { asking } from '../../session/asking.js';
+import type { LiveSession } from '../../session/live-sessions.js';
+import { infoOf, isSession } from '../../session/session-record.js';
 import { sessionMessages } from '../../session/session.messages.js';
 import { McpError } from '../../wire/errors.js';
 import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
@@ -19,18 +21,18 @@ export class LegacyEndpoint {
   async lookup(id: string): Promise<McpSessionInfo | undefined> {
     const live = this.host.sessions.peek(id);
     if (live) return live.session.info;
-    const record = await this.host.store.get(id);
+    const record = await this.#asking(id, () => this.host.store.get(id));
     return isSession(record) ? infoOf(record) : undefined;
   }
 
   /**
    * @param session the session that the caller named and may use; `undefined` for an `initialize`
-   * @throws McpError
+   * @throws McpError among others UNAVAILABLE, as everything here does, while a store is away
    */
   async post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo | undefined): Promise<McpServing> {
     if (!session) return new Initialization(this.host, http, body);
     const live = await this.#live(session.id);
-    if (this.host.environment.store.scope === 'shared') await this.#assertNotElsewhere(session.id, body);
+    if (this.host.environment.store.scope === 'shared') await this.#assertNotElsewhere(live, body);
     return live.session.receive(http, body);
   }
 
@@ -40,24 +42,31 @@ export class LegacyEndpoint {
   }
 
   async delete(session: McpSessionInfo): Promise<McpReply> {
-    if (!(await this.host.sessions.end(session.id, 'deleted'))) throw unknownSession();
+    const { id } = session;
+    if (!(await this.#asking(id, () => this.host.sessions.end(id, 'deleted')))) throw unknownSession();
     return { kind: 'empty', status: 204 };
   }
 
-  /** A request that another node runs is in flight too; it is known of if it is logged (S11). */
-  async #assertNotElsewhere(sessionId: string, { messages }: IncomingBody): Promise<void> {
+  /**
+   * A request that another node runs is in flight too; it is known of if it is logged (S11). And what other nodes must hear
+   * of is taken only if they can be reached: nothing is dropped behind a 202.
+   *
+   * @throws McpError UNAVAILABLE while that cannot be known
+   */
+  async #assertNotElsewhere({ session }: LiveSession, { messages }: IncomingBody): Promise<void> {
     const requests = messages.filter(isRequest);
-    if (requests.length === 0) return;
-    const { environment } = this.host;
-    const open = await environment.store.openRequests({ session: sessionId }).catch((error: unknown) => {
-      // A log that is away for a moment is no reason to turn away what may need no log.
-      environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
-      return [];
-    });
+    if (requests.length === 0 && !messages.some((message) => session.concernsPeers(message))) return;
+    const { sessionId } = session;
+    const { store } = this.host.environment;
+    const open = await this.#asking(sessionId, () => store.openRequests({ session: sessionId }));
     const duplicate = requests.find(({ id }) => open.some((request) => request.id === id));
     if (!duplicate) return;
     const { id: requestId } = duplicate;
     throw new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId });
+  }
+
+  #asking<T>(sessionId: string, ask: () => Promise<T>): Promise<T> {
+    return asking(this.host.environment, sessionId, ask);
   }
 
   async #live(id: string): Promise<LiveSession> {

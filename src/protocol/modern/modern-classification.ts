@@ -1,7 +1,13 @@
 import { classifyInboundRequest } from '@modelcontextprotocol/server';
 import { PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
 import { McpError, type McpErrorCode } from '../../wire/errors.js';
-import { PROTOCOL_VERSION_HEADER, singleHeader } from '../../wire/header.js';
+import {
+  METHOD_HEADER,
+  NAME_HEADER,
+  PROTOCOL_VERSION_HEADER,
+  singleHeader,
+  type RequestHeaders,
+} from '../../wire/header.js';
 import {
   isNotification,
   isRequest,
@@ -10,12 +16,9 @@ import {
   type JsonRpcRequest,
   type RequestId,
 } from '../../wire/json-rpc.js';
-import { isModernRevision } from '../../wire/revisions.js';
+import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { protocolMessages } from '../protocol.messages.js';
 import { isPlainEnvelope } from './plain-envelope.js';
-
-/** Headers of a request, in the lower case of Node. */
-export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 /**
  * What a POST of the modern era asks for.
@@ -26,22 +29,18 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
  * @returns the request; `undefined` for a notification, which has nothing to ask for
  * @throws McpError rows M2 and M3, and the header rows of M4 that the classifier decides
  */
-export function modernRequest(
-  { batch, messages }: IncomingBody,
-  headers: RequestHeaders,
-  supported: readonly string[],
-): JsonRpcRequest | undefined {
+export function modernRequest({ batch, messages }: IncomingBody, headers: RequestHeaders): JsonRpcRequest | undefined {
   const [message] = messages;
   if (batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
   if (!isRequest(message!)) {
     if (!isNotification(message!)) throw new McpError('INVALID_REQUEST', protocolMessages.modernResponse());
     classify(message, headers, null);
-    assertRevision(message, null, supported);
+    assertRevision(message, null);
     return undefined;
   }
   if (!isWellFormed(message, headers)) {
     classify(message, headers, message.id);
-    assertRevision(message, message.id, supported);
+    assertRevision(message, message.id);
   }
   return message;
 }
@@ -52,7 +51,7 @@ function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeader
   return (
     isModernRevision(version) &&
     version === headers[PROTOCOL_VERSION_HEADER] &&
-    method === headers['mcp-method'] &&
+    method === headers[METHOD_HEADER] &&
     isPlainEnvelope(meta!)
   );
 }
@@ -63,8 +62,8 @@ function classify(message: object, headers: RequestHeaders, requestId: string | 
     httpMethod: 'POST',
     body: message,
     protocolVersionHeader: singleHeader(headers[PROTOCOL_VERSION_HEADER]),
-    mcpMethodHeader: singleHeader(headers['mcp-method']),
-    mcpNameHeader: singleHeader(headers['mcp-name']),
+    mcpMethodHeader: singleHeader(headers[METHOD_HEADER]),
+    mcpNameHeader: singleHeader(headers[NAME_HEADER]),
   });
   if (outcome.kind !== 'reject') return;
   const { code, message: text, data } = outcome;
@@ -79,14 +78,11 @@ const CODES: Readonly<Record<number, McpErrorCode>> = {
 };
 
 /** A notification may leave it to its header; a request that does has been refused before. */
-function assertRevision(
-  { params }: JsonRpcRequest | JsonRpcNotification,
-  requestId: RequestId | null,
-  supported: readonly string[],
-): void {
+function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification, requestId: RequestId | null): void {
   const requested: unknown = params?._meta?.[PROTOCOL_VERSION_META_KEY];
   if (requested === undefined || isModernRevision(requested)) return;
-  throw unsupportedRevision(requested, supported, requestId);
+  // As `server/discover` says it: sessions are negotiated otherwise.
+  throw unsupportedRevision(requested, MODERN_REVISIONS, requestId);
 }
 
 /** Row M3: what the client wants is not served here, and this is. */

@@ -3,11 +3,12 @@ import { ACCEPTED, type McpServing } from '../../call/mcp-reply.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';
 import type { StatelessCalls } from '../../session/stateless-calls.js';
 import { McpError } from '../../wire/errors.js';
+import type { RequestHeaders } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
 import { protocolMessages } from '../protocol.messages.js';
 import { ModernCall } from './modern-call.js';
-import { modernRequest, type RequestHeaders } from './modern-classification.js';
+import { modernRequest } from './modern-classification.js';
 import type { ModernServers } from './modern-servers.js';
 import { OpenRequest, type ModernRequestOptions } from './open-request.js';
 import type { Subscriptions } from './subscriptions.js';
@@ -20,8 +21,6 @@ export interface ModernEndpointParts {
   readonly subscriptions: Subscriptions;
   readonly options: ModernRequestOptions;
   readonly stateless: StatelessCalls;
-  /** Revisions that are served, for clients that want another one. */
-  readonly supported: readonly string[];
 }
 
 /**
@@ -40,8 +39,8 @@ export class ModernEndpoint {
 
   /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
   async post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): Promise<McpServing> {
-    const { servers, subscriptions, supported, stateless, options } = this.parts;
-    const message = modernRequest(body, headers, supported);
+    const { servers, subscriptions, stateless, options } = this.parts;
+    const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
     this.#checkParams(message, headers);

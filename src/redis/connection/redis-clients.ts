@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module';
+import type * as ioredis from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import { redisMessages } from '../redis.messages.js';
 import { RedisSetupError } from '../redis.errors.js';
@@ -15,7 +16,7 @@ const CONNECTION_NAME = 'nestjs-mcp-streamable';
  */
 export function ownClient(target: RedisClient | string, limits: ClientLimits): RedisClient {
   if (typeof target === 'string') return clientOf(target, limits);
-  if (typeof target?.duplicate !== 'function') throw new RedisSetupError(redisMessages.target(String(target)));
+  if (typeof target?.duplicate !== 'function') throw new RedisSetupError(redisMessages.target(typeof target));
   if (!isCluster(target)) return target.duplicate(settings(limits));
   return target.duplicate([], clusterSettings(target, limits));
 }
@@ -55,9 +56,9 @@ function clientOf(url: string, limits: ClientLimits): Redis {
   return new Redis(url, settings(limits));
 }
 
-function loadIoredis(): typeof import('ioredis') {
+function loadIoredis(): typeof ioredis {
   try {
-    return createRequire(import.meta.url)('ioredis') as typeof import('ioredis');
+    return createRequire(import.meta.url)('ioredis') as typeof ioredis;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     throw new RedisSetupError(redisMessages.missing(), { cause });

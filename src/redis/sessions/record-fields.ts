@@ -75,7 +75,7 @@ export function pairs(flat: readonly string[]): [string, string][] {
 
 /** `undefined` for what JSON leaves out. */
 function jsonOf(value: unknown): string | undefined {
-  return JSON.stringify(value) as string | undefined;
+  return JSON.stringify(value);
 }
 
 function dataField(key: string): string {

@@ -82,7 +82,7 @@ export class RedisSessionStore implements McpSessionStore {
   async touch(id: string): Promise<boolean> {
     const at = await this.connection.run(touchRecord, this.#key(id), this.#lifeMs);
     if (at === null) return false;
-    await this.#index(index.seen, encoded(id), String(at));
+    await this.#index(index.seen, encoded(id), at as string);
     return true;
   }
 

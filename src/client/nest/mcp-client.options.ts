@@ -1,0 +1,79 @@
+import type { Client, ClientOptions, OAuthClientProvider } from '@modelcontextprotocol/client';
+import { check, McpOptionError } from '../../base/option-checks.js';
+import { resolveClientOptions, resolveUrl, type StreamableClientTransportOptions } from '../client.options.js';
+import { mcpClientMessages } from './mcp-client.messages.js';
+
+/**
+ * Who the client is to the server: a bearer token; a function that gives one, asked before each request; or an OAuth provider
+ * of the MCP SDK, which is handled by the SDK's `withOAuth`.
+ *
+ * @publicApi
+ */
+export type McpClientAuth = string | (() => string | Promise<string>) | OAuthClientProvider;
+
+/** One client of `McpClientModule`. @publicApi */
+export interface McpClientOptions extends Omit<StreamableClientTransportOptions, 'sessionId' | 'protocolVersion'> {
+  /** Of the MCP endpoint. */
+  url: string | URL;
+  /**
+   * Credentials. An `Authorization` of the option `headers` gives way to them.
+   *
+   * @default none
+   */
+  auth?: McpClientAuth;
+  /**
+   * How the client introduces itself.
+   *
+   * @default the name of the client, version "0.0.0"
+   */
+  clientInfo?: { name: string; version: string };
+  /**
+   * Options of the official `Client`, such as `capabilities` or `versionNegotiation`.
+   *
+   * @default {}: the 2025 revisions, whose calls survive a broken connection; see `versionNegotiation` for 2026-07-28
+   */
+  client?: ClientOptions;
+  /**
+   * Sets handlers on each official `Client` before it connects: a client that was lost is replaced by a new one.
+   *
+   * @default none
+   */
+  configure?: (client: Client) => void;
+  /**
+   * As of the transport, but on: in a service nobody sits there to connect again.
+   *
+   * @default true
+   */
+  recover?: boolean;
+}
+
+/** What `McpClientModule.forRoot` takes. @publicApi */
+export interface McpClientModuleOptions {
+  /** The clients, by the names by which they are injected. */
+  clients: Readonly<Record<string, McpClientOptions>>;
+}
+
+/** What is decided when the module is declared, also in `forRootAsync`. @publicApi */
+export interface McpClientModuleExtras {
+  /** The names of the clients; needed in `forRootAsync` only. @default the keys of "clients" */
+  names?: readonly string[];
+  /** Whether other modules can inject the clients without importing this one. @default false */
+  isGlobal?: boolean;
+}
+
+/**
+ * The options of one client, checked while the app starts.
+ *
+ * @throws McpOptionError
+ */
+export function clientOptionsOf(options: McpClientModuleOptions, name: string): McpClientOptions {
+  const { clients }: Partial<McpClientModuleOptions> = options ?? {};
+  if (typeof clients !== 'object' || clients === null)
+    throw new McpOptionError('clients', mcpClientMessages.noClients());
+  const chosen = Object.hasOwn(clients, name) ? clients[name] : undefined;
+  if (!chosen) throw new McpOptionError(`clients.${name}`, mcpClientMessages.notConfigured(name, Object.keys(clients)));
+  resolveUrl(chosen.url);
+  resolveClientOptions(chosen);
+  check.fn('configure', chosen.configure);
+  return chosen;
+}

@@ -1,0 +1,85 @@
+import type { ClockTimer } from '../../base/clock.js';
+import type { LostNode } from '../../bus/message-bus.js';
+import type { RedisConnection } from '../connection/redis-connection.js';
+import { beat } from './bus.scripts.js';
+
+/** Dead nodes that one beat claims; the others are claimed by the next ones, or by other nodes. */
+const CLAIMED_AT_ONCE = 4;
+/** Whoever claimed a dead node has so many times `deadAfterMs` to see to it, before others try. */
+const LEASES = 3;
+
+/**
+ * # The signs of life of this node
+ *
+ *     resting ──start()──▶ beating, every `heartbeatMs`, one beat at a time ──stop()──▶ stopped (no longer among the nodes)
+ *
+ * By the clock of Redis alone. A beat that fails is left out: the next one comes soon enough, and nobody is taken for dead
+ * because Redis was away. A node that learns from its beat that it was no longer known had been taken for dead: it goes on, but what
+ * it ran may have been ended, and its readers may have been forgotten.
+ */
+export class Heartbeat {
+  #timer: ClockTimer | undefined;
+  #beating: Promise<void> | undefined;
+  #registered = false;
+  #stopped = false;
+
+  constructor(
+    private readonly connection: RedisConnection,
+    private readonly node: string,
+    private readonly listener: HeartbeatListener,
+  ) {}
+
+  /** Beats at once, and then on and on. Once begun, it merely beats. */
+  start(): Promise<void> {
+    if (!this.#stopped)
+      this.#timer ??= this.connection.clock.setInterval(() => void this.#next(), this.connection.options.heartbeatMs);
+    return this.#next();
+  }
+
+  /** Takes this node off the list, so that nobody takes it for dead. Never rejects. */
+  async stop(): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    this.connection.clock.clear(this.#timer);
+    await this.#beating;
+    if (!this.#registered) return;
+    const { bus } = this.connection.keys;
+    await this.connection.command('leave', (client) => client.zrem(`${bus}nodes`, this.node)).catch(() => {});
+  }
+
+  #next(): Promise<void> {
+    if (this.#stopped) return Promise.resolve();
+    return (this.#beating ??= this.#beat().finally(() => (this.#beating = undefined)));
+  }
+
+  async #beat(): Promise<void> {
+    const { keys, options } = this.connection;
+    const { deadAfterMs, expireAfterMs } = options;
+    const most = this.listener.mourns ? CLAIMED_AT_ONCE : 0;
+    const args = [this.node, deadAfterMs, deadAfterMs * LEASES, expireAfterMs, most];
+    try {
+      const [known, ...lost] = (await this.connection.run(beat, keys.bus, ...args)) as [number, ...string[]];
+      const presumedDead = this.#registered && known === 0;
+      this.#registered = true;
+      if (presumedDead) this.listener.presumedDead();
+      for (const node of lost) this.listener.lost({ node, done: () => this.#done(node) });
+      this.listener.beaten();
+    } catch {
+      // Redis is away, which was said.
+    }
+  }
+
+  /** Should it fail, somebody claims the node again after the lease, and finds nothing left to do. */
+  async #done(node: string): Promise<void> {
+    const { bus } = this.connection.keys;
+    await this.connection.command('done', (client) => client.zrem(`${bus}lost`, node)).catch(() => {});
+  }
+}
+
+export interface HeartbeatListener {
+  /** Whether somebody here sees to nodes that have died. */
+  readonly mourns: boolean;
+  lost(node: LostNode): void;
+  presumedDead(): void;
+  beaten(): void;
+}

@@ -1,0 +1,160 @@
+import { defer, type Observable, Subject } from 'rxjs';
+import { deferred } from '../../base/deferred.js';
+import { randomToken } from '../../base/random-token.js';
+import { within } from '../../base/within.js';
+import type { LostNode, McpMessageBus } from '../../bus/message-bus.js';
+import type { RedisConnection } from '../connection/redis-connection.js';
+import { redisMessages } from '../redis.messages.js';
+import { Heartbeat } from './heartbeat.js';
+import { Outbox } from './outbox.js';
+import { Subscription } from './subscription.js';
+
+const NODE_ID_LENGTH = 10;
+
+/**
+ * # The message bus on Redis
+ *
+ * Pub/sub: a channel of each node, one of all, and one on which a node says that it has lost messages. What a node tells itself
+ * does not go by way of Redis, so that it gets there when Redis is away.
+ *
+ *     idle ──first subscriber to one of its streams──▶ open (heard by the others, beating) ──close()──▶ closed
+ *
+ * `reconnected$` emits whenever something may have been missed: the subscription was interrupted (or came late: between the first
+ * subscriber and the first subscription), another node could not send, or this node was taken for dead.
+ *
+ * Closing it closes the connection, which the stores share: it is what the module closes last.
+ *
+ * @publicApi
+ */
+export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message> {
+  readonly nodeId = randomToken(NODE_ID_LENGTH);
+  readonly messages$: Observable<Message>;
+  readonly reconnected$: Observable<void>;
+  readonly lost$: Observable<LostNode>;
+  readonly #messages$ = new Subject<Message>();
+  readonly #reconnected$ = new Subject<void>();
+  readonly #lost$ = new Subject<LostNode>();
+  readonly #outbox: Outbox;
+  readonly #subscription: Subscription;
+  readonly #heartbeat: Heartbeat;
+  readonly #connected = deferred();
+  #state: 'idle' | 'open' | 'closed' = 'idle';
+
+  /** @param beaten called after each sign of life of this node */
+  constructor(
+    private readonly connection: RedisConnection,
+    private readonly beaten: () => void = () => {},
+  ) {
+    const { keys } = connection;
+    this.#outbox = new Outbox(connection);
+    this.#subscription = new Subscription(connection, [keys.channel(this.nodeId), keys.everyone, keys.gaps], {
+      heard: (channel, text) => this.#heard(channel, text),
+      hears: () => this.#hears(),
+    });
+    this.#heartbeat = new Heartbeat(connection, this.nodeId, this.#onBeat());
+    this.messages$ = this.#opening(this.#messages$);
+    this.reconnected$ = this.#opening(this.#reconnected$);
+    this.lost$ = this.#opening(this.#lost$);
+  }
+
+  /** Settles when this node is heard and hears for the first time; not before Redis can be reached. */
+  connected(): Promise<void> {
+    this.#open();
+    return this.#connected.promise;
+  }
+
+  send(node: string, message: Message): void {
+    if (this.#state === 'closed') return;
+    if (node === this.nodeId) this.#deliver(message);
+    else this.#outbox.push(this.connection.keys.channel(node), this.#envelope(message));
+  }
+
+  broadcast(message: Message): void {
+    if (this.#state === 'closed') return;
+    this.#deliver(message);
+    this.#outbox.push(this.connection.keys.everyone, this.#envelope(message));
+  }
+
+  async close(): Promise<void> {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#messages$.complete();
+    this.#reconnected$.complete();
+    this.#lost$.complete();
+    const { clock, options } = this.connection;
+    const left = Promise.all([this.#outbox.close(), this.#heartbeat.stop(), this.#subscription.close()]);
+    await within(left, options.commandTimeoutMs, clock);
+    await this.connection.close();
+  }
+
+  #opening<T>(subject: Subject<T>): Observable<T> {
+    return defer(() => {
+      this.#open();
+      return subject;
+    });
+  }
+
+  #open(): void {
+    if (this.#state !== 'idle') return;
+    this.#state = 'open';
+    this.#subscription.start();
+  }
+
+  #hears(): void {
+    // Beating from here on: nobody sends to a node that does not hear.
+    void this.#heartbeat.start().then(() => this.#connected.resolve());
+    this.#reconnected$.next();
+  }
+
+  #onBeat() {
+    const mourns = () => this.#lost$.observed;
+    return {
+      get mourns(): boolean {
+        return mourns();
+      },
+      lost: (node: LostNode) => this.#lost$.next(node),
+      presumedDead: () => {
+        this.connection.outages.warn(redisMessages.mourned(this.nodeId));
+        this.#reconnected$.next();
+      },
+      beaten: () => {
+        this.#subscription.check();
+        this.#outbox.confess();
+        this.beaten();
+      },
+    };
+  }
+
+  #heard(channel: string, text: string): void {
+    if (channel === this.connection.keys.gaps) return this.#reconnected$.next();
+    const envelope = parsed<Message>(text);
+    if (!envelope) return this.connection.outages.debug(redisMessages.strange(channel));
+    if (envelope.from !== this.nodeId) this.#messages$.next(envelope.message);
+  }
+
+  /** Not within the call that sends it. */
+  #deliver(message: Message): void {
+    queueMicrotask(() => {
+      if (this.#state !== 'closed') this.#messages$.next(message);
+    });
+  }
+
+  #envelope(message: Message): string {
+    return JSON.stringify({ from: this.nodeId, message } satisfies Envelope<Message>);
+  }
+}
+
+interface Envelope<Message> {
+  /** Absent: from the event log. */
+  readonly from?: string;
+  readonly message: Message;
+}
+
+function parsed<Message>(text: string): Envelope<Message> | undefined {
+  try {
+    const envelope = JSON.parse(text) as Envelope<Message> | null;
+    return typeof envelope === 'object' && envelope !== null && 'message' in envelope ? envelope : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,53 @@
+import type { McpMessageBus } from '../bus/message-bus.js';
+import type { McpSessionStore } from '../session/session-store.js';
+import type { McpEventStore } from '../stream/event-store.js';
+import { RedisMessageBus } from './bus/redis-message-bus.js';
+import type { RedisClient } from './connection/redis-clients.js';
+import { RedisConnection, type ConnectionInternals } from './connection/redis-connection.js';
+import { RedisEventStore } from './log/redis-event-store.js';
+import type { RedisBackendOptions } from './redis.options.js';
+import { RedisSessionStore } from './sessions/redis-session-store.js';
+
+/** What the nodes of one deployment share. @publicApi */
+export interface RedisBackend {
+  readonly sessionStore: McpSessionStore;
+  readonly eventStore: McpEventStore;
+  readonly messageBus: McpMessageBus;
+  /** Closes the connections to Redis, as `messageBus.close()` does, which the module calls at shutdown. Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * Sessions, event logs and signals in Redis, so that any node serves any request.
+ *
+ * ```ts
+ * McpStreamableModule.forRootAsync({
+ *   useFactory: () => ({ serverInfo, backend: redisBackend('redis://localhost:6379'), requestStateKeys: [key] }),
+ * })
+ * ```
+ *
+ * Connects when it is first used. Serves one endpoint of one app: it is closed with it, and each app, also each one that a
+ * test starts, needs its own.
+ *
+ * @param redis a URL (`redis://`, `rediss://`), or an instance of `Redis` or `Cluster` of ioredis. An instance is copied, with settings of
+ *   our own for timeouts and queues; it is neither used nor closed
+ * @throws RedisSetupError a URL, and `ioredis` is not installed
+ * @throws McpOptionError
+ * @publicApi
+ */
+export function redisBackend(redis: RedisClient | string, options?: RedisBackendOptions): RedisBackend {
+  return makeRedisBackend(redis, options);
+}
+
+/** With what tests replace. @internal */
+export function makeRedisBackend(
+  redis: RedisClient | string,
+  options?: RedisBackendOptions,
+  internals?: ConnectionInternals,
+): RedisBackend & { readonly messageBus: RedisMessageBus } {
+  const connection = new RedisConnection(redis, options, internals);
+  const messageBus: RedisMessageBus = new RedisMessageBus(connection, () => eventStore.prolong());
+  const eventStore: RedisEventStore = new RedisEventStore(connection, messageBus.nodeId);
+  const sessionStore = new RedisSessionStore(connection);
+  return { sessionStore, eventStore, messageBus, close: () => messageBus.close() };
+}

@@ -1,0 +1,32 @@
+import type { McpSessionInfo } from '../call/mcp-call.js';
+import { ServerFactoryError } from './session.errors.js';
+import { sessionMessages } from './session.messages.js';
+import type { McpSession } from './mcp-session.js';
+import { requestsOf } from './session-state.js';
+import type { McpSessionRecord } from './session-store.js';
+
+/** A record of the other kind, state that outlives a call, is no session to anybody who asks for one. */
+export function isSession(record: McpSessionRecord | undefined): record is McpSessionRecord {
+  return record !== undefined && record.kind !== 'state';
+}
+
+export function infoOf({ id, principal, protocolVersion, initialize }: McpSessionRecord): McpSessionInfo {
+  const { clientInfo, capabilities: clientCapabilities } = initialize;
+  return { id, principal, protocolVersion, clientInfo, clientCapabilities };
+}
+
+/**
+ * Tells a fresh server what the client has said so far.
+ *
+ * @throws ServerFactoryError the server refuses what it agreed to once
+ */
+export async function replayRecord(record: McpSessionRecord, session: McpSession): Promise<void> {
+  const { initialize, protocolVersion, logLevel, subscriptions } = record;
+  // What was agreed on then, whatever the server would agree on by now.
+  const answer = await session.replay('initialize', { ...initialize, protocolVersion });
+  if ('error' in answer) throw new ServerFactoryError(sessionMessages.notRebuilt(answer.error.message));
+  session.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' });
+  const said = { ...(logLevel !== undefined && { logLevel }), subscribe: subscriptions };
+  for (const { method, params } of requestsOf(said)) await session.replay(method, params);
+  session.state.note(said);
+}

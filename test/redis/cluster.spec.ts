@@ -1,0 +1,140 @@
+import { Cluster, Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { randomToken } from '../../src/base/random-token.js';
+import { makeRedisBackend } from '../../src/redis/redis-backend.js';
+import { eventStoreContract, messageBusContract, sessionStoreContract } from '../../src/testing/index.js';
+import { describeRedis, freePort, RedisServer } from '../support/redis.js';
+
+const SLOTS = 16_384;
+const MASTERS = 3;
+
+describeRedis(
+  'a Redis Cluster of three masters',
+  () => {
+    const servers: RedisServer[] = [];
+    let cluster: Cluster;
+
+    beforeAll(async () => {
+      servers.push(...(await startCluster()));
+      cluster = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })));
+      await new Promise<void>((resolve) => cluster.once('ready', () => resolve()));
+    }, 30_000);
+    afterAll(async () => {
+      cluster.disconnect();
+      await Promise.all(servers.map((server) => server.stop()));
+    });
+
+    const keysOf = async (prefix: string) => {
+      const found = await Promise.all(cluster.nodes('master').map((node) => node.keys(`${prefix}:*`)));
+      return found.flat();
+    };
+    const limits = { maxEvents: 100, maxBytes: 64 * 1024, finishedStreamMs: 60_000 };
+    /** Two nodes on the same keys. */
+    const nodes = () => {
+      const options = { prefix: `test-${randomToken(8)}`, eventLog: limits };
+      const made = [1, 2, 3].map(() => makeRedisBackend(cluster, options));
+      const dispose = async () => void (await Promise.all(made.map((backend) => backend.close())));
+      return { prefix: options.prefix, made: made as [(typeof made)[0], (typeof made)[0], (typeof made)[0]], dispose };
+    };
+
+    eventStoreContract(
+      'RedisEventStore',
+      async () => {
+        const { made, dispose } = nodes();
+        return { store: made[0].eventStore, peer: made[1].eventStore, limits, dispose };
+      },
+      { describe, it },
+    );
+    sessionStoreContract(
+      'RedisSessionStore',
+      async () => {
+        const { made, dispose } = nodes();
+        return { store: made[0].sessionStore, peer: made[1].sessionStore, dispose };
+      },
+      { describe, it },
+    );
+    messageBusContract(
+      'RedisMessageBus',
+      async () => {
+        const { made, dispose } = nodes();
+        const [a, b, c] = made.map(({ messageBus }) => messageBus) as [
+          (typeof made)[0]['messageBus'],
+          (typeof made)[0]['messageBus'],
+          (typeof made)[0]['messageBus'],
+        ];
+        await Promise.all([a, b, c].map((bus) => bus.connected()));
+        return { nodes: [a, b, c] as const, dispose };
+      },
+      { describe, it },
+    );
+
+    it('spreads the sessions, and leaves nothing behind', async () => {
+      const { prefix, made, dispose } = nodes();
+      const [{ sessionStore, eventStore }] = made;
+      const ids = Array.from({ length: 12 }, () => randomToken());
+      const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
+      for (const id of ids) {
+        await sessionStore.create({ id, protocolVersion: '2025-11-25', initialize });
+        await eventStore.open(id);
+        const opens = { node: 'n', requests: [1] };
+        await eventStore.append(id, 's', ['1'], { writer: 'w', seq: 1, opens });
+        await eventStore.attach(id, 's', { node: 'n', reader: id });
+        expect(await sessionStore.touch(id)).toBe(true);
+      }
+      const holders = await Promise.all(cluster.nodes('master').map((node) => node.keys(`${prefix}:*:log`)));
+      expect(holders.filter((keys) => keys.length > 0).length).toBeGreaterThan(1);
+      expect(await eventStore.openRequests({ node: 'n' })).toHaveLength(ids.length);
+      expect(await eventStore.detachNode('n')).toEqual([]);
+      expect(await eventStore.stats()).toMatchObject({ sessions: ids.length, events: ids.length });
+      for (const id of ids) {
+        expect((await sessionStore.delete(id))?.id).toBe(id);
+        await eventStore.drop(id);
+      }
+      await vi.waitFor(async () => expect(await keysOf(prefix)).toEqual([]));
+      await dispose();
+    });
+  },
+  'server',
+);
+
+/** Without `redis-cli`, which takes its time. */
+async function startCluster(): Promise<RedisServer[]> {
+  const servers: RedisServer[] = [];
+  const buses: number[] = [];
+  for (let n = 0; n < MASTERS; n++) {
+    const bus = await freePort();
+    buses.push(bus);
+    servers.push(
+      await RedisServer.start(
+        '--cluster-enabled',
+        'yes',
+        '--cluster-port',
+        String(bus),
+        '--cluster-node-timeout',
+        '2000',
+      ),
+    );
+  }
+  const admins = servers.map(({ url }) => new Redis(url));
+  for (const [n, admin] of admins.entries()) {
+    const from = Math.floor((SLOTS / MASTERS) * n);
+    const to = Math.floor((SLOTS / MASTERS) * (n + 1)) - 1;
+    await admin.call('CLUSTER', 'ADDSLOTSRANGE', String(from), String(to));
+    await admin.call('CLUSTER', 'SET-CONFIG-EPOCH', String(n + 1));
+  }
+  for (const [n, { port }] of servers.entries()) {
+    if (n > 0) await admins[0]!.call('CLUSTER', 'MEET', '127.0.0.1', String(port), String(buses[n]));
+  }
+  await vi.waitFor(
+    async () => {
+      for (const admin of admins) {
+        const info = String(await admin.call('CLUSTER', 'INFO'));
+        expect(info).toContain('cluster_state:ok');
+        expect(info).toContain(`cluster_known_nodes:${MASTERS}`);
+      }
+    },
+    { timeout: 20_000, interval: 100 },
+  );
+  for (const admin of admins) admin.disconnect();
+  return servers;
+}

@@ -1,0 +1,230 @@
+import { Logger } from '@nestjs/common';
+import { Redis } from 'ioredis';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { randomToken } from '../../src/base/random-token.js';
+import { makeRedisBackend, redisBackend } from '../../src/redis/redis-backend.js';
+import { RedisClosedError, RedisUnavailableError } from '../../src/redis/redis.errors.js';
+import type { RedisBackendOptions } from '../../src/redis/redis.options.js';
+import { EventStoreError } from '../../src/stream/event-store.errors.js';
+import { describeRedis, RedisServer } from '../support/redis.js';
+
+const QUICK: RedisBackendOptions = { commandTimeoutMs: 300, heartbeatMs: 30, deadAfterMs: 300 };
+
+type Backend = ReturnType<typeof makeRedisBackend>;
+
+describeRedis(
+  'when Redis fails',
+  () => {
+    let server: RedisServer;
+    let admin: Redis;
+    let backends: Backend[] = [];
+    let cutting: NodeJS.Timeout | undefined;
+    const node = (options: RedisBackendOptions = {}): Backend => {
+      const backend = makeRedisBackend(server.url, { ...QUICK, ...options });
+      backends.push(backend);
+      return backend;
+    };
+
+    beforeEach(async () => {
+      server = await RedisServer.start();
+      admin = new Redis(server.url);
+      admin.on('error', () => {});
+    });
+    afterEach(async () => {
+      clearInterval(cutting);
+      await Promise.all(backends.map((backend) => backend.close()));
+      backends = [];
+      admin.disconnect();
+      await server.stop();
+      vi.restoreAllMocks();
+    });
+
+    /** Repeats a call as its callers do. */
+    const stubbornly = <T>(call: () => Promise<T>): Promise<T> => vi.waitFor(call, { timeout: 10_000, interval: 20 });
+    const writer = (backend: Backend, stream = '0') => {
+      let seq = 0;
+      const id = randomToken();
+      return (data: string) => {
+        const options = { writer: id, seq: ++seq };
+        return stubbornly(() => backend.eventStore.append('s', stream, [data], options));
+      };
+    };
+
+    it('fails at once with an error that is not final, and goes on when Redis is back', async () => {
+      const { eventStore, sessionStore } = node();
+      await eventStore.open('s');
+      await server.kill();
+      const began = performance.now();
+      for (let n = 0; n < 50; n++) {
+        const error = await eventStore.read('s', '0', 0, 1).catch((error: unknown) => error);
+        expect(error).toBeInstanceOf(RedisUnavailableError);
+        expect(error).not.toBeInstanceOf(EventStoreError);
+      }
+      await expect(sessionStore.get('s')).rejects.toThrow(RedisUnavailableError);
+      expect(performance.now() - began).toBeLessThan(1_000);
+      await server.start();
+      await stubbornly(() => eventStore.open('s'));
+      expect((await eventStore.append('s', '0', ['1'], { writer: 'w', seq: 1 })).first).toBe(1);
+    });
+
+    it('comes up without Redis, and connects when it is there', async () => {
+      await server.kill();
+      const { eventStore, messageBus } = node();
+      const connected = messageBus.connected();
+      await expect(eventStore.open('s')).rejects.toThrow(RedisUnavailableError);
+      await server.start();
+      await connected;
+      await stubbornly(() => eventStore.open('s'));
+    });
+
+    it('says once that Redis is away, and once that it is back', async () => {
+      const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+      const log = vi.spyOn(Logger.prototype, 'log').mockImplementation(() => {});
+      const { eventStore, messageBus } = node();
+      await messageBus.connected();
+      await server.kill();
+      for (let n = 0; n < 20; n++) await eventStore.open('s').catch(() => {});
+      await vi.waitFor(() => expect(error).toHaveBeenCalledOnce());
+      await server.start();
+      await vi.waitFor(() => expect(log).toHaveBeenCalledOnce(), { timeout: 5_000 });
+      await stubbornly(() => eventStore.open('s'));
+      expect(error).toHaveBeenCalledOnce();
+      expect(error.mock.lastCall?.[0]).toContain('Redis is away');
+      expect(log.mock.lastCall?.[0]).toContain('Redis is back');
+    });
+
+    it('waits no longer than a command may take for a Redis that takes connections and answers nothing', async () => {
+      const { eventStore } = node();
+      await eventStore.open('s');
+      const options = { writer: 'w', seq: 1 };
+      server.pause();
+      const began = performance.now();
+      await expect(eventStore.append('s', '0', ['1'], options)).rejects.toThrow(RedisUnavailableError);
+      expect(performance.now() - began).toBeLessThan(1_500);
+      server.resume();
+      // It may have been carried out.
+      await stubbornly(() => eventStore.append('s', '0', ['1'], options));
+      expect((await eventStore.append('s', '0', ['2'], { ...options, seq: 2 })).first).toBe(2);
+      expect((await eventStore.read('s', '0', 0, 9)).events.map(({ data }) => data)).toEqual(['1', '2']);
+    });
+
+    it('appends everything once and in order while its connections are cut', async () => {
+      const [here, there] = [node(), node()];
+      await here.eventStore.open('s');
+      const cut = () => void admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes').catch(() => {});
+      cutting = setInterval(cut, 60);
+      const write = async (append: (data: string) => Promise<unknown>, name: string) => {
+        for (let n = 0; n < 200; n++) await append(`${name}${n}`);
+      };
+      await Promise.all([write(writer(here), 'a'), write(writer(there), 'b')]);
+      clearInterval(cutting);
+      const { events } = await stubbornly(() => here.eventStore.read('s', '0', 0, 1_000));
+      expect(events.map(({ index }) => index)).toEqual(Array.from({ length: 400 }, (_, n) => n + 1));
+      for (const name of ['a', 'b']) {
+        const own = events.map(({ data }) => data).filter((data) => data.startsWith(name));
+        expect(own).toEqual(Array.from({ length: 200 }, (_, n) => `${name}${n}`));
+      }
+    });
+
+    it('does without its scripts being known', async () => {
+      const { eventStore, sessionStore, messageBus } = node();
+      await messageBus.connected();
+      await eventStore.open('s');
+      const append = writer(node());
+      for (let n = 0; n < 20; n++) {
+        await admin.script('FLUSH');
+        await Promise.all([append(`${n}`), sessionStore.count(), eventStore.describe('s', '0')]);
+      }
+      expect((await eventStore.read('s', '0', 0, 100)).events).toHaveLength(20);
+    });
+
+    it('loses no message over a connection that comes back at once', async () => {
+      const [a, b] = [node(), node()];
+      await Promise.all([a.messageBus.connected(), b.messageBus.connected()]);
+      const heard: unknown[] = [];
+      b.messageBus.messages$.subscribe((message) => heard.push(message));
+      for (let n = 0; n < 10; n++) {
+        await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+        // The connection is gone, and the node may not know it yet: then the message counts as lost.
+        await vi.waitFor(() => a.sessionStore.count());
+        a.messageBus.send(b.messageBus.nodeId, n);
+      }
+      await vi.waitFor(() => expect(heard).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
+    });
+
+    it('tells all nodes when messages were lost', async () => {
+      const [a, b] = [node(), node()];
+      await Promise.all([a.messageBus.connected(), b.messageBus.connected()]);
+      const told = { a: 0, b: 0 };
+      a.messageBus.reconnected$.subscribe(() => told.a++);
+      b.messageBus.reconnected$.subscribe(() => told.b++);
+      const heard: unknown[] = [];
+      b.messageBus.messages$.subscribe((message) => heard.push(message));
+      server.pause();
+      a.messageBus.send(b.messageBus.nodeId, 'lost, or not');
+      await expect(a.sessionStore.count()).rejects.toThrow(RedisUnavailableError);
+      server.resume();
+      await vi.waitFor(() => expect(Math.min(told.a, told.b)).toBeGreaterThan(0), { timeout: 5_000 });
+      a.messageBus.send(b.messageBus.nodeId, 'after');
+      await vi.waitFor(() => expect(heard.at(-1)).toBe('after'));
+    });
+
+    it('holds a bounded number of messages for a Redis that is away', async () => {
+      const { messageBus } = node();
+      await messageBus.connected();
+      await server.kill();
+      const big = 'x'.repeat(1024 * 1024);
+      for (let n = 0; n < 50; n++) messageBus.broadcast(big);
+      const heard: unknown[] = [];
+      messageBus.messages$.subscribe((message) => heard.push(message));
+      messageBus.broadcast('to itself all the same');
+      await Promise.resolve();
+      expect(heard.at(-1)).toBe('to itself all the same');
+    });
+
+    it('takes nobody for dead because Redis was away', async () => {
+      const nodes = [node(), node(), node()];
+      const lost: string[] = [];
+      for (const { messageBus } of nodes) messageBus.lost$.subscribe(({ node }) => lost.push(node));
+      await Promise.all(nodes.map(({ messageBus }) => messageBus.connected()));
+      const beats = async () => {
+        const scores = await admin.zrange('mcp:{:bus}:nodes', 0, -1, 'WITHSCORES');
+        return Math.min(...scores.filter((_, position) => position % 2 === 1).map(Number));
+      };
+      server.pause();
+      await new Promise((resolve) => setTimeout(resolve, 2 * QUICK.deadAfterMs!));
+      server.resume();
+      const resumed = Date.now();
+      // Long enough for every node to have beaten after the grace.
+      await vi.waitFor(async () => expect(await beats()).toBeGreaterThan(resumed + 2 * QUICK.deadAfterMs!), 10_000);
+      expect(lost).toEqual([]);
+      expect(await admin.zcard('mcp:{:bus}:nodes')).toBe(3);
+    });
+
+    it('registers again with a Redis that has lost everything', async () => {
+      const { messageBus } = node();
+      await messageBus.connected();
+      let told = 0;
+      messageBus.reconnected$.subscribe(() => told++);
+      await server.kill();
+      await server.start();
+      await vi.waitFor(
+        async () => expect(await admin.zrange('mcp:{:bus}:nodes', 0, -1)).toEqual([messageBus.nodeId]),
+        10_000,
+      );
+      await vi.waitFor(() => expect(told).toBeGreaterThan(0));
+    });
+
+    it('is closed once and for all, also while Redis is away', async () => {
+      const backend = node();
+      await backend.messageBus.connected();
+      await server.kill();
+      await Promise.all([backend.close(), backend.messageBus.close()]);
+      await expect(backend.eventStore.open('s')).rejects.toThrow(RedisClosedError);
+      const unused = redisBackend(server.url);
+      await unused.close();
+      await expect(unused.sessionStore.count()).rejects.toThrow(RedisClosedError);
+    });
+  },
+  'server',
+);

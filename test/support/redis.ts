@@ -1,0 +1,118 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { afterAll, describe } from 'vitest';
+
+const installed = spawnSync('redis-server', ['--version']).status === 0;
+const given = process.env['REDIS_URL'];
+
+/**
+ * Tests on a real Redis: the one of `REDIS_URL`, or a `redis-server` that is started for them. Without either they are
+ * skipped, loudly; in CI they fail.
+ *
+ * @param needs `server`: one that may be killed, which one of `REDIS_URL` may not
+ */
+export function describeRedis(name: string, body: () => void, needs: 'any' | 'server' = 'any'): void {
+  const there = installed || (given !== undefined && needs === 'any');
+  const missing = `${name}: needs Redis. Install redis-server${needs === 'any' ? ', or set REDIS_URL' : ''}.`;
+  if (!there && process.env['CI']) throw new Error(missing);
+  if (!there) process.stderr.write(`\n!!! SKIPPED: ${missing} !!!\n`);
+  describe.skipIf(!there)(name, () => body());
+}
+
+/** A Redis that this process may do anything to. */
+export class RedisServer {
+  #process: ChildProcess | undefined;
+  readonly #directory = mkdtempSync(join(tmpdir(), 'mcp-redis-'));
+
+  private constructor(
+    readonly port: number,
+    private readonly settings: readonly string[],
+  ) {}
+
+  /** @param settings as on the command line of `redis-server` */
+  static async start(...settings: string[]): Promise<RedisServer> {
+    const server = new RedisServer(await freePort(), settings);
+    await server.start();
+    return server;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** On the same port as before. */
+  async start(): Promise<void> {
+    const args = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#directory, '--save', ''];
+    const server = spawn('redis-server', [...args, ...this.settings], { stdio: ['ignore', 'pipe', 'inherit'] });
+    this.#process = server;
+    await new Promise<void>((resolve, reject) => {
+      server.once('exit', (code) => reject(new Error(`redis-server ended with ${code}`)));
+      server.stdout.on('data', (text: Buffer) => {
+        if (text.includes('Ready to accept connections')) resolve();
+      });
+    });
+  }
+
+  /** At once, as a machine that loses its power. */
+  async kill(): Promise<void> {
+    const server = this.#process;
+    if (!server || server.exitCode !== null || server.signalCode !== null) return;
+    const gone = new Promise((resolve) => server.once('exit', resolve));
+    server.kill('SIGKILL');
+    await gone;
+  }
+
+  /** Takes connections, and answers nothing. */
+  pause(): void {
+    this.#process!.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#process!.kill('SIGCONT');
+  }
+
+  async stop(): Promise<void> {
+    await this.kill();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
+
+let shared: Promise<{ url: string; admin: Redis; stop(): Promise<void> }> | undefined;
+
+/** The Redis that the tests of one file share, each below a prefix of its own. */
+export async function sharedRedis(): Promise<{ readonly url: string; readonly admin: Redis }> {
+  return (shared ??= startShared());
+}
+
+async function startShared() {
+  const server = given === undefined ? await RedisServer.start() : undefined;
+  const url = given ?? server!.url;
+  const admin = new Redis(url);
+  return {
+    url,
+    admin,
+    stop: async () => {
+      admin.disconnect();
+      await server?.stop();
+    },
+  };
+}
+
+afterAll(async () => {
+  await (await shared)?.stop();
+  shared = undefined;
+});
+
+/** A port that was free a moment ago. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as { port: number };
+      probe.close(() => resolve(port));
+    });
+  });
+}
