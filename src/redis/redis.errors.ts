@@ -12,8 +12,6 @@ export class RedisUnavailableError extends Error {
 
   constructor(
     readonly operation: string,
-    /** Whether it is certain that nothing was done. */
-    readonly untouched: boolean,
     cause: unknown,
   ) {
     super(redisMessages.away(operation, cause instanceof Error ? cause.message : String(cause)), { cause });

@@ -23,7 +23,7 @@ const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
  * stay open, hand out nothing, and take their turn when the newer one is gone. Ending them at once would make two
  * readers of one client evict each other for ever.
  *
- *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
+ *     open ──end() committed──▶ ended ──last reader left, and the log told of it──▶ idle (the session lets go of it)
  *       └──append refused──▶ failed: its readers fail, its owner is told
  */
 export class McpStream {
@@ -42,6 +42,8 @@ export class McpStream {
   /** Of a stream that begins here: settles with its first append, from which on the log knows it. */
   readonly #begun: Deferred<void> | undefined;
   #closed = false;
+  /** What the log is being told: until it knows, whoever ends the session must find this object, to end that too. */
+  #telling = 0;
   /** The log is being asked how it sees this stream. */
   #reconciling = false;
   /** Why the log refused, once it has. */
@@ -325,15 +327,21 @@ export class McpStream {
   }
 
   #settleDown(): void {
-    if (this.#readers.length === 0 && this.settled) this.observer.idle(this);
+    if (this.#readers.length === 0 && this.#telling === 0 && this.settled) this.observer.idle(this);
   }
 
   /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
   #tell(told: Promise<unknown>): void {
-    told.catch((error: unknown) => {
-      // Of a session that is over there is nothing to keep.
-      if (!(error instanceof SessionGoneError)) this.observer.fault(this, error);
-    });
+    this.#telling++;
+    told
+      .catch((error: unknown) => {
+        // Of a session that is over there is nothing to keep.
+        if (!(error instanceof SessionGoneError)) this.observer.fault(this, error);
+      })
+      .finally(() => {
+        this.#telling--;
+        this.#settleDown();
+      });
   }
 }
 

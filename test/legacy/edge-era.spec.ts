@@ -1,6 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';
+import { loneFetch } from '../support/lone-fetch.js';
 import { MODERN, modernMeta } from '../support/modern.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -179,5 +180,18 @@ describe.each(ADAPTERS)('the era of a POST on %s', (adapter) => {
     await transport.terminateSession();
     await client.close();
     await app.settled({ sessions: 0, readers: 0, openResponses: 0 });
+  });
+
+  it('§0: the official client that negotiates its era by itself needs no session where it need not', async () => {
+    const client = new Client({ name: 'auto', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } });
+    const transport = new StreamableHTTPClientTransport(new URL(app.url), { fetch: loneFetch });
+    await client.connect(transport);
+    expect(client.getProtocolEra()).toBe('modern');
+    expect(client.getNegotiatedProtocolVersion()).toBe(MODERN);
+    expect(transport.sessionId).toBeUndefined();
+    const result = await client.callTool({ name: 'greet' });
+    expect(result.content).toEqual([{ type: 'text', text: 'hello' }]);
+    await app.settled({ sessions: 0, live: 0, inFlight: 0 });
+    await client.close();
   });
 });

@@ -8,7 +8,7 @@ import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js'
 import { connectionsGone } from '../support/connections.js';
 import { double } from '../support/doubles.js';
 import { ForsakenPost } from '../support/hang-up.js';
-import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { expectAway, expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
 const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
@@ -114,8 +114,8 @@ describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
       const store = new InMemorySessionStore(clock);
       const failing = { [method]: () => Promise.reject(new Error('the store is away')) };
       await start({ clock, sessionStore: double(store, failing), maxSessions: 1 });
-      await expectGenericFailure(await initialize(), 1);
-      await expectGenericFailure(await initialize(), 1);
+      await expectAway(await initialize());
+      await expectAway(await initialize());
       await app.settled(NOTHING);
       // Its place is free again.
       expect(await store.reserve('another-session-id', undefined, { total: 1, perPrincipal: 1 })).toBe('reserved');
@@ -128,7 +128,7 @@ describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
     let away = true;
     const open = (session: string) => (away ? Promise.reject(new Error('away')) : store.open(session));
     await start({ clock, eventStore: double(store, { open }), maxSessions: 1 });
-    await expectGenericFailure(await initialize(), 1);
+    await expectAway(await initialize());
     await app.settled(NOTHING);
     away = false;
     await app.client().initialize();

@@ -248,6 +248,8 @@ describe.each(ADAPTERS)('a failing event store on %s', (adapter) => {
     const stream = (await client.call('talks', { me: 'a' })).sse();
     expect(await stream.end()).toBe('end');
     expect(gists(stream.messages)).toEqual(['a one', 'a two', 'said']);
+    // Tried for half a minute each.
+    await clock.advance(80_000);
     await app.settled({ streams: 0, readers: 0 });
     expect(faultsOf(true)).toEqual([]);
     const failed = faultsOf(false).map((event) => (event as { error: EventStoreFault }).error.call.method);

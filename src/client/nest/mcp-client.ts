@@ -1,6 +1,6 @@
 import type { CallToolResult, Client, Progress, RequestOptions } from '@modelcontextprotocol/client';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
-import { defer, Observable, ReplaySubject, Subject, switchMap, takeUntil } from 'rxjs';
+import { Observable, ReplaySubject, switchMap } from 'rxjs';
 import type { ClientTransportState, ReconnectEvent, RecoveryEvent } from '../client-state.js';
 import { ClientTransportError } from '../client.errors.js';
 import type { FetchLike, StreamableClientTransportOptions } from '../client.options.js';
@@ -30,7 +30,6 @@ export type McpToolCallEvent =
 export class McpClient implements BeforeApplicationShutdown {
   #link: Link = { is: 'idle' };
   readonly #transports$ = new ReplaySubject<StreamableClientTransport>(1);
-  readonly #closed$ = new Subject<void>();
 
   /** @internal */
   constructor(
@@ -127,8 +126,7 @@ export class McpClient implements BeforeApplicationShutdown {
     if (link.is === 'closed') return link.done;
     const done = this.#end(link);
     this.#link = { is: 'closed', done };
-    this.#closed$.next();
-    this.#closed$.complete();
+    this.#transports$.complete();
     return done;
   }
 
@@ -187,7 +185,7 @@ export class McpClient implements BeforeApplicationShutdown {
   }
 
   #of<T>(what: (transport: StreamableClientTransport) => Observable<T>): Observable<T> {
-    return defer(() => this.#transports$.pipe(switchMap(what), takeUntil(this.#closed$)));
+    return this.#transports$.pipe(switchMap(what));
   }
 }
 

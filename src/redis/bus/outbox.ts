@@ -1,5 +1,4 @@
 import type { RedisConnection } from '../connection/redis-connection.js';
-import { RedisUnavailableError } from '../redis.errors.js';
 import { publish } from './bus.scripts.js';
 
 /** Messages of one command. */
@@ -12,12 +11,12 @@ const RETRY_MS = 25;
  * # Messages on their way out
  *
  *     idle ──push──▶ sending ──sent──▶ idle, or sending what came meanwhile
- *                       ├──certainly not sent──▶ waiting, at most as long as a command may take ──▶ sending
- *                       └──perhaps sent──▶ not sent again: lost
+ *                       └──failed──▶ waiting ──▶ sending the same again; what has become too old is lost
  *
- * One command is under way at a time, so that messages stay in order. A connection that comes back at once costs no message;
- * one that stays away costs those that grow too old, and those for which there is no room. When something was lost, all nodes
- * are told as soon as that is possible.
+ * One command is under way at a time, so that messages stay in order. Whether a failed one was carried out is not known, so it
+ * is repeated, and the receivers leave out what they have heard already: messages are numbered. A connection that comes
+ * back soon costs no message; one that stays away costs those that grow older than a command may take, and those for which
+ * there is no room. When something was lost, all nodes are told as soon as that is possible.
  */
 export class Outbox {
   readonly #waiting: Message[] = [];
@@ -57,22 +56,24 @@ export class Outbox {
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.slice(0, MOST_AT_ONCE);
-      const outcome = await this.#send(batch);
-      if (outcome === 'waits') await this.#pause();
-      else this.#take(batch.length);
-      if (outcome === 'lost') this.#lost = true;
-      if (outcome === 'sent') this.confess();
+      if (await this.#sent(batch)) {
+        this.#take(batch.length);
+        this.confess();
+        continue;
+      }
       this.#dropOld();
+      if (this.#waiting.length > 0) await this.#pause();
     }
   }
 
-  async #send(batch: readonly Message[]): Promise<'sent' | 'waits' | 'lost'> {
+  async #sent(batch: readonly Message[]): Promise<boolean> {
     const { bus } = this.connection.keys;
+    const texts = batch.flatMap(({ channel, text }) => [channel, text]);
     try {
-      await this.connection.run(publish, bus, ...batch.flatMap(({ channel, text }) => [channel, text]));
-      return 'sent';
-    } catch (error) {
-      return error instanceof RedisUnavailableError && error.untouched ? 'waits' : 'lost';
+      await this.connection.run(publish, bus, ...texts);
+      return true;
+    } catch {
+      return false;
     }
   }
 

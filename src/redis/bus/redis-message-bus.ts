@@ -10,6 +10,8 @@ import { Outbox } from './outbox.js';
 import { Subscription } from './subscription.js';
 
 const NODE_ID_LENGTH = 10;
+/** More than there are nodes at a time. */
+const SENDERS_REMEMBERED = 1_000;
 
 /**
  * # The message bus on Redis
@@ -38,6 +40,9 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   readonly #subscription: Subscription;
   readonly #heartbeat: Heartbeat;
   readonly #connected = deferred();
+  /** By sender, of nodes that may be gone by now. */
+  readonly #heardUpTo = new Map<string, number>();
+  #sent = 0;
   #state: 'idle' | 'open' | 'closed' = 'idle';
 
   /** @param beaten called after each sign of life of this node */
@@ -129,7 +134,17 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     if (channel === this.connection.keys.gaps) return this.#reconnected$.next();
     const envelope = parsed<Message>(text);
     if (!envelope) return this.connection.outages.debug(redisMessages.strange(channel));
-    if (envelope.from !== this.nodeId) this.#messages$.next(envelope.message);
+    if (!this.#isNews(envelope)) return;
+    this.#messages$.next(envelope.message);
+  }
+
+  /** A message is sent again when its sender does not know whether it was sent. */
+  #isNews({ from, n = 0 }: Envelope<Message>): boolean {
+    if (from === undefined) return true;
+    if (from === this.nodeId || n <= (this.#heardUpTo.get(from) ?? 0)) return false;
+    this.#heardUpTo.set(from, n);
+    if (this.#heardUpTo.size > SENDERS_REMEMBERED) this.#heardUpTo.delete(this.#heardUpTo.keys().next().value!);
+    return true;
   }
 
   /** Not within the call that sends it. */
@@ -140,13 +155,15 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   }
 
   #envelope(message: Message): string {
-    return JSON.stringify({ from: this.nodeId, message } satisfies Envelope<Message>);
+    return JSON.stringify({ from: this.nodeId, n: ++this.#sent, message } satisfies Envelope<Message>);
   }
 }
 
 interface Envelope<Message> {
   /** Absent: from the event log. */
   readonly from?: string;
+  /** Counts what the sender sends, from 1. */
+  readonly n?: number;
   readonly message: Message;
 }
 

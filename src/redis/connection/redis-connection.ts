@@ -90,16 +90,14 @@ export class RedisConnection {
    */
   async command<T>(operation: string, command: (client: RedisClient) => Promise<T>): Promise<T> {
     if (this.#state.is !== 'open') await this.#opened(operation);
-    let untouched = true;
     try {
-      untouched = this.#client.status !== 'ready';
       const result = await this.#inTime(command(this.#client));
       this.outages.works('commands');
       return result;
     } catch (error) {
       if (this.#isClosed) throw new RedisClosedError(operation);
       this.outages.failed('commands', error);
-      throw new RedisUnavailableError(operation, untouched, error);
+      throw new RedisUnavailableError(operation, error);
     }
   }
 
