@@ -104,7 +104,7 @@ function partOf<Name extends keyof McpBackend>(
   const own = options[name] as McpBackend[Name] | undefined;
   check.implementation<object>(name, own, methods);
   if (own || options.backend === undefined) return own;
-  const part = (check.group('backend', options.backend)[name] ?? null) as McpBackend[Name];
+  const part = check.group('backend', options.backend)[name] ?? null;
   check.implementation(`backend.${name}`, part, methods);
   return part;
 }

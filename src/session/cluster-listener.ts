@@ -39,7 +39,11 @@ export class ClusterListener {
 
   #hear(message: ClusterMessage): void {
     if ('node' in message && message.node === this.bus.nodeId) return;
-    if (message.type === 'session-began') return this.sessions.watch();
+    if (message.type === 'session-began') {
+      this.sessions.watch();
+      // Of a node that stops: maybe it has left nothing.
+      return message.session === '' ? this.sessions.relax() : undefined;
+    }
     if (message.type === 'session-ended') return this.sessions.endedElsewhere(message.session);
     const session = this.sessions.peek(message.session)?.session;
     if (!session) return;

@@ -30,7 +30,7 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     return new Promise((_resolve, reject) => {
       ctx.signal.addEventListener('abort', () => {
         left.push('handler');
-        reject(ctx.signal.reason);
+        reject(new Error('left', { cause: ctx.signal.reason }));
       });
     });
   };

@@ -1,10 +1,10 @@
-import { request } from 'node:http';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, type TestApp } from '../support/app.js';
+import { cut, postInChunks } from '../support/chunks.js';
 import { send } from '../support/http.js';
 import { MODERN, modernMeta } from '../support/modern.js';
-import { modernApps } from '../support/modern-apps.js';
-import { ModernClient } from '../support/modern-client.js';
+import { modernApps, senderOf } from '../support/modern-apps.js';
+import { type ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
@@ -115,21 +115,9 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
 
   it('E11: characters that are cut across chunks are decoded whole', async () => {
     const text = 'Übergröße 🏳️‍🌈 漢字';
-    const bytes = Buffer.from(JSON.stringify(echoed({ text })));
-    const body = await new Promise<string>((resolve, reject) => {
-      const headers = { ...client.headersOf(echoed({})), 'transfer-encoding': 'chunked' };
-      const sent = request(app.url, { method: 'POST', headers, agent: false }, (response) => {
-        let read = '';
-        response.setEncoding('utf8').on('data', (chunk: string) => (read += chunk));
-        response.on('end', () => resolve(read));
-      });
-      sent.on('error', reject);
-      const writeOn = (at: number): void => {
-        if (at === bytes.length) return void sent.end();
-        sent.write(bytes.subarray(at, at + 1), () => setImmediate(writeOn, at + 1));
-      };
-      writeOn(0);
-    });
-    expect(JSON.parse(body).result.structuredContent).toEqual({ text });
+    const message = echoed({ text });
+    const bytes = Buffer.from(JSON.stringify(message));
+    const response = await postInChunks(senderOf(client, message), cut(bytes, 1));
+    expect((await response.json()).result.structuredContent).toEqual({ text });
   });
 });

@@ -147,7 +147,7 @@ describe.each(ADAPTERS)('what a modern request says of itself, on %s', (adapter)
     ['resources/read', { uri: 7 }],
   ])('M2: %s with params %j is invalid', async (method, params) => {
     const made = await client();
-    const response = await made.request(method, params as Record<string, unknown>, { id: 5 });
+    const response = await made.request(method, params, { id: 5 });
     expect((await response.json()).error.code).toBe(-32602);
     expect(called).toEqual([]);
   });

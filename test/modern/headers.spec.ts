@@ -195,7 +195,7 @@ describe.each(ADAPTERS)('the headers of modern requests, on %s', (adapter) => {
     const app = await start();
     const made = new ModernClient(app.url);
     const inputSchema = { type: 'object', properties: { zone: { type: 'string', 'x-mcp-header': 'Zone' } } };
-    const entry = registryOf(app).registerTool({ name: 'late', inputSchema, handler: () => 'late' } as never);
+    const entry = registryOf(app).registerTool({ name: 'late', inputSchema, handler: () => 'late' });
     const refused = await made.call('late', { zone: 'a' }, { id: 3 });
     await expectRefusal(refused, { status: 400, code: HEADER_MISMATCH, id: 3, says: ['Mcp-Param-Zone'] });
     const served = await made.call('late', { zone: 'a' }, { headers: { 'mcp-param-zone': 'a' } });

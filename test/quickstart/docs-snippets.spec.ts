@@ -66,6 +66,7 @@ function optionsInSource(): Map<string, string | undefined> {
     ['src/mcp-streamable.options.ts', 'McpStreamableOptions'],
     ['src/session/session.options.ts', 'McpSessionOptions'],
     ['src/http/http.options.ts', 'McpHttpOptions'],
+    ['src/protocol/protocol.options.ts', 'McpProtocolOptions'],
     ['src/protocol/modern/request-state.options.ts', 'McpRequestStateOptions'],
     ['src/handlers/handlers.options.ts', 'McpHandlerOptions'],
     ['src/http/edge/host-origin.ts', 'HostOriginOptions'],

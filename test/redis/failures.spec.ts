@@ -187,7 +187,7 @@ describeRedis(
       for (const { messageBus } of nodes) messageBus.lost$.subscribe(({ node }) => lost.push(node));
       await Promise.all(nodes.map(({ messageBus }) => messageBus.connected()));
       const beats = async () => {
-        const scores = await admin.zrange('mcp:{:bus}:nodes', 0, -1, 'WITHSCORES');
+        const scores = (await admin.call('ZRANGE', 'mcp:{:bus}:nodes', '0', '-1', 'WITHSCORES')) as string[];
         return Math.min(...scores.filter((_, position) => position % 2 === 1).map(Number));
       };
       server.pause();

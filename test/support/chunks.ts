@@ -3,7 +3,10 @@ import { RawResponse } from './http.js';
 import type { RawClient } from './raw-client.js';
 
 /** Posts a body chunk by chunk: each is a chunk of its own on the wire, and for who reads it. */
-export function postInChunks(client: RawClient, chunks: Iterable<Uint8Array>): Promise<RawResponse> {
+export function postInChunks(
+  client: Pick<RawClient, 'url' | 'usualHeaders'>,
+  chunks: Iterable<Uint8Array>,
+): Promise<RawResponse> {
   const headers = { ...client.usualHeaders, 'transfer-encoding': 'chunked' };
   return new Promise((resolve, reject) => {
     const sent = httpRequest(client.url, { method: 'POST', headers, agent: false }, (message) => {

@@ -3,11 +3,15 @@ import {
   InMemoryMessageBus,
   InMemorySessionStore,
   type McpEventStore,
+  type McpSessionEvent,
   type McpSessionStore,
 } from 'nestjs-mcp-streamable';
+import { expect } from 'vitest';
 import { InMemoryMessageHub } from '../../src/bus/in-memory-message-bus.js';
 import { TestApp, type TestAppOptions } from './app.js';
 import { shared } from './doubles.js';
+import { LossyBus, NodeBackend } from './node-backend.js';
+import { RawClient } from './raw-client.js';
 import { TrackedClock } from './tracked-clock.js';
 
 const KEYS = ['a secret that all nodes of a deployment know'];
@@ -17,8 +21,10 @@ export class Deployment {
   readonly clock: NonNullable<TestAppOptions['clock']>;
   readonly sessionStore: McpSessionStore;
   readonly eventStore: McpEventStore;
+  readonly members: Member[] = [];
   readonly #hub = new InMemoryMessageHub();
 
+  /** @param clock of the stores, and of nodes that have none of their own */
   constructor(clock: NonNullable<TestAppOptions['clock']> = new TrackedClock()) {
     this.clock = clock;
     this.sessionStore = shared(new InMemorySessionStore(clock));
@@ -31,4 +37,58 @@ export class Deployment {
     const messageBus = new InMemoryMessageBus(undefined, this.#hub);
     return TestApp.start({ clock, sessionStore, eventStore, messageBus, requestStateKeys: KEYS, ...options });
   }
+
+  /** Starts one more node, whose ways to the others can be disturbed. */
+  async member(options: TestAppOptions): Promise<Member> {
+    const backend = new NodeBackend();
+    const bus = new LossyBus(new InMemoryMessageBus(undefined, this.#hub));
+    const [sessionStore, eventStore] = [backend.over(this.sessionStore), backend.over(this.eventStore)];
+    const app = await this.node({ sessionStore, eventStore, messageBus: bus, ...options });
+    const events: McpSessionEvent[] = [];
+    app.service.events$.subscribe((event) => events.push(event));
+    const member: Member = { app, bus, backend, events };
+    this.members.push(member);
+    return member;
+  }
+
+  /** The node is thought dead: another one is told, nobody hears it, and it hears nobody. */
+  kill({ bus }: Pick<Member, 'bus'>): void {
+    this.#hub.kill(bus.nodeId);
+  }
+
+  /** Stops all nodes, and expects that they leave nothing behind. */
+  async close(): Promise<void> {
+    for (const { backend, bus } of this.members) {
+      backend.back();
+      bus.heal();
+    }
+    for (const { app } of this.members) await app.expectNothingLeft();
+    const left = this.members.splice(0);
+    await Promise.all(left.map(({ app }) => app.app.close()));
+    for (const { app } of left) expect(app.clock.pending).toBe(0);
+  }
+
+  /** Takes out a node that is dead: its process is gone, and with it what it held. */
+  async bury(member: Member): Promise<void> {
+    this.members.splice(this.members.indexOf(member), 1);
+    member.backend.die();
+    await member.app.app.close();
+  }
+}
+
+/** One node of a deployment. */
+export interface Member {
+  readonly app: TestApp;
+  readonly bus: LossyBus;
+  readonly backend: NodeBackend;
+  /** What has happened to its sessions. */
+  readonly events: McpSessionEvent[];
+}
+
+/** The same client, sent to another node by its load balancer. */
+export function at({ url }: { readonly url: string }, client: RawClient): RawClient {
+  return Object.assign(new RawClient(url, client.headers), {
+    sessionId: client.sessionId,
+    protocolVersion: client.protocolVersion,
+  });
 }

@@ -114,7 +114,7 @@ const generation1: OfficialKind = {
     client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void changes.push(params.uri));
     const options = { requestInit: { headers }, fetch: loneFetch };
     const transport = new TransportV1(new URL(app.url), options);
-    await client.connect(transport as never);
+    await client.connect(transport);
     return {
       ...{ era: 'legacy', logs, changes, client: client as unknown as ClientV2 },
       get sessionId() {

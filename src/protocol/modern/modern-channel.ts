@@ -67,7 +67,7 @@ export class ModernChannel extends PerRequestHTTPServerTransport {
     this.#served.set(id, { call, exchange });
     this.#entering = id;
     try {
-      runInCall(call, () => this.onmessage!({ ...message, id } as JSONRPCMessage & JsonRpcRequest, EXTRA));
+      runInCall(call, () => this.onmessage!({ ...message, id }, EXTRA));
     } finally {
       this.#entering = undefined;
     }
@@ -88,7 +88,7 @@ export class ModernChannel extends PerRequestHTTPServerTransport {
     if (!served) return DONE;
     this.#served.delete(id);
     const { call, exchange } = served;
-    const answer = withParamsError(message as JsonRpcResponse, call.message);
+    const answer = withParamsError(message, call.message);
     const code = 'error' in answer ? answer.error.code : undefined;
     exchange.answer(JSON.stringify({ ...answer, id: call.requestId }), call.refusal ?? this.#statusOf(code, id));
     return DONE;

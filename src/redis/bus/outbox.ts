@@ -35,7 +35,7 @@ export class Outbox {
     }
     this.#waitingUnits += text.length;
     this.#waiting.push({ channel, text, since: this.connection.clock.now() });
-    this.#sending ??= this.#drain().finally(() => (this.#sending = undefined));
+    this.#sending ??= this.#drain();
   }
 
   /** Says that something was lost, if so; to be called when Redis answers. */
@@ -64,6 +64,8 @@ export class Outbox {
       this.#dropOld();
       if (this.#waiting.length > 0) await this.#pause();
     }
+    // Not a moment later: what is pushed from now on starts anew.
+    this.#sending = undefined;
   }
 
   async #sent(batch: readonly Message[]): Promise<boolean> {

@@ -1,0 +1,123 @@
+import { Logger } from '@nestjs/common';
+import type { Subscription } from 'rxjs';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { LostNode } from '../../src/bus/message-bus.js';
+import { makeRedisBackend } from '../../src/redis/redis-backend.js';
+import { ManualClock } from '../../src/testing/index.js';
+import { describeRedis } from '../support/redis.js';
+import { RedisRoom } from '../support/redis-room.js';
+
+const QUICK = { heartbeatMs: 20, deadAfterMs: 200 };
+
+describeRedis('nodes that live and die', () => {
+  let room: RedisRoom;
+  const subscriptions: Subscription[] = [];
+
+  beforeEach(async () => {
+    room = await RedisRoom.open();
+    vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+  });
+  afterEach(async () => {
+    for (const subscription of subscriptions.splice(0)) subscription.unsubscribe();
+    await room.close();
+    vi.restoreAllMocks();
+  });
+
+  /** A node, and the dead that it was told of. */
+  const living = async () => {
+    const { messageBus, eventStore } = room.node(QUICK);
+    const lost: LostNode[] = [];
+    subscriptions.push(messageBus.lost$.subscribe((node) => lost.push(node)));
+    await messageBus.connected();
+    return { messageBus, eventStore, lost };
+  };
+  /** A node that beats only when its clock is turned. */
+  const pausable = async () => {
+    const clock = new ManualClock();
+    const backend = makeRedisBackend(room.redis.url, { prefix: room.prefix, ...QUICK }, { clock });
+    await backend.messageBus.connected();
+    return { ...backend, clock, wake: () => clock.advance(QUICK.heartbeatMs) };
+  };
+  const registered = () => room.redis.admin.zrange(`${room.prefix}:{:bus}:nodes`, 0, -1);
+
+  it('one of the others is told of a node that has died', async () => {
+    const [dead, ...others] = [await pausable(), await living(), await living(), await living()];
+    const told = () => others.flatMap(({ lost }) => lost);
+    await vi.waitFor(() => expect(told().length).toBe(1), 5_000);
+    expect(told()[0]!.node).toBe(dead.messageBus.nodeId);
+    await told()[0]!.done();
+    expect(await room.redis.admin.zcard(`${room.prefix}:{:bus}:lost`)).toBe(0);
+    expect(await registered()).toHaveLength(3);
+  });
+
+  it('another one is told, when that one dies before it is done; done twice is done', async () => {
+    const dead = await pausable();
+    const first = await living();
+    await vi.waitFor(() => expect(first.lost).toHaveLength(1), 5_000);
+    const second = await living();
+    await first.messageBus.close();
+    await vi.waitFor(() => expect(second.lost).toHaveLength(1), 5_000);
+    expect(second.lost[0]!.node).toBe(dead.messageBus.nodeId);
+    await second.lost[0]!.done();
+    await second.lost[0]!.done();
+  });
+
+  it('a node that was paused and taken for dead goes on, is known again, and looks what it has missed', async () => {
+    const paused = await pausable();
+    const other = await living();
+    let missed = 0;
+    subscriptions.push(paused.messageBus.reconnected$.subscribe(() => missed++));
+    await vi.waitFor(() => expect(other.lost).toHaveLength(1), 5_000);
+    expect(await registered()).not.toContain(paused.messageBus.nodeId);
+    await paused.wake();
+    await vi.waitFor(() => expect(missed).toBe(1));
+    expect(await registered()).toContain(paused.messageBus.nodeId);
+    const heard: unknown[] = [];
+    subscriptions.push(paused.messageBus.messages$.subscribe((message) => heard.push(message)));
+    other.messageBus.send(paused.messageBus.nodeId, 'welcome back');
+    await vi.waitFor(() => expect(heard).toEqual(['welcome back']));
+    expect(Logger.prototype.warn).toHaveBeenCalledOnce();
+    await Promise.all([paused.close(), paused.clock.advance(10_000)]);
+  });
+
+  it('nobody mourns a node that has closed', async () => {
+    const [one, other] = [await living(), await living()];
+    await one.messageBus.close();
+    expect(await registered()).toEqual([other.messageBus.nodeId]);
+  });
+
+  it('whoever does not listen for the dead is told of none; whoever comes later is', async () => {
+    const dead = await pausable();
+    const deaf = room.node(QUICK).messageBus;
+    await deaf.connected();
+    await vi.waitFor(async () => expect(await registered()).toEqual([deaf.nodeId]), 5_000);
+    const listening = await living();
+    await vi.waitFor(() => expect(listening.lost).toHaveLength(1), 5_000);
+    expect(listening.lost[0]!.node).toBe(dead.messageBus.nodeId);
+  });
+
+  it('what a dead node ran and read is found, also when nobody is left of its time', async () => {
+    const dead = await pausable();
+    const node = dead.messageBus.nodeId;
+    await dead.eventStore.open('s');
+    await dead.eventStore.append('s', 'call', ['1'], { writer: 'w', seq: 1, opens: { node, requests: [1] } });
+    const heir = await living();
+    const elder = { node: heir.messageBus.nodeId, reader: 'elder' };
+    await heir.eventStore.attach('s', 'call', elder);
+    await dead.eventStore.attach('s', 'call', { node, reader: 'younger' });
+    await vi.waitFor(() => expect(heir.lost).toHaveLength(1), 5_000);
+    const open = await heir.eventStore.openRequests({ node });
+    expect(open).toEqual([{ session: 's', stream: 'call', id: 1, node }]);
+    await heir.eventStore.append('s', 'call', ['"error"'], {
+      ...{ writer: 'reaper', seq: 1, settles: [{ id: 1, answer: 0 }], end: true },
+    });
+    expect(await heir.eventStore.detachNode(node)).toEqual([{ session: 's', stream: 'call', ...elder }]);
+    expect(await heir.eventStore.detachNode(node)).toEqual([]);
+    await heir.lost[0]!.done();
+    // It was only paused: what it goes on to say comes too late.
+    await expect(dead.eventStore.append('s', 'call', ['2'], { writer: 'w', seq: 2 })).rejects.toThrow('has ended');
+    await heir.eventStore.detach('s', 'call', elder);
+    await heir.eventStore.drop('s');
+    await vi.waitFor(async () => expect(await room.keys()).toEqual(['{:bus}:nodes']));
+  });
+});
