@@ -50,6 +50,7 @@ export function protocolProviders(options: InjectionToken): Provider[] {
             return factory.create({ era: 'modern', session: undefined, principal, request, sessions });
           },
           onLegacyServer: once(() => logger.warn(protocolMessages.legacyServer())),
+          report,
         }),
       inject: [McpServerFactory, SESSION_ROOM],
     },

@@ -92,11 +92,11 @@ export class McpContext {
    *
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
    */
-  async progress(progress: number | McpProgress, total?: number, message?: string): Promise<void> {
+  progress(progress: number | McpProgress, total?: number, message?: string): Promise<void> {
     const { progressToken } = this;
-    if (progressToken === undefined) return;
+    if (progressToken === undefined) return Promise.resolve();
     const report = typeof progress === 'object' ? progress : { progress, total, message };
-    await this.port.notify({ method: 'notifications/progress', params: { progressToken, ...defined(report) } });
+    return this.notify('notifications/progress', { progressToken, ...defined(report) });
   }
 
   /**
@@ -105,12 +105,12 @@ export class McpContext {
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
    */
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {
-    return this.port.log(level, data, logger);
+    return quiet(this.port.log(level, data, logger));
   }
 
   /** Sends a notification that belongs to this call. */
   notify(method: string, params?: Record<string, unknown>): Promise<void> {
-    return this.port.notify(params ? { method, params } : { method });
+    return quiet(this.port.notify(params ? { method, params } : { method }));
   }
 
   /** What the client can do, and so can be asked. Look here when there is another way: a question that it cannot answer ends the call. */

@@ -27,6 +27,8 @@ export interface ReconnectOptions {
 /** Decided. */
 export type ReconnectPolicy = Required<ReconnectOptions>;
 
+/** A server that asks for no wait at all, and closes every connection, would be asked without a pause. */
+const SHORTEST_WAIT_MS = 10;
 /** A server that asks for more (`retry:`, `Retry-After`) is not waited for. */
 export const LONGEST_WAIT_MS = 10 * 60_000;
 
@@ -43,7 +45,7 @@ export function delayMs(
   askedMs: number | undefined,
   random: () => number,
 ): number {
-  const asked = Math.min(askedMs ?? 0, LONGEST_WAIT_MS);
+  const asked = askedMs === undefined ? 0 : Math.max(SHORTEST_WAIT_MS, Math.min(askedMs, LONGEST_WAIT_MS));
   if (failures === 0 && askedMs !== undefined) return asked;
   const longest = Math.min(maxDelayMs, firstDelayMs * 2 ** Math.min(failures, 30));
   return Math.max(asked, Math.round(random() * longest));
@@ -90,6 +92,7 @@ export function abortable<T>(task: Promise<T>, signal: AbortSignal): Promise<T> 
 export function retryAfterMs(header: string | null, now: number): number | undefined {
   if (header === null) return undefined;
   if (/^\s*\d{1,9}\s*$/.test(header)) return Number(header) * 1_000;
-  const date = Date.parse(header);
+  // A date begins with its weekday; `Date.parse` would take much else for one.
+  const date = /^\s*[A-Za-z]{3}/.test(header) ? Date.parse(header) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }

@@ -24,12 +24,14 @@ export class ClientSession {
   #gate: Deferred<void> = OPEN;
   #initialize: JsonRpcRequest | undefined;
   #protocolVersion: string | undefined;
+  /** The id in the head of an answer to `initialize` that has not come yet. */
+  #offered: string | undefined;
 
   get state(): ClientTransportState {
     return this.#state$.value;
   }
   get state$(): Observable<ClientTransportState> {
-    return this.#state$;
+    return this.#state$.asObservable();
   }
   /** The `initialize` that began the session, to begin another one with. */
   get initialize(): JsonRpcRequest | undefined {
@@ -38,7 +40,7 @@ export class ClientSession {
   /** What the next message says of the session. */
   get headers(): SessionHeaders {
     const { state } = this;
-    const sessionId = state.is === 'live' ? state.sessionId : undefined;
+    const sessionId = state.is === 'live' ? state.sessionId : this.#offered;
     return { sessionId, protocolVersion: this.#protocolVersion };
   }
   get protocolVersion(): string | undefined {
@@ -56,6 +58,11 @@ export class ClientSession {
     if (this.#gate === OPEN) this.#gate = deferred();
     this.#protocolVersion = undefined;
     this.#become({ is: 'initializing' });
+  }
+
+  /** The head of the answer to `initialize` has come. The server may ask something before it answers. */
+  offer(sessionId: string | undefined): void {
+    this.#offered = sessionId;
   }
 
   /** `initialize` was answered. */
@@ -121,6 +128,7 @@ export class ClientSession {
   }
 
   #become(state: ClientTransportState): void {
+    this.#offered = undefined;
     if (this.state.is !== 'closed') this.#state$.next(state);
   }
 

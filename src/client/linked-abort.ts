@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Clock, ClockTimer } from '../base/clock.js';
 import { ClientTransportError } from './client.errors.js';
 import { clientMessages } from './client.messages.js';
@@ -12,6 +13,8 @@ export class LinkedAbort {
     private readonly parent: AbortSignal | undefined,
     private readonly clock?: Clock,
   ) {
+    // As many as there are requests at a time; each takes its own away.
+    setMaxListeners(0, this.#controller.signal);
     if (parent?.aborted) this.#follow();
     else parent?.addEventListener('abort', this.#follow, { once: true });
   }

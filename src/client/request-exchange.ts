@@ -158,8 +158,7 @@ export class RequestExchange {
     const { signal } = this.#attempt;
     if (!response.ok) return this.#receiveError(response);
     try {
-      if (this.#initializes)
-        this.#sent = this.#begun = { sessionId: sessionIdOf(response), protocolVersion: undefined };
+      if (this.#initializes) this.#begin(sessionIdOf(response));
       else assertSameSession(response, this.#sent);
     } catch (error) {
       discard(response);
@@ -177,6 +176,11 @@ export class RequestExchange {
     }
     for (const message of await this.#readJson(response, signal)) this.#take(message);
     if (this.#is !== 'answered') throw endpoint.unexpectedContent(response, 'POST');
+  }
+
+  #begin(sessionId: string | undefined): void {
+    this.#sent = this.#begun = { sessionId, protocolVersion: undefined };
+    this.host.session.offer(sessionId);
   }
 
   async #readJson(response: Response, signal: AbortSignal): Promise<readonly JsonRpcMessage[]> {

@@ -87,8 +87,6 @@ export async function readEvents(response: Response, sink: SseSink, limits: Read
       for (let event = waiting.shift(); event; event = waiting.shift()) {
         if (signal.aborted) throw signal.reason;
         sink.event(event);
-        // Two: in one the SDK begins to handle a notification, in the other it hands it to the user's callback.
-        await MICROTASK;
         await MICROTASK;
       }
       if (overflow) throw tooLarge(limits);

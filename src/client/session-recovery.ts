@@ -37,7 +37,7 @@ export class SessionRecovery {
   ) {}
 
   get events$(): Observable<RecoveryEvent> {
-    return this.#events$;
+    return this.#events$.asObservable();
   }
 
   /** @see ExchangeHost.sessionLost */

@@ -10,6 +10,7 @@ import { methodNotAllowed } from './edge/http-edge.js';
 import { httpMessages } from './http.messages.js';
 import { EDGE_POLICY } from './mcp-edge.guard.js';
 import { type McpIncoming, McpRequestReader } from './mcp-incoming.js';
+import { closeWithConnection } from './pipelined-response.js';
 import { McpResponder } from './responder.js';
 import { hasGone } from './sse-response.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';
@@ -35,6 +36,7 @@ export class McpHttpHandler {
     const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);
     // Of the response: the request's own "close" comes when its body is read.
     const abandon = (): void => serving.abandon();
+    closeWithConnection(raw);
     raw.once('close', abandon);
     // It may have closed while the request was read, guarded, or its session looked up.
     if (hasGone(raw)) abandon();

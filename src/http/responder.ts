@@ -2,6 +2,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import type { Clock, ClockTimer } from '../base/clock.js';
 import type { McpReply, McpStreamReply } from '../call/mcp-reply.js';
+import { closeWithConnection } from './pipelined-response.js';
 import { hasGone, SseResponse, type SseOwner } from './sse-response.js';
 
 /*
@@ -79,6 +80,7 @@ export class McpResponder implements SseOwner {
    */
   send(adapter: HttpServer, response: unknown, reply: McpReply): boolean {
     const raw = (response as Partial<FastifyReply>).raw ?? (response as ServerResponse);
+    closeWithConnection(raw);
     if (hasGone(raw) || raw.headersSent) return false;
     if (reply.kind === 'stream') this.stream(raw, response, reply);
     else sendBody(adapter, response, reply);

@@ -14,7 +14,9 @@ import { httpMessages } from './http.messages.js';
 import { resolveHttpOptions, type McpHttpOptions } from './http.options.js';
 import { McpRequestReader, type McpIncoming } from './mcp-incoming.js';
 import { assertRevision } from './mcp-session.guard.js';
+import { closeWithConnection } from './pipelined-response.js';
 import { McpResponder } from './responder.js';
+import { hasGone } from './sse-response.js';
 
 /** Node's response, spoken to as the responder speaks to an app's adapter. */
 const plainNode = {
@@ -85,7 +87,9 @@ async function replyOf(session: McpSession, incoming: McpIncoming, response: Ser
     default: {
       const serving = session.receive(call, body);
       const abandon = (): void => serving.abandon();
+      closeWithConnection(response);
       response.once('close', abandon);
+      if (hasGone(response)) abandon();
       const reply = await serving.reply.finally(() => response.off('close', abandon));
       const introduced = begins && reply.kind === 'json';
       return introduced ? { ...reply, headers: { [SESSION_ID_HEADER]: session.sessionId } } : reply;

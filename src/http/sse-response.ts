@@ -68,8 +68,6 @@ export class SseResponse implements StreamFlow, Observer<string> {
     const { raw } = this;
     raw[SSE] = this;
     raw.on('close', onClose);
-    // A response that waits behind others of a pipelining client has no socket yet, and never closes if none comes.
-    if (!raw.socket) raw.req.socket?.once('close', () => this.close());
     const subscription = frames$.subscribe(this);
     if (this.isClosed()) subscription.unsubscribe();
     else this.subscription = subscription;

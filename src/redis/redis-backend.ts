@@ -46,7 +46,11 @@ export function makeRedisBackend(
   internals?: ConnectionInternals,
 ): RedisBackend & { readonly messageBus: RedisMessageBus } {
   const connection = new RedisConnection(redis, options, internals);
-  const messageBus: RedisMessageBus = new RedisMessageBus(connection, () => eventStore.prolong());
+  const messageBus: RedisMessageBus = new RedisMessageBus(connection, {
+    beaten: () => eventStore.beaten(),
+    renew: () => eventStore.renew(),
+    leaves: () => eventStore.leaves(),
+  });
   const eventStore: RedisEventStore = new RedisEventStore(connection, messageBus.nodeId);
   const sessionStore = new RedisSessionStore(connection);
   return { sessionStore, eventStore, messageBus, close: () => messageBus.close() };

@@ -1,4 +1,4 @@
-import type { AppendedMessage, ReaderRef, StreamReaderRef } from '../stream/event-store.js';
+import type { AppendedMessage, McpEventStore, ReaderRef } from '../stream/event-store.js';
 import { NO_STREAM_PEERS, type ReaderTurn, type StreamPeers } from '../stream/stream.options.js';
 import {
   isResponse,
@@ -99,9 +99,11 @@ export class ClusterPeers implements SessionPeers {
     this.bus.send(node, { type: 'turned', session, stream, reader, turn });
   }
 
-  /** A reader is the newest of its stream, because a node has left. */
-  promoted({ session, stream, ...reader }: StreamReaderRef): void {
-    this.turned(session, stream, reader, { is: 'promoted' });
+  /** Takes the readers of a node out of the log, and tells the nodes of those whose turn it is now. */
+  async readersGone(node: string, store: McpEventStore): Promise<void> {
+    for (const { session, stream, ...reader } of await store.detachNode(node)) {
+      this.turned(session, stream, reader, { is: 'promoted' });
+    }
   }
 
   forward(session: string, message: JsonRpcResponse | JsonRpcNotification, node: string): void {

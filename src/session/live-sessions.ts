@@ -147,10 +147,10 @@ export class LiveSessions {
    */
   async end(id: string, reason: SessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
-    if (record) this.peers.ended(id);
-    // An earlier attempt may have taken the record, and never heard of it: to drop a log twice does no harm.
-    const orphan = this.store.scope === 'shared' && this.#live.has(id);
-    this.#finish(id, reason, { forget: record !== undefined || orphan });
+    // An earlier attempt may have taken the record, and never heard of it: to end the rest twice does no harm.
+    const rest = record !== undefined || (this.store.scope === 'shared' && this.#live.has(id));
+    if (rest) this.peers.ended(id);
+    this.#finish(id, reason, { forget: rest });
     return record !== undefined;
   }
 
@@ -176,20 +176,16 @@ export class LiveSessions {
     if (forget) await this.#forgetAll(live).catch((error: unknown) => this.#fault('', error));
     await this.settled();
     this.#stopSweeping();
-    await this.#leave();
+    // Readers that the log believes to be here would keep messages from those on other nodes.
+    const { store, nodeId, clock } = this.environment;
+    const left = store.scope === 'shared' ? this.peers.readersGone(nodeId, store) : Promise.resolve();
+    await within(
+      left.catch((error: unknown) => this.#fault('', error)),
+      LEAVE_MS,
+      clock,
+    );
     // Records that stay are for others to end.
     if (!forget) this.peers.began('');
-  }
-
-  /** Readers that the log still believes to be here would keep messages from those that other nodes have. */
-  async #leave(): Promise<void> {
-    const { store, nodeId, clock } = this.environment;
-    if (store.scope === 'node') return;
-    const left = store.detachNode(nodeId).then(
-      (promoted) => promoted.forEach((turned) => this.peers.promoted(turned)),
-      (error: unknown) => this.#fault('', error),
-    );
-    await within(left, LEAVE_MS, clock);
   }
 
   async #forgetAll(ended: ReadonlySet<string>): Promise<void> {
@@ -294,6 +290,12 @@ export class LiveSessions {
       this.#verify(live);
       live.session.streams.refresh();
     }
+  }
+
+  /** Something speaks against a live copy. */
+  suspect(id: string): void {
+    const live = this.#live.get(id);
+    if (live) this.#verify(live);
   }
 
   /** Whether a live copy is what its record says. No sign of life. */

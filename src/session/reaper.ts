@@ -54,8 +54,7 @@ export class Reaper {
     this.sessions.watch();
     const open = await this.#retry.run(() => store.openRequests({ node }));
     await Promise.all([...byStream(open)].map((requests) => this.#answer(requests)));
-    const promoted = await this.#retry.run(() => store.detachNode(node));
-    for (const reader of promoted) this.peers.promoted(reader);
+    await this.#retry.run(() => this.peers.readersGone(node, store));
     await lost.done();
   }
 

@@ -66,6 +66,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
         throw error;
       }
     },
+    suspect: (sessionId) => sessions.suspect(sessionId),
     ended: (sessionId, reason) => {
       sessions.end(sessionId, reason).catch((error: unknown) => fault(sessionId, error));
     },

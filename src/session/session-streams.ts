@@ -2,7 +2,7 @@ import { Observable, type Subscriber } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
 import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
-import { EventsEvictedError, EventStoreError } from '../stream/event-store.errors.js';
+import { EventsEvictedError, EventStoreError, SessionGoneError } from '../stream/event-store.errors.js';
 import type { StreamHead } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import type { ReaderTurn } from '../stream/stream.options.js';
@@ -26,6 +26,8 @@ const JUST_BEGUN: StreamHead = { last: 0, oldest: 1, delivered: 0, ended: false,
  */
 export class SessionStreams implements StreamObserver {
   readonly #streams = new Map<string, McpStream>();
+  /** Idle, but for what they have to tell a log that is slow, or away. */
+  #leaving: Set<McpStream> | undefined;
   /** Responses that wait for the log to be back. */
   #held: Set<Subscriber<string>> | undefined;
   #closed = false;
@@ -135,7 +137,10 @@ export class SessionStreams implements StreamObserver {
       if (headOnly) return subscriber.complete();
       return stream.events$(after, flow).subscribe({
         next: ({ index, data }) => subscriber.next(messageFrame(formatEventId(stream.id, index), data)),
-        error: (error: unknown) => subscriber.error(error),
+        error: (error: unknown) => {
+          this.#suspect(error);
+          subscriber.error(error);
+        },
         complete: () => subscriber.complete(),
       });
     });
@@ -168,7 +173,7 @@ export class SessionStreams implements StreamObserver {
   close(): void {
     this.#closed = true;
     for (const subscriber of [...(this.#held ?? [])]) subscriber.complete();
-    for (const stream of [...this.#streams.values()]) stream.close();
+    for (const stream of [...this.#streams.values(), ...(this.#leaving ?? [])]) stream.close();
     this.#streams.clear();
   }
 
@@ -183,10 +188,18 @@ export class SessionStreams implements StreamObserver {
   }
   idle(stream: McpStream): void {
     if (this.#streams.get(stream.id) === stream) this.#streams.delete(stream.id);
+    if (stream.telling && !this.#closed) (this.#leaving ??= new Set()).add(stream);
+  }
+  told(stream: McpStream): void {
+    this.#leaving?.delete(stream);
+    // What it has said last concerns those who read the stream by another object.
+    const successor = this.#streams.get(stream.id);
+    if (successor !== stream) successor?.poke();
   }
   failed(stream: McpStream, error: unknown): void {
     this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
     this.session.streamFailed(stream, error);
+    this.#suspect(error);
   }
   fault(stream: McpStream, error: unknown): void {
     if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
@@ -232,6 +245,10 @@ export class SessionStreams implements StreamObserver {
     if (index + 1 >= oldest) return index;
     this.#event({ type: 'events-evicted', streamId: STANDALONE_STREAM, after: index, oldest });
     return oldest - 1;
+  }
+
+  #suspect(error: unknown): void {
+    if (error instanceof SessionGoneError && !this.#closed) this.environment.suspect(this.sessionId);
   }
 
   #obtain(id: string): McpStream {

@@ -128,6 +128,8 @@ export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour 
   event(event: McpSessionEvent): void;
   /** The client changed what a session *is*: the record follows. Rejects when the store was away for too long. */
   patched(sessionId: string, patch: SessionPatch): Promise<void>;
+  /** The log no longer knows a session: it may have ended elsewhere. */
+  suspect(sessionId: string): void;
   /** A session has ended by itself: its server was closed. */
   ended(sessionId: string, reason: SessionEndReason): void;
 }

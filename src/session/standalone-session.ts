@@ -57,6 +57,7 @@ export async function createMcpSession(options: StandaloneSessionOptions = {}): 
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => onEvent?.(event),
     patched: () => Promise.resolve(),
+    suspect: () => {},
     ended: () => {},
   };
   const session = new McpSession({ id, principal }, environment);

@@ -23,13 +23,15 @@ const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
  * stay open, hand out nothing, and take their turn when the newer one is gone. Ending them at once would make two
  * readers of one client evict each other for ever.
  *
- *     open ──end() committed──▶ ended ──last reader left, and the log told of it──▶ idle (the session lets go of it)
+ *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
  *       └──append refused──▶ failed: its readers fail, its owner is told
  */
 export class McpStream {
   readonly #signal$ = new Subject<StreamSignal>();
   readonly #writer: StreamWriter;
   readonly #retry: Retry;
+  /** For what nobody else will do: ends with the session. */
+  readonly #patience: Retry;
   /** Oldest first; the last one is the reader, the others are muted. */
   readonly #readers: AttachedReader[] = [];
   #evictedAt = Number.NEGATIVE_INFINITY;
@@ -42,14 +44,14 @@ export class McpStream {
   /** Of a stream that begins here: settles with its first append, from which on the log knows it. */
   readonly #begun: Deferred<void> | undefined;
   #closed = false;
-  /** What the log is being told: until it knows, whoever ends the session must find this object, to end that too. */
+  /** How much the log is being told. */
   #telling = 0;
   /** The log is being asked how it sees this stream. */
   #reconciling = false;
   /** Why the log refused, once it has. */
   #failure: unknown;
-  /** Puts an end to what a failed stream has logged. */
-  #abandoning: Retry | undefined;
+  /** An end is being put to what a failed stream has logged. */
+  #abandoning = false;
 
   constructor(
     readonly id: string,
@@ -61,6 +63,7 @@ export class McpStream {
   ) {
     const { store, clock, retry, maxQueuedBytes, nodeId } = environment;
     this.#retry = new Retry(retry, clock, isFinal);
+    this.#patience = new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal);
     this.#writer = new StreamWriter({
       ...{ store, retry: this.#retry, maxQueuedBytes, session, stream: id },
       writer: randomToken(),
@@ -77,6 +80,11 @@ export class McpStream {
 
   get readers(): number {
     return this.#readers.length;
+  }
+
+  /** The log is still being told something, though nobody may need this object: it ends with the session, as that does. */
+  get telling(): boolean {
+    return this.#telling > 0;
   }
 
   /** Nobody needs this object to write: the stream is over, or nothing waits and any other object could go on with it. */
@@ -175,7 +183,9 @@ export class McpStream {
     // Of the readers here the newest alone can be the newest of all.
     if (!attached || attached !== this.#readers.at(-1)) return;
     if (turn.is === 'muted') return attached.reader.mute();
-    if (turn.handedOut) attached.reader.passOver(turn.handedOut);
+    // Whoever says so may not know what was handed out last: the log does, nearly.
+    if (!turn.handedOut) return this.reconcile();
+    attached.reader.passOver(turn.handedOut);
     attached.reader.promote();
   }
 
@@ -197,29 +207,24 @@ export class McpStream {
     if (mine !== this.#readers.at(-1) || mine.pending || this.#closed) return;
     // The stream is gone: reading it, the reader learns why.
     if (!head) return this.poke();
-    this.#settleTurn(mine, head);
-    // Not before it is clear whose turn it is.
-    if (!mine.reader.muted && (head.ended || head.last > mine.reader.cursor)) this.poke();
-  }
-
-  /** Whose turn is it, if the log is right? */
-  #settleTurn(mine: AttachedReader, { newest, delivered }: StreamHead): void {
-    if (!mine.known || !newest) return this.#announce(mine);
+    const { newest, delivered, last, ended } = head;
+    // What others have handed out meanwhile.
+    if (mine.reader.muted) mine.reader.passOver({ after: 0, upTo: delivered });
+    if (!mine.known || !newest) return this.#announce(mine, { again: true });
     if (newest.reader === mine.ref.reader) {
-      if (!mine.reader.muted) return undefined;
-      mine.reader.passOver({ after: 0, upTo: delivered });
-      return mine.reader.promote();
-    }
-    // It was here, and left while the log was away.
-    if (newest.node === this.environment.nodeId) return this.#tell(this.#takeAway(newest));
-    mine.reader.mute();
+      mine.reader.promote();
+      if (ended || last > mine.reader.cursor) this.poke();
+    } else if (newest.node === this.environment.nodeId) {
+      // It was here, and left while the log was away.
+      this.#tell(this.#takeAway(newest));
+    } else mine.reader.mute();
   }
 
   /** The session is over: readers complete, retries end. */
   close(): void {
     this.#closed = true;
     this.#retry.cancel();
-    this.#abandoning?.cancel();
+    this.#patience.cancel();
     this.disconnectReaders();
     this.#signal$.complete();
   }
@@ -255,11 +260,10 @@ export class McpStream {
   }
 
   /** Tells the log that a reader is the newest, and the node whose reader was it before. */
-  #announce(attached: AttachedReader): void {
+  #announce(attached: AttachedReader, { again = false } = {}): void {
     const { store } = this.environment;
     const attach = () => this.#retry.run(() => store.attach(this.session, this.id, attached.ref));
     const told = this.#begun ? this.#begun.promise.then(attach) : attach();
-    const muted = attached.reader.muted;
     attached.pending = true;
     attached.told = told
       .finally(() => {
@@ -267,17 +271,26 @@ export class McpStream {
       })
       .then((before) => {
         attached.known = true;
-        // The log had lost it while it was not the newest.
-        if (muted && attached === this.#readers.at(-1)) attached.reader.promote();
         if (before) this.#turned(before, { is: 'muted' });
+        if (!again || attached !== this.#readers.at(-1)) return;
+        attached.reader.promote();
+        this.poke();
       });
     this.#tell(attached.told);
   }
 
-  /** Takes a reader away from the log, and tells the node whose reader is the newest now. */
+  /**
+   * Takes a reader away from the log, and tells the node whose reader is the newest now. Until then messages go to nobody, so
+   * it is tried for as long as the session lasts.
+   */
   async #takeAway(reader: ReaderRef, handedOut?: HandedOut): Promise<void> {
     const { store } = this.environment;
-    const next = await this.#retry.run(() => store.detach(this.session, this.id, reader));
+    const detach = () => store.detach(this.session, this.id, reader);
+    const next = await this.#retry.run(detach).catch((error: unknown) => {
+      if (isFinal(error) || this.#closed) throw error;
+      this.observer.fault(this, error);
+      return this.#patience.run(detach);
+    });
     if (next) this.#turned(next, { is: 'promoted', ...(handedOut && { handedOut }) });
   }
 
@@ -313,21 +326,24 @@ export class McpStream {
     // With its session the log goes anyway.
     if (this.#closed || this.#last === undefined) return;
     if (reason instanceof SessionGoneError || reason instanceof StreamEndedError) return;
-    const { store, clock, retry } = this.environment;
-    const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
-    const abandoning = (this.#abandoning = new Retry(patience, clock, isFinal));
+    this.#abandoning = true;
     const options = { writer: randomToken(), seq: 1, end: true };
-    const ended = abandoning.run(() => store.append(this.session, this.id, [], options));
+    const { store, nodeId, peers } = this.environment;
+    const ended = this.#patience
+      .run(() => store.append(this.session, this.id, [], options))
+      .then(({ reader }) => {
+        if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
+      });
     this.#tell(
       ended.finally(() => {
-        this.#abandoning = undefined;
+        this.#abandoning = false;
         this.#settleDown();
       }),
     );
   }
 
   #settleDown(): void {
-    if (this.#readers.length === 0 && this.#telling === 0 && this.settled) this.observer.idle(this);
+    if (this.#readers.length === 0 && this.settled) this.observer.idle(this);
   }
 
   /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
@@ -339,8 +355,7 @@ export class McpStream {
         if (!(error instanceof SessionGoneError)) this.observer.fault(this, error);
       })
       .finally(() => {
-        this.#telling--;
-        this.#settleDown();
+        if (--this.#telling === 0) this.observer.told?.(this);
       });
   }
 }
@@ -357,6 +372,8 @@ export interface StreamObserver {
   evicted(stream: McpStream): void;
   /** Nothing to write and nobody to read: the object may go, what it logged stays. */
   idle(stream: McpStream): void;
+  /** It is no longer `telling`. */
+  told?(stream: McpStream): void;
   /** The log has refused a message: the stream is lost. Said once. */
   failed(stream: McpStream, error: unknown): void;
   /** The event store failed at bookkeeping. */

@@ -86,6 +86,65 @@ export const readerTests: Tests = {
   },
 };
 
+export const newestTests: Tests = {
+  'the head of a stream names its newest reader': async ({ store, peer = store }) => {
+    const newest = async () => (await peer.describe(SESSION, STANDALONE_STREAM))?.newest;
+    assert.equal(await newest(), undefined);
+    await store.attach(SESSION, STANDALONE_STREAM, a);
+    await store.attach(SESSION, STANDALONE_STREAM, b);
+    assert.deepEqual(await newest(), b);
+    await store.attach(SESSION, STANDALONE_STREAM, a);
+    assert.deepEqual(await newest(), a);
+    await store.detach(SESSION, STANDALONE_STREAM, a);
+    assert.deepEqual(await newest(), b);
+    await store.detach(SESSION, STANDALONE_STREAM, b);
+    assert.equal(await newest(), undefined);
+  },
+
+  'an append tells the newest reader, unless the store tells its node by itself': async ({ store }) => {
+    const append = (seq: number) =>
+      store.append(SESSION, STANDALONE_STREAM, [event(seq)], { writer: 'w', seq }).then(({ reader }) => reader);
+    assert.equal(await append(1), undefined);
+    for (const [position, reader] of [a, b].entries()) {
+      await store.attach(SESSION, STANDALONE_STREAM, reader);
+      const told = await append(position + 2);
+      if (told) assert.deepEqual(told, reader);
+    }
+    await store.detach(SESSION, STANDALONE_STREAM, a);
+    await store.detach(SESSION, STANDALONE_STREAM, b);
+    assert.equal(await append(4), undefined);
+  },
+
+  'detachNode takes all readers of a node away, and tells who is the newest because of it': async (harness) => {
+    const { store, peer = store } = harness;
+    const mine = (reader: string): ReaderRef => ({ node: 'gone', reader });
+    await store.open('another session');
+    const writer = new TestWriter(store);
+    await writer.append([]);
+    for (const reader of [a, mine('1'), b, mine('2'), mine('3')])
+      await store.attach(SESSION, STANDALONE_STREAM, reader);
+    for (const reader of [mine('4'), c]) await store.attach(SESSION, writer.stream, reader);
+    await store.attach('another session', STANDALONE_STREAM, mine('5'));
+    const promoted = await peer.detachNode('gone');
+    assert.deepEqual(promoted, [{ session: SESSION, stream: STANDALONE_STREAM, ...b }]);
+    const readers = async (session: string, stream: string) => (await store.describe(session, stream))?.readers;
+    assert.equal(await readers(SESSION, STANDALONE_STREAM), 2);
+    assert.equal(await readers(SESSION, writer.stream), 1);
+    assert.equal(await readers('another session', STANDALONE_STREAM), 0);
+  },
+
+  'detachNode is idempotent, also for a node that has no readers, or has come back': async ({ store }) => {
+    assert.deepEqual(await store.detachNode('unknown'), []);
+    await store.attach(SESSION, STANDALONE_STREAM, a);
+    assert.deepEqual(await store.detachNode(a.node), []);
+    assert.deepEqual(await store.detachNode(a.node), []);
+    await store.attach(SESSION, STANDALONE_STREAM, a);
+    assert.deepEqual((await store.describe(SESSION, STANDALONE_STREAM))?.newest, a);
+    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, a), undefined);
+    assert.deepEqual(await store.detachNode(a.node), []);
+  },
+};
+
 export const deliveredTests: Tests = {
   'delivered never moves backwards': async ({ store, peer = store }) => {
     const writer = new TestWriter(store);

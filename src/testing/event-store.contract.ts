@@ -1,7 +1,13 @@
 import { type ContractTestApi, runContract } from './contract.js';
 import { appendTests, fencingTests, idempotenceTests } from './event-store.contract.appends.js';
 import { boundsTests, fullTests, timeTests } from './event-store.contract.bounds.js';
-import { cleanUpTests, deliveredTests, openRequestTests, readerTests } from './event-store.contract.readers.js';
+import {
+  cleanUpTests,
+  deliveredTests,
+  newestTests,
+  openRequestTests,
+  readerTests,
+} from './event-store.contract.readers.js';
 import { readTests } from './event-store.contract.reads.js';
 import { SESSION, type EventStoreHarness } from './event-store.contract.support.js';
 
@@ -27,6 +33,7 @@ export function eventStoreContract(name: string, make: () => Promise<EventStoreH
     'a full log': fullTests,
     time: timeTests,
     readers: readerTests,
+    'the newest reader': newestTests,
     delivered: deliveredTests,
     'open requests': openRequestTests,
     'clean-up': cleanUpTests,

@@ -61,7 +61,7 @@ describe('what is sent', () => {
     const fake = await server();
     const init = held();
     fake.on({ rpc: 'initialize' }, init.answer);
-    fake.on({ rpc: 'response', session: null }, status(202));
+    fake.on({ rpc: 'response', session: 's1' }, status(202));
     fake.on({ rpc: 'tools/call', session: 's1' }, result(DONE));
     fake.on({ rpc: 'notifications/roots/list_changed', session: 's1' }, status(202));
     const recorded = transport(fake.url);
@@ -266,6 +266,21 @@ describe('credentials', () => {
     expect(refreshed).toBe(1);
     const sent = fake.seen({ rpc: 'tools/call' }).map(({ headers }) => headers.authorization);
     expect(sent).toEqual([...Array(3).fill('Bearer old'), ...Array(3).fill('Bearer new')]);
+  });
+
+  it('C8: what was sent with credentials that are replaced by now is sent again without asking for others', async () => {
+    const fake = (await server()).begins();
+    const slow = held();
+    fake.on({ rpc: 'tools/call' }, slow.answer).on({ rpc: 'tools/call' }, status(401));
+    fake.on({ rpc: 'tools/call' }, result(DONE), 2);
+    let refreshed = 0;
+    const recorded = await transport(fake.url, { onUnauthorized: () => void refreshed++ }).initialize();
+    const first = recorded.call(1);
+    const refused = await slow.arrived;
+    await recorded.call(2);
+    refused.writeHead(401).end();
+    await first;
+    expect(refreshed).toBe(1);
   });
 
   it('C8: once only, and what the hook throws is what the call fails with', async () => {

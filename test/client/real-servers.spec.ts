@@ -7,7 +7,7 @@ import { CuttingProxy } from '../support/cutting-proxy.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { eventually } from '../support/running-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
-import { type RunningServer, SDK_MODERN, SESSION_SERVERS } from './servers.js';
+import { MODERN_SERVERS, type RunningServer, SESSION_SERVERS } from './servers.js';
 
 /** Either official client over our transport. */
 interface OverOurs {
@@ -181,9 +181,9 @@ describe.each(SESSION_SERVERS)('a server with sessions: $name', ({ start }) => {
   });
 });
 
-describe(SDK_MODERN.name, () => {
-  it('C13: calls with progress, is asked back, cancels by closing the response, listens', async () => {
-    const server = await started(SDK_MODERN.start);
+describe.each(MODERN_SERVERS)('a server without sessions: $name', ({ start }) => {
+  it('C13: calls with progress, cancels by closing the response, listens', async () => {
+    const server = await started(start);
     const client = await connect(v2, server.url, { modern: true });
     const seen: number[] = [];
     expect(await client.call('count', { to: 4 }, { onprogress: (n) => seen.push(n) })).toBe('counted 4');

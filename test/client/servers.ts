@@ -11,6 +11,8 @@ import {
 } from '@modelcontextprotocol/server';
 import { McpServer as McpServerV1 } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { Injectable } from '@nestjs/common';
+import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
 
@@ -206,8 +208,38 @@ const sdkV2: ServerKind = {
 /** Servers with sessions, that is of the 2025 revisions. */
 export const SESSION_SERVERS: readonly ServerKind[] = [...ours, sdkV1, sdkV2];
 
+/** Our own, with decorated handlers, as a server of 2026-07-28. */
+const oursModern: ServerKind[] = ADAPTERS.map((adapter) => ({
+  name: `ours on ${adapter}, 2026-07-28`,
+  start: async () => {
+    const doings = new Doings();
+    const run = tools(doings);
+    @Injectable()
+    class Decorated {
+      @Tool({ name: 'count', inputSchema: z.object({ to: z.number().optional() }) })
+      count(@McpArgs() args: { to?: number }, @McpCtx() ctx: McpContext): Promise<string> {
+        return run.count!(args, { signal: ctx.signal, progress: (progress) => ctx.progress(progress), ask: never });
+      }
+      @Tool({ name: 'wait' })
+      wait(@McpCtx() ctx: McpContext): Promise<string> {
+        return run.wait!({}, { signal: ctx.signal, progress: (progress) => ctx.progress(progress), ask: never });
+      }
+    }
+    const app = await TestApp.start({ adapter, server: undefined, module: { providers: [Decorated] } });
+    return {
+      ...{ url: app.url, cancelled: doings.cancelled, release: () => doings.gate.open(), close: () => app.close() },
+      sessions: async () => (await app.service.counts()).sessions,
+      change: async () => {
+        await app.service.announce({ method: 'notifications/tools/list_changed' });
+      },
+    };
+  },
+}));
+
+const never = (): Promise<string> => new Promise(() => {});
+
 /** The SDK's server of 2026-07-28. */
-export const SDK_MODERN: ServerKind = {
+const sdkModern: ServerKind = {
   name: '@modelcontextprotocol/server 2.4, 2026-07-28',
   start: () => {
     const doings = new Doings();
@@ -219,6 +251,9 @@ export const SDK_MODERN: ServerKind = {
     });
   },
 };
+
+/** Servers without sessions. */
+export const MODERN_SERVERS: readonly ServerKind[] = [...oursModern, sdkModern];
 
 function serverV2(doings: Doings): McpServer {
   const server = new McpServer(INFO, { capabilities: { tools: { listChanged: true } } });

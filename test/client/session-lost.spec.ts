@@ -83,6 +83,28 @@ describe('a lost session', () => {
     expect(recorded.recoveries).toMatchObject([{ replayed: [1, 2, 3, 4, 5] }]);
   });
 
+  it('C7: a response of the old session is not resumed in the new one', async () => {
+    const fake = (await server()).begins();
+    const slow = held();
+    fake.on({ rpc: 'tools/call', session: 's1' }, slow.answer);
+    fake.on({ rpc: 'tools/call', session: 's1' }, status(404)).begins('s2');
+    fake.on({ rpc: 'tools/call', session: 's2' }, result(DONE));
+    const recorded = await transport(fake.url, { recover: true }).initialize();
+    const first = recorded.call(1);
+    const response = await slow.arrived;
+    await recorded.call(2);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.end(frame(progress('t', 1), 'a_1'));
+    await expect(recorded.through(first)).rejects.toMatchObject({
+      code: 'SESSION_LOST',
+      sessionId: 's1',
+      mayHaveRun: true,
+    });
+    expect(recorded.transport.state).toMatchObject({ is: 'live', sessionId: 's2' });
+    expect(fake.seen({ lastEventId: 'a_1' })).toEqual([]);
+    await fake.arrived({ method: 'GET', session: 's2' });
+  });
+
   it('C7: what may run twice is repeated in the new session', async () => {
     const fake = (await server()).begins();
     fake.on({ rpc: 'tools/call', session: 's1' }, sse([frame(progress('t', 1), 'a_1')], 'cut'));

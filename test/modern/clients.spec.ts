@@ -106,7 +106,7 @@ describe.each(ADAPTERS)('official clients and one endpoint that serves both eras
       const onprogress = ({ progress, total, message }: object & Record<string, unknown>): void => {
         seen.push([progress, total, message]);
       };
-      expect(textOf(await client.call('export', {}, { onprogress: onprogress }))).toBe('exported');
+      expect(textOf(await client.call('export', {}, { onprogress }))).toBe('exported');
       expect(seen).toEqual([
         [1, 2, 'half'],
         [2, 2, undefined],
@@ -123,7 +123,7 @@ describe.each(ADAPTERS)('official clients and one endpoint that serves both eras
       expect(terms.contents).toEqual([{ uri: 'orders://terms', mimeType: 'text/plain', text: 'the terms' }]);
       const lines = await client.client.readResource({ uri: 'orders://7/lines' });
       expect(lines.contents).toMatchObject([{ text: 'lines of 7' }]);
-      await expect(client.client.readResource({ uri: 'orders://none' })).rejects.toThrow();
+      await expect(client.client.readResource({ uri: 'orders://none' })).rejects.toThrow('orders://none');
     });
 
     it('prompts and completion', async () => {

@@ -61,9 +61,9 @@ class Turnstile {
   }
   /** Until nobody waits, and nobody comes any more. */
   async run(over: Promise<unknown>): Promise<void> {
-    let done = false;
-    void over.finally(() => (done = true)).catch(() => {});
-    while (!done || this.size > 0) {
+    const progress = { done: false };
+    void over.finally(() => (progress.done = true)).catch(() => {});
+    while (!progress.done || this.size > 0) {
       for (let n = 0; n < 10; n++) this.turn();
       await new Promise(setImmediate);
     }

@@ -35,8 +35,11 @@ let made: number;
 /** Something of one request. */
 @Injectable({ scope: Scope.REQUEST })
 class Basket {
-  readonly serial = ++made;
-  constructor(@Inject(REQUEST) readonly request: { user?: { sub: string }; headers: Record<string, string> }) {}
+  readonly serial: number;
+  constructor(@Inject(REQUEST) readonly request: { user?: { sub: string }; headers: Record<string, string> }) {
+    made += 1;
+    this.serial = made;
+  }
 }
 
 @Injectable()

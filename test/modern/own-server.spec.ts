@@ -1,4 +1,5 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import type { ServerContext } from '@modelcontextprotocol/server';
 import { createRequire } from 'node:module';
 import {
   LEGACY_REVISIONS,
@@ -24,6 +25,7 @@ import { as, trustingGuard } from '../support/users.js';
 
 const info = { name: 'own', version: '1.0.0' };
 const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
+const LATE = { level: 'info', data: 'late' } as const;
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 /** The same package, loaded a second time: as a CommonJS app gets it. */
 const foreign = createRequire(import.meta.url)('@modelcontextprotocol/server') as { McpServer: typeof McpServer };
@@ -35,9 +37,10 @@ describe.each(ADAPTERS)("an application's own server for modern requests, on %s"
   let log$: RecordedLog;
   let hold: ReturnType<typeof gate<void>>;
   let entered: ReturnType<typeof gate<AbortSignal>>;
+  let outcome: ReturnType<typeof gate<string[]>>;
   const official: Client[] = [];
   beforeEach(() => {
-    [contexts, closed, hold, entered] = [[], 0, gate(), gate()];
+    [contexts, closed, hold, entered, outcome] = [[], 0, gate(), gate(), gate()];
     log$ = new RecordedLog();
   });
   afterEach(async () => {
@@ -72,11 +75,19 @@ describe.each(ADAPTERS)("an application's own server for modern requests, on %s"
       await hold.promise;
       return { content: [{ type: 'text', text: 'said' }] };
     });
+    const late = async (ctx: ServerContext): Promise<void> => {
+      await hold.promise;
+      const said = [ctx.mcpReq.notify(log('late')), ctx.mcpReq.log('info', 'late'), server.sendLoggingMessage(LATE)];
+      outcome.open((await Promise.allSettled(said)).map(({ status }) => status));
+    };
     server.registerTool('late', {}, (ctx) => {
-      void hold.promise
-        .then(() => Promise.allSettled([ctx.mcpReq.notify(log('late'))]))
-        .then(() => entered.open(ctx.mcpReq.signal));
+      void late(ctx);
       return { content: [{ type: 'text', text: 'early' }] };
+    });
+    server.registerTool('heedless', {}, async (ctx) => {
+      entered.open(ctx.mcpReq.signal);
+      await late(ctx);
+      return { content: [] };
     });
     return server;
   };
@@ -152,12 +163,23 @@ describe.each(ADAPTERS)("an application's own server for modern requests, on %s"
     expect(gists(stream.messages)).toEqual(['a word', 'said']);
   });
 
-  it('P8: what its handlers say after the answer reaches nobody', async () => {
+  it('P8: what its handlers say after the answer, or to nobody, is dropped and hurts nobody', async () => {
     const app = await start(mcpServer);
-    const response = await new ModernClient(app.url).call('late');
+    const client = new ModernClient(app.url);
+    const response = await client.call('late', {}, { logLevel: 'info' });
     expect(gists([await response.json()])).toEqual(['early']);
+    await eventually(() => expect(closed).toBe(1));
     hold.open();
+    // A rejection that nobody awaits would end the process.
+    expect(await outcome.promise).toEqual(['fulfilled', 'fulfilled', 'fulfilled']);
+
+    [hold, outcome] = [gate(), gate()];
+    const posted = forsakenCall(client, 'heedless', { logLevel: 'info' });
     await entered.promise;
+    await posted.hangUp();
+    await eventually(() => expect(closed).toBe(2));
+    hold.open();
+    expect(await outcome.promise).toEqual(['fulfilled', 'fulfilled', 'fulfilled']);
     await app.settled(NOTHING);
   });
 
@@ -246,7 +268,7 @@ describe.each(ADAPTERS)("an application's own server for modern requests, on %s"
     await making.promise;
     const closing = app.app.close();
     const endpoint = app.app.get(McpEndpoint, { strict: false });
-    await eventually(() => expect(() => endpoint.assertOpen()).toThrow());
+    await eventually(() => expect(() => endpoint.assertOpen()).toThrow('shutting down'));
     made.open();
     await expectRefusal(await posted, { status: 503, code: -32000, id: 1 });
     await closing;

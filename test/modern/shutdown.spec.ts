@@ -115,7 +115,7 @@ describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
     await arrived.promise;
     const closing = app.app.close();
     const endpoint = app.app.get(McpEndpoint, { strict: false });
-    await eventually(() => expect(() => endpoint.assertOpen()).toThrow());
+    await eventually(() => expect(() => endpoint.assertOpen()).toThrow('shutting down'));
     go.open();
     const response = await posted;
     expect(response.header('retry-after')).toMatch(/^\d+$/);

@@ -1,10 +1,16 @@
 import { ok } from 'node:assert/strict';
 import * as index from 'nestjs-mcp-streamable';
 import * as client from 'nestjs-mcp-streamable/client';
+import * as redis from 'nestjs-mcp-streamable/redis';
 import * as testing from 'nestjs-mcp-streamable/testing';
 
 /** Every entry that `exports` names, under that name: `scripts/check-package.mjs` compares. */
-const entries: Readonly<Record<string, object>> = { '.': index, './client': client, './testing': testing };
+const entries: Readonly<Record<string, object>> = {
+  '.': index,
+  './client': client,
+  './redis': redis,
+  './testing': testing,
+};
 
 /** That each entry of the package loads and exports something. Prints their names. */
 export function importEntries(): void {

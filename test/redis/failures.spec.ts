@@ -188,7 +188,12 @@ describeRedis(
       await Promise.all(nodes.map(({ messageBus }) => messageBus.connected()));
       const beats = async () => {
         const scores = (await admin.call('ZRANGE', 'mcp:{:bus}:nodes', '0', '-1', 'WITHSCORES')) as string[];
-        return Math.min(...scores.filter((_, position) => position % 2 === 1).map(Number));
+        return Math.min(
+          ...scores
+            .flat()
+            .filter((_, position) => position % 2 === 1)
+            .map(Number),
+        );
       };
       server.pause();
       await new Promise((resolve) => setTimeout(resolve, 2 * QUICK.deadAfterMs!));
@@ -208,7 +213,7 @@ describeRedis(
       await server.kill();
       await server.start();
       await vi.waitFor(
-        async () => expect(await admin.zrange('mcp:{:bus}:nodes', 0, -1)).toEqual([messageBus.nodeId]),
+        async () => expect(await admin.zrange('mcp:{:bus}:nodes', '0', '-1')).toEqual([messageBus.nodeId]),
         10_000,
       );
       await vi.waitFor(() => expect(told).toBeGreaterThan(0));

@@ -38,7 +38,7 @@ describeRedis('nodes that live and die', () => {
     await backend.messageBus.connected();
     return { ...backend, clock, wake: () => clock.advance(QUICK.heartbeatMs) };
   };
-  const registered = () => room.redis.admin.zrange(`${room.prefix}:{:bus}:nodes`, 0, -1);
+  const registered = () => room.redis.admin.zrange(`${room.prefix}:{:bus}:nodes`, '0', '-1');
 
   it('one of the others is told of a node that has died', async () => {
     const [dead, ...others] = [await pausable(), await living(), await living(), await living()];

@@ -95,7 +95,7 @@ export class ChaosProxy {
         this.#forward(request, response, (answer, upstream) => {
           response.writeHead(answer.statusCode!, answer.headers);
           response.flushHeaders();
-          new Passage(answer, upstream, response, fault);
+          new Passage(response, fault).start(answer, upstream);
         });
     }
   }
@@ -122,11 +122,12 @@ class Passage {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(
-    answer: IncomingMessage,
-    upstream: ClientRequest,
     private readonly response: ServerResponse,
     private readonly fault: Fault,
-  ) {
+  ) {}
+
+  start(answer: IncomingMessage, upstream: ClientRequest): void {
+    const { response } = this;
     answer.on('error', () => response.destroy());
     answer.on('data', (chunk: Buffer) => this.#pass(chunk));
     answer.on('end', () => this.#later(() => response.end()));

@@ -1,5 +1,5 @@
-import { Subject, type Observable } from 'rxjs';
-import type { McpMessageBus } from 'nestjs-mcp-streamable';
+import { merge, Subject, type Observable } from 'rxjs';
+import type { LostNode, McpMessageBus } from 'nestjs-mcp-streamable';
 
 /**
  * What lies between one node and what it shares with the others.
@@ -9,10 +9,22 @@ import type { McpMessageBus } from 'nestjs-mcp-streamable';
 export class NodeBackend {
   #state: 'fine' | 'away' | 'paused' | 'dead' = 'fine';
   #resumed: (() => void)[] = [];
+  #refused: readonly string[] = [];
+  #unanswered: readonly string[] = [];
 
   /** Calls are refused as a lost connection refuses them. */
   away(): void {
     this.#state = 'away';
+  }
+
+  /** Calls of some methods are refused. */
+  refuse(...methods: string[]): void {
+    this.#refused = methods;
+  }
+
+  /** Calls of some methods are carried out, and fail all the same: the answer is lost. */
+  loseAnswers(...methods: string[]): void {
+    this.#unanswered = methods;
   }
 
   /** Calls wait until `back()`. */
@@ -29,6 +41,7 @@ export class NodeBackend {
   back(): void {
     if (this.#state === 'dead') return;
     this.#state = 'fine';
+    this.#refused = this.#unanswered = [];
     this.#release();
   }
 
@@ -40,7 +53,9 @@ export class NodeBackend {
         if (typeof value !== 'function') return value;
         return async (...of: unknown[]): Promise<unknown> => {
           await this.#passable(String(key));
-          return (value as (...of: unknown[]) => unknown).apply(target, of);
+          const result: unknown = await (value as (...of: unknown[]) => unknown).apply(target, of);
+          if (this.#unanswered.includes(String(key))) throw new Error(`the answer to "${String(key)}" is lost`);
+          return result;
         };
       },
     });
@@ -48,6 +63,7 @@ export class NodeBackend {
 
   async #passable(method: string): Promise<void> {
     while (this.#state === 'paused') await new Promise<void>((resolve) => this.#resumed.push(resolve));
+    if (this.#refused.includes(method)) throw new Error(`"${method}" failed: the backend refuses it`);
     if (this.#state !== 'fine') throw new Error(`"${method}" failed: the backend is ${this.#state}`);
   }
 
@@ -66,6 +82,7 @@ export class LossyBus implements McpMessageBus {
   readonly lost$: McpMessageBus['lost$'];
   readonly #messages$ = new Subject<unknown>();
   readonly #reconnected$ = new Subject<void>();
+  readonly #lost$ = new Subject<LostNode>();
   readonly #late: unknown[] = [];
   /** Decides about each message that comes to this node. */
   fate: (message: { type?: unknown }) => Fate = () => 'arrives';
@@ -73,12 +90,13 @@ export class LossyBus implements McpMessageBus {
   constructor(private readonly bus: McpMessageBus) {
     this.messages$ = this.#messages$.asObservable();
     this.reconnected$ = this.#reconnected$.asObservable();
-    this.lost$ = bus.lost$;
+    this.lost$ = merge(bus.lost$, this.#lost$);
     bus.messages$.subscribe({
       next: (message) => this.#receive(message),
       complete: () => {
         this.#messages$.complete();
         this.#reconnected$.complete();
+        this.#lost$.complete();
       },
     });
   }
@@ -113,6 +131,11 @@ export class LossyBus implements McpMessageBus {
   reconnect(): void {
     this.heal();
     this.#reconnected$.next();
+  }
+
+  /** This node is told that another one has died. */
+  mourn(node: string): void {
+    this.#lost$.next({ node, done: () => Promise.resolve() });
   }
 
   #receive(message: unknown): void {

@@ -6,6 +6,7 @@ import {
   type McpSessionEvent,
   type McpSessionStore,
 } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect } from 'vitest';
 import { InMemoryMessageHub } from '../../src/bus/in-memory-message-bus.js';
 import { TestApp, type TestAppOptions } from './app.js';
@@ -23,6 +24,7 @@ export class Deployment {
   readonly eventStore: McpEventStore;
   readonly members: Member[] = [];
   readonly #hub = new InMemoryMessageHub();
+  readonly #killed = new Set<string>();
 
   /** @param clock of the stores, and of nodes that have none of their own */
   constructor(clock: NonNullable<TestAppOptions['clock']> = new TrackedClock()) {
@@ -34,8 +36,8 @@ export class Deployment {
   /** Starts one more node. */
   node(options: TestAppOptions): Promise<TestApp> {
     const { clock, sessionStore, eventStore } = this;
-    const messageBus = new InMemoryMessageBus(undefined, this.#hub);
-    return TestApp.start({ clock, sessionStore, eventStore, messageBus, requestStateKeys: KEYS, ...options });
+    const messageBus = options.messageBus ?? new InMemoryMessageBus(undefined, this.#hub);
+    return TestApp.start({ clock, sessionStore, eventStore, requestStateKeys: KEYS, ...options, messageBus });
   }
 
   /** Starts one more node, whose ways to the others can be disturbed. */
@@ -53,7 +55,13 @@ export class Deployment {
 
   /** The node is thought dead: another one is told, nobody hears it, and it hears nobody. */
   kill({ bus }: Pick<Member, 'bus'>): void {
+    this.#killed.add(bus.nodeId);
     this.#hub.kill(bus.nodeId);
+  }
+
+  /** One more node is told of a dead one. */
+  mourn({ bus }: Pick<Member, 'bus'>, { bus: { nodeId } }: Pick<Member, 'bus'>): void {
+    bus.mourn(nodeId);
   }
 
   /** Stops all nodes, and expects that they leave nothing behind. */
@@ -62,17 +70,31 @@ export class Deployment {
       backend.back();
       bus.heal();
     }
+    // What they end nobody hears.
+    for (const member of this.members.filter(({ bus }) => this.#killed.has(bus.nodeId))) await this.stop(member);
     for (const { app } of this.members) await app.expectNothingLeft();
     const left = this.members.splice(0);
     await Promise.all(left.map(({ app }) => app.app.close()));
     for (const { app } of left) expect(app.clock.pending).toBe(0);
   }
 
-  /** Takes out a node that is dead: its process is gone, and with it what it held. */
-  async bury(member: Member): Promise<void> {
+  /** Stops a node; the others go on. */
+  async stop(member: Member): Promise<void> {
     this.members.splice(this.members.indexOf(member), 1);
+    let closed = false;
+    const closing = member.app.app.close().finally(() => {
+      closed = true;
+    });
+    // It may wait a moment for stores that do not answer.
+    const { clock } = member.app;
+    while (!closed && clock instanceof ManualClock) await clock.advance(100);
+    await closing;
+  }
+
+  /** Takes out a node that is dead: its process is gone, and with it what it held. */
+  bury(member: Member): Promise<void> {
     member.backend.die();
-    await member.app.app.close();
+    return this.stop(member);
   }
 }
 

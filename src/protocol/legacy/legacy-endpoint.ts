@@ -71,7 +71,7 @@ export class LegacyEndpoint {
 
   async #live(id: string): Promise<LiveSession> {
     const live = await this.host.sessions.acquire(id);
-    if (!live) throw unknownSession();
+    if (!live || live.session.over) throw unknownSession();
     return live;
   }
 }

@@ -6,9 +6,12 @@ import {
   type TransportSendOptions,
 } from '@modelcontextprotocol/server';
 import { runInCall } from '../../call/mcp-call.js';
+import { answerText } from '../../session/answer-text.js';
 import { withParamsError } from '../../session/malformed-params.js';
-import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
+import { errorResponse } from '../../wire/errors.js';
+import type { RequestId } from '../../wire/json-rpc.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';
+import { protocolMessages } from '../protocol.messages.js';
 import type { ModernCall } from './modern-call.js';
 import type { ModernExchange } from './modern-exchange.js';
 
@@ -23,6 +26,8 @@ const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
   [-32602]: 400,
   [-32022]: 400,
 };
+/** JSON-RPC code of requests that end before their handler does. */
+const REQUEST_FAILED = -32000;
 /** The one error that has a status of its own whenever it comes (row M6). */
 const MISSING_CAPABILITY = -32021;
 
@@ -44,14 +49,18 @@ export class ModernChannel extends PerRequestHTTPServerTransport {
   /** The request that is being handed to the server: what it answers now, it answers before any handler has run. */
   #entering: RequestId | undefined;
 
-  private constructor() {
+  private constructor(private readonly report: (error: unknown) => void) {
     super({ classification: CLASSIFICATION });
   }
 
-  /** @returns the channel, or `undefined` if the server was not made for the modern revision */
-  static async connect(server: Server): Promise<ModernChannel | undefined> {
-    const channel = new ModernChannel();
+  /**
+   * @param report tells the operator
+   * @returns the channel, or `undefined` if the server was not made for the modern revision
+   */
+  static async connect(server: Server, report: (error: unknown) => void): Promise<ModernChannel | undefined> {
+    const channel = new ModernChannel(report);
     await server.connect(channel);
+    // oxlint-disable-next-line typescript/no-deprecated -- of an instance that serves the revision: that is the question
     return server.getNegotiatedProtocolVersion() === REVISION ? channel : undefined;
   }
 
@@ -90,14 +99,32 @@ export class ModernChannel extends PerRequestHTTPServerTransport {
     const { call, exchange } = served;
     const answer = withParamsError(message, call.message);
     const code = 'error' in answer ? answer.error.code : undefined;
-    exchange.answer(JSON.stringify({ ...answer, id: call.requestId }), call.refusal ?? this.#statusOf(code, id));
+    const text = answerText({ ...answer, id: call.requestId }, this.report);
+    exchange.answer(text, call.refusal ?? this.#statusOf(code, id));
     return DONE;
   }
 
+  /** Called by the SDK's `server.close()`, also within a handler: nobody else would answer what is being served. */
   override close(): Promise<void> {
+    const unanswered = [...this.#served.values()];
     this.#served.clear();
-    this.onclose?.();
+    // First, so that who answers finds the server closed.
+    this.#tellServer();
+    const text = protocolMessages.serverClosed();
+    for (const { call, exchange } of unanswered) {
+      call.cancel(new Error(text));
+      exchange.answer(JSON.stringify(errorResponse(call.requestId, REQUEST_FAILED, text)));
+    }
     return DONE;
+  }
+
+  /** What listens is the application's, and may fail. */
+  #tellServer(): void {
+    try {
+      this.onclose?.();
+    } catch (error) {
+      this.report(error);
+    }
   }
 
   #statusOf(code: number | undefined, id: RequestId): { status: number } | undefined {

@@ -1,8 +1,11 @@
 import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
+import { deferred } from '../../base/deferred.js';
 import type { McpHttpCall } from '../../call/mcp-call.js';
+import { McpError } from '../../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { ModernChannel } from './modern-channel.js';
 import { unsupportedRevision } from './modern-classification.js';
+import { protocolMessages } from '../protocol.messages.js';
 
 /**
  * The servers that modern requests are dispatched by.
@@ -15,7 +18,8 @@ import { unsupportedRevision } from './modern-classification.js';
 export abstract class ModernServers {
   /**
    * @returns a channel, and what to do when the request is over
-   * @throws McpError UNSUPPORTED_PROTOCOL_VERSION when the server does not speak the revision
+   * @throws McpError UNSUPPORTED_PROTOCOL_VERSION when the server does not speak the revision; UNAVAILABLE when it was not
+   *   made before `close()`
    */
   abstract take(http: McpHttpCall): Promise<TakenChannel>;
   abstract close(): Promise<void>;
@@ -31,7 +35,7 @@ export abstract class ModernServers {
 export interface TakenChannel {
   readonly channel: ModernChannel;
   readonly server: Server;
-  release(): void;
+  readonly release: () => void;
 }
 
 export interface ModernServersParts {
@@ -41,6 +45,8 @@ export interface ModernServersParts {
   create(http: McpHttpCall | undefined): Promise<Server>;
   /** Called when a server turns out to speak older revisions only. */
   onLegacyServer(): void;
+  /** Tells the operator. */
+  readonly report: (error: unknown) => void;
 }
 
 export function modernServers(parts: ModernServersParts): ModernServers {
@@ -49,7 +55,7 @@ export function modernServers(parts: ModernServersParts): ModernServers {
 
 async function connected(parts: ModernServersParts, http: McpHttpCall | undefined): Promise<TakenChannel> {
   const server = await parts.create(http);
-  const channel = await ModernChannel.connect(server);
+  const channel = await ModernChannel.connect(server, parts.report);
   if (channel) return { channel, server, release: () => {} };
   await server.close();
   parts.onLegacyServer();
@@ -73,25 +79,51 @@ class SharedServer extends ModernServers {
 }
 
 class ServerPerRequest extends ModernServers {
-  readonly #open = new Set<ModernChannel>();
+  readonly #open = new Set<Server>();
+  /** Give up a server that is being made. */
+  readonly #making = new Set<(reason: McpError) => void>();
 
   constructor(private readonly parts: ModernServersParts) {
     super();
   }
 
+  /** The application may take its time; a node that stops does not wait for it. */
   async take(http: McpHttpCall): Promise<TakenChannel> {
-    const taken = await connected(this.parts, http);
-    const { channel } = taken;
-    this.#open.add(channel);
-    const release = (): void => {
-      if (this.#open.delete(channel)) void channel.close();
-    };
-    return { ...taken, release };
+    const { promise: givenUp, reject } = deferred<never>();
+    const made = connected(this.parts, http).then(({ server, channel }) => {
+      this.#open.add(server);
+      const taken = { server, channel, release: () => this.#retire(server) };
+      if (!this.#making.delete(reject)) taken.release();
+      return taken;
+    });
+    this.#making.add(reject);
+    try {
+      return await Promise.race([made, givenUp]);
+    } finally {
+      this.#making.delete(reject);
+    }
   }
 
-  async close(): Promise<void> {
-    const open = [...this.#open];
-    this.#open.clear();
-    await Promise.all(open.map((channel) => channel.close()));
+  close(): Promise<void> {
+    const reason = new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: { 'Retry-After': '1' } });
+    for (const giveUp of this.#making) giveUp(reason);
+    this.#making.clear();
+    for (const server of this.#open) this.#retire(server);
+    return Promise.resolve();
+  }
+
+  /**
+   * The server hears that it is closed, and stays connected to a channel that carries nothing any more: what its handler
+   * still says is dropped (P8). Without a transport it would reject it, and a rejection that nobody awaits ends the process:
+   * any client could do that by closing its connection.
+   */
+  #retire(server: Server): void {
+    // Without one it has closed itself, and has heard of it.
+    if (!this.#open.delete(server) || !server.transport) return;
+    try {
+      server.onclose?.();
+    } catch (error) {
+      this.parts.report(error);
+    }
   }
 }

@@ -201,16 +201,24 @@ export class HandlerRun implements McpClientPort {
   /** The handler's own state travels inside of ours. */
   #withState(result: InputRequiredResult): InputRequiredResult {
     const { requestState: own, ...rest } = result;
-    const payload = this.#remembered.toPayload(typeof own === 'string' ? own : undefined);
-    return payload === undefined ? rest : { ...rest, requestState: this.#sealed(payload) };
+    const requestState = this.#sealed(typeof own === 'string' ? own : undefined);
+    return requestState === undefined ? rest : { ...rest, requestState };
   }
 
-  /** @throws ProtocolError -32603 when there is too much to remember */
-  #sealed(payload: string): string {
+  /**
+   * @returns `undefined` when there is nothing to remember
+   * @throws ProtocolError -32603 when there is too much to remember, -32602 when what the client has sent has no text
+   */
+  #sealed(own: string | undefined): string | undefined {
     const { states, report } = this.parts;
     try {
-      return states.seal(payload, this.#binding);
+      const payload = this.#remembered.toPayload(own);
+      return payload === undefined ? undefined : states.seal(payload, this.#binding);
     } catch (error) {
+      // The stack has no room for parameters, or answers, that are nested too deeply.
+      if (error instanceof RangeError) {
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, questionMessages.nestedTooDeeply());
+      }
       if (!(error instanceof RequestStateTooLargeError)) throw error;
       const { method, target } = this.#binding;
       report(questionMessages.stateTooLarge(method, target, error.bytes, error.maxBytes));

@@ -30,5 +30,7 @@ export const questionMessages = {
     `"requestStateKeys[${index}]" must be a secret of at least ${min} bytes, as a text or a Uint8Array. "openssl rand -base64 32" makes one.`,
   keysNeeded: () =>
     'The sessions of this endpoint are shared by several nodes, so the option "requestStateKeys" is needed: a client may bring the answers to the questions of one node to another, which must be able to open what the first one has sealed. Give all nodes the same array of secrets, each of at least 32 bytes. An endpoint with eras: "legacy" needs none.',
+  nestedTooDeeply: () =>
+    'The parameters are nested too deeply for the server to ask something and go on. Send flatter ones.',
   cannotContinue: () => 'The server could not keep what it needs to go on. Its log says why.',
 };

@@ -36,13 +36,16 @@ export class Heartbeat {
     return this.#next();
   }
 
-  /** Takes this node off the list, so that nobody takes it for dead. Never rejects. */
+  /**
+   * Takes this node off the list, so that nobody takes it for dead; unless it leaves something behind: then somebody is to
+   * see to it. Never rejects.
+   */
   async stop(): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
     this.connection.clock.clear(this.#timer);
     await this.#beating;
-    if (!this.#registered) return;
+    if (!(await this.listener.leaves()) || !this.#registered) return;
     const { bus } = this.connection.keys;
     await this.connection.command('leave', (client) => client.zrem(`${bus}nodes`, this.node)).catch(() => {});
   }
@@ -82,4 +85,6 @@ export interface HeartbeatListener {
   lost(node: LostNode): void;
   presumedDead(): void;
   beaten(): void;
+  /** @returns whether it leaves nothing behind */
+  leaves(): Promise<boolean>;
 }

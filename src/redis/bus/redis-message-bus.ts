@@ -45,10 +45,9 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   #sent = 0;
   #state: 'idle' | 'open' | 'closed' = 'idle';
 
-  /** @param beaten called after each sign of life of this node */
   constructor(
     private readonly connection: RedisConnection,
-    private readonly beaten: () => void = () => {},
+    private readonly life: NodeLife = NOTHING_ELSE,
   ) {
     const { keys } = connection;
     this.#outbox = new Outbox(connection);
@@ -120,13 +119,15 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
       lost: (node: LostNode) => this.#lost$.next(node),
       presumedDead: () => {
         this.connection.outages.warn(redisMessages.mourned(this.nodeId));
-        this.#reconnected$.next();
+        // First of all: should it die now, somebody is to find out what it left.
+        void this.life.renew().then(() => this.#reconnected$.next());
       },
       beaten: () => {
         this.#subscription.check();
         this.#outbox.confess();
-        this.beaten();
+        void this.life.beaten();
       },
+      leaves: () => this.life.leaves(),
     };
   }
 
@@ -158,6 +159,22 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     return JSON.stringify({ from: this.nodeId, n: ++this.#sent, message } satisfies Envelope<Message>);
   }
 }
+
+/** What else lives and dies with this node. Nothing here rejects. @internal */
+export interface NodeLife {
+  /** It has given a sign of life. */
+  beaten(): Promise<void>;
+  /** It was no longer known to the others, and is again. */
+  renew(): Promise<void>;
+  /** It is about to go. @returns whether it leaves nothing behind */
+  leaves(): Promise<boolean>;
+}
+
+const NOTHING_ELSE: NodeLife = {
+  beaten: () => Promise.resolve(),
+  renew: () => Promise.resolve(),
+  leaves: () => Promise.resolve(true),
+};
 
 interface Envelope<Message> {
   /** Absent: from the event log. */

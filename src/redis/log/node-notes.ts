@@ -8,21 +8,24 @@ import { decoded, encoded } from '../redis-keys.js';
  * Two sets per node: streams with open requests that it runs, and its readers. They lie in a slot of their own, so they are
  * written in steps of their own: before what they are about, and removed after it. A node that dies in between leaves a note
  * about nothing, never something without a note. Whoever reads the notes looks into the logs for what is true.
+ *
+ * What this process has noted, and not taken back, it remembers: should Redis, or somebody who took this node for dead, lose
+ * it, it is noted again. A note that could not be taken back is tried again with each beat.
  */
 export class NodeNotes {
-  /** Of this process: their life is prolonged for as long as it lives. */
-  readonly #own = new Set<string>();
-  #prolongedAt: number;
+  /** By key: what is to be there. */
+  readonly #noted = new Map<string, Set<string>>();
+  /** By key: what is to be there no longer, and may be. */
+  readonly #stale = new Map<string, Set<string>>();
+  readonly #underWay = new Set<Promise<void>>();
 
-  constructor(private readonly connection: RedisConnection) {
-    this.#prolongedAt = connection.clock.now();
-  }
+  constructor(private readonly connection: RedisConnection) {}
 
   async addCall(node: string, session: string, stream: string): Promise<void> {
     await this.#add(this.connection.keys.calls(node), [session, stream]);
   }
 
-  async addReader(node: string, reader: readonly [session: string, stream: string, reader: string]): Promise<void> {
+  async addReader(node: string, reader: Note): Promise<void> {
     await this.#add(this.connection.keys.readers(node), reader);
   }
 
@@ -34,51 +37,105 @@ export class NodeNotes {
     return this.#members(this.connection.keys.readers(node));
   }
 
-  removeCalls(node: string, notes: readonly (readonly string[])[]): Promise<void> {
-    return this.#remove(this.connection.keys.calls(node), notes);
+  /** Never rejects. */
+  removeCalls(node: string, notes: readonly Note[]): Promise<void> {
+    return this.#remove(this.connection.keys.calls(node), notes.map(memberOf));
   }
 
-  removeReaders(node: string, notes: readonly (readonly string[])[]): Promise<void> {
-    return this.#remove(this.connection.keys.readers(node), notes);
+  /** Never rejects. */
+  removeReaders(node: string, notes: readonly Note[]): Promise<void> {
+    return this.#remove(this.connection.keys.readers(node), notes.map(memberOf));
   }
 
-  /** To be called while this node lives; does something now and then. */
-  prolong(): void {
-    const now = this.connection.clock.now();
-    const lifeMs = this.connection.options.expireAfterMs;
-    if (now - this.#prolongedAt < lifeMs / 8) return;
-    this.#prolongedAt = now;
-    for (const key of this.#own) {
-      this.connection.command('prolong', (client) => client.pexpire(key, lifeMs)).catch(() => {});
-    }
+  /** The stream has ended, or its session has, by somebody else's doing. */
+  forgetCall(node: string, session: string, stream: string): void {
+    const note: Note = [session, stream];
+    const noted = this.#noted.get(this.connection.keys.calls(node));
+    if (noted?.has(memberOf(note))) void this.removeCalls(node, [note]);
   }
 
-  async #add(key: string, note: readonly string[]): Promise<void> {
-    this.#own.add(key);
-    await this.connection.run(addNote, key, this.connection.options.expireAfterMs, note.map(encoded).join(' '));
+  /** Takes back what could not be taken back before. Never rejects. */
+  async sweep(): Promise<void> {
+    await Promise.all([...this.#stale].map(([key, members]) => this.#remove(key, [...members])));
+  }
+
+  /** Writes down everything once more, for as long again. Never rejects. */
+  async renew(): Promise<void> {
+    const renewed = [...this.#noted].map(([key, members]) => this.#write(key, [...members]).catch(() => {}));
+    await Promise.all(renewed);
+  }
+
+  /** @returns whether nothing is noted of this process any more */
+  async settled(): Promise<boolean> {
+    await Promise.all(this.#underWay);
+    await this.sweep();
+    return this.#noted.size === 0 && this.#stale.size === 0;
+  }
+
+  async #add(key: string, note: Note): Promise<void> {
+    const member = memberOf(note);
+    insert(this.#noted, key, member);
+    erase(this.#stale, key, member);
+    await this.#write(key, [member]);
+  }
+
+  async #write(key: string, members: readonly string[]): Promise<void> {
+    await this.connection.run(writeNotes, key, this.connection.options.expireAfterMs, ...members);
   }
 
   async #members(key: string): Promise<Note[]> {
     const members = await this.connection.command('notes', (client) => client.smembers(key));
-    return members.map((member) => member.split(' ').map(decoded) as unknown as Note);
+    return members.map(noteOf);
   }
 
-  /** Never rejects: a note about nothing does no harm. */
-  async #remove(key: string, notes: readonly (readonly string[])[]): Promise<void> {
-    if (notes.length === 0) return;
-    const members = notes.map((note) => note.map(encoded).join(' '));
-    await this.connection.command('note', (client) => client.srem(key, ...members)).catch(() => {});
+  #remove(key: string, members: readonly string[]): Promise<void> {
+    if (members.length === 0) return Promise.resolve();
+    const removed = this.#takeBack(key, members);
+    this.#underWay.add(removed);
+    return removed.finally(() => this.#underWay.delete(removed));
+  }
+
+  async #takeBack(key: string, members: readonly string[]): Promise<void> {
+    for (const member of members) {
+      erase(this.#noted, key, member);
+      insert(this.#stale, key, member);
+    }
+    try {
+      await this.connection.command('note', (client) => client.srem(key, ...members));
+      for (const member of members) erase(this.#stale, key, member);
+    } catch {
+      // A note about nothing does no harm until the next beat.
+    }
   }
 }
 
-/** ARGV: life, note. */
-const addNote = new RedisScript(
+/** Session and stream, and the reader, if it is about one. */
+export type Note = readonly [session: string, stream: string, reader?: string];
+
+/** ARGV: life, notes. */
+const writeNotes = new RedisScript(
   'note',
   `
-call('SADD', KEYS[1], ARGV[2])
+for i = 2, #ARGV do call('SADD', KEYS[1], ARGV[i]) end
 call('PEXPIRE', KEYS[1], ARGV[1])
 `,
 );
 
-/** Session and stream, and the reader, if it is about one. */
-export type Note = [session: string, stream: string, reader?: string];
+function memberOf(note: Note): string {
+  return (note as readonly string[]).map(encoded).join(' ');
+}
+
+function noteOf(member: string): Note {
+  return member.split(' ').map(decoded) as unknown as Note;
+}
+
+function insert(sets: Map<string, Set<string>>, key: string, member: string): void {
+  const set = sets.get(key);
+  if (set) set.add(member);
+  else sets.set(key, new Set([member]));
+}
+
+function erase(sets: Map<string, Set<string>>, key: string, member: string): void {
+  const set = sets.get(key);
+  if (set?.delete(member) && set.size === 0) sets.delete(key);
+}

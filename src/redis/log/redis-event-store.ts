@@ -49,6 +49,7 @@ import * as log from './session-log.scripts.js';
 export class RedisEventStore implements McpEventStore {
   readonly scope = 'shared';
   readonly #notes: NodeNotes;
+  #renewedAt: number;
 
   /** @param nodeId of the message bus: a reader on this node needs no message to learn of an append */
   constructor(
@@ -56,6 +57,7 @@ export class RedisEventStore implements McpEventStore {
     private readonly nodeId: string,
   ) {
     this.#notes = new NodeNotes(connection);
+    this.#renewedAt = connection.clock.now();
   }
 
   async open(session: string): Promise<void> {
@@ -75,6 +77,7 @@ export class RedisEventStore implements McpEventStore {
     const texts = events.flatMap((data) => [data.length, data]);
     const answer = await this.#run(log.appendToLog, session, order, signal, ...texts);
     const [outcome, first, done] = answer as [string, number, string[]];
+    if (outcome === 'gone' || outcome === 'ended') this.#notes.forgetCall(this.nodeId, session, stream);
     if (outcome !== 'ok') throw refusal(outcome, { session, stream, limit: String(first) });
     for (const node of new Set(done)) void this.#notes.removeCalls(decoded(node), [[session, stream]]);
     return { first };
@@ -131,12 +134,15 @@ export class RedisEventStore implements McpEventStore {
 
   async detachNode(node: string): Promise<StreamReaderRef[]> {
     const noted = bySession(await this.#notes.readers(node));
+    const calls = await this.#notes.calls(node);
     const promoted = await inBatches([...noted], async ([session, notes]) => {
       const streams = [...new Set(notes.map(([, stream]) => stream))];
       const newest = await inBatches(streams, (stream) => this.#detachAll(session, stream, node));
-      await this.#notes.removeReaders(node, notes as string[][]);
+      await this.#notes.removeReaders(node, notes);
       return newest;
     });
+    // Of calls that it never began; those that it did were to be ended before.
+    await this.#notes.removeCalls(node, calls);
     return promoted.flat().filter((reader) => reader !== undefined);
   }
 
@@ -165,9 +171,25 @@ export class RedisEventStore implements McpEventStore {
     return stats;
   }
 
-  /** This node lives: what is noted for it does too. @internal */
-  prolong(): void {
-    this.#notes.prolong();
+  /** This node lives, and so does what is noted of it. To be called with each sign of life. Never rejects. @internal */
+  async beaten(): Promise<void> {
+    await this.#notes.sweep();
+    const now = this.connection.clock.now();
+    if (now - this.#renewedAt < this.#lifeMs / 8) return;
+    this.#renewedAt = now;
+    // Looks what of it is over, by the doing of other nodes.
+    await this.openRequests({ node: this.nodeId }).catch(() => {});
+    await this.#notes.renew();
+  }
+
+  /** Others may have taken this node for dead, and what was noted of it for theirs to see to. Never rejects. @internal */
+  renew(): Promise<void> {
+    return this.#notes.renew();
+  }
+
+  /** @returns whether this node leaves nothing behind that others would have to see to @internal */
+  leaves(): Promise<boolean> {
+    return this.#notes.settled();
   }
 
   get #lifeMs(): number {
@@ -208,7 +230,7 @@ export class RedisEventStore implements McpEventStore {
   /** Takes back the notes that were left about streams with nothing open: the removal may once have failed. */
   async #tidy(node: string, session: string, notes: readonly Note[]): Promise<void> {
     const idle = (await this.#run(log.idleStreams, session, ...notes.map(([, stream]) => encoded(stream)))) as string[];
-    const streams = idle.map((stream) => [session, decoded(stream)]);
+    const streams = idle.map((stream): Note => [session, decoded(stream)]);
     await this.#notes.removeCalls(node, streams);
   }
 

@@ -1,0 +1,60 @@
+import 'reflect-metadata';
+import { Body, Controller, Get, HttpCode, type INestApplication, Module, Post, Res } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import type { ServerResponse } from 'node:http';
+import { report } from './agent.js';
+import { SERVER_INFO, sum } from './tools.js';
+
+/**
+ * The floor: a Nest route that answers with the same JSON, and knows nothing of MCP. No schema, no session, no guard; its
+ * streams are responses that were never ended.
+ */
+const { PORT = '3000', ADAPTER = 'express' } = process.env;
+
+interface Call {
+  id: number;
+  params: { arguments: { a: number; b: number }; _meta?: object };
+}
+
+const open = new Set<ServerResponse>();
+
+@Controller('mcp')
+class BareController {
+  @Post()
+  @HttpCode(200)
+  post(@Body() { id, params }: Call): object {
+    const result = sum(params.arguments);
+    return { jsonrpc: '2.0', id, result: params._meta ? modern(result) : result };
+  }
+
+  @Get()
+  get(@Res() reply: ServerResponse & { raw?: ServerResponse; hijack?: () => void }): void {
+    reply.hijack?.();
+    const response = reply.raw ?? reply;
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' });
+    response.write(': open\n\n');
+    open.add(response);
+    response.on('close', () => open.delete(response));
+  }
+}
+
+/** What 2026-07-28 puts around a result. */
+function modern(result: object): object {
+  return { ...result, resultType: 'complete', _meta: { 'io.modelcontextprotocol/serverInfo': SERVER_INFO } };
+}
+
+@Module({ controllers: [BareController] })
+class BareModule {}
+
+const adapter = ADAPTER === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
+const app: INestApplication = await NestFactory.create(BareModule, adapter, { logger: ['error', 'warn'] });
+await app.listen(Number(PORT), '127.0.0.1');
+report(await app.getUrl(), {
+  notify: async (sequence) => {
+    const params = { level: 'info', data: sequence };
+    const data = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params });
+    for (const response of open) response.write(`event: message\ndata: ${data}\n\n`);
+  },
+});

@@ -1,0 +1,59 @@
+import { type Head, HttpConnection } from './http-connection.js';
+import { sseSplitter } from './sse.js';
+
+/** Whoever waits for events: gets them one by one, or the error that ended the stream. */
+interface Waiting {
+  event(data: string): void;
+  failed(error: Error): void;
+}
+
+/**
+ * A response of events that stays open, on a connection of its own.
+ *
+ * Events that come while nobody waits are kept: they may come with the head.
+ */
+export class EventStream {
+  #waiting: Waiting | undefined;
+  #kept: string[] = [];
+
+  private constructor(private readonly connection: HttpConnection) {}
+
+  /** @param headers of the session. Resolves when the head is there. */
+  static async open(port: number, headers: string): Promise<EventStream> {
+    const stream = new EventStream(await HttpConnection.open(port));
+    const head = await stream.#begin(`GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\n${headers}`);
+    if (head.status !== 200) throw new Error(`The stream was refused: ${head.text}`);
+    return stream;
+  }
+
+  /** Resolves when `count` events with data have come, each accepted by `check`. */
+  async receive(count: number, check: (message: unknown, index: number) => boolean): Promise<void> {
+    let received = 0;
+    await new Promise<void>((resolve, reject) => {
+      const event = (data: string): void => {
+        if (!check(JSON.parse(data), received)) reject(new Error(`Unexpected event ${received}: ${data}`));
+        else if (++received === count) resolve();
+      };
+      this.#waiting = { event, failed: reject };
+      for (const data of this.#kept.splice(0)) event(data);
+    });
+    this.#waiting = undefined;
+  }
+
+  close(): void {
+    this.connection.close();
+  }
+
+  #begin(head: string): Promise<Head> {
+    const split = sseSplitter((data) => {
+      if (data === '') return;
+      if (this.#waiting) this.#waiting.event(data);
+      else this.#kept.push(data);
+    });
+    return new Promise((resolve, reject) => {
+      const failed = (error: Error): void => (this.#waiting ? this.#waiting.failed(error) : reject(error));
+      const end = (): void => failed(new Error('The stream ended too early.'));
+      this.connection.send(head, '', { head: resolve, body: split, end, failed });
+    });
+  }
+}

@@ -1,0 +1,24 @@
+import { HttpConnection } from './http-connection.js';
+
+/** How many requests are on their way at a time. */
+export const CONCURRENCY = 16;
+
+/** Does the same `count` times, over connections that each wait for their answer before they ask again. */
+export async function inParallel(
+  port: number,
+  count: number,
+  once: (connection: HttpConnection, index: number) => Promise<void>,
+  concurrency = CONCURRENCY,
+): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    if (next >= count) return;
+    const connection = await HttpConnection.open(port);
+    try {
+      while (next < count) await once(connection, next++);
+    } finally {
+      connection.close();
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(concurrency, count) }, worker));
+}

@@ -1,0 +1,94 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { cpus } from 'node:os';
+import type { Memory, Message, Question } from '../agent.js';
+
+/** How long a server may take to listen, or to answer the bench, in milliseconds. */
+const PATIENCE_MS = 120_000;
+
+/** Whether each process can have a core of its own. */
+export const PINNED = cpus().length > 1 && spawnSync('taskset', ['--version']).status === 0;
+/** The core of the servers; the load generator has another one (scripts/bench.mjs). */
+const SERVER_CORE = '0';
+
+type Environment = Readonly<Record<string, string>>;
+
+/** One server under measurement: a process, and what it says about itself. */
+export class ServerProcess {
+  #lastId = 0;
+  readonly #waiting = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
+
+  private constructor(
+    private readonly child: ChildProcess,
+    readonly port: number,
+  ) {
+    child.on('message', (message: Message) => this.#receive(message));
+    child.once('exit', (code, signal) => this.#gone(new Error(`The server ended (${signal ?? code}).`)));
+  }
+
+  /** @param nodeArgs for the server's Node.js, for example a profiler */
+  static async start(file: string, env: Environment, nodeArgs: readonly string[] = []): Promise<ServerProcess> {
+    const node = [process.execPath, '--expose-gc', '--max-old-space-size=6144', ...nodeArgs, file];
+    const [command = '', ...args] = PINNED ? ['taskset', '-c', SERVER_CORE, ...node] : node;
+    const child = spawn(command, args, {
+      env: { ...process.env, PORT: '0', ...env },
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const exit = once(child, 'exit', { signal }).then(([code]) => {
+      throw new Error(`${file} ended with ${code} before it listened.`);
+    });
+    const [message] = (await Promise.race([once(child, 'message', { signal }), exit])) as [Message];
+    exit.catch(() => {});
+    if (!('listening' in message)) throw new Error(`${file} did not say where it listens.`);
+    return new ServerProcess(child, message.listening);
+  }
+
+  /** Microseconds of CPU time that the process has had. */
+  async cpu(): Promise<number> {
+    return Number(await this.#ask('cpu'));
+  }
+
+  /** After a collection. */
+  async memory(): Promise<Memory> {
+    return (await this.#ask('memory')) as Memory;
+  }
+
+  async notify(sequence: number): Promise<void> {
+    await this.#ask('notify', sequence);
+  }
+
+  async gauges(): Promise<Record<string, number>> {
+    return (await this.#ask('gauges')) as Record<string, number>;
+  }
+
+  async stop(): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const exit = once(this.child, 'exit');
+    this.#ask('stop').catch(() => {});
+    await exit;
+  }
+
+  #ask(ask: Question['ask'], value?: number): Promise<unknown> {
+    const id = ++this.#lastId;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.child.send({ id, ask, ...(value !== undefined && { value }) } satisfies Question, (error) => {
+        if (error) this.#gone(error);
+      });
+    });
+  }
+
+  #receive(message: Message): void {
+    if (!('id' in message)) return;
+    const waiting = this.#waiting.get(message.id);
+    this.#waiting.delete(message.id);
+    if ('error' in message) waiting?.reject(new Error(message.error));
+    else waiting?.resolve(message.answer);
+  }
+
+  #gone(error: Error): void {
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}

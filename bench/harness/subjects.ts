@@ -1,0 +1,83 @@
+import { fileURLToPath } from 'node:url';
+
+/** Who is measured, and what each of them can do. */
+
+export type WorkName =
+  | 'call'
+  | 'modern-call'
+  | 'progress'
+  | 'lifecycle'
+  | 'session-memory'
+  | 'stream-memory'
+  | 'notify'
+  | 'replay'
+  | 'growth';
+
+export interface Subject {
+  readonly name: string;
+  readonly title: string;
+  readonly adapter: 'express' | 'fastify';
+  readonly file: string;
+  /** Where it answers to 2026-07-28, if not at `/mcp`. */
+  readonly modernPath?: string;
+  /** What it cannot do, and why. */
+  readonly cannot: Partial<Record<WorkName, string>>;
+}
+
+const ours = at('../server.js');
+const bare = at('../bare.js');
+const peer = (name: string): string => at(`../../../bench/peers/build/peers/${name}.js`);
+
+const NO_SESSIONS = 'a bare route has no sessions';
+const BARE: Subject['cannot'] = {
+  progress: 'a bare route reports nothing',
+  lifecycle: NO_SESSIONS,
+  'session-memory': NO_SESSIONS,
+  replay: 'a bare route keeps no events',
+  growth: NO_SESSIONS,
+};
+const MCP_NEST: Subject['cannot'] = {
+  progress: 'MCP-Nest sends the progress of a session to its GET stream, not with the POST that asked for it',
+  notify: 'MCP-Nest has no way to notify sessions',
+  replay: 'MCP-Nest has no event store',
+};
+
+export const SUBJECTS: readonly Subject[] = [
+  { name: 'ours-express', title: 'ours, Express', adapter: 'express', file: ours, cannot: {} },
+  { name: 'ours-fastify', title: 'ours, Fastify', adapter: 'fastify', file: ours, cannot: {} },
+  { name: 'bare-express', title: 'bare route, Express', adapter: 'express', file: bare, cannot: BARE },
+  { name: 'bare-fastify', title: 'bare route, Fastify', adapter: 'fastify', file: bare, cannot: BARE },
+  {
+    name: 'mcp-nest-express',
+    title: 'MCP-Nest, Express',
+    adapter: 'express',
+    file: peer('mcp-nest'),
+    cannot: MCP_NEST,
+  },
+  {
+    name: 'mcp-nest-fastify',
+    title: 'MCP-Nest, Fastify',
+    adapter: 'fastify',
+    file: peer('mcp-nest'),
+    cannot: MCP_NEST,
+  },
+  {
+    name: 'sdk-v1',
+    title: 'SDK v1, Express',
+    adapter: 'express',
+    file: peer('sdk-v1'),
+    cannot: { 'modern-call': 'SDK v1 does not speak 2026-07-28' },
+  },
+  {
+    name: 'sdk-v2',
+    title: 'SDK v2, Express',
+    adapter: 'express',
+    file: peer('sdk-v2'),
+    modernPath: '/modern',
+    cannot: {},
+  },
+];
+
+function at(path: string): string {
+  return fileURLToPath(new URL(path, import.meta.url));
+}

@@ -1,0 +1,66 @@
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { machine } from './harness/machine.js';
+import { report } from './harness/report.js';
+import { PINNED } from './harness/server-process.js';
+import type { Plan, Work, WorkResult } from './harness/work.js';
+import { call, lifecycle, modernCall, progress } from './works/calls.js';
+import { growth } from './works/growth.js';
+import { notify, replay, sessionMemory, streamMemory } from './works/streams.js';
+
+/** `npm run bench`: see bench/README.md. This process makes the load and does the sums; the servers have processes of their own. */
+
+const WORKS: readonly Work[] = [
+  call,
+  modernCall,
+  progress,
+  lifecycle,
+  sessionMemory(10),
+  sessionMemory(100),
+  streamMemory,
+  notify,
+  replay,
+  growth,
+];
+
+const RESULTS = fileURLToPath(new URL('../../bench/results.json', import.meta.url));
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+    only: { type: 'string', multiple: true },
+    profile: { type: 'string' },
+  },
+});
+
+function chosen(names: readonly string[] | undefined): readonly Work[] {
+  if (!names) return WORKS;
+  const known = [...new Set(WORKS.map(({ name }) => name))];
+  const unknown = names.find((name) => !known.some((work) => work === name));
+  if (unknown !== undefined) throw new Error(`There is no work "${unknown}". There are: ${known.join(', ')}.`);
+  return WORKS.filter(({ name }) => names.includes(name));
+}
+
+async function measure(plan: Plan, works: readonly Work[]): Promise<WorkResult[]> {
+  const results: WorkResult[] = [];
+  for (const work of works) {
+    const began = performance.now();
+    const found = await work.run(plan);
+    results.push(...found);
+    const seconds = Math.round((performance.now() - began) / 1000);
+    console.log(`${found[0]?.work}: ${[...new Set(found.map(({ title }) => title))].join('; ')} (${seconds} s)`);
+  }
+  return results;
+}
+
+const rounds = Number(options.rounds ?? (options.quick ? 3 : 5));
+if (!Number.isInteger(rounds) || rounds < 1)
+  throw new Error(`--rounds wants a number from 1, not "${options.rounds}".`);
+const works = chosen(options.only);
+if (!PINNED) console.warn('Server and load share cores: taskset is missing, or there is only one.');
+const results = await measure({ quick: options.quick, rounds, profile: options.profile }, works);
+const about = { ...machine(), pinned: PINNED, quick: options.quick, rounds };
+writeFileSync(RESULTS, `${JSON.stringify({ ...about, results }, undefined, 2)}\n`);
+console.log(`\n${report(about, results)}`);

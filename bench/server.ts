@@ -1,0 +1,57 @@
+import 'reflect-metadata';
+import { type INestApplication, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { type McpContext, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { z } from 'zod';
+import { report } from './agent.js';
+import {
+  ADD_DESCRIPTION,
+  ADDING_TOOLS,
+  PROGRESS_DESCRIPTION,
+  reportAll,
+  SERVER_INFO,
+  sum,
+  type ToolResult,
+} from './tools.js';
+
+/**
+ * Ours: `npm run bench:server`, with `PORT` (3000; 0 takes any) and `ADAPTER` (`express` or `fastify`).
+ *
+ * The defaults of the module, but for the caps of sessions: 10,000 anonymous ones are more than it lets in.
+ */
+const { PORT = '3000', ADAPTER = 'express' } = process.env;
+
+class BenchTools {
+  @Tool({ name: 'progress', description: PROGRESS_DESCRIPTION, inputSchema: z.object({ n: z.number() }) })
+  progress(args: { n: number }, ctx: McpContext): Promise<ToolResult> {
+    return reportAll(args, (done, total) => ctx.progress(done, total));
+  }
+}
+
+// The decorator by hand: as many methods as the bench wants.
+for (const name of ADDING_TOOLS) {
+  const method = { value: (args: { a: number; b: number }) => sum(args), configurable: true, writable: true };
+  Object.defineProperty(BenchTools.prototype, name, method);
+  const inputSchema = z.object({ a: z.number(), b: z.number() });
+  Tool({ name, description: ADD_DESCRIPTION, inputSchema })(BenchTools.prototype, name, method);
+}
+
+@Module({
+  imports: [
+    McpStreamableModule.forRoot({ serverInfo: SERVER_INFO, maxSessions: 100_000, maxSessionsPerPrincipal: 100_000 }),
+  ],
+  providers: [BenchTools],
+})
+class BenchModule {}
+
+const adapter = ADAPTER === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
+const app: INestApplication = await NestFactory.create(BenchModule, adapter, { logger: ['error', 'warn'] });
+app.enableShutdownHooks();
+await app.listen(Number(PORT), '127.0.0.1');
+const sessions = app.get(McpSessionService, { strict: false });
+report(await app.getUrl(), {
+  notify: (sequence) =>
+    sessions.notify(() => true, { method: 'notifications/message', params: { level: 'info', data: sequence } }),
+});

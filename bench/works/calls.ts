@@ -1,0 +1,69 @@
+import { inParallel } from '../harness/in-parallel.js';
+import { callAdd, callModernAdd, callProgress, endSession, openSession } from '../harness/mcp-client.js';
+import type { ServerProcess } from '../harness/server-process.js';
+import type { Subject } from '../harness/subjects.js';
+import { type Load, timedWork } from '../harness/work.js';
+import { openSessions } from './sessions.js';
+
+/** How many sessions the calls are spread over. */
+const SESSIONS = 10;
+const REPORTS = 200;
+
+export const call = timedWork({
+  name: 'call',
+  title: 'tools/call in a session',
+  count: 4_000,
+  warmUp: 8_000,
+  prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
+});
+
+/** Calls, spread over so many new sessions. */
+export async function callsOf(server: ServerProcess, subject: Subject, count: number): Promise<Load> {
+  const sessions = await openSessions(server, subject, count);
+  return (count) =>
+    inParallel(server.port, count, (connection, index) =>
+      callAdd(connection, sessions[index % sessions.length]!, index),
+    );
+}
+
+export const modernCall = timedWork({
+  name: 'modern-call',
+  title: 'tools/call, 2026-07-28',
+  count: 3_000,
+  warmUp: 6_000,
+  prepare: async (server, { modernPath = '/mcp' }) => ({
+    load: (count) =>
+      inParallel(server.port, count, (connection, index) => callModernAdd(connection, modernPath, index)),
+  }),
+});
+
+export const progress = timedWork({
+  name: 'progress',
+  title: `one progress event, ${REPORTS} a request`,
+  env: { ANSWERS: 'sse' },
+  count: 160 * REPORTS,
+  warmUp: 160 * REPORTS,
+  prepare: async (server, subject) => {
+    const sessions = await openSessions(server, subject, SESSIONS);
+    let id = 0;
+    const load: Load = (count) =>
+      inParallel(server.port, count / REPORTS, async (connection, index) => {
+        await callProgress(connection, sessions[index % SESSIONS]!, ++id, REPORTS);
+      });
+    return { load };
+  },
+});
+
+export const lifecycle = timedWork({
+  name: 'lifecycle',
+  title: 'initialize, initialized, DELETE',
+  count: 1_000,
+  warmUp: 2_000,
+  prepare: async (server) => ({ load: lifecycles(server) }),
+});
+
+/** Sessions that end as soon as they are there. */
+export function lifecycles(server: ServerProcess): Load {
+  return (count) =>
+    inParallel(server.port, count, async (connection) => endSession(connection, await openSession(connection)));
+}

@@ -1,0 +1,18 @@
+import { inParallel } from '../harness/in-parallel.js';
+import { endSession, NO_SESSION, openSession, type Session } from '../harness/mcp-client.js';
+import type { ServerProcess } from '../harness/server-process.js';
+import type { Subject } from '../harness/subjects.js';
+
+/** @returns so many new sessions; on a bare route, as many times none */
+export async function openSessions(server: ServerProcess, subject: Subject, count: number): Promise<Session[]> {
+  if (subject.cannot.lifecycle) return Array.from({ length: count }, () => NO_SESSION);
+  const sessions: Session[] = [];
+  await inParallel(server.port, count, async (connection) => {
+    sessions.push(await openSession(connection));
+  });
+  return sessions;
+}
+
+export async function endSessions(server: ServerProcess, sessions: readonly Session[]): Promise<void> {
+  await inParallel(server.port, sessions.length, (connection, index) => endSession(connection, sessions[index]!));
+}

@@ -1,0 +1,120 @@
+import { EventStream } from '../harness/event-stream.js';
+import { inParallel } from '../harness/in-parallel.js';
+import { callProgress, type Session } from '../harness/mcp-client.js';
+import type { ServerProcess } from '../harness/server-process.js';
+import { sseSplitter } from '../harness/sse.js';
+import { type Load, memoryWork, timedWork } from '../harness/work.js';
+import { endSessions, openSessions } from './sessions.js';
+
+const STREAMS = 1_000;
+const EVENTS = 1_000;
+/** How many clients replay at a time. */
+const READERS = 4;
+
+/** Memory of a session that does nothing, with so many tools beside `progress`. */
+export function sessionMemory(tools: number) {
+  return memoryWork({
+    name: 'session-memory',
+    title: `memory per idle session, ${tools} tools`,
+    env: { TOOLS: String(tools) },
+    count: 2_000,
+    prepare: async (server, subject, count) => {
+      // What the first sessions load stays.
+      await endSessions(server, await openSessions(server, subject, 200));
+      return { open: async () => void (await openSessions(server, subject, count)) };
+    },
+  });
+}
+
+export const streamMemory = memoryWork({
+  name: 'stream-memory',
+  title: 'memory per open GET stream',
+  count: STREAMS,
+  prepare: async (server, subject, count) => {
+    const sessions = await openSessions(server, subject, count + 50);
+    const streams = await openStreams(server, sessions.splice(0, 50));
+    for (const stream of streams) stream.close();
+    return {
+      open: async () => void streams.push(...(await openStreams(server, sessions))),
+      close: () => streams.forEach((stream) => stream.close()),
+    };
+  },
+});
+
+export const notify = timedWork({
+  name: 'notify',
+  title: `one notification to each of ${STREAMS} open streams`,
+  count: 20 * STREAMS,
+  warmUp: 20 * STREAMS,
+  prepare: async (server, subject) => {
+    const streams = await openStreams(server, await openSessions(server, subject, STREAMS));
+    let sequence = 0;
+    const load: Load = async (count) => {
+      for (let i = 0; i < count / STREAMS; i++) {
+        const said = ++sequence;
+        const heard = streams.map((stream) => stream.receive(1, (message) => dataOf(message) === said));
+        await Promise.all([server.notify(said), ...heard]);
+      }
+    };
+    return { load, close: () => streams.forEach((stream) => stream.close()) };
+  },
+});
+
+export const replay = timedWork({
+  name: 'replay',
+  title: `one event of a replay, ${EVENTS} a request`,
+  env: { ANSWERS: 'sse', RESUMABLE: '1' },
+  count: 160 * EVENTS,
+  warmUp: 80 * EVENTS,
+  prepare: async (server, subject) => {
+    const finished: { session: Session; cursor: string }[] = [];
+    const sessions = await openSessions(server, subject, READERS);
+    await inParallel(server.port, READERS, async (connection, index) => {
+      const session = sessions[index]!;
+      // The answer is an event too.
+      const { body } = await callProgress(connection, session, 1, EVENTS - 1);
+      finished.push({ session, cursor: firstCursor(body) });
+    });
+    const load: Load = async (count) => {
+      const times = count / EVENTS / READERS;
+      await Promise.all(finished.map((one) => readAgain(server, one, times)));
+    };
+    return { load };
+  },
+});
+
+async function readAgain(
+  server: ServerProcess,
+  { session, cursor }: { session: Session; cursor: string },
+  times: number,
+): Promise<void> {
+  for (let i = 0; i < times; i++) {
+    const stream = await EventStream.open(server.port, `${session.headers}Last-Event-ID: ${cursor}\r\n`);
+    await stream.receive(EVENTS, (message, index) =>
+      index < EVENTS - 1 ? progressOf(message) === index + 1 : isAnswer(message),
+    );
+    stream.close();
+  }
+}
+
+async function openStreams(server: ServerProcess, sessions: readonly Session[]): Promise<EventStream[]> {
+  const streams: EventStream[] = [];
+  // One after the other: thousands at once would not fit into the queue of the operating system.
+  for (const { headers } of sessions) streams.push(await EventStream.open(server.port, headers));
+  return streams;
+}
+
+/** Where a stream begins: the event without data that comes first says so. */
+function firstCursor(body: string): string {
+  let cursor: string | undefined;
+  let count = 0;
+  sseSplitter((data, id) => {
+    if (count++ === 0 && data === '') cursor = id;
+  })(body);
+  if (!cursor) throw new Error(`The stream does not begin with a cursor: ${body.slice(0, 200)}`);
+  return cursor;
+}
+
+const dataOf = (message: unknown): unknown => (message as { params?: { data?: unknown } }).params?.data;
+const progressOf = (message: unknown): unknown => (message as { params?: { progress?: unknown } }).params?.progress;
+const isAnswer = (message: unknown): boolean => (message as { result?: unknown }).result !== undefined;

@@ -1,0 +1,29 @@
+import { Injectable } from '@nestjs/common';
+import { InjectMcpClient, type McpClient } from 'nestjs-mcp-streamable/client';
+import { type Observable, of, switchMap } from 'rxjs';
+import { progressBar } from './progress-bar.js';
+
+/** One line for the terminal; a passing one is overwritten by the next. */
+export interface Line {
+  readonly text: string;
+  readonly passing: boolean;
+}
+
+/** Searches the documents of the quickstart. */
+@Injectable()
+export class DocsSearch {
+  constructor(@InjectMcpClient('docs') private readonly docs: McpClient) {}
+
+  /** Who unsubscribes cancels the search on the server. */
+  search$(query: string): Observable<Line> {
+    return this.docs.callTool$('search_docs', { query }).pipe(
+      switchMap((event) => {
+        if (event.type === 'progress') {
+          return of({ text: progressBar(event.progress, event.total, event.message), passing: true });
+        }
+        const texts = event.result.content.map((part) => (part.type === 'text' ? part.text : `(${part.type})`));
+        return of(...texts.map((text) => ({ text, passing: false })));
+      }),
+    );
+  }
+}

@@ -1,0 +1,26 @@
+// #region service
+import { Injectable } from '@nestjs/common';
+import { InjectMcpClient, type McpClient } from 'nestjs-mcp-streamable/client';
+import { map, type Observable } from 'rxjs';
+
+@Injectable()
+export class Purchasing {
+  constructor(@InjectMcpClient('orders') private readonly orders: McpClient) {}
+
+  /** The first use connects. */
+  async tools(): Promise<string[]> {
+    const client = await this.orders.client(); // the official `Client`, connected
+    const { tools } = await client.listTools();
+    return tools.map(({ name }) => name);
+  }
+
+  /** Progress, then the result. Unsubscribing cancels the export on the server. */
+  export$(): Observable<string> {
+    return this.orders
+      .callTool$('export_orders')
+      .pipe(
+        map((event) => (event.type === 'progress' ? `${event.progress} rows` : JSON.stringify(event.result.content))),
+      );
+  }
+}
+// #endregion

@@ -1,0 +1,38 @@
+// Builds ours, the bench and its peers, then runs the bench: `npm run bench -- --quick`. See bench/README.md.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const peers = join(root, 'bench/peers');
+
+function must(command, args, options = {}) {
+  const { status, signal } = spawnSync(command, args, { cwd: root, stdio: 'inherit', ...options });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${signal ?? status}`);
+}
+
+/** npm writes down what it installed: without a difference there is nothing to do. */
+function installed() {
+  const hidden = join(peers, 'node_modules/.package-lock.json');
+  if (!existsSync(hidden)) return false;
+  const [wanted, there] = [join(peers, 'package-lock.json'), hidden].map(
+    (file) => JSON.parse(readFileSync(file, 'utf8')).packages,
+  );
+  return Object.entries(wanted).every(
+    ([path, { version, optional }]) => path === '' || optional || there[path]?.version === version,
+  );
+}
+
+if (!installed()) must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: peers });
+must('npm', ['run', '-s', 'build']);
+must('node', ['scripts/remove.mjs', 'build/bench', 'bench/peers/build']);
+must('npx', ['tsc', '-p', 'tsconfig.bench.json']);
+must('npx', ['tsc', '-p', 'bench/peers/tsconfig.json']);
+
+// Servers run on core 0 (bench/harness/server-process.ts), the load on core 1.
+const pinned = cpus().length > 1 && spawnSync('taskset', ['--version']).status === 0;
+const node = [process.execPath, '--enable-source-maps', 'build/bench/run.js', ...process.argv.slice(2)];
+const [command, ...args] = pinned ? ['taskset', '-c', '1', ...node] : node;
+must(command, args);

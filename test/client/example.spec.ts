@@ -1,0 +1,74 @@
+import 'reflect-metadata';
+import { Test } from '@nestjs/testing';
+import { getMcpClientToken, type McpClient } from 'nestjs-mcp-streamable/client';
+import { lastValueFrom, toArray } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { AppModule } from '../../examples/client/app.module.js';
+import { DocsSearch } from '../../examples/client/docs-search.service.js';
+import { progressBar } from '../../examples/client/progress-bar.js';
+import { DOCS_URL } from '../../examples/client/settings.js';
+import { PurchasingModule } from '../../examples/snippets/client-module.js';
+import { ADAPTERS, QuickstartApp } from '../quickstart/quickstart-app.js';
+import { gate } from '../support/app.js';
+
+describe.each(ADAPTERS)('the example of a client, with the quickstart on %s', (adapter) => {
+  let quickstart: QuickstartApp;
+  let close: () => Promise<void>;
+  let search: DocsSearch;
+
+  beforeEach(async () => {
+    quickstart = await QuickstartApp.start(adapter);
+    const testing = Test.createTestingModule({ imports: [AppModule] });
+    const module = await testing.overrideProvider(DOCS_URL).useValue(quickstart.url.href).compile();
+    await module.init();
+    close = () => module.close();
+    search = module.get(DocsSearch);
+  });
+  afterEach(async () => {
+    await close();
+    await quickstart.expectNothingLeft();
+    await quickstart.close();
+  });
+
+  it('shows a bar that fills, then what was found', async () => {
+    const lines = await lastValueFrom(search.search$('needle').pipe(toArray()));
+    const bars = lines.filter(({ passing }) => passing).map(({ text }) => text);
+    expect(bars).toHaveLength(3);
+    expect(bars[0]).toMatch(/^\[#{10}-{20}\] 1\/3 \S+\.md$/);
+    expect(bars[2]).toMatch(/^\[#{30}\] 3\/3 \S+\.md$/);
+    const [found] = lines.filter(({ passing }) => !passing);
+    expect(found!.text).toContain('A needle in the readme.');
+  });
+
+  it('leaves the search when it is no longer wanted', async () => {
+    const { docs } = quickstart;
+    const held = gate();
+    docs.hold = held.promise;
+    const reached = new Promise<void>((resolve) => void docs.held$.subscribe(resolve));
+    const left = new Promise<void>((resolve) => void docs.left$.subscribe(resolve));
+    const watching = search.search$('needle').subscribe();
+    await reached;
+    watching.unsubscribe();
+    await left;
+    held.open();
+  });
+});
+
+describe('the progress bar', () => {
+  it.each([
+    [0, 10, 'a.md', `[${'-'.repeat(30)}]  0/10 a.md`],
+    [20, 10, undefined, `[${'#'.repeat(30)}] 20/10`],
+    [4, undefined, 'a.md', '4 a.md'],
+    [4, 0, undefined, '4'],
+  ])('%j of %j', (done, total, message, expected) => {
+    expect(progressBar(done, total, message)).toBe(expected);
+  });
+});
+
+describe('the snippets of the documentation', () => {
+  it('make an app', async () => {
+    const module = await Test.createTestingModule({ imports: [PurchasingModule] }).compile();
+    expect(module.get<McpClient>(getMcpClientToken('stock'), { strict: false }).name).toBe('stock');
+    await module.close();
+  });
+});

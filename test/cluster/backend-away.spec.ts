@@ -1,0 +1,308 @@
+import type { Server } from '@modelcontextprotocol/server';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { gists, log } from '../support/messages.js';
+import { at, Deployment, type Member } from '../support/nodes.js';
+import type { RawClient } from '../support/raw-client.js';
+import { RecordedLog } from '../support/recorded-log.js';
+import { expectAway, expectRefusal } from '../support/refusal.js';
+import { eventually } from '../support/running-apps.js';
+import { NO_SUCH_SESSION } from '../support/session-refusals.js';
+
+const IDLE_MS = 1_800_000;
+const KEEP_ALIVE_MS = 15_000;
+
+describe.each(ADAPTERS)('a backend that is away on %s', (adapter) => {
+  const recorded = new RecordedLog();
+  let deployment: Deployment;
+  let clock: ManualClock;
+  let [a, b]: Member[] = [];
+  let client: RawClient;
+  let there: RawClient;
+  let hold: ReturnType<typeof gate<void>>;
+  let outcomes: unknown[];
+  let servers: Server[];
+  /** How often the sessions of node a heard that roots have changed. */
+  let roots: number;
+
+  const talks: ScriptedTool = async (_, ctx) => {
+    await ctx.mcpReq.notify(log('one'));
+    await hold.promise;
+    for (const word of ['two', 'three']) {
+      const said = ctx.mcpReq.notify(log(word));
+      await said.catch((error: { message: string }) => outcomes.push(error.message));
+    }
+    return 'said';
+  };
+  const asks: ScriptedTool = async (_, ctx) => {
+    await ctx.mcpReq.send({ method: 'ping' });
+    return 'answered';
+  };
+
+  const start = (): Promise<Member> =>
+    deployment.member({
+      adapter,
+      keepAliveMs: KEEP_ALIVE_MS,
+      idleTimeoutMs: IDLE_MS,
+      tools: { talks, asks, quick: () => 'quick' },
+      onServer: (server) => {
+        servers.push(server);
+        server.setNotificationHandler('notifications/roots/list_changed', () => void roots++);
+      },
+    });
+
+  beforeEach(async () => {
+    recorded.lines.length = 0;
+    [clock, hold, outcomes, servers, roots] = [new ManualClock(), gate(), [], [], 0];
+    deployment = new Deployment(clock);
+    [a, b] = [await start(), await start()];
+    recorded.attach();
+    client = await a.app.client().initialize();
+    there = at(b.app, client);
+  });
+  afterEach(async () => {
+    hold.open();
+    await deployment.close();
+    recorded.release();
+  });
+
+  const away = (): void => {
+    a!.backend.away();
+    b!.backend.away();
+  };
+  const back = (): void => {
+    a!.backend.back();
+    b!.backend.back();
+  };
+  const errors = () => recorded.texts('error').filter((text) => text.includes('store'));
+
+  it('nodes: requests are refused with 503 and Retry-After, and served when it is back', async () => {
+    away();
+    await expectAway(await client.call('quick', {}, { id: 'here' }), 'here');
+    await expectAway(await there.call('quick', {}, { id: 'there' }), 'there');
+    await expectAway(await client.post([client.toolCall('quick')]), null).catch(() => undefined);
+    await expectAway(await there.get(), null);
+    await expectAway(await client.delete(), null);
+    await expectAway(await there.delete(), null);
+    const newcomer = b!.app.client();
+    await expectAway(await newcomer.post(newcomer.initializeMessage()), 1);
+    // Who names a session that may be there is not told to start over.
+    await expectAway(await there.post(there.initializeMessage()), 1);
+    back();
+    expect(gists([await (await client.call('quick', {}, { id: 'here' })).json()])).toEqual(['quick']);
+    expect(gists([await (await there.call('quick', {}, { id: 'there' })).json()])).toEqual(['quick']);
+    await a!.app.settled({ sessions: 1, logs: 1 });
+    expect((await there.delete()).status).toBe(204);
+  });
+
+  it('nodes: the session store alone may be away; who is served without it notices nothing', async () => {
+    a!.backend.refuse('get', 'touch', 'delete', 'patch', 'reserve', 'create', 'claimExpired');
+    await clock.advance(IDLE_MS / 5);
+    expect((await client.call('quick', {}, { id: 1_001 })).status).toBe(200);
+    await expectAway(await client.delete(), null);
+    const newcomer = a!.app.client();
+    await expectAway(await newcomer.post(newcomer.initializeMessage()), 1);
+  });
+
+  it('nodes: what a client says to a handler on this node is taken, what others must hear is refused', async () => {
+    const here = await (await client.call('asks', {}, { id: 'here' })).sse().count(1);
+    const elsewhere = await (await there.call('asks', {}, { id: 'there' })).sse().count(1);
+    away();
+    expect((await client.post({ jsonrpc: '2.0', method: 'notifications/initialized' })).status).toBe(202);
+    await client.respond(here.messages[0].id, {});
+    const answer = { jsonrpc: '2.0', id: elsewhere.messages[0].id, result: {} };
+    await expectAway(await client.post(answer), null);
+    await expectAway(await client.post({ jsonrpc: '2.0', method: 'notifications/roots/list_changed' }), null);
+    await expectAway(
+      await client.post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'there' } }),
+      null,
+    );
+    expect(roots).toBe(0);
+    back();
+    await clock.advance(2_000);
+    await client.respond(answer.id, {});
+    await clock.advance(2_000);
+    for (const call of [here, elsewhere]) {
+      expect(await call.end()).toBe('end');
+      expect(gists(call.messages)).toEqual(['request ping', 'answered']);
+    }
+  });
+
+  it('G11: a GET of a session that is known here is held with comments, and reads on when it is back', async () => {
+    await a!.app.service.notify(client.sessionId!, log('before'));
+    away();
+    const held = await client.get();
+    expect(held.status).toBe(200);
+    const stream = await held.sse().opened();
+    const resumed = await (await client.get('0_0')).sse().opened();
+    const { length } = stream.comments;
+    await clock.advance(4 * KEEP_ALIVE_MS);
+    await stream.until(({ comments }) => comments.length >= length + 3);
+    expect([stream.ended, resumed.ended]).toEqual([undefined, undefined]);
+    await expectAway(await there.get(), null);
+    back();
+    await clock.advance(2_000);
+    await eventually(async () => {
+      const head = await deployment.eventStore.describe(client.sessionId!, '0');
+      expect(head?.readers).toBe(2);
+    });
+    await a!.app.service.notify(client.sessionId!, log('after'));
+    await eventually(() => {
+      const heard = [...gists(stream.messages), ...gists(resumed.messages)];
+      expect(heard.filter((word) => word === 'after')).toHaveLength(1);
+      expect(heard).toContain('before');
+    });
+    for (const each of [stream, resumed]) each.destroy();
+  });
+
+  it('G11: a GET that is held ends when its session turns out to be gone', async () => {
+    a!.backend.away();
+    const stream = await (await client.get()).sse().opened();
+    expect((await there.delete()).status).toBe(204);
+    a!.backend.back();
+    await clock.advance(2_000);
+    await stream.end();
+    await a!.app.settled({ live: 0, readers: 0 });
+    await clock.advance(KEEP_ALIVE_MS);
+  });
+
+  it('nodes: open streams stay, however long it takes, and timers do not pile up', async () => {
+    const standalone = await client.listen();
+    const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
+    away();
+    await clock.advance(10_000);
+    const { pending } = clock;
+    await clock.advance(20 * 60_000);
+    expect(clock.pending).toBeLessThanOrEqual(pending);
+    expect([standalone.ended, call.ended]).toEqual([undefined, undefined]);
+    back();
+    await clock.advance(KEEP_ALIVE_MS);
+    hold.open();
+    expect(await call.end()).toBe('end');
+    expect(gists(call.messages)).toEqual(['one', 'two', 'three', 'said']);
+    await b!.app.service.notify(client.sessionId!, log('after'));
+    await standalone.count(1);
+    standalone.destroy();
+  });
+
+  it('nodes: what was sent meanwhile is delivered when it is back, in order and once', async () => {
+    const standalone = await client.listen();
+    const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
+    a!.backend.away();
+    hold.open();
+    await clock.advance(20_000);
+    expect(gists(call.messages)).toEqual(['one']);
+    a!.backend.back();
+    await clock.advance(5_000);
+    expect(await call.end()).toBe('end');
+    expect(gists(call.messages)).toEqual(['one', 'two', 'three', 'said']);
+    expect(outcomes).toEqual([]);
+    standalone.destroy();
+  });
+
+  it('nodes: what waits for longer than half a minute fails, and whoever sent it is told', async () => {
+    const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
+    a!.backend.away();
+    hold.open();
+    await clock.advance(60_000);
+    expect(await call.end()).toBe('cut');
+    await eventually(() => expect(outcomes).toEqual([expect.stringMatching(/away/)]));
+    // It comes back, and is held; then it hears that nothing follows.
+    const resumed = await (await client.get(call.events[0]!.id)).sse().opened();
+    a!.backend.back();
+    await clock.advance(5_000);
+    await resumed.end();
+    expect(resumed.messages).toEqual([]);
+    expect((await client.call('quick', {}, { id: 'c' })).status).toBe(200);
+  });
+
+  it('nodes: calls of the service reject with what the store says', async () => {
+    const { service } = b!.app;
+    b!.backend.away();
+    const { sessionId } = client as { sessionId: string };
+    const calls = [
+      ...[service.list(), service.get(sessionId), service.terminate(sessionId), service.terminateAll()],
+      ...[service.notify(sessionId, log('x')), service.notify(() => true, log('x')), service.resourceUpdated('doc:1')],
+      ...[service.request(sessionId, { method: 'ping' }), service.counts()],
+    ];
+    for (const outcome of await Promise.allSettled(calls)) {
+      expect(outcome).toMatchObject({
+        status: 'rejected',
+        reason: { name: 'Error', message: expect.stringMatching(/failed: the backend is away$/) },
+      });
+    }
+  });
+
+  it('nodes: operators read of it once per outage', async () => {
+    const streams = [await client.listen(), await client.listen()];
+    away();
+    for (let n = 0; n < 10; n++) {
+      await expectAway(await client.call('quick', {}, { id: n }), n);
+      await clock.advance(2 * KEEP_ALIVE_MS);
+    }
+    // Once for each node.
+    expect(errors()).toHaveLength(2);
+    back();
+    await clock.advance(120_000);
+    a!.backend.away();
+    await expectAway(await client.call('quick', {}, { id: 'again' }), 'again');
+    await expectAway(await client.call('quick', {}, { id: 'again' }), 'again');
+    expect(errors()).toHaveLength(3);
+    for (const stream of streams) stream.destroy();
+  });
+
+  it('nodes: a session that could not be rebuilt is not left half alive', async () => {
+    b!.backend.refuse('touch');
+    await expectAway(await there.call('quick', {}, { id: 1 }));
+    b!.backend.refuse('open');
+    await expectAway(await there.call('quick', {}, { id: 1 }));
+    await b!.app.settled({ live: 0, inFlight: 0, sessions: 1, logs: 1 });
+    b!.backend.back();
+    expect((await there.call('quick', {}, { id: 1 })).status).toBe(200);
+  });
+
+  it.each(['reserve', 'create', 'open'])(
+    'S2: a session whose %s has an unknown outcome is not left for ever',
+    async (method) => {
+      b!.backend.loseAnswers(method);
+      b!.backend.refuse('delete', 'release');
+      const newcomer = b!.app.client();
+      await expectAway(await newcomer.post(newcomer.initializeMessage()), 1);
+      b!.backend.back();
+      await client.delete();
+      await clock.advance(2 * IDLE_MS);
+      await b!.app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
+    },
+  );
+
+  it('S12: a DELETE of which the outcome is unknown may be repeated, and leaves nothing', async () => {
+    a!.backend.loseAnswers('delete');
+    await expectAway(await client.delete(), null);
+    a!.backend.back();
+    await expectRefusal(await client.delete(), NO_SUCH_SESSION);
+    await clock.advance(KEEP_ALIVE_MS);
+    await a!.app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
+  });
+
+  it('S14: a session whose server was closed meanwhile ends when it is back', async () => {
+    const stream = await client.listen();
+    a!.backend.away();
+    await servers[0]!.close();
+    expect(await stream.end()).toBe('end');
+    await expectRefusal(await client.call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
+    a!.backend.back();
+    await clock.advance(KEEP_ALIVE_MS);
+    await a!.app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
+    expect(a!.events.filter(({ type }) => type === 'closed')).toHaveLength(1);
+  });
+
+  it('S15: a node stops in time all the same', async () => {
+    const stream = await client.listen();
+    const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
+    a!.backend.away();
+    await deployment.stop(a!);
+    expect([await stream.end(), await call.end()]).toEqual(['end', 'end']);
+    expect((await there.call('quick', {}, { id: 1 })).status).toBe(200);
+  });
+});

@@ -1,0 +1,110 @@
+import { inputRequired } from '@modelcontextprotocol/server';
+import type { HandlerFunction } from 'nestjs-mcp-streamable';
+import { describe, expect, it } from 'vitest';
+import { ADAPTERS } from '../support/app.js';
+import { logOf, registryOf } from '../support/handlers-app.js';
+import { modernApps, type ModernApp } from '../support/modern-apps.js';
+
+type Handlers = Readonly<Record<string, HandlerFunction<Record<string, unknown>>>>;
+
+const INTERNAL_ERROR = -32603;
+const INVALID_PARAMS = -32602;
+const NOTHING = { inFlight: 0, openResponses: 0, timers: 0 };
+const capabilities = { elicitation: {}, sampling: {}, roots: {} };
+const cyclic: { self?: object } = {};
+cyclic.self = cyclic;
+const traps = {
+  get trap(): never {
+    throw new Error('secret');
+  },
+};
+const SAMPLE = { messages: [], maxTokens: 1 };
+const form = { message: 'm', requestedSchema: { type: 'object', properties: {} } } as const;
+
+/** What JSON has no words for, in every place that nobody has looked at before. */
+const unwritable: Handlers = {
+  'a bigint in structured content': () => ({ content: [], structuredContent: { id: 1n } }),
+  'a cycle in structured content': () => ({ content: [], structuredContent: cyclic }),
+  'a getter that throws': () => ({ content: [], structuredContent: { deep: traps } }),
+  'a bigint in _meta': () => ({ content: [], _meta: { id: 1n } }),
+  'a question with a bigint': (_, ctx) => ctx.sample('q', { ...SAMPLE, metadata: { id: 1n } }),
+  'a question with a cycle': (_, ctx) => ctx.sample('q', { ...SAMPLE, metadata: cyclic }),
+  'a question of the SDK with a bigint': () =>
+    inputRequired({ inputRequests: { q: { method: 'roots/list', params: { _meta: { id: 1n } } } } }),
+};
+
+/** What is said in passing, and cannot be said. */
+const heedless: Handlers = {
+  log: (_, ctx) => void ctx.log('info', { id: 1n }),
+  notify: (_, ctx) => void ctx.notify('notifications/mine', cyclic as Record<string, unknown>),
+  progress: (_, ctx) => void ctx.progress({ progress: 1, total: 2n as never }),
+};
+
+const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
+
+describe.each(ADAPTERS)('attacks on the answers of modern requests, on %s', (adapter) => {
+  const start = modernApps(adapter, { sseAfterMs: 60_000 });
+  const options = { capabilities, logLevel: 'debug', progressToken: 1 };
+
+  const expectUnwritable = async ({ app }: ModernApp, { id, error, result }: Answer, asked: number) => {
+    expect({ id, result }).toEqual({ id: asked, result: undefined });
+    expect(error).toEqual({ code: INTERNAL_ERROR, message: expect.stringMatching(/cannot be written as JSON.*log/) });
+    expect(logOf(app).texts('error').join()).toMatch(/BigInt|circular|secret/);
+    await app.settled(NOTHING);
+  };
+
+  it.each(Object.keys(unwritable))('P1: a tool that answers with %s ends its request', async (name) => {
+    const started = await start({ handlers: unwritable });
+    const answer = await started.client.ask('tools/call', { name, arguments: {} }, { ...options, id: 5 });
+    await expectUnwritable(started, answer, 5);
+  });
+
+  it('P1: resources and prompts that answer so end theirs, streams too', async () => {
+    const started = await start({ responseMode: 'sse' });
+    const { app, client } = started;
+    const _meta = { id: 1n };
+    const contents = [{ uri: 'attack://a', text: 'a' }];
+    registryOf(app).registerResource({ name: 'a', uri: 'attack://a', handler: () => ({ contents, _meta }) });
+    registryOf(app).registerPrompt({ name: 'a', handler: () => ({ messages: [], _meta }) });
+    await expectUnwritable(started, await client.ask('resources/read', { uri: 'attack://a' }, { id: 1 }), 1);
+    await expectUnwritable(started, await client.ask('prompts/get', { name: 'a' }, { id: 2 }), 2);
+  });
+
+  // A rejection that nobody awaits would fail the run: it ends a process.
+  it.each(Object.keys(heedless))('M9: what cannot be said in passing (%s) hurts nobody', async (name) => {
+    const { client } = await start({ handlers: heedless });
+    const { result } = await client.ask('tools/call', { name, arguments: {} }, options);
+    expect(result.content).toEqual([]);
+  });
+
+  it('M8: arguments that are nested too deeply to be bound to a state are the fault of the client', async () => {
+    const { app, client } = await start({ handlers: { ask: (_, ctx) => ctx.elicit('q', form) } });
+    const message = client.message('tools/call', { name: 'ask', arguments: '@' }, { capabilities, id: 3 });
+    const body = JSON.stringify(message).replace('"@"', nested(30_000));
+    const { id, error } = await (await client.post(body, client.headersOf(message))).json();
+    expect([id, error.code]).toEqual([3, INVALID_PARAMS]);
+    expect(error.message).toContain('nested too deeply');
+    expect(logOf(app).texts('error')).toEqual([]);
+  });
+
+  it('M8: answers that are nested too deeply to be remembered are, too', async () => {
+    const twice: HandlerFunction<Record<string, unknown>> = async (_, ctx) => {
+      await ctx.sample('first', SAMPLE);
+      await ctx.elicit('second', form);
+    };
+    const { client } = await start({ handlers: { twice } });
+    const answer = { role: 'assistant', model: 'm', content: { type: 'text', text: 't' }, _meta: { deep: '@' } };
+    const params = { name: 'twice', arguments: {}, inputResponses: { first: answer } };
+    const message = client.message('tools/call', params, { capabilities, id: 4 });
+    const body = JSON.stringify(message).replace('"@"', nested(30_000));
+    const { id, error } = await (await client.post(body, client.headersOf(message))).json();
+    expect([id, error.code]).toEqual([4, INVALID_PARAMS]);
+    expect(error.message).toContain('nested too deeply');
+  });
+});
+
+interface Answer {
+  id: unknown;
+  error?: object;
+  result?: object;
+}

@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest';
+import { ADAPTERS, gate } from '../support/app.js';
+import { modernApps, senderOf } from '../support/modern-apps.js';
+import type { ModernClient } from '../support/modern-client.js';
+import { rawSocket, readToEnd, requestText } from '../support/raw-socket.js';
+import { eventually } from '../support/running-apps.js';
+
+const NOTHING = { inFlight: 0, openResponses: 0, streams: 0, readers: 0, subscriptions: 0, timers: 0 };
+const MODES = ['auto', 'json', 'sse'] as const;
+
+describe.each(ADAPTERS)('attacks on the connections of modern requests, on %s', (adapter) => {
+  const start = modernApps(adapter, { sseAfterMs: 0 });
+  const textOf = (client: ModernClient, name: string, headers: Record<string, string> = {}): string => {
+    const body = client.message('tools/call', { name, arguments: {} }, { id: 1, progressToken: 1 });
+    return requestText(senderOf(client, body), 'POST', { body, headers });
+  };
+
+  it.each(MODES)('P1: pipelined requests that all have id 1 are answered in their order (%s)', async (responseMode) => {
+    const told: string[] = [];
+    const hold = gate();
+    const { client } = await start({
+      responseMode,
+      handlers: {
+        first: async () => {
+          await hold.promise;
+          return 'first';
+        },
+        second: async (_, ctx) => {
+          await ctx.progress(1);
+          told.push('second');
+          return 'second';
+        },
+        third: () => {
+          hold.open();
+          return 'third';
+        },
+      },
+    });
+    const socket = await rawSocket(client);
+    const last = textOf(client, 'third', { connection: 'close' });
+    socket.write(textOf(client, 'first') + textOf(client, 'second') + last);
+    const answer = await readToEnd(socket);
+    expect(answer.match(/"text":"\w+"/g)).toEqual(['first', 'second', 'third'].map((text) => `"text":"${text}"`));
+    expect(told).toEqual(['second']);
+  });
+
+  it.each(MODES)('P4: a client that leaves cancels what it has pipelined (%s)', async (responseMode) => {
+    const signals: AbortSignal[] = [];
+    const { app, client } = await start({
+      responseMode,
+      handlers: {
+        waits: (_, ctx) => {
+          signals.push(ctx.signal);
+          return new Promise(() => {});
+        },
+      },
+    });
+    const socket = await rawSocket(client);
+    socket.write(textOf(client, 'waits').repeat(20));
+    await app.settled({ inFlight: 20 });
+    socket.destroy();
+    await eventually(() => expect(signals.filter(({ aborted }) => aborted)).toHaveLength(20));
+    await app.settled(NOTHING);
+  });
+
+  it('M7: subscriptions that are pipelined end with their connection', async () => {
+    const { app, client } = await start();
+    const body = client.message('subscriptions/listen', { notifications: { toolsListChanged: true } });
+    const socket = await rawSocket(client);
+    socket.write(requestText(senderOf(client, body), 'POST', { body }).repeat(15));
+    await app.settled({ subscriptions: 15, openResponses: 15 });
+    socket.destroy();
+    await app.settled(NOTHING);
+  });
+});

@@ -1,0 +1,122 @@
+import { LEGACY_REVISIONS, MODERN_REVISIONS, Server, type McpServerFunction } from 'nestjs-mcp-streamable';
+import type { ServerContext } from '@modelcontextprotocol/server';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { forsakenCall } from '../support/modern-apps.js';
+import { ModernClient } from '../support/modern-client.js';
+import { RecordedLog } from '../support/recorded-log.js';
+import { expectRefusal } from '../support/refusal.js';
+import { eventually, runningApps } from '../support/running-apps.js';
+
+const supportedProtocolVersions = [...LEGACY_REVISIONS, ...MODERN_REVISIONS];
+const REQUEST_FAILED = -32000;
+const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, subscriptions: 0 };
+/** What an app without anything to wait for takes, and a lot more. */
+const FAST_MS = 2_000;
+
+type Handler = (server: Server, ctx: ServerContext) => Promise<string> | string;
+
+function serverWith(handler: Handler): Server {
+  const capabilities = { tools: {}, logging: {} };
+  const server = new Server({ name: 'own', version: '1.0.0' }, { capabilities, supportedProtocolVersions });
+  server.setRequestHandler('tools/call', async (_, ctx) => {
+    const text = await handler(server, ctx);
+    return { content: [{ type: 'text' as const, text }] };
+  });
+  return server;
+}
+
+describe.each(ADAPTERS)("attacks by an application's own servers on modern requests, on %s", (adapter) => {
+  const begin = runningApps(adapter, { sseAfterMs: 60_000 });
+  let log: RecordedLog;
+  beforeEach(() => {
+    log = new RecordedLog();
+  });
+  afterEach(() => log.release());
+  const start = async (server: McpServerFunction): Promise<{ app: TestApp; client: ModernClient }> => {
+    const app = await begin({ server });
+    log.attach(app.app);
+    return { app, client: new ModernClient(app.url) };
+  };
+
+  it('server: one that its handler closes answers nevertheless, and hears of it once', async () => {
+    let closed = 0;
+    const signals: AbortSignal[] = [];
+    const { app, client } = await start(() => {
+      const server = serverWith(async (own, { mcpReq }) => {
+        signals.push(mcpReq.signal);
+        await own.close();
+        return 'nobody hears it';
+      });
+      server.onclose = () => closed++;
+      return server;
+    });
+    const { id, error } = await client.ask('tools/call', { name: 'any' }, { id: 3 });
+    expect([id, error.code, error.message]).toEqual([3, REQUEST_FAILED, expect.stringContaining('closed')]);
+    const stream = (await client.call('any', {}, { id: 4, headers: {} })).json();
+    expect((await stream).error.code).toBe(REQUEST_FAILED);
+    expect([closed, signals.map(({ aborted }) => aborted)]).toEqual([2, [true, true]]);
+    await app.settled(NOTHING);
+  });
+
+  it('server: one that is closed while it streams ends the stream with an error', async () => {
+    const close = gate();
+    const { app, client } = await start(() =>
+      serverWith(async (own, { mcpReq }) => {
+        await mcpReq.log('info', 'a word');
+        await close.promise;
+        await own.close();
+        return 'nobody hears it';
+      }),
+    );
+    const stream = await (await client.call('any', {}, { id: 5, logLevel: 'info' })).sse().count(1);
+    close.open();
+    expect(await stream.end()).toBe('end');
+    expect(stream.messages[1]).toMatchObject({ id: 5, error: { code: REQUEST_FAILED } });
+    await app.settled(NOTHING);
+  });
+
+  it('server: one whose "onclose" throws hurts nobody, however its request ends', async () => {
+    const entered = gate<void>();
+    const { app, client } = await start(() => {
+      const server = serverWith((own, ctx) => {
+        if (ctx.mcpReq.envelope?.['io.modelcontextprotocol/logLevel' as never] === 'info') return 'answered';
+        entered.open();
+        return new Promise<string>(() => {});
+      });
+      server.onclose = () => {
+        throw new Error('the pool is gone');
+      };
+      return server;
+    });
+    const { result } = await client.ask('tools/call', { name: 'any' }, { logLevel: 'info' });
+    expect(result.content[0].text).toBe('answered');
+    // An error in the "close" of a response would end the process.
+    const posted = forsakenCall(client, 'any');
+    await entered.promise;
+    await posted.hangUp();
+    await app.settled(NOTHING);
+    const waiting = [client.call('any'), client.call('any')];
+    await app.settled({ inFlight: 2 });
+    await app.app.close();
+    for (const response of await Promise.all(waiting)) expect(response.status).toBe(503);
+    expect(log.texts('error').filter((text) => text.includes('the pool is gone'))).toHaveLength(4);
+  });
+
+  it('S15: one that is never made holds up no shutdown, and those who wait for it are told', async () => {
+    let making = 0;
+    const { app, client } = await start(() => {
+      making++;
+      return new Promise<never>(() => {});
+    });
+    const called = client.call('any', {}, { id: 6 });
+    const listened = client.request('subscriptions/listen', { notifications: { toolsListChanged: true } }, { id: 7 });
+    await eventually(() => expect(making).toBe(2));
+    const begun = Date.now();
+    await app.app.close();
+    expect(Date.now() - begun).toBeLessThan(FAST_MS);
+    await expectRefusal(await called, { status: 503, code: REQUEST_FAILED, id: 6 });
+    await expectRefusal(await listened, { status: 503, code: REQUEST_FAILED, id: 7 });
+    await app.settled(NOTHING);
+  });
+});

@@ -1,0 +1,85 @@
+import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { RedisConnection, redisBackend, RedisSetupError } from '../../src/redis/index.js';
+import { describeRedis } from '../support/redis.js';
+import { RedisRoom } from '../support/redis-room.js';
+
+const NOBODY = 'redis://127.0.0.1:1';
+
+describe('what redisBackend() takes', () => {
+  it('connects to nothing before it is used', async () => {
+    const backend = redisBackend(NOBODY);
+    await backend.close();
+  });
+
+  it.each([
+    ['deadAfterMs', { heartbeatMs: 100, deadAfterMs: 299 }],
+    ['commandTimeoutMs', { commandTimeoutMs: 0 }],
+    ['prefix', { prefix: '' }],
+    ['expireAfterMs', { expireAfterMs: 1_000 }],
+    ['eventLog', { eventLog: 5 as never }],
+    ['eventLog.maxEvents', { eventLog: { maxEvents: 0 } }],
+  ])('an option "%s" that cannot work is refused', (option, options) => {
+    expect(() => redisBackend(NOBODY, options)).toThrow(expect.objectContaining({ name: 'McpOptionError', option }));
+  });
+
+  it.each([undefined, null, {}, 5])('refuses %s, and says what it takes', (target) => {
+    expect(() => redisBackend(target as never)).toThrow(RedisSetupError);
+    expect(() => redisBackend(target as never)).toThrow('an instance of Redis or Cluster');
+  });
+});
+
+describeRedis('a client of the app’s own', () => {
+  let room: RedisRoom;
+  beforeEach(async () => {
+    room = await RedisRoom.open();
+  });
+  afterEach(() => room.close());
+
+  it('is copied, and neither used nor closed', async () => {
+    const redis = new Redis(room.redis.url, { lazyConnect: true });
+    const backend = redisBackend(redis, { prefix: room.prefix });
+    await backend.eventStore.open('s');
+    await backend.close();
+    expect(redis.status).toBe('wait');
+    expect(redis.options.enableOfflineQueue).toBe(true);
+    redis.disconnect();
+  });
+
+  it('keeps its prefix of keys, which comes before ours', async () => {
+    const redis = new Redis(room.redis.url, { lazyConnect: true, keyPrefix: `${room.prefix}:app-` });
+    const [a, b] = [redisBackend(redis), redisBackend(redis)];
+    await a.eventStore.open('s');
+    await a.eventStore.append('s', '0', ['1'], { writer: 'w', seq: 1 });
+    await b.eventStore.attach('s', '0', { node: b.messageBus.nodeId, reader: 'r' });
+    expect((await b.eventStore.stats()).events).toBe(1);
+    for (const key of await room.keys()) expect(key).toMatch(/^app-mcp:\{/);
+    await a.eventStore.drop('s');
+    expect(await room.keys()).toEqual([]);
+    await Promise.all([a.close(), b.close()]);
+    redis.disconnect();
+  });
+
+  it('with another database is another deployment', async () => {
+    const options = { prefix: room.prefix };
+    const [one, two] = [redisBackend(`${room.redis.url}/1`, options), redisBackend(`${room.redis.url}/2`, options)];
+    const heard: unknown[] = [];
+    two.messageBus.messages$.subscribe((message) => heard.push(message));
+    await (two as ReturnType<RedisRoom['node']>).messageBus.connected();
+    await one.eventStore.open('s');
+    expect(await two.eventStore.stats()).toMatchObject({ sessions: 0 });
+    one.messageBus.broadcast('not for you');
+    await one.eventStore.drop('s');
+    two.messageBus.broadcast('for you');
+    await vi.waitFor(() => expect(heard).toEqual(['for you']));
+    await Promise.all([one.close(), two.close()]);
+  });
+
+  it('serves the three parts one by one', async () => {
+    const connection = new RedisConnection(room.redis.url, { prefix: room.prefix });
+    const { RedisSessionStore } = await import('../../src/redis/index.js');
+    expect(await new RedisSessionStore(connection).count()).toBe(0);
+    await connection.close();
+    await connection.close();
+  });
+});

@@ -1,0 +1,18 @@
+import { expect, it, vi } from 'vitest';
+import { redisBackend, RedisSetupError } from '../../src/redis/index.js';
+
+const missing = vi.hoisted(() =>
+  Object.assign(new Error("Cannot find module 'ioredis'"), { code: 'MODULE_NOT_FOUND' }),
+);
+
+vi.mock('node:module', async (original) => ({
+  ...(await original<typeof import('node:module')>()),
+  createRequire: () => () => {
+    throw missing;
+  },
+}));
+
+it('says what to install when it is given a URL and ioredis is missing', () => {
+  expect(() => redisBackend('redis://localhost:6379')).toThrow(RedisSetupError);
+  expect(() => redisBackend('redis://localhost:6379')).toThrow('npm install ioredis');
+});

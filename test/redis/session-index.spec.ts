@@ -1,0 +1,114 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { RedisUnavailableError } from '../../src/redis/redis.errors.js';
+import type { McpSessionStore } from '../../src/session/session-store.js';
+import { describeRedis } from '../support/redis.js';
+import { RedisRoom } from '../support/redis-room.js';
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+const CAPS = { total: 10, perPrincipal: 2 };
+
+describeRedis('the sessions in Redis', () => {
+  let room: RedisRoom;
+  let store: McpSessionStore;
+  beforeEach(async () => {
+    room = await RedisRoom.open();
+    store = room.node().sessionStore;
+  });
+  afterEach(() => room.close());
+
+  const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
+  const begin = (id: string, principal?: string) =>
+    store.create({ id, protocolVersion: '2025-11-25', initialize, ...(principal !== undefined && { principal }) });
+  const del = (...keys: string[]) => room.redis.admin.del(keys.map((key) => `${room.prefix}:${key}`));
+
+  it('leave nothing behind, however they end', async () => {
+    await store.reserve('released', 'p', CAPS);
+    await store.release('released');
+    await begin('deleted', 'p');
+    await store.delete('deleted');
+    await begin('expired', 'p');
+    await store.reserve('forgotten', 'p', CAPS);
+    await room.advance(10 * MINUTE_MS);
+    expect((await store.claimExpired(MINUTE_MS, 9)).map(({ id }) => id)).toEqual(['expired']);
+    expect(await store.reserve('other', 'q', CAPS)).toBe('reserved');
+    await store.release('other');
+    expect(await room.keys()).toEqual([]);
+  });
+
+  it('are not claimed when the record was touched and the index has not heard of it', async () => {
+    await begin('s');
+    await room.advance(10 * MINUTE_MS);
+    expect(await store.touch('s')).toBe(true);
+    await room.redis.admin.zadd(`${room.prefix}:{:sessions}:seen`, 1, 's');
+    expect(await store.claimExpired(MINUTE_MS, 9)).toEqual([]);
+    expect((await store.get('s'))?.id).toBe('s');
+    await room.advance(2 * MINUTE_MS);
+    expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
+  });
+
+  it('that were claimed by somebody who died are claimed again', async () => {
+    await begin('s');
+    await room.advance(10 * MINUTE_MS);
+    // Claimed, and not ended: as far as the first step goes.
+    const run = vi.spyOn(room.redis.admin, 'eval');
+    const dying = room.node().sessionStore;
+    const connection = (dying as unknown as { connection: { run: (...args: unknown[]) => Promise<unknown> } })
+      .connection;
+    const original = connection.run.bind(connection);
+    connection.run = (script, ...args) =>
+      (script as { name: string }).name === 'delete'
+        ? Promise.reject(new RedisUnavailableError('delete', new Error('died')))
+        : original(script, ...args);
+    expect(await dying.claimExpired(MINUTE_MS, 9)).toEqual([]);
+    expect(await store.claimExpired(MINUTE_MS, 9)).toEqual([]);
+    await room.advance(2 * MINUTE_MS);
+    expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
+    run.mockRestore();
+  });
+
+  it('of which the record is missing are listed nowhere, and leave the index in their time', async () => {
+    await begin('kept', 'p');
+    await begin('lost', 'p');
+    await del('{lost}:session');
+    expect((await store.list({ principal: 'p' })).map(({ id }) => id)).toEqual(['kept']);
+    expect(await store.delete('lost')).toBeUndefined();
+    await room.advance(10 * MINUTE_MS);
+    await store.touch('kept');
+    expect(await store.claimExpired(MINUTE_MS, 9)).toEqual([]);
+    expect(await store.count()).toBe(1);
+    expect(await store.reserve('new', 'p', CAPS)).toBe('reserved');
+  });
+
+  it('of which the index was lost can be read and ended all the same', async () => {
+    await begin('s', 'p');
+    await del('{:sessions}:all', '{:sessions}:seen', '{:sessions}:owner', '{:sessions}:of:p:p');
+    expect(await store.touch('s')).toBe(true);
+    await expect(begin('s', 'p')).rejects.toThrow('exists already');
+    expect((await store.delete('s'))?.id).toBe('s');
+  });
+
+  it('vanish by themselves when no node is left, and not while one is heard of', async () => {
+    await begin('s', 'p');
+    for (let n = 0; n < 4; n++) {
+      await room.advance(DAY_MS / 2);
+      await store.touch('s');
+    }
+    expect((await store.list({ principal: 'p' })).map(({ id }) => id)).toEqual(['s']);
+    await room.advance(DAY_MS + 1);
+    expect(await room.keys()).toEqual([]);
+  });
+
+  it('stay for three idle timeouts, when that is longer than they would', async () => {
+    await store.claimExpired(2 * DAY_MS, 9);
+    await begin('s');
+    await room.advance(5 * DAY_MS);
+    expect((await store.get('s'))?.id).toBe('s');
+  });
+
+  it('have no cap where the cap is infinite', async () => {
+    const none = { total: Infinity, perPrincipal: Infinity };
+    for (let n = 0; n < 5; n++) expect(await store.reserve(`${n}`, 'p', none)).toBe('reserved');
+    expect(await store.claimExpired(Infinity, 9)).toEqual([]);
+  });
+});

@@ -1,0 +1,384 @@
+import assert from 'node:assert/strict';
+import { Logger } from '@nestjs/common';
+import { Redis } from 'ioredis';
+import type { Subscription } from 'rxjs';
+import { afterAll, beforeAll, it, vi } from 'vitest';
+import { systemClock } from '../../src/base/clock.js';
+import { deferred, type Deferred } from '../../src/base/deferred.js';
+import { randomToken } from '../../src/base/random-token.js';
+import { makeRedisBackend } from '../../src/redis/redis-backend.js';
+import { EventStoreError } from '../../src/stream/event-store.errors.js';
+import type { AppendedMessage, McpEventStore, ReaderRef } from '../../src/stream/event-store.js';
+import { McpStream } from '../../src/stream/mcp-stream.js';
+import type { ReaderTurn } from '../../src/stream/stream.options.js';
+import { seededRandom } from '../../src/testing/index.js';
+import { describeRedis, RedisServer } from '../support/redis.js';
+
+/**
+ * # The scheme of the streams, on a real Redis, while everything fails
+ *
+ * Each seed is a world: a stream on two or three nodes, each with connections and an event log of its own, and a client that reads it, leaves
+ * and comes back to any of them. Nodes pause with calls under way, and are taken over. Meanwhile, for all worlds together, connections are
+ * cut, scripts forgotten, and Redis itself stops for a moment. Then all comes to rest, and:
+ *
+ * - the log holds what was acknowledged, once each, in the order in which each writer wrote it, and nothing after its end;
+ * - the client got the whole log: no event lost, repeated, or out of order;
+ * - nothing stays in Redis.
+ *
+ * The seed decides what is tried, not when the network does what: a failure may not come again at once.
+ * `FUZZ_SEED=<seed> FUZZ_RUNS=<worlds> npx vitest run test/redis/stream-scheme.fuzz.spec.ts`
+ */
+const SEED = Number(process.env['FUZZ_SEED'] ?? 1);
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 150);
+const AT_A_TIME = 12;
+
+const RETRY = { firstDelayMs: 5, maxDelayMs: 60, giveUpAfterMs: 30_000 };
+const TICK_MS = 150;
+const PATIENCE_MS = 30_000;
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+type Said = AppendedMessage | { type: 'turned'; session: string; stream: string; reader: string; turn: ReaderTurn };
+
+/** A node that can be paused: what it asks of the log waits, and what it has been told, too. */
+class Node {
+  readonly backend: ReturnType<typeof makeRedisBackend>;
+  readonly stream: McpStream;
+  readonly #tick: NodeJS.Timeout;
+  /** Readers that the log has not heard of yet. */
+  readonly #attaching = new Set<string>();
+  #paused: Deferred<void> | undefined;
+
+  constructor(url: string, prefix: string, session: string, streamId: string, runs: boolean) {
+    this.backend = makeRedisBackend(url, { prefix, commandTimeoutMs: 400, heartbeatMs: 200, deadAfterMs: 5_000 });
+    const { messageBus } = this.backend;
+    const say = ({ node }: ReaderRef, message: Said) => messageBus.send(node, message);
+    const ignore = (): void => {};
+    const observer = {
+      attached: ignore,
+      detached: ignore,
+      evicted: ignore,
+      idle: ignore,
+      failed: ignore,
+      fault: ignore,
+    };
+    const environment = {
+      ...{
+        store: this.#pausable(this.backend.eventStore),
+        clock: systemClock,
+        nodeId: messageBus.nodeId,
+        retry: RETRY,
+      },
+      ...{ maxQueuedBytes: 1024 * 1024 },
+      peers: {
+        appended: (session: string, stream: string, reader: ReaderRef) =>
+          say(reader, { type: 'appended', session, stream }),
+        turned: (session: string, stream: string, reader: ReaderRef, turn: ReaderTurn) =>
+          say(reader, { type: 'turned', session, stream, reader: reader.reader, turn }),
+      },
+    };
+    this.stream = new McpStream(streamId, session, environment, observer, runs ? [1] : undefined);
+    messageBus.messages$.subscribe((message) => this.#heard(message as Said));
+    messageBus.reconnected$.subscribe(() => this.stream.reconcile());
+    this.#tick = setInterval(() => this.stream.reconcile(), TICK_MS);
+  }
+
+  get isAttaching(): boolean {
+    return this.#attaching.size > 0;
+  }
+
+  pause(): void {
+    this.#paused ??= deferred();
+  }
+
+  get isPaused() { return this.#paused !== undefined; }
+  resume(): void {
+    this.#paused?.resolve();
+    this.#paused = undefined;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#tick);
+    this.stream.close();
+    await this.backend.close();
+  }
+
+  #heard(said: Said): void {
+    if (said.type === 'appended') this.stream.poke();
+    else if (said.type === 'turned') this.stream.turn(said.reader, said.turn);
+  }
+
+  #pausable(store: McpEventStore): McpEventStore {
+    return new Proxy(store, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name);
+        if (typeof member !== 'function') return member;
+        return async (...args: unknown[]): Promise<unknown> => {
+          const reader = name === 'attach' ? (args[2] as ReaderRef).reader : undefined;
+          if (reader !== undefined) this.#attaching.add(reader);
+          await this.#paused?.promise;
+          try {
+            const answer: unknown = await Reflect.apply(member, target, args);
+            if (reader !== undefined) this.#attaching.delete(reader);
+            return answer;
+          } finally {
+            await this.#paused?.promise;
+          }
+        };
+      },
+    });
+  }
+}
+
+interface Written {
+  readonly by: Node;
+  readonly data: string;
+  outcome: 'pending' | 'logged' | 'rejected';
+  error?: unknown;
+}
+
+class World {
+  readonly #random: () => number;
+  readonly #session = randomToken();
+  readonly #isPost: boolean;
+  readonly #streamId: string;
+  readonly #nodes: Node[] = [];
+  readonly #written: Written[] = [];
+  /** What the client got, over all its connections. */
+  readonly #got: string[] = [];
+  /** Responses that the client has given up, and the server does not know it. */
+  readonly #zombies: Subscription[] = [];
+  #connection: Subscription | undefined;
+  /** Where that leads. */
+  #at: Node | undefined;
+  #errs: string[] = []; #trace: string[] = [];
+  #ended = false;
+  #wrong: string | undefined;
+
+  constructor(
+    readonly seed: number,
+    private readonly url: string,
+    private readonly prefix: string,
+  ) {
+    this.#random = seededRandom(seed);
+    this.#isPost = this.#random() < 0.5;
+    this.#streamId = this.#isPost ? randomToken() : '0';
+  }
+
+  async run(): Promise<void> {
+    await this.#begin();
+    for (let steps = 20 + this.#int(30); steps > 0; steps--) {
+      await this.#step();
+      await pause(this.#int(12));
+    }
+    for (const node of this.#nodes) node.resume();
+    if (this.#isPost && !this.#ended) this.#write(this.#nodes[0]!, true);
+    await this.#check();
+  }
+
+  async close(): Promise<void> {
+    this.#connection?.unsubscribe();
+    for (const zombie of this.#zombies) zombie.unsubscribe();
+    const [{ backend }] = this.#nodes as [Node];
+    await vi.waitFor(() => backend.eventStore.drop(this.#session), PATIENCE_MS);
+    // What is told when a reader leaves.
+    await pause(100);
+    await Promise.all(this.#nodes.map((node) => node.close()));
+  }
+
+  async #begin(): Promise<void> {
+    for (let n = 2 + this.#int(2); n > 0; n--) {
+      const runs = this.#isPost && this.#nodes.length === 0;
+      this.#nodes.push(new Node(this.url, this.prefix, this.#session, this.#streamId, runs));
+    }
+    const [first] = this.#nodes as [Node];
+    await vi.waitFor(() => first.backend.eventStore.open(this.#session), PATIENCE_MS);
+    if (this.#isPost) await first.stream.write({});
+    this.#connect();
+  }
+
+  async #step(): Promise<void> {
+    const node = this.#pick(this.#nodes);
+    const dice = this.#random();
+    if (dice < 0.5) for (let n = this.#int(4); n >= 0; n--) this.#write(node);
+    else if (dice < 0.75) this.#connect();
+    else if (dice < 0.9) {
+      node.pause();
+      void pause(20 + this.#int(200)).then(() => node.resume());
+    } else if (dice < 0.93 && this.#isPost) await this.#takeOver(node);
+  }
+
+  #write(node: Node, end = false): void {
+    const by = this.#isPost ? this.#nodes[0]! : node;
+    const written: Written = { by, data: `"${this.#written.length + 1}"`, outcome: 'pending' };
+    this.#written.push(written);
+    this.#ended ||= end;
+    by.stream.write({ data: written.data, end }).then(
+      () => (written.outcome = 'logged'),
+      (error: unknown) => Object.assign(written, { outcome: 'rejected', error }),
+    );
+  }
+
+  /** As when the node that ran the call is taken for dead, whether or not it is. */
+  async #takeOver({ backend }: Node): Promise<void> {
+    if (this.#ended) return;
+    this.#ended = true;
+    const options = { writer: randomToken(), seq: 1, end: true };
+    const end = () => backend.eventStore.append(this.#session, this.#streamId, ['"over"'], options);
+    await vi.waitFor(() => end().catch(unlessFinal), PATIENCE_MS);
+  }
+
+  /**
+   * The client leaves, or merely stops listening, and comes back to some node with its cursor. What it gave up before the log had
+   * heard of it is noticed at once: it could still become the newest, and be handed what the client waits for elsewhere.
+   */
+  #connect(): void {
+    const left = this.#connection;
+    if (left && !this.#at?.isAttaching && this.#random() < 0.5) this.#zombies.push(left);
+    else left?.unsubscribe();
+    this.#at = this.#pick(this.#nodes); this.#trace.push(`connect ${this.#at.backend.messageBus.nodeId} from ${this.#got.length} zombies ${this.#zombies.length}`);
+    const events$ = this.#at.stream.events$(this.#got.length);
+    const connection: { live: boolean } = { live: true };
+    this.#connection = events$.subscribe({
+      next: ({ index, data }) => {
+        if (!connection.live) { this.#trace.push(`zombie got ${index}`); return; }
+        this.#trace.push(`got ${index}`);
+        if (index !== this.#got.length + 1) this.#wrong ??= `event ${index} after ${this.#got.length}`;
+        this.#got.push(data);
+      },
+      error: (e: unknown) => this.#errs.push(String(e)),
+    });
+    this.#connection.add(() => (connection.live = false));
+    if (left) LIVE.get(left)!.live = false;
+    LIVE.set(this.#connection, connection);
+  }
+
+  async #check(): Promise<void> {
+    const settled = () =>
+      assert.ok(
+        this.#written.every(({ outcome }) => outcome !== 'pending'),
+        'a write hangs',
+      );
+    await vi.waitFor(settled, PATIENCE_MS);
+    const [{ backend }] = this.#nodes as [Node];
+    const read = () => backend.eventStore.read(this.#session, this.#streamId, 0, 10_000);
+    const { events, ended } = await vi.waitFor(read, PATIENCE_MS);
+    const log = events.map(({ data }) => data);
+    assert.equal(ended, this.#isPost);
+    this.#logIsWhatWasAcknowledged(log);
+    // The server notices in the end that nobody listens: until then one of them may be the newest.
+    for (const zombie of this.#zombies) zombie.unsubscribe();
+    // One more time, so that it is not merely a reader who was there from the beginning.
+    if (this.#random() < 0.5) this.#connect();
+    const caughtUp = () => {
+      // A response that ends early is followed by another one.
+      if (this.#connection!.closed && this.#got.length < log.length) this.#connect();
+      assert.deepEqual(this.#got, log);
+    };
+    await vi.waitFor(caughtUp, 8000).catch(async (e) => {
+      const head = await backend.eventStore.describe(this.#session, this.#streamId);
+      const x = this.#nodes.map((n) => [n.backend.messageBus.nodeId, n.stream.readers, JSON.stringify((n.stream as any).DBG?.()), n.isPaused]);
+      throw new Error(JSON.stringify({ head, x, got: this.#got.length, log: log.length, closed: this.#connection!.closed, at: this.#at?.backend.messageBus.nodeId, post: this.#isPost, errs: this.#errs, trace: this.#trace.slice(-40) }), { cause: e });
+    });
+    assert.equal(this.#wrong, undefined);
+  }
+
+  #logIsWhatWasAcknowledged(log: readonly string[]): void {
+    assert.equal(new Set(log).size, log.length, 'something is logged twice');
+    const latest = new Map<Node, number>();
+    for (const { by, data, outcome, error } of this.#written) {
+      const index = log.indexOf(data) + 1;
+      if (outcome === 'rejected') assert.ok(error instanceof EventStoreError, String(error));
+      if (index === 0) {
+        assert.equal(outcome, 'rejected', `${data} was acknowledged and is not logged`);
+        continue;
+      }
+      assert.ok(index > (latest.get(by) ?? 0), `${data} was logged before what was written before it`);
+      latest.set(by, index);
+    }
+  }
+
+  #int(below: number): number {
+    return Math.floor(this.#random() * below);
+  }
+
+  #pick<T>(from: readonly T[]): T {
+    return from[this.#int(from.length)]!;
+  }
+}
+
+/** Whether the client still listens to a response. */
+const LIVE = new WeakMap<Subscription, { live: boolean }>();
+
+function unlessFinal(error: unknown): void {
+  if (!(error instanceof EventStoreError)) throw error;
+}
+
+describeRedis(
+  'the stream scheme on Redis',
+  () => {
+    let server: RedisServer;
+    let admin: Redis;
+
+    beforeAll(async () => {
+      server = await RedisServer.start();
+      admin = new Redis(server.url);
+      for (const level of ['error', 'log', 'warn'] as const) {
+        vi.spyOn(Logger.prototype, level).mockImplementation(() => {});
+      }
+    });
+    afterAll(async () => {
+      vi.restoreAllMocks();
+      admin.disconnect();
+      await server.stop();
+    });
+
+    /** What may happen to all worlds at any time. */
+    const disasters: (() => Promise<unknown>)[] = [
+      () => admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
+      () => admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub'),
+      () => admin.script('FLUSH'),
+      async () => {
+        server.pause();
+        await pause(50 + Math.random() * 500);
+        server.resume();
+      },
+    ];
+    const rage = async (while_: () => boolean) => {
+      while (while_()) {
+        await disasters[Math.floor(Math.random() * disasters.length)]!();
+        await pause(100 + Math.random() * 200);
+      }
+    };
+
+    it(`keeps its promises in ${RUNS} worlds`, { timeout: 60_000 + RUNS * 2_000 }, async () => {
+      let raging = true;
+      const raged = rage(() => raging);
+      try {
+        for (let from = SEED; from < SEED + RUNS; from += AT_A_TIME) {
+          const seeds = Array.from({ length: Math.min(AT_A_TIME, SEED + RUNS - from) }, (_, n) => from + n);
+          await Promise.all(seeds.map((seed) => inWorld(new World(seed, server.url, 'fuzz'))));
+        }
+      } finally {
+        raging = false;
+        await raged;
+      }
+      const left = await admin.keys('fuzz:*');
+      assert.deepEqual(
+        left.filter((key) => !key.startsWith('fuzz:{:bus}:')),
+        [],
+      );
+    });
+  },
+  'server',
+);
+
+async function inWorld(world: World): Promise<void> {
+  try {
+    await world.run();
+  } catch (cause) {
+    throw new Error(`FUZZ_SEED=${world.seed} FUZZ_RUNS=1: ${(cause as Error).message}`, { cause });
+  } finally {
+    await world.close();
+  }
+}
