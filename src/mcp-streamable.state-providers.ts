@@ -23,7 +23,9 @@ export function stateProviders(): Provider[] {
         clock: Clock,
       ) => {
         const caps = { total: maxSessions, perPrincipal: maxSessionsPerPrincipal };
-        return new StoredStates({ store, clock, endpoint: name ?? path, caps, idleTimeoutMs, maxStateBytes });
+        // The path of one endpoint may be the name of another.
+        const endpoint = name === undefined ? `path ${path}` : `name ${name}`;
+        return new StoredStates({ store, clock, endpoint, caps, idleTimeoutMs, maxStateBytes });
       },
       inject: [McpSessionStore, SESSION_OPTIONS, ENDPOINT_NAME, Clock],
     },

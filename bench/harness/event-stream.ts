@@ -14,15 +14,24 @@ interface Waiting {
  */
 export class EventStream {
   #waiting: Waiting | undefined;
-  #kept: string[] = [];
+  readonly #kept: string[] = [];
+  /** Where the stream has come to, for those who want to come back. */
+  lastEventId: string | undefined;
+  /** Events with data that have come. */
+  received = 0;
 
   private constructor(private readonly connection: HttpConnection) {}
 
-  /** @param headers of the session. Resolves when the head is there. */
-  static async open(port: number, headers: string): Promise<EventStream> {
+  /** The standalone stream of a session, or what is left of another. @param headers of the session */
+  static get(port: number, headers: string): Promise<EventStream> {
+    return EventStream.open(port, `GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\n${headers}`);
+  }
+
+  /** @param head of the request. Resolves when the head of the response is there. */
+  static async open(port: number, head: string, body = ''): Promise<EventStream> {
     const stream = new EventStream(await HttpConnection.open(port));
-    const head = await stream.#begin(`GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\n${headers}`);
-    if (head.status !== 200) throw new Error(`The stream was refused: ${head.text}`);
+    const { status, text } = await stream.#begin(head, body);
+    if (status !== 200) throw new Error(`The stream was refused: ${text}`);
     return stream;
   }
 
@@ -44,16 +53,18 @@ export class EventStream {
     this.connection.close();
   }
 
-  #begin(head: string): Promise<Head> {
-    const split = sseSplitter((data) => {
+  #begin(head: string, body: string): Promise<Head> {
+    const split = sseSplitter((data, id) => {
+      this.lastEventId = id ?? this.lastEventId;
       if (data === '') return;
+      this.received++;
       if (this.#waiting) this.#waiting.event(data);
       else this.#kept.push(data);
     });
     return new Promise((resolve, reject) => {
       const failed = (error: Error): void => (this.#waiting ? this.#waiting.failed(error) : reject(error));
       const end = (): void => failed(new Error('The stream ended too early.'));
-      this.connection.send(head, '', { head: resolve, body: split, end, failed });
+      this.connection.send(head, body, { head: resolve, body: split, end, failed });
     });
   }
 }

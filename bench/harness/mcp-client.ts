@@ -62,10 +62,20 @@ export async function callAdd(connection: HttpConnection, { post }: Session, ind
 
 /** Calls `add` as revision 2026-07-28 does. */
 export async function callModernAdd(connection: HttpConnection, path: string, index: number): Promise<void> {
-  const head = `POST ${path} HTTP/1.1\r\n${JSON_HEADERS}Mcp-Protocol-Version: ${MODERN}\r\nMcp-Method: tools/call\r\nMcp-Name: add\r\n`;
-  const params = `{"name":"add","arguments":{"a":${index},"b":2},"_meta":{${ENVELOPE}}}`;
-  const body = `{"jsonrpc":"2.0","id":${index + 1},"method":"tools/call","params":${params}}`;
-  checkSum(await connection.exchange(head, body), index);
+  const { head, body } = modernRequest(index + 1, 'tools/call', `"name":"add","arguments":{"a":${index},"b":2}`, path);
+  checkSum(await connection.exchange(`${head}Mcp-Name: add\r\n`, body), index);
+}
+
+/** @param params as JSON, without its braces */
+export function modernRequest(
+  id: number,
+  method: string,
+  params: string,
+  path = '/mcp',
+): { head: string; body: string } {
+  const headers = `Mcp-Protocol-Version: ${MODERN}\r\nMcp-Method: ${method}\r\n`;
+  const body = `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":{${params},"_meta":{${ENVELOPE}}}}`;
+  return { head: `POST ${path} HTTP/1.1\r\n${JSON_HEADERS}${headers}`, body };
 }
 
 /** @param n how many reports are asked for, and must come before the answer */

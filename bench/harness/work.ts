@@ -42,24 +42,25 @@ export function startServer(subject: Subject, plan: Plan, env: Environment = {})
 }
 
 export interface Loaded {
-  readonly subject: Subject;
+  /** Tells it apart from the others in the rounds. */
+  readonly key: string;
   readonly server: ServerProcess;
   readonly load: Load;
 }
 
-/** CPU time per unit, in `rounds` rounds; each round begins with another subject. Warms up first. */
+/** CPU time per unit, in `rounds` rounds; each round begins with another server. Warms up first. */
 export async function timed(
   loaded: readonly Loaded[],
   { rounds, count, warmUp }: { rounds: number; count: number; warmUp: number },
 ): Promise<Record<string, number[]>> {
-  const found: Record<string, number[]> = Object.fromEntries(loaded.map(({ subject }) => [subject.name, []]));
+  const found: Record<string, number[]> = Object.fromEntries(loaded.map(({ key }) => [key, []]));
   for (const { load } of loaded) await load(warmUp);
   for (let round = 0; round < rounds; round++) {
     for (let turn = 0; turn < loaded.length; turn++) {
-      const { subject, server, load } = loaded[(round + turn) % loaded.length]!;
+      const { key, server, load } = loaded[(round + turn) % loaded.length]!;
       const before = await server.cpu();
       await load(count);
-      found[subject.name]!.push(((await server.cpu()) - before) / count);
+      found[key]!.push(((await server.cpu()) - before) / count);
     }
   }
   return found;
@@ -83,7 +84,7 @@ export function timedWork({ name, title, env, count, warmUp, prepare }: TimedWor
     try {
       for (const subject of able(name)) {
         const server = await startServer(subject, plan, env);
-        loaded.push({ subject, server, ...(await prepare(server, subject)) });
+        loaded.push({ key: subject.name, server, ...(await prepare(server, subject)) });
       }
       const size = plan.quick ? { count: count / 4, warmUp: warmUp / 2 } : { count, warmUp };
       const rounds = await timed(loaded, { rounds: plan.rounds, ...size });
@@ -130,7 +131,7 @@ export function memoryWork({ name, title, env, count, prepare }: MemoryWork): Wo
   const run = async (plan: Plan): Promise<WorkResult[]> => {
     const rounds: Record<string, number[]> = {};
     // Memory differs little from run to run.
-    for (let round = 0; round < (plan.quick ? 1 : Math.ceil(plan.rounds / 2)); round++) {
+    for (let round = 0; round < (plan.quick ? 1 : 2); round++) {
       for (const subject of able(name)) (rounds[subject.name] ??= []).push(await measure(subject, plan));
     }
     return [{ work: name, title, unit: 'bytes', rounds }];

@@ -12,8 +12,8 @@ const REPORTS = 200;
 export const call = timedWork({
   name: 'call',
   title: 'tools/call in a session',
-  count: 4_000,
-  warmUp: 8_000,
+  count: 3_000,
+  warmUp: 6_000,
   prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
 });
 
@@ -29,8 +29,8 @@ export async function callsOf(server: ServerProcess, subject: Subject, count: nu
 export const modernCall = timedWork({
   name: 'modern-call',
   title: 'tools/call, 2026-07-28',
-  count: 3_000,
-  warmUp: 6_000,
+  count: 2_000,
+  warmUp: 5_000,
   prepare: async (server, { modernPath = '/mcp' }) => ({
     load: (count) =>
       inParallel(server.port, count, (connection, index) => callModernAdd(connection, modernPath, index)),
@@ -57,8 +57,8 @@ export const progress = timedWork({
 export const lifecycle = timedWork({
   name: 'lifecycle',
   title: 'initialize, initialized, DELETE',
-  count: 1_000,
-  warmUp: 2_000,
+  count: 800,
+  warmUp: 1_600,
   prepare: async (server) => ({ load: lifecycles(server) }),
 });
 

@@ -17,7 +17,7 @@ export function sessionMemory(tools: number) {
     name: 'session-memory',
     title: `memory per idle session, ${tools} tools`,
     env: { TOOLS: String(tools) },
-    count: 2_000,
+    count: tools > 10 ? 1_000 : 2_000,
     prepare: async (server, subject, count) => {
       // What the first sessions load stays.
       await endSessions(server, await openSessions(server, subject, 200));
@@ -89,7 +89,7 @@ async function readAgain(
   times: number,
 ): Promise<void> {
   for (let i = 0; i < times; i++) {
-    const stream = await EventStream.open(server.port, `${session.headers}Last-Event-ID: ${cursor}\r\n`);
+    const stream = await EventStream.get(server.port, `${session.headers}Last-Event-ID: ${cursor}\r\n`);
     await stream.receive(EVENTS, (message, index) =>
       index < EVENTS - 1 ? progressOf(message) === index + 1 : isAnswer(message),
     );
@@ -100,7 +100,7 @@ async function readAgain(
 async function openStreams(server: ServerProcess, sessions: readonly Session[]): Promise<EventStream[]> {
   const streams: EventStream[] = [];
   // One after the other: thousands at once would not fit into the queue of the operating system.
-  for (const { headers } of sessions) streams.push(await EventStream.open(server.port, headers));
+  for (const { headers } of sessions) streams.push(await EventStream.get(server.port, headers));
   return streams;
 }
 

@@ -111,7 +111,7 @@ export class CallStream {
     } catch (error) {
       signal.throwIfAborted();
       const timedOut = error instanceof ClientTransportError && error.code === 'TIMEOUT';
-      if (error instanceof Setback || (!timedOut && !networkSetbackOf(error))) throw error;
+      if (error instanceof Setback || (!timedOut && !networkSetbackOf(error, endpoint.place))) throw error;
       return { cause: error };
     } finally {
       link.release();

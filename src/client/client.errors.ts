@@ -56,11 +56,24 @@ export class UnexpectedContentError extends SdkError {
   }
 }
 
-/** What went wrong in the transport, as a name that stays the same from version to version. @publicApi */
+/**
+ * What went wrong in the transport, as a name that stays the same from version to version.
+ *
+ * - `SESSION_LOST`, `STREAM_LOST`: see {@link SessionLostError}, {@link StreamLostError}
+ * - `SESSION_CHANGED`: the server answered for another session, or gave an id that cannot be sent
+ * - `NO_ANSWER`: no connection, or one that broke before the answer; `cause` is the error of `fetch`
+ * - `MESSAGE_TOO_LARGE`: above `maxMessageBytes`
+ * - `SILENT`, `TIMEOUT`: nothing came in time
+ * - `CANCELLED`: by the caller
+ * - `NOT_CONNECTED`: not started, or closed
+ *
+ * @publicApi
+ */
 export type ClientTransportErrorCode =
   | 'SESSION_LOST'
   | 'SESSION_CHANGED'
   | 'STREAM_LOST'
+  | 'NO_ANSWER'
   | 'MESSAGE_TOO_LARGE'
   | 'SILENT'
   | 'TIMEOUT'

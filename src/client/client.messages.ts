@@ -24,6 +24,8 @@ export const clientMessages = {
   finished: () => 'and the server has nothing more on that stream',
   cursorRefused: (status: number) => `and the server refused to resume it, HTTP ${status}`,
   outOfAttempts: (attempts: number) => `and could not be resumed in ${attempts} attempts`,
+  noAnswer: (place: string, reason: string) =>
+    `${place} gave no answer (${reason}). Is the server running, and is this its address?`,
   unexpectedContent: (method: string, place: string, type: string | null) =>
     `${method} ${place} was answered with ${type === null ? 'no content type' : shown(type)}, not with "application/json" or "text/event-stream". Is this the URL of an MCP server?`,
   notJson: (place: string) => `${place} answered with a body that is not a JSON-RPC message. Is this an MCP server?`,

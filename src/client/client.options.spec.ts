@@ -49,13 +49,16 @@ describe('a network error', () => {
     [withCode('ECONNRESET'), 'no-answer'],
     [new TypeError('terminated'), 'no-answer'],
   ])('%s: %s', (error, kind) => {
-    expect(networkSetbackOf(error)?.kind).toBe(kind);
+    expect(networkSetbackOf(error, 'http://h/mcp')).toMatchObject({
+      kind,
+      failure: { code: 'NO_ANSWER', cause: error, message: expect.stringContaining('http://h/mcp') as string },
+    });
   });
 
   it.each([new Error('of a wrapper'), Object.assign(new Error('x'), { code: 'invalid_grant' }), 'text'])(
     'is none: %s',
     (error) => {
-      expect(networkSetbackOf(error)).toBeUndefined();
+      expect(networkSetbackOf(error, 'http://h/mcp')).toBeUndefined();
     },
   );
 });

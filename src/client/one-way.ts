@@ -78,7 +78,7 @@ async function post(
     return setback;
   } catch (error) {
     signal.throwIfAborted();
-    const setback = networkSetbackOf(error);
+    const setback = networkSetbackOf(error, endpoint.place);
     if (!setback) throw error;
     return setback;
   } finally {

@@ -149,7 +149,7 @@ export class RequestExchange {
       return await this.host.endpoint.send({ method: 'POST', headers, body: JSON.stringify(message), signal });
     } catch (error) {
       signal.throwIfAborted();
-      throw networkSetbackOf(error) ?? error;
+      throw networkSetbackOf(error, this.host.endpoint.place) ?? error;
     }
   }
 
@@ -188,7 +188,7 @@ export class RequestExchange {
       return await this.host.endpoint.readJson(response, signal);
     } catch (error) {
       signal.throwIfAborted();
-      throw networkSetbackOf(error) ?? error;
+      throw networkSetbackOf(error, this.host.endpoint.place) ?? error;
     }
   }
 

@@ -1,5 +1,6 @@
 import type { ReplayReason } from './client.options.js';
-import { type HttpStatusError, SessionLostError } from './client.errors.js';
+import { ClientTransportError, type HttpStatusError, SessionLostError } from './client.errors.js';
+import { clientMessages } from './client.messages.js';
 
 /**
  * An attempt failed, and another one may help.
@@ -52,14 +53,17 @@ const NOT_CONNECTED = new Set([
 /**
  * Whether an error of `fetch` is one of the network; others are somebody's who wrapped `fetch`, and final.
  *
+ * @param place who did not answer
  * @returns what it means for another attempt
  */
-export function networkSetbackOf(error: unknown): Setback | undefined {
+export function networkSetbackOf(error: unknown, place: string): Setback | undefined {
   if (!(error instanceof Error)) return undefined;
   const codes = codesOf(error);
-  if (codes.some((code) => NOT_CONNECTED.has(code))) return new Setback('not-run', error);
+  const message = clientMessages.noAnswer(place, codes[0] ?? error.message);
+  const failure = new ClientTransportError('NO_ANSWER', message, { cause: error });
+  if (codes.some((code) => NOT_CONNECTED.has(code))) return new Setback('not-run', failure);
   const ofNetwork = codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|HPE_\w+)$/.test(code)) || error instanceof TypeError;
-  return ofNetwork ? new Setback('no-answer', error) : undefined;
+  return ofNetwork ? new Setback('no-answer', failure) : undefined;
 }
 
 /** The codes of an error and of what caused it; several addresses that were tried count as their first. */

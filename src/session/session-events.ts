@@ -35,7 +35,7 @@ export type McpSessionEvent = { readonly sessionId: string } & (
   | { readonly type: 'unknown-response'; readonly requestId: RequestId | undefined }
   /** A client came back for events that the log no longer holds; it goes on with the oldest one. */
   | { readonly type: 'events-evicted'; readonly streamId: string; readonly after: number; readonly oldest: number }
-  /** The event store failed; `fatal`: the stream is lost. */
+  /** A store failed; `fatal`: the stream is lost. */
   | { readonly type: 'store-fault'; readonly streamId: string; readonly fatal: boolean; readonly error: unknown }
   /** The SDK reported an error out of band. */
   | { readonly type: 'protocol-error'; readonly error: unknown }

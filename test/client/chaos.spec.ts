@@ -149,19 +149,19 @@ describe('behind a network of all faults', { timeout: PATIENCE_MS }, () => {
     expect(caller.results.length + caller.failures.length).toBe(300);
     expect(caller.results.length).toBeGreaterThan(200);
     const names = new Set(caller.failures.map((error) => (error as Error).name));
-    for (const name of names) expect(['StreamLostError', 'HttpStatusError', 'TypeError']).toContain(name);
+    for (const name of names) expect(['StreamLostError', 'HttpStatusError', 'ClientTransportError']).toContain(name);
     expect(Math.max(...caller.answers.values())).toBe(1);
     expect(caller.transport.state.is).toBe('live');
   });
 
   it.each(MODERN_SERVERS.slice(1))(
-    'C13: $name: 500 calls with progress, none lost, none answered twice',
+    'C13: $name: 200 calls with progress, none lost, none answered twice',
     async ({ start }) => {
       const options = { modern: true, replay: 'always' } as const;
       const { proxy, caller } = await connect(await start(), chaos(3, FAULTS), options);
-      await caller.callAll(500);
+      await caller.callAll(200);
       expect(caller.failures).toEqual([]);
-      expect(caller.results.toSorted()).toEqual(expectedResults(500));
+      expect(caller.results.toSorted()).toEqual(expectedResults(200));
       expect(Math.max(...caller.answers.values())).toBe(1);
       expect(caller.reconnects).toBeLessThan(3 * proxy.faults);
     },

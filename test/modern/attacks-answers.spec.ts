@@ -1,5 +1,6 @@
 import { inputRequired } from '@modelcontextprotocol/server';
-import type { HandlerFunction } from 'nestjs-mcp-streamable';
+import { Injectable } from '@nestjs/common';
+import { type HandlerFunction, type McpContext, McpCtx, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { ADAPTERS } from '../support/app.js';
 import { logOf, registryOf } from '../support/handlers-app.js';
@@ -27,8 +28,8 @@ const unwritable: Handlers = {
   'a cycle in structured content': () => ({ content: [], structuredContent: cyclic }),
   'a getter that throws': () => ({ content: [], structuredContent: { deep: traps } }),
   'a bigint in _meta': () => ({ content: [], _meta: { id: 1n } }),
-  'a question with a bigint': (_, ctx) => ctx.sample('q', { ...SAMPLE, metadata: { id: 1n } }),
-  'a question with a cycle': (_, ctx) => ctx.sample('q', { ...SAMPLE, metadata: cyclic }),
+  'a question with a bigint': (_, ctx) => ctx.sample('q', { ...SAMPLE, metadata: { id: 1n as never } }),
+  'a question with a cycle': (_, ctx) => ctx.sample('q', { ...SAMPLE, metadata: cyclic as never }),
   'a question of the SDK with a bigint': () =>
     inputRequired({ inputRequests: { q: { method: 'roots/list', params: { _meta: { id: 1n } } } } }),
 };
@@ -36,9 +37,19 @@ const unwritable: Handlers = {
 /** What is said in passing, and cannot be said. */
 const heedless: Handlers = {
   log: (_, ctx) => void ctx.log('info', { id: 1n }),
-  notify: (_, ctx) => void ctx.notify('notifications/mine', cyclic as Record<string, unknown>),
+  notify: (_, ctx) => void ctx.notify('notifications/mine', cyclic),
   progress: (_, ctx) => void ctx.progress({ progress: 1, total: 2n as never }),
 };
+
+@Injectable()
+class Remembering {
+  @ResourceTemplate({ uriTemplate: 'attack://{name}', name: 'remembering' })
+  async read(@McpCtx() ctx: McpContext): Promise<string> {
+    await ctx.once('much', () => 'x'.repeat(100_000));
+    await ctx.elicit('q', form);
+    return 'read';
+  }
+}
 
 const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
 
@@ -75,6 +86,19 @@ describe.each(ADAPTERS)('attacks on the answers of modern requests, on %s', (ada
     const { client } = await start({ handlers: heedless });
     const { result } = await client.ask('tools/call', { name, arguments: {} }, options);
     expect(result.content).toEqual([]);
+  });
+
+  it('M8: a URI writes no lines of its own into the log', async () => {
+    const { app, client } = await start({ providers: [Remembering] });
+    const uri = 'attack://a\n[Nest] LOG somebody was let in\u001B[31m';
+    const name = `=?base64?${Buffer.from(uri).toString('base64')}?=`;
+    const { error } = await client.ask('resources/read', { uri }, { capabilities, headers: { 'mcp-name': name } });
+    expect(error.code).toBe(INTERNAL_ERROR);
+    const [line, ...more] = logOf(app).texts('error');
+    expect(more).toEqual([]);
+    expect(line).toContain('somebody was let in');
+    // oxlint-disable-next-line no-control-regex -- that is what must not be there
+    expect(line).not.toMatch(/[\u0000-\u001F]/);
   });
 
   it('M8: arguments that are nested too deeply to be bound to a state are the fault of the client', async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { AppendOptions } from '../../src/stream/event-store.js';
+import type { AppendOptions, ReaderRef } from '../../src/stream/event-store.js';
 import { EventLogFullError } from '../../src/stream/event-store.errors.js';
 import { seededRandom } from '../../src/testing/index.js';
 import { describeRedis } from '../support/redis.js';
@@ -79,6 +79,18 @@ describeRedis('the event log in Redis', () => {
     await append('call', ['2'], { settles: [{ id: 2, answer: 0 }], end: true });
     await store.detach('s', 'call', { node: 'n', reader: 'r' });
     expect((await room.keys()).filter((key) => key.startsWith('{:node'))).toEqual([]);
+  });
+
+  it('lets no reader come back that has left, when its attach arrives late, or once more', async () => {
+    const { store } = await setup();
+    const [left, reader] = ['left', 'reader'].map((reader) => ({ node: 'n', reader })) as [ReaderRef, ReaderRef];
+    await store.detach('s', '0', left);
+    await store.attach('s', '0', left);
+    expect(await store.describe('s', '0')).toMatchObject({ readers: 0 });
+    await store.attach('s', '0', reader);
+    await store.detach('s', '0', reader);
+    await store.attach('s', '0', reader);
+    expect(await store.describe('s', '0')).toMatchObject({ readers: 0 });
   });
 
   it('takes back what was noted of a node and is over, when somebody looks', async () => {

@@ -5,8 +5,7 @@ const missing = vi.hoisted(() =>
   Object.assign(new Error("Cannot find module 'ioredis'"), { code: 'MODULE_NOT_FOUND' }),
 );
 
-vi.mock('node:module', async (original) => ({
-  ...(await original<typeof import('node:module')>()),
+vi.mock('node:module', () => ({
   createRequire: () => () => {
     throw missing;
   },

@@ -8,7 +8,7 @@ import type { LostNode, McpMessageBus } from 'nestjs-mcp-streamable';
  */
 export class NodeBackend {
   #state: 'fine' | 'away' | 'paused' | 'dead' = 'fine';
-  #resumed: (() => void)[] = [];
+  readonly #resumed: (() => void)[] = [];
   #refused: readonly string[] = [];
   #unanswered: readonly string[] = [];
 

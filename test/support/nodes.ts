@@ -81,13 +81,12 @@ export class Deployment {
   /** Stops a node; the others go on. */
   async stop(member: Member): Promise<void> {
     this.members.splice(this.members.indexOf(member), 1);
-    let closed = false;
-    const closing = member.app.app.close().finally(() => {
-      closed = true;
-    });
-    // It may wait a moment for stores that do not answer.
+    const closing = member.app.app.close();
     const { clock } = member.app;
-    while (!closed && clock instanceof ManualClock) await clock.advance(100);
+    // It may wait a moment for stores that do not answer.
+    const closed = closing.then(() => true);
+    const aMoment = () => (clock instanceof ManualClock ? clock.advance(100).then(() => false) : closed);
+    while (!(await Promise.race([closed, aMoment()])));
     await closing;
   }
 

@@ -20,7 +20,9 @@ export function describeRedis(name: string, body: () => void, needs: 'any' | 'se
   const missing = `${name}: needs Redis. Install redis-server${needs === 'any' ? ', or set REDIS_URL' : ''}.`;
   if (!there && process.env['CI']) throw new Error(missing);
   if (!there) process.stderr.write(`\n!!! SKIPPED: ${missing} !!!\n`);
-  describe.skipIf(!there)(name, () => body());
+  describe.skipIf(!there)(name, () => {
+    body();
+  });
 }
 
 /** A Redis that this process may do anything to. */

@@ -24,7 +24,7 @@ export const questionMessages = {
   suspended: (keys: readonly string[]) =>
     `The client must first answer ${keys.map((key) => `"${key}"`).join(', ')}; then the handler runs again.`,
   stateTooLarge: (method: string, target: string, bytes: number, max: number) =>
-    `"${method}" of "${target}" failed: what it has to remember until the client has answered takes ${bytes} bytes, and ${max} is the most ("maxRequestStateBytes"). Keep less with ctx.once(), such as a key under which the rest is stored.`,
+    `"${method}" of ${shown(target)} failed: what it has to remember until the client has answered takes ${bytes} bytes, and ${max} is the most ("maxRequestStateBytes"). Keep less with ctx.once(), such as a key under which the rest is stored.`,
   noKeys: () => 'The option "requestStateKeys" must be an array of at least one secret.',
   badRequestStateKey: (index: number, min: number) =>
     `"requestStateKeys[${index}]" must be a secret of at least ${min} bytes, as a text or a Uint8Array. "openssl rand -base64 32" makes one.`,

@@ -65,11 +65,15 @@ export class NodeNotes {
     await Promise.all(renewed);
   }
 
-  /** @returns whether nothing is noted of this process any more */
-  async settled(): Promise<boolean> {
+  /** @returns whether nothing is noted of this node any more. Never rejects */
+  async settled(node: string): Promise<boolean> {
     await Promise.all(this.#underWay);
     await this.sweep();
-    return this.#noted.size === 0 && this.#stale.size === 0;
+    if (this.#noted.size > 0 || this.#stale.size > 0) return false;
+    // A call that was given up may have been carried out late, after what took it back.
+    const { keys } = this.connection;
+    const cleared = this.connection.command('note', (client) => client.unlink(keys.calls(node), keys.readers(node)));
+    return cleared.then(() => true).catch(() => false);
   }
 
   async #add(key: string, note: Note): Promise<void> {

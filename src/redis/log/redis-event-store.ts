@@ -111,7 +111,7 @@ export class RedisEventStore implements McpEventStore {
   }
 
   async detach(session: string, stream: string, { node, reader }: ReaderRef): Promise<ReaderRef | undefined> {
-    const newest = await this.#run(log.detachReaders, session, encoded(stream), encoded(reader));
+    const newest = await this.#run(log.detachReaders, session, this.#lifeMs, encoded(stream), encoded(reader));
     await this.#notes.removeReaders(node, [[session, stream, reader]]);
     return readerOf(newest as string[]);
   }
@@ -189,7 +189,7 @@ export class RedisEventStore implements McpEventStore {
 
   /** @returns whether this node leaves nothing behind that others would have to see to @internal */
   leaves(): Promise<boolean> {
-    return this.#notes.settled();
+    return this.#notes.settled(this.nodeId);
   }
 
   get #lifeMs(): number {
@@ -235,7 +235,7 @@ export class RedisEventStore implements McpEventStore {
   }
 
   async #detachAll(session: string, stream: string, node: string): Promise<StreamReaderRef | undefined> {
-    const newest = await this.#run(log.detachReaders, session, encoded(stream), '', encoded(node));
+    const newest = await this.#run(log.detachReaders, session, this.#lifeMs, encoded(stream), '', encoded(node));
     const reader = readerOf(newest as string[]);
     return reader && { session, stream, ...reader };
   }

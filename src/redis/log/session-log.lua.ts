@@ -14,6 +14,7 @@
  *     b  UTF-16 units that are kept        c  index of the oldest event that may be evicted; absent: there is none
  *     x  1: it has ended                   g  age of the newest event
  *     r  readers: {node, reader}, the newest last
+ *     t  readers that have left lately: a call that was given up may still arrive, and must not bring one back
  *     w  writers: {writer, seq, first} of their last append
  *     o  open requests: {request, node}    k  nodes that have noted the stream for its open requests
  *
@@ -27,7 +28,7 @@
 export const SESSION_LOG = `
 local base = string.sub(KEYS[1], 1, -4)
 local LOG, STREAMS, ORDER, SPENT = KEYS[1], base..'streams', base..'order', base..'spent'
-local WRITERS = 32
+local WRITERS, LEFT = 32, 8
 local function EVENTS(stream) return base..'events:'..stream end
 
 local heads, changed, dirty = {}, {}, false
@@ -86,7 +87,7 @@ local function put(key, score, stream)
 end
 
 local function begin(stream)
-  heads[stream] = {n = 0, e = 0, b = 0, d = 0, g = 0, u = {}, r = {}, w = {}, o = {}, k = {}}
+  heads[stream] = {n = 0, e = 0, b = 0, d = 0, g = 0, u = {}, r = {}, t = {}, w = {}, o = {}, k = {}}
   changed[stream] = true
   put(STREAMS, '+inf', stream)
   return heads[stream]

@@ -157,7 +157,7 @@ return result
 `,
 );
 
-/** ARGV: life, stream, node, reader. Returns the newest of the other readers. */
+/** ARGV: life, stream, node, reader. Returns the newest of the other readers. A reader that has left does not come back. */
 export const attachReader = script(
   'attach',
   `
@@ -170,6 +170,9 @@ if not head then
   if stream ~= '0' then flush() return {'unknown'} end
   head = begin(stream)
 end
+for _, left in ipairs(head.t) do
+  if left == ARGV[4] then flush() return {'ok'} end
+end
 for i, reader in ipairs(head.r) do
   if reader[2] == ARGV[4] then table.remove(head.r, i) break end
 end
@@ -181,22 +184,28 @@ return before and {'ok', before[1], before[2]} or {'ok'}
 `,
 );
 
-/** ARGV: stream, then the reader, or '' and the node all of whose readers are meant. Returns who is the newest now, if that has changed. */
+/** ARGV: life, stream, then the reader, or '' and the node all of whose readers are meant. Returns who is the newest now, if that has changed. */
 export const detachReaders = script(
   'detach',
   `
 if not opened then return {} end
-local head = load(ARGV[1])
+local stream, gone, node = ARGV[2], ARGV[3], ARGV[4]
+keep(ARGV[1])
+local head = load(stream)
+if not head and stream == '0' and not node then head = begin(stream) end
 if not head then return {} end
 local before, rest = newest(head), {}
 for _, reader in ipairs(head.r) do
-  local leaves = reader[2] == ARGV[2]
-  if ARGV[3] then leaves = reader[1] == ARGV[3] end
+  local leaves = reader[2] == gone
+  if node then leaves = reader[1] == node end
   if not leaves then table.insert(rest, reader) end
 end
-if #rest == #head.r then return {} end
+if not node then
+  table.insert(head.t, gone)
+  if #head.t > LEFT then table.remove(head.t, 1) end
+elseif #rest == #head.r then return {} end
 head.r = rest
-changed[ARGV[1]] = true
+changed[stream] = true
 flush()
 local after = newest(head)
 return after and after ~= before and after or {}
