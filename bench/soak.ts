@@ -16,6 +16,9 @@ const SERVER = fileURLToPath(new URL('soak/server.js', import.meta.url));
 const VISITORS = 12;
 /** How long what was left behind may take to end: sessions that were forgotten, within the server's idle time. */
 const SETTLE_MS = 30_000;
+/** Visits before the baseline, if there is time for them. */
+const WARM_UP_VISITS = 4_000;
+const WARM_UP_MS = 120_000;
 /** How long a visit may take: an answer that never comes must not go unnoticed. */
 const VISIT_MS = 60_000;
 
@@ -35,12 +38,11 @@ const busyMs = Math.min(30_000, durationMs / 20);
 
 async function soak(adapter: string): Promise<string[]> {
   const server = await ServerProcess.start(SERVER, { ADAPTER: adapter });
-  const began = performance.now();
   const points: QuietPoint[] = [];
-  let visits = 0;
   try {
-    // The first visits load what stays: the baseline comes after them.
-    visits += await busy(server, Math.min(busyMs, 5_000));
+    // The first visits load what stays, and have V8 compile what is used: the baseline comes after them.
+    let visits = await busy(server, WARM_UP_MS, WARM_UP_VISITS);
+    const began = performance.now();
     do {
       points.push(await quiet(server, began, visits));
       console.log(rowOf(adapter, points.at(-1)!));
@@ -55,12 +57,13 @@ async function soak(adapter: string): Promise<string[]> {
 }
 
 /** @returns how many visits there were */
-async function busy(server: ServerProcess, ms: number): Promise<number> {
+async function busy(server: ServerProcess, ms: number, enough = Infinity): Promise<number> {
   const end = performance.now() + ms;
   const kinds = Object.entries(VISITS);
   let visits = 0;
+  const more = (): boolean => performance.now() < end && visits < enough;
   const visitor = async (): Promise<void> => {
-    while (performance.now() < end) {
+    while (more()) {
       const [name, visit] = kinds[Math.floor(random() * kinds.length)]!;
       await Promise.race([visit({ port: server.port, random }), tooLong()]).catch((error: unknown) => {
         throw new Error(`A visit (${name}) went wrong.`, { cause: error });
@@ -69,7 +72,7 @@ async function busy(server: ServerProcess, ms: number): Promise<number> {
     }
   };
   const crier = async (): Promise<void> => {
-    while (performance.now() < end) {
+    while (more()) {
       await server.notify(0);
       await delay(50);
     }

@@ -101,6 +101,7 @@ class Node {
     clearInterval(this.#tick);
     this.stream.close();
     await this.backend.close();
+    LOGS.push([this.backend.messageBus.nodeId, 'closed', JSON.stringify([...(this.backend.eventStore as any).DBG()])]);
   }
 
   #heard(said: Said): void {
@@ -359,7 +360,11 @@ describeRedis(
       }
       await mourned(server.url);
       const left = () => admin.keys('fuzz:*').then((keys) => keys.filter((key) => !key.startsWith('fuzz:{:bus}:')));
-      await vi.waitFor(async () => assert.deepEqual(await left(), []), PATIENCE_MS);
+      await vi.waitFor(async () => assert.deepEqual(await left(), []), 2000).catch(async (e) => {
+        const l = await left();
+        console.log('LEFT', l, await admin.call('ZRANGE', 'fuzz:{:bus}:nodes', '0', '-1'), await admin.call('ZRANGE', 'fuzz:{:bus}:lost', '0', '-1'), MOURNED, await Promise.all(l.map((k) => admin.smembers(k))), l.map((k) => LOGS.filter((x) => k.includes(x[0]!))));
+        throw e;
+      });
       assert.equal(await admin.zcard('fuzz:{:bus}:lost'), 0);
     });
   },
@@ -367,12 +372,13 @@ describeRedis(
 );
 
 /** Nodes that could not leave in order, since Redis was away, are seen to by the others: here by one that is left. */
+const MOURNED: string[] = []; const LOGS: string[][] = [];
 async function mourned(url: string): Promise<void> {
   const { eventStore, messageBus, close } = makeRedisBackend(url, { prefix: 'fuzz', ...LIFE });
   messageBus.lost$.subscribe(async ({ node, done }) => {
     assert.deepEqual(await eventStore.openRequests({ node }), []);
     assert.deepEqual(await eventStore.detachNode(node), []);
-    await done();
+    MOURNED.push(node); await done();
   });
   await messageBus.connected();
   await pause(2 * LIFE.deadAfterMs);

@@ -19,6 +19,7 @@ import { expect } from 'vitest';
 import { McpResponder } from '../../src/http/responder.js';
 import { RawClient } from './raw-client.js';
 import { TrackedClock } from './tracked-clock.js';
+import type { NodesOfOneApp } from './two-nodes.js';
 
 export type Adapter = 'express' | 'fastify';
 export const ADAPTERS: readonly Adapter[] = ['express', 'fastify'];
@@ -44,17 +45,41 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   address?: string;
 }
 
-/** A Nest app with one endpoint whose tools are functions of the test. */
+/** One process of an app. */
+export interface TestNode {
+  readonly app: INestApplication;
+  readonly url: string;
+  readonly service: McpSessionService;
+}
+
+/**
+ * A Nest app with one endpoint whose tools are functions of the test. With `NODES=2` in the environment it is two, with
+ * requests spread over them (`npm run test:nodes`).
+ */
 export class TestApp {
   private constructor(
-    readonly app: INestApplication,
+    readonly nodes: readonly TestNode[],
     readonly url: string,
-    readonly service: McpSessionService,
     readonly clock: Clock & { readonly pending: number },
+    private readonly cluster?: NodesOfOneApp,
   ) {}
 
   static async start(options: TestAppOptions): Promise<TestApp> {
-    const { adapter, tools = {}, onServer, clock = new TrackedClock(), module = {}, configure, ...rest } = options;
+    const { clock = new TrackedClock() } = options;
+    const startNode = (more: TestAppOptions) => TestApp.#startNode({ ...more, clock });
+    if (process.env['NODES'] !== '2') {
+      const node = await startNode(options);
+      return new TestApp([node], node.url, clock);
+    }
+    const { skipForOptions } = await import('./one-node.js');
+    skipForOptions(options);
+    const { NodesOfOneApp } = await import('./two-nodes.js');
+    const cluster = await NodesOfOneApp.start(options, startNode);
+    return new TestApp(cluster.nodes, cluster.url, clock, cluster);
+  }
+
+  static async #startNode(options: TestAppOptions & { clock: Clock }): Promise<TestNode> {
+    const { adapter, tools = {}, onServer, clock, module = {}, configure, ...rest } = options;
     const { address = '127.0.0.1', ...moduleOptions } = rest;
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'test', version: '1.0.0' },
@@ -77,12 +102,21 @@ export class TestApp {
     await app.listen(0, address);
     const base = (await app.getUrl()).replace('[::1]', '127.0.0.1');
     const url = `${base}/${moduleOptions.path ?? 'mcp'}`;
-    return new TestApp(app, url, app.get(McpSessionService, { strict: false }), clock);
+    return { app, url, service: app.get(McpSessionService, { strict: false }) };
+  }
+
+  /** The app; of several nodes the first. */
+  get app(): INestApplication {
+    return this.nodes[0]!.app;
+  }
+
+  get service(): McpSessionService {
+    return this.nodes[0]!.service;
   }
 
   /** Open responses that are streams. */
   get openResponses(): number {
-    return this.app.get(McpResponder, { strict: false }).open;
+    return sum(this.nodes.map(({ app }) => app.get(McpResponder, { strict: false }).open));
   }
 
   client(headers?: Record<string, string>): RawClient {
@@ -103,15 +137,31 @@ export class TestApp {
   /** Expects that nothing is left, then stops the app. */
   async close(): Promise<void> {
     await this.expectNothingLeft();
-    await this.app.close();
+    await this.stop();
+  }
+
+  /** Stops the app as it is. */
+  async stop(): Promise<void> {
+    await Promise.all(this.nodes.map(({ app }) => app.close()));
     expect(this.clock.pending).toBe(0);
+    await this.cluster?.closed();
   }
 
   async #state(): Promise<McpCounts & { openResponses: number; timers: number }> {
-    const counts = await this.service.counts();
+    const nodes = await Promise.all(this.nodes.map(({ service }) => service.counts()));
+    const own = OF_ONE_NODE.map((name) => [name, sum(nodes.map((counts) => counts[name]))]);
+    const live = new Set(
+      this.nodes.flatMap(({ service }) => [...service['sessions'].all()].map(({ session }) => session.id)),
+    );
+    const counts: McpCounts = { ...nodes[0]!, ...Object.fromEntries(own), live: live.size };
     return { ...counts, openResponses: this.openResponses, timers: this.clock.pending };
   }
 }
+
+/** What each node counts for itself. A session that is live on two nodes counts once. */
+const OF_ONE_NODE = ['inFlight', 'outbound', 'streams', 'readers', 'subscriptions'] as const;
+
+const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
 const NOTHING: McpCounts = {
   sessions: 0,

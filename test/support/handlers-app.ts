@@ -4,6 +4,7 @@ import { McpRegistry } from 'nestjs-mcp-streamable';
 import { afterEach } from 'vitest';
 import type { Adapter, TestApp, TestAppOptions } from './app.js';
 import { loneFetch } from './lone-fetch.js';
+import { onEach } from './on-each.js';
 import { RecordedLog } from './recorded-log.js';
 import { runningApps } from './running-apps.js';
 import { trustingGuard } from './users.js';
@@ -52,6 +53,7 @@ export function officialClients(): (app: TestApp, headers?: Record<string, strin
   };
 }
 
-export function registryOf(app: TestApp): McpRegistry {
-  return app.app.get(McpRegistry, { strict: false });
+/** Of several nodes all: what is registered is registered on each. */
+export function registryOf({ nodes }: TestApp): McpRegistry {
+  return onEach(nodes.map(({ app }) => app.get(McpRegistry, { strict: false })));
 }

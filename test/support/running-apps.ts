@@ -21,7 +21,7 @@ export function runningApps(
 /** Everything that happens to the sessions of an app from now on. */
 export function recordedEvents(app: TestApp): McpSessionEvent[] {
   const events: McpSessionEvent[] = [];
-  app.service.events$.subscribe((event) => events.push(event));
+  for (const { service } of app.nodes) service.events$.subscribe((event) => events.push(event));
   return events;
 }
 

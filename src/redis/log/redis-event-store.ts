@@ -188,10 +188,11 @@ export class RedisEventStore implements McpEventStore {
   }
 
   /** @returns whether this node leaves nothing behind that others would have to see to @internal */
-  leaves(): Promise<boolean> {
-    return this.#notes.settled(this.nodeId);
+  async leaves(): Promise<boolean> {
+    const r = await this.#notes.settled(this.nodeId); (this as any).settledAs = r; (this as any).why = (this.#notes as any).why?.(); return r;
   }
 
+  DBG() { return [(this as any).settledAs, (this as any).why]; }
   get #lifeMs(): number {
     return this.connection.options.expireAfterMs;
   }

@@ -1,0 +1,177 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import type { Server } from 'node:http';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'vite';
+import { roundRobin } from '../../../examples/cluster/round-robin.js';
+import { freePort, RedisServer } from '../../support/redis.js';
+import type { Order, Report } from './node.js';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+/** In the repository, so that packages are found; each test run has its own. */
+const PROGRAM = join(ROOT, `build/chaos-${process.pid}`);
+/** Lines of each node that are kept for whoever looks for the reason of a failure. */
+const LINES = 40;
+
+/** Three nodes, each a process, behind a round-robin proxy, over a Redis; all of which can be killed. */
+export class ChaosCluster {
+  /** How often each call has begun what must not be done twice. */
+  readonly runs = new Map<string, number>();
+  readonly #nodes: NodeProcess[] = [];
+  #proxy: Server | undefined;
+
+  private constructor(readonly redis: RedisServer) {}
+
+  static async start(nodes: number): Promise<ChaosCluster> {
+    // What was acknowledged is in the file when the process is killed; for a machine that dies it would have to be `always`.
+    const redis = await RedisServer.start('--appendonly', 'yes', '--appendfsync', 'no');
+    const cluster = new ChaosCluster(redis);
+    await bundle();
+    const env = { REDIS_URL: redis.url, REQUEST_STATE_KEY: randomBytes(32).toString('base64') };
+    for (let at = 0; at < nodes; at++) {
+      const ran = (key: string) => cluster.runs.set(key, (cluster.runs.get(key) ?? 0) + 1);
+      cluster.#nodes.push(new NodeProcess(await freePort(), env, ran));
+    }
+    await Promise.all(cluster.#nodes.map((node) => node.start()));
+    cluster.#proxy = roundRobin(cluster.#nodes.map(({ port }) => new URL(`http://127.0.0.1:${port}`)));
+    await once(cluster.#proxy.listen(0, '127.0.0.1'), 'listening');
+    return cluster;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#proxy!.address() as AddressInfo).port}/mcp`;
+  }
+
+  get nodes(): readonly NodeProcess[] {
+    return this.#nodes;
+  }
+
+  /** Settles when every node has noticed that Redis does not answer. */
+  async redisMissed(): Promise<void> {
+    const living = this.#nodes.filter(({ lives }) => lives);
+    await Promise.all(living.map(({ port }) => refused(`http://127.0.0.1:${port}/mcp`)));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#nodes.map((node) => node.end('SIGKILL')));
+    this.#proxy?.close();
+    this.#proxy?.closeAllConnections();
+    await this.redis.stop();
+    rmSync(PROGRAM, { recursive: true, force: true });
+  }
+
+  /** The last that the nodes said. */
+  get log(): string {
+    return this.#nodes.map(({ port, lines }) => `node ${port}:\n${lines.join('')}`).join('\n');
+  }
+}
+
+/** One of the nodes: a process, or the place of one that was killed. */
+export class NodeProcess {
+  readonly lines: string[] = [];
+  #process: ChildProcess | undefined;
+
+  constructor(
+    readonly port: number,
+    private readonly env: Readonly<Record<string, string>>,
+    private readonly ran: (key: string) => void,
+  ) {}
+
+  get lives(): boolean {
+    return this.#process !== undefined;
+  }
+
+  /** Settles when it serves. */
+  async start(): Promise<void> {
+    const env = { ...process.env, ...this.env, PORT: String(this.port), NO_COLOR: '1' };
+    const child = fork(join(PROGRAM, 'node.js'), { env, execArgv: ['--enable-source-maps'], silent: true });
+    for (const output of [child.stdout!, child.stderr!]) output.on('data', (text: Buffer) => this.#keep(String(text)));
+    child.on('message', (message: Report) => {
+      if (typeof message === 'object' && 'ran' in message) this.ran(message.ran);
+    });
+    await heard(child, (message) => message === 'listening');
+    this.#process = child;
+  }
+
+  /** @throws (rejects) what the node says has failed */
+  async order(order: Order): Promise<number> {
+    const child = this.#process!;
+    const outcome = heard(child, (message) => typeof message === 'object' && !('ran' in message));
+    child.send(order);
+    const report = (await outcome) as Exclude<Report, string>;
+    if ('done' in report) return report.done;
+    throw new Error(JSON.stringify(report));
+  }
+
+  async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const child = this.#process;
+    if (!child) return;
+    this.#process = undefined;
+    const gone = once(child, 'exit');
+    child.kill(signal);
+    await gone;
+  }
+
+  #keep(text: string): void {
+    this.lines.push(text);
+    if (this.lines.length > LINES) this.lines.shift();
+  }
+}
+
+function heard(child: ChildProcess, wanted: (message: Report) => boolean): Promise<Report> {
+  return new Promise((resolve, reject) => {
+    const hear = (message: Report): void => {
+      if (!wanted(message)) return;
+      child.off('message', hear);
+      child.off('exit', left);
+      resolve(message);
+    };
+    const left = (code: number | null): void => reject(new Error(`The node has ended with ${code}.`));
+    child.on('message', hear);
+    child.once('exit', left);
+  });
+}
+
+/** Asks for a session that is only Redis's to know, until that is away. */
+async function refused(url: string): Promise<void> {
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-session-id': 'nobody-has-this-session',
+    'mcp-protocol-version': '2025-11-25',
+  };
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
+  for (let status = 0; status !== 503;) {
+    const response = await fetch(url, { method: 'POST', headers, body });
+    await response.arrayBuffer();
+    ({ status } = response);
+  }
+}
+
+/** The program of a node, from the sources as they are: quicker to start than one that compiles itself, and needs no build. */
+async function bundle(): Promise<void> {
+  const source = (path: string): string => join(ROOT, 'src', path);
+  await build({
+    configFile: false,
+    root: ROOT,
+    logLevel: 'warn',
+    resolve: {
+      alias: [
+        { find: /^nestjs-mcp-streamable$/, replacement: source('index.ts') },
+        { find: /^nestjs-mcp-streamable\/(\w+)$/, replacement: source('$1/index.ts') },
+      ],
+    },
+    build: {
+      ssr: join(ROOT, 'test/redis/chaos/node.ts'),
+      outDir: PROGRAM,
+      minify: false,
+      sourcemap: true,
+      target: 'node20',
+      rolldownOptions: { output: { entryFileNames: 'node.js' } },
+    },
+  });
+}

@@ -1,0 +1,73 @@
+import 'reflect-metadata';
+import { Injectable, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { McpArgs, McpCtx, type McpContext, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { z } from 'zod';
+
+/** What a node is told. */
+export type Order = { readonly announce: number } | 'end all sessions';
+/** What a node says: it serves; a call has begun what must not be done twice; an order is carried out. */
+export type Report = 'listening' | { readonly ran: string } | { readonly done: number } | { readonly failed: string };
+
+const { PORT = '', REDIS_URL = '', REQUEST_STATE_KEY = '' } = process.env;
+const Call = z.object({ key: z.string(), steps: z.number(), askAt: z.number(), everyMs: z.number() });
+const Answer = z.object({ name: z.string() });
+
+function report(what: Report): void {
+  process.send!(what);
+}
+
+@Injectable()
+class ChaosTools {
+  @Tool({ name: 'work', inputSchema: Call })
+  async work(@McpArgs() { key, steps, askAt, everyMs }: z.infer<typeof Call>, @McpCtx() ctx: McpContext) {
+    let name: unknown;
+    for (let step = 0; step <= steps; step++) {
+      if (step > 0) {
+        await new Promise((resolve) => setTimeout(resolve, everyMs));
+        await ctx.progress(step, steps);
+      }
+      if (step !== askAt) continue;
+      const answer = await ctx.elicit('name', { message: key, requestedSchema: Answer });
+      name = answer.content?.['name'];
+      // After the question: on 2026-07-28 a handler runs once without the answer, and once with it.
+      report({ ran: key });
+    }
+    return `${key} for ${String(name)}`;
+  }
+}
+
+@Module({
+  imports: [
+    McpStreamableModule.forRoot({
+      serverInfo: { name: 'chaos', version: '1.0.0' },
+      backend: redisBackend(REDIS_URL, { commandTimeoutMs: 1_000, heartbeatMs: 250, deadAfterMs: 2_000 }),
+      requestStateKeys: [REQUEST_STATE_KEY],
+      allowedHosts: ['127.0.0.1'],
+      retryMs: 50,
+      serverRequestTimeoutMs: 20_000,
+    }),
+  ],
+  providers: [ChaosTools],
+})
+class ChaosNode {}
+
+const app = await NestFactory.create(ChaosNode, { logger: ['error', 'warn'], forceCloseConnections: true });
+app.enableShutdownHooks();
+const service = app.get(McpSessionService);
+
+async function carryOut(order: Order): Promise<number> {
+  if (order === 'end all sessions') return service.terminateAll();
+  const params = { level: 'error', data: order.announce };
+  return service.notify(() => true, { method: 'notifications/message', params });
+}
+
+process.on('message', (order: Order) => {
+  carryOut(order).then(
+    (done) => report({ done }),
+    (error: unknown) => report({ failed: String(error) }),
+  );
+});
+await app.listen(Number(PORT), '127.0.0.1');
+report('listening');

@@ -1,0 +1,11 @@
+import { relative } from 'node:path';
+import { beforeEach } from 'vitest';
+import { reasonFor } from './one-node.js';
+// The Redis of a file ends after it: that is arranged where it is imported first.
+import './redis.js';
+
+beforeEach(({ task, skip }) => {
+  const file = relative('test', task.file.filepath);
+  const reason = reasonFor(file, task.fullTestName);
+  if (reason !== undefined) skip(reason);
+});
