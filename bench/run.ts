@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { machine } from './harness/machine.js';
 import { report } from './harness/report.js';
 import { PINNED } from './harness/server-process.js';
+import { SUBJECTS } from './harness/subjects.js';
 import type { Plan, Work, WorkResult } from './harness/work.js';
 import { call, lifecycle, modernCall, progress } from './works/calls.js';
 import { growth } from './works/growth.js';
@@ -30,17 +31,17 @@ const { values: options } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     rounds: { type: 'string' },
-    only: { type: 'string', multiple: true },
+    only: { type: 'string', multiple: true, default: [] },
+    subject: { type: 'string', multiple: true, default: [] },
     profile: { type: 'string' },
   },
 });
 
-function chosen(names: readonly string[] | undefined): readonly Work[] {
-  if (!names) return WORKS;
-  const known = [...new Set(WORKS.map(({ name }) => name))];
-  const unknown = names.find((name) => !known.some((work) => work === name));
-  if (unknown !== undefined) throw new Error(`There is no work "${unknown}". There are: ${known.join(', ')}.`);
-  return WORKS.filter(({ name }) => names.includes(name));
+/** @throws when one of the names is not known */
+function among(kind: string, names: readonly string[], known: readonly string[]): readonly string[] {
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown === undefined) return names;
+  throw new Error(`There is no ${kind} "${unknown}". There are: ${[...new Set(known)].join(', ')}.`);
 }
 
 async function measure(plan: Plan, works: readonly Work[]): Promise<WorkResult[]> {
@@ -58,9 +59,19 @@ async function measure(plan: Plan, works: readonly Work[]): Promise<WorkResult[]
 const rounds = Number(options.rounds ?? (options.quick ? 3 : 5));
 if (!Number.isInteger(rounds) || rounds < 1)
   throw new Error(`--rounds wants a number from 1, not "${options.rounds}".`);
-const works = chosen(options.only);
+const only = among(
+  'work',
+  options.only,
+  WORKS.map(({ name }) => name),
+);
+const subjects = among(
+  'subject',
+  options.subject,
+  SUBJECTS.map(({ name }) => name),
+);
+const works = WORKS.filter(({ name }) => only.length === 0 || only.includes(name));
 if (!PINNED) console.warn('Server and load share cores: taskset is missing, or there is only one.');
-const results = await measure({ quick: options.quick, rounds, profile: options.profile }, works);
+const results = await measure({ quick: options.quick, rounds, subjects, profile: options.profile }, works);
 const about = { ...machine(), pinned: PINNED, quick: options.quick, rounds };
 writeFileSync(RESULTS, `${JSON.stringify({ ...about, results }, undefined, 2)}\n`);
 console.log(`\n${report(about, results)}`);

@@ -22,3 +22,10 @@ export async function inParallel(
   };
   await Promise.all(Array.from({ length: Math.min(concurrency, count) }, worker));
 }
+
+/** How many requests make so many units. @throws when it is no whole number: the price of a unit would be wrong */
+export function requestsFor(units: number, unitsPerRequest: number): number {
+  const requests = units / unitsPerRequest;
+  if (!Number.isInteger(requests)) throw new Error(`${units} units do not divide by ${unitsPerRequest}.`);
+  return requests;
+}

@@ -5,6 +5,8 @@ import { ServerProcess } from './server-process.js';
 export interface Plan {
   readonly quick: boolean;
   readonly rounds: number;
+  /** Only these subjects, by name; all of them if there are none. */
+  readonly subjects: readonly string[];
   /** A folder for profiles of the servers. */
   readonly profile?: string | undefined;
 }
@@ -31,8 +33,10 @@ export type Load = (count: number) => Promise<void>;
 
 export type Environment = Readonly<Record<string, string>>;
 
-export function able(work: WorkName): Subject[] {
-  return SUBJECTS.filter(({ cannot }) => cannot[work] === undefined);
+/** Who is to do a work, and can. */
+export function able(work: WorkName, { subjects }: Plan): Subject[] {
+  const wanted = SUBJECTS.filter(({ name }) => subjects.length === 0 || subjects.includes(name));
+  return wanted.filter(({ cannot }) => cannot[work] === undefined);
 }
 
 export function startServer(subject: Subject, plan: Plan, env: Environment = {}): Promise<ServerProcess> {
@@ -70,7 +74,7 @@ export interface TimedWork {
   readonly name: WorkName;
   readonly title: string;
   readonly env?: Environment;
-  /** Units of work in a round; a quarter of it when the bench shall be quick. */
+  /** Units of work in a round; a fifth of it when the bench shall be quick. */
   readonly count: number;
   /** Units of work before the first round, until V8 has compiled what is used; half of it when the bench shall be quick. */
   readonly warmUp: number;
@@ -82,11 +86,11 @@ export function timedWork({ name, title, env, count, warmUp, prepare }: TimedWor
   const run = async (plan: Plan): Promise<WorkResult[]> => {
     const loaded: (Loaded & { close?: () => void })[] = [];
     try {
-      for (const subject of able(name)) {
+      for (const subject of able(name, plan)) {
         const server = await startServer(subject, plan, env);
         loaded.push({ key: subject.name, server, ...(await prepare(server, subject)) });
       }
-      const size = plan.quick ? { count: count / 4, warmUp: warmUp / 2 } : { count, warmUp };
+      const size = plan.quick ? { count: count / 5, warmUp: warmUp / 2 } : { count, warmUp };
       const rounds = await timed(loaded, { rounds: plan.rounds, ...size });
       return [{ work: name, title, unit: 'µs', rounds }];
     } finally {
@@ -132,7 +136,7 @@ export function memoryWork({ name, title, env, count, prepare }: MemoryWork): Wo
     const rounds: Record<string, number[]> = {};
     // Memory differs little from run to run.
     for (let round = 0; round < (plan.quick ? 1 : 2); round++) {
-      for (const subject of able(name)) (rounds[subject.name] ??= []).push(await measure(subject, plan));
+      for (const subject of able(name, plan)) (rounds[subject.name] ??= []).push(await measure(subject, plan));
     }
     return [{ work: name, title, unit: 'bytes', rounds }];
   };

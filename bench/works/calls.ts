@@ -1,4 +1,4 @@
-import { inParallel } from '../harness/in-parallel.js';
+import { inParallel, requestsFor } from '../harness/in-parallel.js';
 import { callAdd, callModernAdd, callProgress, endSession, openSession } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import type { Subject } from '../harness/subjects.js';
@@ -47,7 +47,7 @@ export const progress = timedWork({
     const sessions = await openSessions(server, subject, SESSIONS);
     let id = 0;
     const load: Load = (count) =>
-      inParallel(server.port, count / REPORTS, async (connection, index) => {
+      inParallel(server.port, requestsFor(count, REPORTS), async (connection, index) => {
         await callProgress(connection, sessions[index % SESSIONS]!, ++id, REPORTS);
       });
     return { load };

@@ -33,7 +33,7 @@ export const growth: Work = { name: 'growth', run };
 
 async function run(plan: Plan): Promise<WorkResult[]> {
   const found: Found = new Map([CALLS, NEWCOMERS, MEMORY].map((title) => [title, {}]));
-  for (const subject of able('growth')) await measure(subject, plan, found);
+  for (const subject of able('growth', plan)) await measure(subject, plan, found);
   return [...found].flatMap(([title, sizes]) =>
     Object.entries(sizes).map(([size, rounds]): WorkResult => ({
       ...{ work: 'growth', title, sessions: Number(size), rounds },
@@ -49,7 +49,7 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
   };
   try {
     for (const size of plan.quick ? QUICK_SIZES : SIZES) grown.push(await grow(subject, size, plan));
-    const scale = plan.quick ? 4 : 1;
+    const scale = plan.quick ? 5 : 1;
     const size = (units: number) => ({ rounds: plan.rounds, count: units / scale, warmUp: (units * 2) / scale });
     const calls = await timed(grown.map(calling), size(2_000));
     const newcomers = await timed(grown.map(coming), size(300));

@@ -1,5 +1,5 @@
 import { EventStream } from '../harness/event-stream.js';
-import { inParallel } from '../harness/in-parallel.js';
+import { inParallel, requestsFor } from '../harness/in-parallel.js';
 import { callProgress, type Session } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import { sseSplitter } from '../harness/sse.js';
@@ -50,7 +50,7 @@ export const notify = timedWork({
     const streams = await openStreams(server, await openSessions(server, subject, STREAMS));
     let sequence = 0;
     const load: Load = async (count) => {
-      for (let i = 0; i < count / STREAMS; i++) {
+      for (let i = 0; i < requestsFor(count, STREAMS); i++) {
         const said = ++sequence;
         const heard = streams.map((stream) => stream.receive(1, (message) => dataOf(message) === said));
         await Promise.all([server.notify(said), ...heard]);
@@ -76,7 +76,7 @@ export const replay = timedWork({
       finished.push({ session, cursor: firstCursor(body) });
     });
     const load: Load = async (count) => {
-      const times = count / EVENTS / READERS;
+      const times = requestsFor(count, EVENTS * READERS);
       await Promise.all(finished.map((one) => readAgain(server, one, times)));
     };
     return { load };

@@ -1,8 +1,8 @@
 import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 
 /**
- * A plain proxy: each request goes to the next node, whatever session it belongs to. Nodes that do not answer are passed over
- * while nothing of the answer is out.
+ * A plain proxy: each request goes to the next node, whatever session it belongs to. Nodes that are down are passed over; a
+ * request that a node had before it died is not sent again, since it may have been carried out.
  *
  * @param targets base URLs of the nodes
  */
@@ -11,11 +11,11 @@ export function roundRobin(targets: readonly URL[]): Server {
   return createServer((incoming, outgoing) => {
     const chunks: Buffer[] = [];
     incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-    incoming.on('end', () => forward(incoming, Buffer.concat(chunks), outgoing, targets.length));
+    incoming.on('end', () => forward(incoming, Buffer.concat(chunks), outgoing, turn++));
   });
 
-  function forward(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, attempts: number): void {
-    const { hostname, port } = targets[turn++ % targets.length]!;
+  function forward(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, first: number, passed = 0): void {
+    const { hostname, port } = targets[(first + passed) % targets.length]!;
     const { url: path, method, headers } = incoming;
     const onward = request({ hostname, port, path, method, headers, agent: false }, (answer) => {
       outgoing.writeHead(answer.statusCode!, answer.headers);
@@ -23,9 +23,10 @@ export function roundRobin(targets: readonly URL[]): Server {
       answer.pipe(outgoing);
       answer.on('error', () => outgoing.destroy());
     });
-    onward.on('error', () => {
+    onward.on('error', ({ code }: NodeJS.ErrnoException) => {
+      const isDown = code === 'ECONNREFUSED' && passed + 1 < targets.length;
       if (outgoing.headersSent) outgoing.destroy();
-      else if (attempts > 1) forward(incoming, body, outgoing, attempts - 1);
+      else if (isDown) forward(incoming, body, outgoing, first, passed + 1);
       else outgoing.writeHead(502).end();
     });
     outgoing.on('close', () => onward.destroy());

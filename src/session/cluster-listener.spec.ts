@@ -1,5 +1,5 @@
 import { Subject } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import { ClusterListener } from './cluster-listener.js';
 import { concernsPeers } from './cluster-messages.js';
@@ -19,11 +19,12 @@ function setup() {
   };
   const session = { streams, receiveFromPeer, follow: note('follow') };
   const sessions = {
-    ...{ watch: note('watch'), relax: note('relax'), endedElsewhere: note('ended'), refreshAll: note('refresh') },
+    ...{ watch: note('watch'), relax: note('relax'), refreshAll: note('refresh') },
+    endedElsewhere: async (id: string) => note('ended')(id),
     peek: (id: string) => (id === 's' ? { session } : undefined),
   };
   const [messages$, reconnected$] = [new Subject<unknown>(), new Subject<void>()];
-  const bus = { nodeId: 'me', messages$, reconnected$ } as unknown as McpMessageBus;
+  const bus = { nodeId: 'me', messages$, reconnected$, send: note('sent') } as unknown as McpMessageBus;
   const listener = new ClusterListener(bus, sessions as unknown as LiveSessions, note('report'));
   return { done, messages$, reconnected$, listener };
 }
@@ -55,6 +56,13 @@ describe('the listener', () => {
     const { done, messages$ } = setup();
     messages$.next(message);
     expect(done).toEqual(expected);
+  });
+
+  it('tells who ended a session that what ran of it here is answered', async () => {
+    const { done, messages$ } = setup();
+    messages$.next({ type: 'session-ended', session: 'any', node: 'other' });
+    await vi.waitFor(() => expect(done).toHaveLength(2));
+    expect(done[1]).toEqual(['sent', 'other', { type: 'calls-answered', session: 'any', node: 'me' }]);
   });
 
   it('survives what it cannot do, and says so', () => {

@@ -37,6 +37,12 @@ export class ClusterListener {
     }
   }
 
+  /** Whoever ended the session keeps its log until the calls that run here are answered. */
+  #end(session: string, by: string): void {
+    const answered: ClusterMessage = { type: 'calls-answered', session, node: this.bus.nodeId };
+    void this.sessions.endedElsewhere(session).then(() => this.bus.send(by, answered));
+  }
+
   #hear(message: ClusterMessage): void {
     if ('node' in message && message.node === this.bus.nodeId) return;
     if (message.type === 'session-began') {
@@ -44,7 +50,8 @@ export class ClusterListener {
       // Of a node that stops: maybe it has left nothing.
       return message.session === '' ? this.sessions.relax() : undefined;
     }
-    if (message.type === 'session-ended') return this.sessions.endedElsewhere(message.session);
+    if (message.type === 'calls-answered') return this.sessions.lastAnswers.given(message.session, message.node);
+    if (message.type === 'session-ended') return this.#end(message.session, message.node);
     const session = this.sessions.peek(message.session)?.session;
     if (!session) return;
     switch (message.type) {

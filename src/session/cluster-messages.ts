@@ -16,13 +16,18 @@ import type { SessionPatch } from './session-store.js';
  *
  * - `session-began`: there is a record, which may expire; or a node stops, and leaves its records to the others
  * - `session-ended`: its record is gone
+ * - `calls-answered`: so is what ran of it here, and said so
  * - `appended`: there is more to read on a stream
  * - `turned`: a reader has become the newest of its stream, or is no longer
  * - `from-client`: the client sent something to another node than the one that waits for it, or that all copies must know
  * - `patched`: the client changed what a session is, and other live copies are to follow
  */
 export type ClusterMessage =
-  | { readonly type: 'session-began' | 'session-ended'; readonly session: string; readonly node: string }
+  | {
+      readonly type: 'session-began' | 'session-ended' | 'calls-answered';
+      readonly session: string;
+      readonly node: string;
+    }
   | Readonly<AppendedMessage>
   | {
       readonly type: 'turned';
@@ -39,7 +44,9 @@ export type ClusterMessage =
     }
   | { readonly type: 'patched'; readonly session: string; readonly node: string; readonly patch: SessionPatch };
 
-const TYPES: readonly unknown[] = ['session-began', 'session-ended', 'appended', 'turned', 'from-client', 'patched'];
+const TYPES: readonly unknown[] = [
+  ...['session-began', 'session-ended', 'calls-answered', 'appended', 'turned', 'from-client', 'patched'],
+];
 
 /** Other nodes may be of another version, and the bus carries more than this: what is not understood is nobody's. */
 export function clusterMessage(message: unknown): ClusterMessage | undefined {

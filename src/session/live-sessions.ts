@@ -7,6 +7,7 @@ import type { McpSessionInfo } from '../call/mcp-call.js';
 import { McpError } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
+import { LastAnswers } from './last-answers.js';
 import { McpSession } from './mcp-session.js';
 import { infoOf, isSession, replayRecord } from './session-record.js';
 import type { McpServerContext } from './server-factory.js';
@@ -39,6 +40,7 @@ export class LiveSessions {
   readonly #making = new Map<string, (reason: McpError) => void>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
+  readonly lastAnswers: LastAnswers;
   #sweeper: ClockTimer | undefined;
   /** How often something came that may expire. */
   #arrivals = 0;
@@ -52,6 +54,7 @@ export class LiveSessions {
     private readonly timing: { readonly idleTimeoutMs: number; readonly keepAliveMs: number },
   ) {
     this.#drops = new Retry(environment.retry, environment.clock, () => false);
+    this.lastAnswers = new LastAnswers(environment, peers);
     if (store.scope === 'node') return;
     // What other nodes have left there expires too, and this may be the only node.
     this.#startSweeping();
@@ -61,7 +64,6 @@ export class LiveSessions {
   get size(): number {
     return this.#live.size;
   }
-
   /** The node stops: what becomes live now ends at once. */
   get closing(): boolean {
     return this.#closing;
@@ -147,9 +149,9 @@ export class LiveSessions {
    */
   async end(id: string, reason: SessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
-    // An earlier attempt may have taken the record, and never heard of it: to end the rest twice does no harm.
+    // An earlier attempt may have taken the record, and never heard of it. To end the rest twice does no harm.
     const rest = record !== undefined || (this.store.scope === 'shared' && this.#live.has(id));
-    if (rest) this.peers.ended(id);
+    if (rest) this.lastAnswers.askFor(id);
     this.#finish(id, reason, { forget: rest });
     return record !== undefined;
   }
@@ -214,7 +216,7 @@ export class LiveSessions {
   async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, forget: boolean): Promise<void> {
     await live?.session.end(reason);
     this.environment.event({ type: 'closed', sessionId: id, reason });
-    if (forget) await this.forget(id);
+    if (forget) await this.lastAnswers.complete(id).then(() => this.forget(id));
     await this.#stopIfNothingLeft();
   }
 
@@ -229,9 +231,7 @@ export class LiveSessions {
   }
 
   /** Something that was not live has gone from the store. */
-  relax(): void {
-    void this.#stopIfNothingLeft();
-  }
+  readonly relax = (): void => void this.#stopIfNothingLeft();
 
   /** Whoever has looked, looks on while there are records: nobody else may. Never rejects. */
   async #stopIfNothingLeft(): Promise<void> {
@@ -252,7 +252,7 @@ export class LiveSessions {
       await live.session.end('shutdown');
       throw error;
     });
-    // It may have ended meanwhile; whoever ended it may have dropped the log before it was opened here.
+    // It has ended meanwhile, and its log may have been dropped before it was opened here.
     if (!exists) {
       await live.session.end('ended-elsewhere');
       await this.forget(id);
@@ -278,10 +278,12 @@ export class LiveSessions {
     }
   }
 
-  /** Another node has ended a session. */
-  endedElsewhere(id: string): void {
+  /** Another node has ended a session. @returns settles when its calls here are answered */
+  async endedElsewhere(id: string): Promise<void> {
+    const live = this.#live.get(id);
     this.#finish(id, 'ended-elsewhere', { forget: this.environment.store.scope === 'node' });
     this.relax();
+    await live?.session.end('ended-elsewhere');
   }
 
   /** What was said meanwhile may have been lost: whether sessions still exist, what they are, and what is on their streams. */

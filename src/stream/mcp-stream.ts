@@ -272,9 +272,10 @@ export class McpStream {
       .then((before) => {
         attached.known = true;
         if (before) this.#turned(before, { is: 'muted' });
-        if (!again || attached !== this.#readers.at(-1)) return;
-        attached.reader.promote();
-        this.poke();
+        if (attached !== this.#readers.at(-1)) return;
+        if (again) attached.reader.promote();
+        // What was logged before the log knew of this reader was signalled to others.
+        if (again || store.scope === 'shared') this.poke();
       });
     this.#tell(attached.told);
   }

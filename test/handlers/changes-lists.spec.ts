@@ -124,7 +124,7 @@ describe.each(ADAPTERS)('list_changed on %s', (adapter) => {
   it('waits for a session that does not listen, also one that is only a record', async () => {
     const app = await start();
     const [deaf, recorded] = [await app.client().initialize(), await app.client().initialize()];
-    await app.service.release(recorded.sessionId!);
+    await app.release(recorded.sessionId!);
     await app.settled({ sessions: 2, live: 1 });
     register(registryOf(app), 'prompt', 'late');
     await app.settled({ events: 2 });
@@ -140,7 +140,7 @@ describe.each(ADAPTERS)('list_changed on %s', (adapter) => {
   it('tells a rebuilt session as any other, and once', async () => {
     const app = await start();
     const { client, stream } = await listening(app);
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(await stream.end()).toBe('end');
     // The next message rebuilds it; its list is that of now.
     register(registryOf(app), 'tool', 'between');

@@ -67,13 +67,13 @@ describe.each(ADAPTERS)('the log level on %s', (adapter) => {
     const client = await app.client().initialize();
     await setLevel(client, 'error');
     for (let times = 0; times < 2; times++) {
-      await app.service.release(client.sessionId!);
+      await app.release(client.sessionId!);
       await app.settled({ live: 0 });
       expect(await told(client, tool)).toEqual(from('error'));
     }
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(await setLevel(client, 'critical')).toEqual({});
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(await told(client, tool)).toEqual(from('critical'));
   });
 

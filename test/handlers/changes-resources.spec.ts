@@ -147,7 +147,7 @@ describe.each(ADAPTERS)('resources/updated on %s', (adapter) => {
     const app = await start();
     const [deaf, recorded] = [await app.client().initialize(), await app.client().initialize()];
     for (const client of [deaf, recorded]) await subscribe(client, TERMS);
-    await app.service.release(recorded.sessionId!);
+    await app.release(recorded.sessionId!);
     await app.settled({ sessions: 2, live: 1 });
     expect(await app.service.resourceUpdated(TERMS)).toBe(2);
     expect(await app.service.resourceUpdated(PRICES)).toBe(0);
@@ -163,7 +163,7 @@ describe.each(ADAPTERS)('resources/updated on %s', (adapter) => {
     const client = await app.client().initialize();
     for (const uri of [TERMS, PRICES, ORDER]) await subscribe(client, uri);
     await unsubscribe(client, PRICES);
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     const listener = { client, stream: await client.listen() };
     await app.settled({ live: 1, readers: 1 });
     for (const uri of [TERMS, PRICES, ORDER]) await app.service.resourceUpdated(uri);

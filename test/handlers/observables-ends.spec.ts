@@ -68,7 +68,7 @@ const ENDS: Record<string, { end: (running: Running) => Promise<unknown>; told: 
   DELETE: { end: async ({ client }) => (await client.delete()).text(), told: -32000 },
   'terminate()': { end: ({ app, client }) => app.service.terminate(client.sessionId!), told: -32000 },
   requestTimeoutMs: { end: ({ clock }) => clock.advance(30_000), told: -32001 },
-  shutdown: { end: ({ app }) => app.app.close(), told: -32000 },
+  shutdown: { end: ({ app }) => app.shutDown(), told: -32000 },
 };
 
 interface Running {

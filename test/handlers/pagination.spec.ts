@@ -74,7 +74,7 @@ describe.each(ADAPTERS)('lists page by page on %s', (adapter) => {
     expect(await page(client, kind, { cursor: nextCursor })).toEqual(second);
     const other = await app.client().initialize();
     expect(await page(other, kind, { cursor: nextCursor })).toEqual(second);
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(await page(client, kind, { cursor: nextCursor })).toEqual(second);
   });
 

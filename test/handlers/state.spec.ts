@@ -275,7 +275,7 @@ describe.each(ADAPTERS)('a state is no session, on %s', (adapter) => {
     const events: unknown[] = [];
     app.service.events$.subscribe((event) => events.push(event));
     await carted(await modern(app, as('ann')));
-    await app.app.close();
+    await app.shutDown();
     expect(await app.service.counts()).toMatchObject({ states: 0, sessions: 0 });
     expect(events).toEqual([]);
   });
@@ -288,7 +288,7 @@ describe.each(ADAPTERS)('a state is no session, on %s', (adapter) => {
     const { cart } = await carted(await modern(app, as('ann')));
     const other = await start(options);
     expect(await carted(await modern(other, as('ann')), { cart })).toEqual({ cart, data: { tea: 1 } });
-    await app.app.close();
+    await app.shutDown();
     expect(await sessionStore.count('state')).toBe(1);
     await clock.advance(IDLE + 2 * LOOK);
     await other.settled({ states: 0 });

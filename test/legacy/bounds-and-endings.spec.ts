@@ -136,7 +136,7 @@ describe.each(ADAPTERS)('bounds and endings on %s', (adapter) => {
       },
     });
     const client = await app!.client().initialize();
-    await app!.service.release(client.sessionId!);
+    await app!.release(client.sessionId!);
     const call = client.call('quick');
     await entered.promise;
     expect((await client.delete()).status).toBe(204);

@@ -139,7 +139,7 @@ describe.each(ADAPTERS)('shutting down on %s', (adapter) => {
     };
     const app = await TestApp.start({ adapter, module: { providers: [{ provide: 'lastWish', useValue: lastWish }] } });
     const client = await app.client().initialize();
-    const stopped = app.app.close();
+    const stopped = app.shutDown();
     await closing.promise;
 
     const refusal = { status: 503, code: -32000, says: ['shutting down'] };

@@ -28,7 +28,7 @@ const ENDS: Record<
   'server.close()': { end: ({ server }) => server.close(), heard: ['error -32000'] },
   requestTimeoutMs: { end: ({ clock }) => clock.advance(30_000), heard: ['error -32001'] },
   'giving up the live copy': {
-    end: ({ app, client }) => app.service.release(client.sessionId!),
+    end: ({ app, client }) => app.release(client.sessionId!),
     heard: ['error -32000'],
   },
 };
@@ -90,7 +90,7 @@ describe.each(ADAPTERS)('the signals of a handler on %s', (adapter) => {
     const silent = client.call('waits');
     const stream = await (await client.call('waits', { first: 'a word' })).sse().count(1);
     await eventually(() => expect(running).toHaveLength(2));
-    await app.app.close();
+    await app.shutDown();
     expect(gists([await (await silent).json()])).toEqual(['error -32000']);
     expect(await stream.end()).toBe('end');
     expect(gists(stream.messages)).toEqual(['a word', 'error -32000']);

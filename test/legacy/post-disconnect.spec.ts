@@ -210,7 +210,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     const stream = await (await client.call('talks', { first: 'one' })).sse().count(1);
     stream.destroy();
     await app.settled({ readers: 0 });
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await app.settled({ live: 0, sessions: 1, inFlight: 0 });
     const resumed = (await client.get(stream.events[0]!.id)).sse();
     expect(await resumed.end()).toBe('end');

@@ -227,7 +227,7 @@ describe.each(ADAPTERS)('the way of server requests on %s', (adapter) => {
     };
     await Promise.all(clients.map(askIn));
     // The SDK of a session that was rebuilt counts from 0 again.
-    await app.service.release(clients[0]!.sessionId!);
+    await app.release(clients[0]!.sessionId!);
     await askIn(clients[0]!);
     expect(ids).toHaveLength(15);
     expect(new Set(ids).size).toBe(15);

@@ -166,7 +166,7 @@ describe.each(ADAPTERS)('the end of a session on %s', (adapter) => {
     'S14: %s ends a session whose live copy was given up',
     async (way) => {
       const client = await app.client().initialize();
-      await app.service.release(client.sessionId!);
+      await app.release(client.sessionId!);
       await app.settled({ sessions: 1, live: 0, logs: 1 });
       await end(way, client);
       await app.settled(NOTHING);

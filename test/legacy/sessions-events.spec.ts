@@ -61,7 +61,7 @@ describe.each(ADAPTERS)('events$ on %s', (adapter) => {
 
   it('says that a session was rebuilt', async () => {
     const client = await app.client().initialize(LATEST);
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await (await client.call('quick')).text();
     const [created, rebuilt] = events as { session?: unknown }[];
     expect(rebuilt).toEqual({ type: 'rebuilt', sessionId: client.sessionId, session: created!.session });
@@ -135,7 +135,7 @@ describe.each(ADAPTERS)('events$ on %s', (adapter) => {
   it('completes with the app, once', async () => {
     const client = await app.client().initialize();
     const stream = await client.listen();
-    await app.app.close();
+    await app.shutDown();
     await stream.end();
     expect(completed).toBe(1);
     expect(heard('closed')).toEqual([{ type: 'closed', reason: 'shutdown' }]);

@@ -222,7 +222,7 @@ describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
     await app.client().initialize();
     const response = initialize();
     await reached.promise;
-    const closed = app.app.close();
+    const closed = app.shutDown();
     // The end of the other session says that the end has begun.
     await app.settled({ live: 0, sessions: 0 });
     go.open();

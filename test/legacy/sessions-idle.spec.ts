@@ -136,7 +136,7 @@ describe.each(ADAPTERS)('idle sessions on %s', (adapter) => {
       method: 'notifications/message',
       params: { level: 'info', data: 1 },
     });
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await app.settled({ sessions: 1, live: 0, logs: 1 });
     await clock.advance(IDLE + LOOK);
     await app.settled({ ...NOTHING, events: 0 });

@@ -170,7 +170,7 @@ describe.each(ADAPTERS)('initialize on %s', (adapter) => {
     });
     expect((await client.call('quick')).status).toBe(200);
     // Also when the session is only a record on this node.
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await expectRefusal(await client.post(again), { status: 400, code: -32600, id: again.id });
     await app.settled({ sessions: 1 });
   });

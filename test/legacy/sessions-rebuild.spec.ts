@@ -44,7 +44,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
   it('rebuild: goes on with the next POST, made once and for all', async () => {
     const client = await app.client().initialize(LATEST, { roots: { listChanged: true } });
     const before = await text(client, 'who');
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await app.settled({ sessions: 1, live: 0 });
     expect(await text(client, 'which')).toBe('server 2');
     expect(await text(client, 'which')).toBe('server 2');
@@ -62,7 +62,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     const first = await client.listen();
     await say(client, 'before');
     await first.count(1);
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(await first.end()).toBe('end');
     await say(client, 'meanwhile');
     await app.settled({ live: 0, events: 2 });
@@ -83,7 +83,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     const stream = (await client.call('logs')).sse();
     await stream.end();
     const open = await (await client.call('asks')).sse().count(1);
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await open.end();
     expect(open.messages.at(-1)).toMatchObject({ error: { code: -32000 } });
     const replayed = (await client.get(stream.events[0]!.id)).sse();
@@ -100,7 +100,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     const client = await app.client().initialize();
     const waiting = client.call('waits', {}, { id: 'w' });
     await app.settled({ inFlight: 1 });
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(await (await waiting).json()).toMatchObject({ id: 'w', error: { code: -32000 } });
     expect((await client.call('quick', {}, { id: 'w' })).status).toBe(200);
     await app.settled({ inFlight: 0, streams: 0 });
@@ -110,7 +110,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     'S9, rebuild: keeps the negotiated revision %s',
     async (version) => {
       const client = await app.client().initialize(version);
-      await app.service.release(client.sessionId!);
+      await app.release(client.sessionId!);
       // Not yet rebuilt: the record says it.
       const wrong = { 'mcp-protocol-version': version === '2025-06-18' ? '2025-11-25' : '2025-06-18' };
       await expectRefusal(await client.post(client.toolCall('quick', {}, { id: 'x' }), wrong), {
@@ -128,7 +128,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
 
   it('S1, rebuild: keeps the revision that was offered instead of the one asked for', async () => {
     const client = await app.client().initialize('2024-11-05');
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(JSON.parse(await text(client, 'who'))).toMatchObject({ protocolVersion: '2025-11-25' });
   });
 
@@ -142,7 +142,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
       return stream.messages.slice(0, -1).map(({ params }) => params.data);
     };
     expect(await logged()).toEqual(['for everybody']);
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(await logged()).toEqual(['for everybody']);
     expect(made).toHaveLength(2);
     expect(await app.service.get(client.sessionId!)).toMatchObject({ logLevel: 'error' });
@@ -179,7 +179,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     await ask('unsubscribe', 'docs:///two');
     expect((await app.service.get(client.sessionId!))?.subscriptions).toEqual(['docs:///one', 'docs:///three']);
     for (let i = 0; i < 2; i++) {
-      await app.service.release(client.sessionId!);
+      await app.release(client.sessionId!);
       await (await client.call('quick')).text();
     }
     expect(subscribed).toEqual([
@@ -200,7 +200,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
       return stream;
     };
     const before = await ask();
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await before.end();
     const after = await ask();
     expect(new Set(asked.flatMap(({ id, token }) => [id, token])).size).toBe(2);
@@ -226,7 +226,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
       },
     });
     const client = await app.client().initialize();
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     const posts = Array.from({ length: 10 }, () => client.call('which'));
     const gets = [client.listen(), client.listen()];
     const asked = app.service.request(client.sessionId!, { method: 'roots/list' }).catch((error) => error.code);
@@ -244,7 +244,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
     await app.close();
     await start({ guards: [trustingGuard] });
     const client = await app.client(as('ann')).initialize();
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     client.headers = as('bob');
     await expectRefusal(await client.call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
     await expectRefusal(await client.get(), NO_SUCH_SESSION);
@@ -273,7 +273,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
       });
       const client = await app.client().initialize();
       await say(client, 'unread');
-      await app.service.release(client.sessionId!);
+      await app.release(client.sessionId!);
       away = true;
       const { message } = await expectGenericFailure(await client.call('quick', {}, { id: 'q' }), 'q');
       expect(message).not.toMatch(/database/);
@@ -299,7 +299,7 @@ describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adap
       },
     });
     const client = await app.client().initialize();
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     const [post, get] = [client.call('quick', {}, { id: 'p' }), client.get()];
     await begun.promise;
     expect((await client.delete()).status).toBe(204);

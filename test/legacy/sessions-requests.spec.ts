@@ -172,7 +172,7 @@ describe.each(ADAPTERS)('McpSessionService.request() on %s', (adapter) => {
 
   it('P7: rebuilds a session that is not live; its client may be listening again by then', async () => {
     const client = await withRoots();
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await expect(askRoots(client.sessionId!)).rejects.toMatchObject({ code: 'NO_STREAM' });
     await app.settled({ live: 1, outbound: 0 });
     const stream = await client.listen();

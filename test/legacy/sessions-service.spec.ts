@@ -51,7 +51,7 @@ describe.each(ADAPTERS)('McpSessionService on %s', (adapter) => {
     const bob = await app.client(as('bob')).initialize('2025-03-26');
     const nobody = await app.client().initialize();
     const annAgain = await app.client(as('ann', 'other')).initialize();
-    await app.service.release(bob.sessionId!);
+    await app.release(bob.sessionId!);
 
     const ids = async (filter?: { principal: string | null }) => (await app.service.list(filter)).map(({ id }) => id);
     expect(await ids()).toEqual([ann, bob, nobody, annAgain].map(({ sessionId }) => sessionId));
@@ -102,7 +102,7 @@ describe.each(ADAPTERS)('McpSessionService on %s', (adapter) => {
   it('notify(): waits for a client that does not listen, on this node or on none', async () => {
     const client = await app.client().initialize();
     expect(await app.service.notify(client.sessionId!, note('to a live session'))).toBe(1);
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     expect(await app.service.notify(client.sessionId!, note('to a record'))).toBe(1);
     await app.settled({ live: 0, streams: 0, events: 2 });
     const stream = await (await client.listen()).count(2);
@@ -127,7 +127,7 @@ describe.each(ADAPTERS)('McpSessionService on %s', (adapter) => {
     const clients = [];
     for (const user of ['ann', 'bob', 'ann', 'bob']) clients.push(await app.client(as(user)).initialize());
     const streams = await Promise.all(clients.map((client) => client.listen()));
-    await app.service.release(clients[3]!.sessionId!);
+    await app.release(clients[3]!.sessionId!);
     await streams[3]!.end();
     const asked: (string | undefined)[] = [];
     const isBob = ({ principal }: { principal: string | undefined }): boolean => {

@@ -68,8 +68,8 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
     await start();
     const { client, over } = await busySession();
     const forgotten = await app.client().initialize();
-    await app.service.release(forgotten.sessionId!);
-    await app.app.close();
+    await app.release(forgotten.sessionId!);
+    await app.shutDown();
     await over;
     await app.settled(NOTHING);
     const closed = events.filter(({ type }) => type === 'closed');
@@ -83,7 +83,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
     const { clock, sessionStore, eventStore } = stores();
     await start({ clock, sessionStore: shared<McpSessionStore>(sessionStore), eventStore });
     const { client, over } = await busySession();
-    await app.app.close();
+    await app.shutDown();
     await over;
     await app.settled({ ...NOTHING, sessions: 1 });
     expect(await sessionStore.get(client.sessionId!)).toMatchObject({ id: client.sessionId });
@@ -94,7 +94,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
     const { clock, sessionStore, eventStore } = stores();
     await start({ clock, sessionStore, eventStore: shared<McpEventStore>(eventStore) });
     const { over } = await busySession();
-    await app.app.close();
+    await app.shutDown();
     await over;
     await app.settled(NOTHING);
   });
@@ -108,7 +108,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
       app.service.notify(client.sessionId!, { method: 'notifications/message', params: { level: 'info', data } });
     await say('read');
     await stream.count(1);
-    await app.app.close();
+    await app.shutDown();
     expect(await stream.end()).toBe('end');
     expect(await app.service.get(client.sessionId!)).toBeDefined();
 
@@ -137,7 +137,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
     });
     const { client, over } = await busySession();
     away = true;
-    await app.app.close();
+    await app.shutDown();
     await over;
     await app.settled({ live: 0, inFlight: 0, streams: 0, readers: 0, openResponses: 0 });
     expect(events.filter(({ type }) => type === 'store-fault')).toHaveLength(2);
@@ -149,7 +149,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
   it('S15: is the same when it is asked for twice', async () => {
     await start();
     const { over } = await busySession();
-    await Promise.all([app.app.close(), app.app.close()]);
+    await Promise.all([app.shutDown(), app.shutDown()]);
     await over;
     await app.settled(NOTHING);
     expect(events.filter(({ type }) => type === 'closed')).toHaveLength(1);

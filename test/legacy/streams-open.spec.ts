@@ -72,7 +72,7 @@ describe.each(ADAPTERS)('GET on %s', (adapter) => {
     await first.count(2);
     first.destroy();
     await app.settled({ readers: 0 });
-    await app.service.release(client.sessionId!);
+    await app.release(client.sessionId!);
     await tell(app, client, 'three');
     const second = await (await client.listen()).count(1);
     expect(gists(second.messages)).toEqual(['three']);

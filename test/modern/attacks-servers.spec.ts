@@ -96,7 +96,7 @@ describe.each(ADAPTERS)("attacks by an application's own servers on modern reque
     await app.settled(NOTHING);
     const waiting = [client.call('any'), client.call('any')];
     await app.settled({ inFlight: 2 });
-    await app.app.close();
+    await app.shutDown();
     for (const response of await Promise.all(waiting)) expect(response.status).toBe(503);
     expect(log.texts('error').filter((text) => text.includes('the pool is gone'))).toHaveLength(4);
   });
@@ -111,7 +111,7 @@ describe.each(ADAPTERS)("attacks by an application's own servers on modern reque
     const listened = client.request('subscriptions/listen', { notifications: { toolsListChanged: true } }, { id: 7 });
     await eventually(() => expect(making).toBe(2));
     const begun = Date.now();
-    await app.app.close();
+    await app.shutDown();
     expect(Date.now() - begun).toBeLessThan(FAST_MS);
     await expectRefusal(await called, { status: 503, code: REQUEST_FAILED, id: 6 });
     await expectRefusal(await listened, { status: 503, code: REQUEST_FAILED, id: 7 });

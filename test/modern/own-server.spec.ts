@@ -266,7 +266,7 @@ describe.each(ADAPTERS)("an application's own server for modern requests, on %s"
     });
     const posted = new ModernClient(app.url).call('talks', {}, { id: 1 });
     await making.promise;
-    const closing = app.app.close();
+    const closing = app.shutDown();
     const endpoint = app.app.get(McpEndpoint, { strict: false });
     await eventually(() => expect(() => endpoint.assertOpen()).toThrow('shutting down'));
     made.open();

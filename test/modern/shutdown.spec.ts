@@ -45,7 +45,7 @@ describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
   afterEach(() => app.close());
   const closedFast = async (): Promise<void> => {
     const begin = performance.now();
-    await app.app.close();
+    await app.shutDown();
     expect(performance.now() - begin).toBeLessThan(1_000);
     await app.settled({ inFlight: 0, openResponses: 0, timers: 0 });
   };
@@ -96,7 +96,7 @@ describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
   it('E13: whoever comes while it shuts down is told to come again', async () => {
     const arrived = gate();
     const go = gate();
-    await app.app.close();
+    await app.shutDown();
     app = await TestApp.start({
       adapter,
       server: undefined,
@@ -113,7 +113,7 @@ describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
     client = new ModernClient(app.url);
     const posted = client.request('tools/list', {}, { id: 5 });
     await arrived.promise;
-    const closing = app.app.close();
+    const closing = app.shutDown();
     const endpoint = app.app.get(McpEndpoint, { strict: false });
     await eventually(() => expect(() => endpoint.assertOpen()).toThrow('shutting down'));
     go.open();

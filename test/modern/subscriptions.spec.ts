@@ -271,7 +271,7 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
     const app = await start();
     const answer = refused(app, { resourceSubscriptions: [UNDECIDED] });
     await app.settled({ subscriptions: 1 });
-    await app.app.close();
+    await app.shutDown();
     expect(await answer).toMatchObject({ status: 503, id: 'x', retryAfter: '1' });
   });
 
@@ -279,7 +279,7 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
     const app = await start();
     const stream = await listen(app, { toolsListChanged: true }, {}, 9);
     const begin = performance.now();
-    await app.app.close();
+    await app.shutDown();
     expect(performance.now() - begin).toBeLessThan(1_000);
     expect(await stream.end()).toBe('end');
     expect(gists(stream)).toEqual(['ack', 'end']);
@@ -327,7 +327,7 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
       const made = await connect(app);
       const subscription = await made.listen({ toolsListChanged: true });
       await expect(made.listen({ toolsListChanged: true })).rejects.toThrow(/maxSubscriptionsPerPrincipal/);
-      await app.app.close();
+      await app.shutDown();
       expect(await subscription.closed).toBe('graceful');
     });
   });

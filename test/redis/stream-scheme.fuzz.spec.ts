@@ -22,7 +22,8 @@ import { describeRedis, RedisServer } from '../support/redis.js';
  * cut, scripts forgotten, and Redis itself stops for a moment. Then all comes to rest, and:
  *
  * - the log holds what was acknowledged, once each, in the order in which each writer wrote it, and nothing after its end;
- * - the client got the whole log: no event lost, repeated, or out of order;
+ * - the client got the whole log: no event lost, repeated, or out of order. (Who is the newest reader can be mistaken for a while, when
+ *   the attach of an older one arrives late: then its client has to come back. That must be very rare.)
  * - nothing stays in Redis.
  *
  * The seed decides what is tried, not when the network does what: a failure may not come again at once.
@@ -36,6 +37,8 @@ const RETRY = { firstDelayMs: 5, maxDelayMs: 60, giveUpAfterMs: 30_000 };
 const LIFE = { heartbeatMs: 100, deadAfterMs: 1_500 };
 const TICK_MS = 150;
 const PATIENCE_MS = 30_000;
+/** Longer than it takes any node to find out who the newest reader is. */
+const STALLED_MS = 8_000;
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -101,7 +104,6 @@ class Node {
     clearInterval(this.#tick);
     this.stream.close();
     await this.backend.close();
-    LOGS.push([this.backend.messageBus.nodeId, 'closed', JSON.stringify([...(this.backend.eventStore as any).DBG()])]);
   }
 
   #heard(said: Said): void {
@@ -152,6 +154,8 @@ class World {
   #connection: Subscription | undefined;
   /** Where that leads. */
   #at: Node | undefined;
+  /** A response that was open got nothing more until the client came back. */
+  stalled = false;
   #ended = false;
   #wrong: string | undefined;
 
@@ -274,7 +278,11 @@ class World {
       if (this.#connection!.closed && this.#got.length < log.length) this.#connect();
       assert.deepEqual(this.#got, log);
     };
-    await vi.waitFor(caughtUp, PATIENCE_MS);
+    await vi.waitFor(caughtUp, STALLED_MS).catch(async () => {
+      this.stalled = true;
+      this.#connect();
+      await vi.waitFor(caughtUp, PATIENCE_MS);
+    });
     assert.equal(this.#wrong, undefined);
   }
 
@@ -348,40 +356,39 @@ describeRedis(
 
     it(`keeps its promises in ${RUNS} worlds`, { timeout: 60_000 + RUNS * 2_000 }, async () => {
       let raging = true;
+      let stalled = 0;
       const raged = rage(() => raging);
       try {
         for (let from = SEED; from < SEED + RUNS; from += AT_A_TIME) {
           const seeds = Array.from({ length: Math.min(AT_A_TIME, SEED + RUNS - from) }, (_, n) => from + n);
-          await Promise.all(seeds.map((seed) => inWorld(new World(seed, server.url, 'fuzz'))));
+          const worlds = seeds.map((seed) => new World(seed, server.url, 'fuzz'));
+          await Promise.all(worlds.map(inWorld));
+          stalled += worlds.filter((world) => world.stalled).length;
         }
       } finally {
         raging = false;
         await raged;
       }
-      await mourned(server.url);
-      const left = () => admin.keys('fuzz:*').then((keys) => keys.filter((key) => !key.startsWith('fuzz:{:bus}:')));
-      await vi.waitFor(async () => assert.deepEqual(await left(), []), 2000).catch(async (e) => {
-        const l = await left();
-        console.log('LEFT', l, await admin.call('ZRANGE', 'fuzz:{:bus}:nodes', '0', '-1'), await admin.call('ZRANGE', 'fuzz:{:bus}:lost', '0', '-1'), MOURNED, await Promise.all(l.map((k) => admin.smembers(k))), l.map((k) => LOGS.filter((x) => k.includes(x[0]!))));
-        throw e;
+      assert.ok(stalled <= 1 + RUNS / 200, `${stalled} of ${RUNS} clients had to come back`);
+      await mourned(server.url, async () => {
+        const left = (await admin.keys('fuzz:*')).filter((key) => !key.startsWith('fuzz:{:bus}:'));
+        assert.deepEqual([left, await admin.zcard('fuzz:{:bus}:lost')], [[], 0]);
       });
-      assert.equal(await admin.zcard('fuzz:{:bus}:lost'), 0);
     });
   },
   'server',
 );
 
 /** Nodes that could not leave in order, since Redis was away, are seen to by the others: here by one that is left. */
-const MOURNED: string[] = []; const LOGS: string[][] = [];
-async function mourned(url: string): Promise<void> {
+async function mourned(url: string, done: () => Promise<void>): Promise<void> {
   const { eventStore, messageBus, close } = makeRedisBackend(url, { prefix: 'fuzz', ...LIFE });
   messageBus.lost$.subscribe(async ({ node, done }) => {
     assert.deepEqual(await eventStore.openRequests({ node }), []);
     assert.deepEqual(await eventStore.detachNode(node), []);
-    MOURNED.push(node); await done();
+    await done();
   });
   await messageBus.connected();
-  await pause(2 * LIFE.deadAfterMs);
+  await vi.waitFor(done, PATIENCE_MS);
   await close();
 }
 

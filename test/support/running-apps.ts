@@ -18,10 +18,15 @@ export function runningApps(
   };
 }
 
-/** Everything that happens to the sessions of an app from now on. */
+/** Everything that happens to the sessions of an app from now on; not that its nodes follow each other. */
 export function recordedEvents(app: TestApp): McpSessionEvent[] {
   const events: McpSessionEvent[] = [];
-  for (const { service } of app.nodes) service.events$.subscribe((event) => events.push(event));
+  for (const { service } of app.nodes) {
+    service.events$.subscribe((event) => {
+      const follows = event.type === 'rebuilt' || (event.type === 'closed' && event.reason === 'ended-elsewhere');
+      if (app.nodes.length === 1 || !follows) events.push(event);
+    });
+  }
   return events;
 }
 

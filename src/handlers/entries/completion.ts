@@ -15,12 +15,12 @@ export type CompletionSource = (...args: Parameters<Completion>) => unknown;
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
  */
-export function completionOf(source: CompletionSource, { name, origin }: RanHandler): Completion {
+export function completionOf(source: CompletionSource, { name, origin }: Pick<RanHandler, 'name' | 'origin'>): Completion {
   return async (value, others, context) => {
     try {
       return limited(await source(value, others, context));
     } catch (error) {
-      throw toReadFailure(error, 'prompt', name, reportOf(origin));
+      throw toReadFailure(error, 'prompt', name, reportOf({ origin, context }));
     }
   };
 }

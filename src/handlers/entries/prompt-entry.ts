@@ -26,7 +26,7 @@ export function promptEntry(
     wire: wireOf('Prompt', { name, title, description, icons, arguments: list as PromptArgument[], _meta }, origin),
     origin,
     completions,
-    invoke: (args, context) => promptOutcome(() => handler.run(args, context), { name, origin }),
+    invoke: (args, context) => promptOutcome(() => handler.run(args, context), { name, origin, context }),
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,

@@ -26,7 +26,12 @@ export function resourceEntry(options: ResourceOptions, { origin, runner }: Entr
     origin,
     ...cacheOf(cache, origin),
     invoke: (args, context) =>
-      resourceOutcome(() => handler.run(args, context), { name: uri, origin, kind: 'resource' }, args.uri, mimeType),
+      resourceOutcome(
+        () => handler.run(args, context),
+        { name: uri, origin, context, kind: 'resource' },
+        args.uri,
+        mimeType,
+      ),
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,
@@ -55,7 +60,7 @@ export function templateEntry(
     invoke: (args, context) =>
       resourceOutcome(
         () => handler.run(args, context),
-        { name: uriTemplate, origin, kind: 'template' },
+        { name: uriTemplate, origin, context, kind: 'template' },
         args.uri,
         mimeType,
       ),

@@ -30,7 +30,8 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner }: En
     wire: wireOf('Tool', fields, origin),
     origin,
     paramHeaders: paramHeaders(inputSchema, origin),
-    invoke: (args, context) => toolOutcome(() => handler.run(args, context), { name, origin }, output?.validate),
+    invoke: (args, context) =>
+      toolOutcome(() => handler.run(args, context), { name, origin, context }, output?.validate),
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,

@@ -1,5 +1,6 @@
 import type { GetPromptResult, InputRequiredResult, ReadResourceResult } from '@modelcontextprotocol/server';
 import { Logger } from '@nestjs/common';
+import type { McpContext } from '../../call/mcp-context.js';
 import type { McpHandlerKind } from '../../call/mcp-execution-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { type FailureReport, toReadFailure, toToolFailure } from './handler-failure.js';
@@ -13,6 +14,8 @@ export interface RanHandler {
   readonly name: string;
   /** `OrderTools.find`. */
   readonly origin: string;
+  /** The call that it served. */
+  readonly context: Pick<McpContext, 'aborted'>;
 }
 
 const logger = new Logger('McpStreamable');
@@ -20,43 +23,50 @@ const logger = new Logger('McpStreamable');
 /** Runs a tool. @throws what is a JSON-RPC error, a denial or a signal; everything else is in the result */
 export async function toolOutcome(
   run: () => Promise<unknown>,
-  { name, origin }: RanHandler,
+  ran: RanHandler,
   check?: OutputCheck,
 ): Promise<ToolResult> {
   try {
     return await toToolResult(await run(), check);
   } catch (error) {
-    return toToolFailure(error, name, reportOf(origin));
+    return toToolFailure(error, ran.name, reportOf(ran));
   }
 }
 
 /** Reads a resource. @param uri as the client asked for it @throws ProtocolError, HandlerDeniedError, HandlerSignal */
 export async function resourceOutcome(
   run: () => Promise<unknown>,
-  { origin, kind }: RanHandler & { readonly kind: McpHandlerKind },
+  ran: RanHandler & { readonly kind: McpHandlerKind },
   uri: string,
   mimeType?: string,
 ): Promise<ReadResourceResult | InputRequiredResult> {
   try {
     return toResourceResult(uri, mimeType, await run());
   } catch (error) {
-    throw toReadFailure(error, kind, uri, reportOf(origin));
+    throw toReadFailure(error, ran.kind, uri, reportOf(ran));
   }
 }
 
 /** Gets a prompt. @throws ProtocolError, HandlerDeniedError, HandlerSignal */
 export async function promptOutcome(
   run: () => Promise<unknown>,
-  { name, origin }: RanHandler,
+  ran: RanHandler,
 ): Promise<GetPromptResult | InputRequiredResult> {
   try {
     return toPromptResult(await run());
   } catch (error) {
-    throw toReadFailure(error, 'prompt', name, reportOf(origin));
+    throw toReadFailure(error, 'prompt', ran.name, reportOf(ran));
   }
 }
 
-/** Causes included: a result that does not fit its schema says there what does not fit. */
-export function reportOf(origin: string): FailureReport {
-  return (error) => logger.error(invocationMessages.failed(origin, inspected(error)));
+/**
+ * Causes included: a result that does not fit its schema says there what does not fit. That a call failed which nobody waits
+ * for any more, mostly for that reason, is not worth an operator's while.
+ */
+export function reportOf({ origin, context }: Pick<RanHandler, 'origin' | 'context'>): FailureReport {
+  return (error) => {
+    const text = invocationMessages.failed(origin, inspected(error));
+    if (context.aborted) logger.debug(text);
+    else logger.error(text);
+  };
 }

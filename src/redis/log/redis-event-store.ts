@@ -188,11 +188,10 @@ export class RedisEventStore implements McpEventStore {
   }
 
   /** @returns whether this node leaves nothing behind that others would have to see to @internal */
-  async leaves(): Promise<boolean> {
-    const r = await this.#notes.settled(this.nodeId); (this as any).settledAs = r; (this as any).why = (this.#notes as any).why?.(); return r;
+  leaves(): Promise<boolean> {
+    return this.#notes.settled(this.nodeId);
   }
 
-  DBG() { return [(this as any).settledAs, (this as any).why]; }
   get #lifeMs(): number {
     return this.connection.options.expireAfterMs;
   }

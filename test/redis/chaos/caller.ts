@@ -1,7 +1,7 @@
-import { Client } from '@modelcontextprotocol/client';
+import { Client, type Progress } from '@modelcontextprotocol/client';
 import { StreamableClientTransport } from 'nestjs-mcp-streamable/client';
 
-/** Milliseconds after which a call without an answer has been forgotten. */
+/** Milliseconds after which a call without an answer was forgotten: on a busy machine it may live through several faults. */
 const FORGOTTEN_MS = 60_000;
 
 /** What a call shall do. */
@@ -22,6 +22,8 @@ export interface Outcome {
   /** `answer`, or what kind of error. */
   readonly kind: string;
   readonly text: string;
+  /** What the client went through meanwhile. */
+  readonly trace: readonly string[];
 }
 
 /** The official client over the transport of this package; remembers everything that is handed over. */
@@ -32,7 +34,7 @@ export class Caller {
   readonly answers = new Map<number | string, number>();
   readonly client: Client;
   readonly transport: StreamableClientTransport;
-  reconnects = 0;
+  readonly reconnects: { readonly at: number; readonly text: string }[] = [];
   #sessionId: string | undefined;
 
   constructor(
@@ -55,7 +57,10 @@ export class Caller {
       openTimeoutMs: 10_000,
       random,
     });
-    this.transport.reconnects$.subscribe(() => this.reconnects++);
+    this.transport.reconnects$.subscribe(({ kind, requestId, failures, delayMs, cause }) => {
+      const text = `${kind} of ${requestId ?? 'a message'}, ${failures} failures, in ${delayMs} ms: ${String(cause)}`;
+      this.reconnects.push({ at: performance.now(), text });
+    });
     // The official client keeps what was set before it, and calls it first.
     this.transport.onmessage = (message) => {
       if ('method' in message || message.id === undefined) return;
@@ -78,22 +83,29 @@ export class Caller {
     const seen: number[] = [];
     const began = performance.now();
     const [kind, text] = await this.#outcome(work, seen);
-    const outcome = { work, caller: this, seen, kind, text, ms: performance.now() - began };
+    const trace = this.reconnects
+      .filter(({ at }) => at >= began)
+      .map(({ at, text: what }) => `${Math.round(at - began)} ms: ${what}`);
+    const outcome = { work, caller: this, seen, kind, text, ms: performance.now() - began, trace };
     this.outcomes.push(outcome);
     return outcome;
   }
 
   async #outcome(work: Work, seen: number[]): Promise<[kind: string, text: string]> {
+    const onprogress = ({ progress, total }: Progress): void => {
+      // On 2026-07-28 the client counts its own rounds of questions as progress, without a total.
+      if (total !== undefined) seen.push(progress);
+    };
     try {
       const { content, isError } = await this.client.callTool(
         { name: 'work', arguments: { ...work } },
-        { onprogress: ({ progress }) => seen.push(progress), timeout: FORGOTTEN_MS },
+        { onprogress, timeout: FORGOTTEN_MS },
       );
       const { text } = (content as { text: string }[])[0]!;
       return [isError ? 'isError' : 'answer', text];
     } catch (error) {
-      const { name, code, message } = error as Error & { code?: unknown };
-      return [`${name} ${String(code)}`, message];
+      const { name, code, status, message } = error as Error & { code?: unknown; status?: number };
+      return [`${name} ${String(status ?? code)}`, message];
     }
   }
 }

@@ -53,7 +53,12 @@ export class ChaosCluster {
   /** Settles when every node has noticed that Redis does not answer. */
   async redisMissed(): Promise<void> {
     const living = this.#nodes.filter(({ lives }) => lives);
-    await Promise.all(living.map(({ port }) => refused(`http://127.0.0.1:${port}/mcp`)));
+    await Promise.all(living.map((node) => untilPinged(node, 503)));
+  }
+
+  /** Settles when a node can work with Redis. */
+  redisFound(node: NodeProcess): Promise<void> {
+    return untilPinged(node, 404);
   }
 
   async stop(): Promise<void> {
@@ -136,8 +141,9 @@ function heard(child: ChildProcess, wanted: (message: Report) => boolean): Promi
   });
 }
 
-/** Asks for a session that is only Redis's to know, until that is away. */
-async function refused(url: string): Promise<void> {
+/** Asks for a session that is only Redis's to know: 404 when Redis says that there is none, 503 when it is away. */
+async function untilPinged({ port }: NodeProcess, wanted: 404 | 503): Promise<void> {
+  const url = `http://127.0.0.1:${port}/mcp`;
   const headers = {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
@@ -145,7 +151,7 @@ async function refused(url: string): Promise<void> {
     'mcp-protocol-version': '2025-11-25',
   };
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
-  for (let status = 0; status !== 503;) {
+  for (let status = 0; status !== wanted;) {
     const response = await fetch(url, { method: 'POST', headers, body });
     await response.arrayBuffer();
     ({ status } = response);

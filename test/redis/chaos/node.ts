@@ -22,17 +22,15 @@ function report(what: Report): void {
 class ChaosTools {
   @Tool({ name: 'work', inputSchema: Call })
   async work(@McpArgs() { key, steps, askAt, everyMs }: z.infer<typeof Call>, @McpCtx() ctx: McpContext) {
+    // On 2026-07-28 a handler runs once without the answer, and once with it.
+    if (ctx.session || ctx.inputResponses) report({ ran: key });
     let name: unknown;
     for (let step = 0; step <= steps; step++) {
-      if (step > 0) {
-        await new Promise((resolve) => setTimeout(resolve, everyMs));
-        await ctx.progress(step, steps);
-      }
+      await new Promise((resolve) => setTimeout(resolve, everyMs));
+      if (step > 0) await ctx.progress(step, steps);
       if (step !== askAt) continue;
       const answer = await ctx.elicit('name', { message: key, requestedSchema: Answer });
       name = answer.content?.['name'];
-      // After the question: on 2026-07-28 a handler runs once without the answer, and once with it.
-      report({ ran: key });
     }
     return `${key} for ${String(name)}`;
   }
