@@ -15,7 +15,10 @@ export type CompletionSource = (...args: Parameters<Completion>) => unknown;
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
  */
-export function completionOf(source: CompletionSource, { name, origin }: Pick<RanHandler, 'name' | 'origin'>): Completion {
+export function completionOf(
+  source: CompletionSource,
+  { name, origin }: Pick<RanHandler, 'name' | 'origin'>,
+): Completion {
   return async (value, others, context) => {
     try {
       return limited(await source(value, others, context));
