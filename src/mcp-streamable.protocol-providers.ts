@@ -15,6 +15,7 @@ import { protocolMessages } from './protocol/protocol.messages.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
 import { UserServerFactory } from './protocol/user-server-factory.js';
 import { McpServerFactory } from './session/server-factory.js';
+import type { McpSessionEvent } from './session/session-events.js';
 import { SESSION_ROOM, type SessionRoom } from './session/session-room.js';
 import { SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { McpSessionStore } from './session/session-store.js';
@@ -23,6 +24,11 @@ const logger = new Logger('McpStreamable');
 
 function report(error: unknown): void {
   logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack);
+}
+
+/** What comes too late in the era without sessions is dropped, and an event all the same (behaviour P8). */
+function lateOfNoSession(method: string | undefined): McpSessionEvent {
+  return { type: 'late-message', sessionId: '', method, requestId: undefined, disposition: 'dropped' };
 }
 
 /** What an endpoint speaks: servers, and what serves the requests of each era by them. */
@@ -42,7 +48,7 @@ export function protocolProviders(options: InjectionToken): Provider[] {
     },
     {
       provide: ModernServers,
-      useFactory: (factory: McpServerFactory, { service: sessions }: SessionRoom) =>
+      useFactory: (factory: McpServerFactory, { service: sessions, environment }: SessionRoom) =>
         modernServers({
           shared: factory.shared,
           create: (http) => {
@@ -51,6 +57,7 @@ export function protocolProviders(options: InjectionToken): Provider[] {
           },
           onLegacyServer: once(() => logger.warn(protocolMessages.legacyServer())),
           report,
+          late: (method) => environment.event(lateOfNoSession(method)),
         }),
       inject: [McpServerFactory, SESSION_ROOM],
     },

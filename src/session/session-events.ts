@@ -24,7 +24,7 @@ export type McpSessionEvent = { readonly sessionId: string } & (
   | { readonly type: 'stream-attached' | 'stream-detached'; readonly streamId: string }
   /** The oldest response on a stream had to make room for a fifth. */
   | { readonly type: 'reader-evicted'; readonly streamId: string }
-  /** A message came after its request was over (behaviour P8). */
+  /** A message came after its request was over (behaviour P8). In the era without sessions the session id is empty. */
   | {
       readonly type: 'late-message';
       readonly method: string | undefined;

@@ -3,6 +3,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, of, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { ADAPTERS, gate } from '../support/app.js';
+import { recordedEvents } from '../support/running-apps.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { MODERN, modernMeta } from '../support/modern.js';
@@ -195,12 +196,19 @@ describe.each(ADAPTERS)('the form of a modern answer, on %s', (adapter) => {
       return 'early';
     };
     const { app, client } = await start({ handlers: { late, talks } });
+    const events = recordedEvents(app);
     expect(gists([await (await client.call('late', {}, heard)).json()])).toEqual(['early']);
     // In the middle of somebody else's call, with the same id and the same token.
     later.open();
     const { messages } = await readAll(await client.call('talks', {}, heard));
     expect(gists(messages)).toEqual(['progress 1', 'a word', 'said']);
     expect(await said.promise).toEqual(['fulfilled', 'fulfilled', 'fulfilled']);
+    const dropped = events.flatMap((event) => (event.type === 'late-message' ? [event] : []));
+    expect(dropped.map(({ method, disposition }) => `${method} ${disposition}`)).toEqual([
+      'notifications/progress dropped',
+      'notifications/message dropped',
+      'notifications/x dropped',
+    ]);
     await app.settled({ inFlight: 0, streams: 0, events: 0 });
   });
 

@@ -49,16 +49,13 @@ export class ModernChannel extends PerRequestHTTPServerTransport {
   /** The request that is being handed to the server: what it answers now, it answers before any handler has run. */
   #entering: RequestId | undefined;
 
-  private constructor(private readonly report: (error: unknown) => void) {
+  private constructor(private readonly ears: ChannelEars) {
     super({ classification: CLASSIFICATION });
   }
 
-  /**
-   * @param report tells the operator
-   * @returns the channel, or `undefined` if the server was not made for the modern revision
-   */
-  static async connect(server: Server, report: (error: unknown) => void): Promise<ModernChannel | undefined> {
-    const channel = new ModernChannel(report);
+  /** @returns the channel, or `undefined` if the server was not made for the modern revision */
+  static async connect(server: Server, ears: ChannelEars): Promise<ModernChannel | undefined> {
+    const channel = new ModernChannel(ears);
     await server.connect(channel);
     // oxlint-disable-next-line typescript/no-deprecated -- of an instance that serves the revision: that is the question
     return server.getNegotiatedProtocolVersion() === REVISION ? channel : undefined;
@@ -90,16 +87,21 @@ export class ModernChannel extends PerRequestHTTPServerTransport {
   override send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
     if ('method' in message) {
       const served = this.#served.get(options?.relatedRequestId ?? NO_ID);
-      return served?.exchange.send(JSON.stringify(message)) ?? DONE;
+      if (served) return served.exchange.send(JSON.stringify(message));
+      this.ears.late(message.method);
+      return DONE;
     }
     const id = message.id ?? NO_ID;
     const served = this.#served.get(id);
-    if (!served) return DONE;
+    if (!served) {
+      this.ears.late(undefined);
+      return DONE;
+    }
     this.#served.delete(id);
     const { call, exchange } = served;
     const answer = withParamsError(message, call.message);
     const code = 'error' in answer ? answer.error.code : undefined;
-    const text = answerText({ ...answer, id: call.requestId }, this.report);
+    const text = answerText({ ...answer, id: call.requestId }, this.ears.report);
     exchange.answer(text, call.refusal ?? this.#statusOf(code, id));
     return DONE;
   }
@@ -123,7 +125,7 @@ export class ModernChannel extends PerRequestHTTPServerTransport {
     try {
       this.onclose?.();
     } catch (error) {
-      this.report(error);
+      this.ears.report(error);
     }
   }
 
@@ -141,6 +143,14 @@ export class ModernChannel extends PerRequestHTTPServerTransport {
     served.call.cancel(new Error(reason));
     this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id, reason } }, EXTRA);
   }
+}
+
+/** Who hears of what goes wrong. */
+export interface ChannelEars {
+  /** Tells the operator. */
+  readonly report: (error: unknown) => void;
+  /** A message came that belongs to no request, or to one that is over: it is dropped (P8). An answer has no method. */
+  readonly late: (method: string | undefined) => void;
 }
 
 interface Served {

@@ -3,7 +3,7 @@ import { deferred } from '../../base/deferred.js';
 import type { McpHttpCall } from '../../call/mcp-call.js';
 import { McpError } from '../../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../wire/revisions.js';
-import { ModernChannel } from './modern-channel.js';
+import { type ChannelEars, ModernChannel } from './modern-channel.js';
 import { unsupportedRevision } from './modern-classification.js';
 import { protocolMessages } from '../protocol.messages.js';
 
@@ -38,15 +38,13 @@ export interface TakenChannel {
   readonly release: () => void;
 }
 
-export interface ModernServersParts {
+export interface ModernServersParts extends ChannelEars {
   /** One server may serve all requests. */
   readonly shared: boolean;
   /** Makes a server, for a request or for all. */
   create(http: McpHttpCall | undefined): Promise<Server>;
   /** Called when a server turns out to speak older revisions only. */
   onLegacyServer(): void;
-  /** Tells the operator. */
-  readonly report: (error: unknown) => void;
 }
 
 export function modernServers(parts: ModernServersParts): ModernServers {
@@ -55,7 +53,7 @@ export function modernServers(parts: ModernServersParts): ModernServers {
 
 async function connected(parts: ModernServersParts, http: McpHttpCall | undefined): Promise<TakenChannel> {
   const server = await parts.create(http);
-  const channel = await ModernChannel.connect(server, parts.report);
+  const channel = await ModernChannel.connect(server, parts);
   if (channel) return { channel, server, release: () => {} };
   await server.close();
   parts.onLegacyServer();
