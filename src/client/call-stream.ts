@@ -1,14 +1,14 @@
-import { readMessages, type JsonRpcMessage, type RequestId } from '../wire/json-rpc.js';
-import { delayMs, pause } from './backoff.js';
+import type { JsonRpcMessage, RequestId } from '../wire/json-rpc.js';
 import { assertSameSession } from './client-session.js';
 import { ClientTransportError, StreamLostError } from './client.errors.js';
 import { clientMessages } from './client.messages.js';
-import type { ReconnectEvent } from './client-state.js';
 import type { ExchangeHost } from './exchange-host.js';
+import { messagesOf } from './event-messages.js';
 import { LinkedAbort } from './linked-abort.js';
 import { getHeaders, type SessionHeaders } from './request-headers.js';
 import { mediaTypeOf, readEvents, type SseEvent } from './response-body.js';
 import { networkSetbackOf, sessionSetback, Setback } from './setback.js';
+import { waitToRetry } from './wait-to-retry.js';
 
 /** Whose stream it is. */
 export interface CallStreamOwner {
@@ -142,20 +142,14 @@ export class CallStream {
   }
 
   /** Called by the reader of a response. */
-  event({ id, type, data }: SseEvent): void {
+  event(event: SseEvent): void {
+    const { id } = event;
     this.#events++;
     if (id !== undefined) {
       this.#cursor = id === '' ? undefined : id;
       if (id !== '') this.owner.onCursor?.(id);
     }
-    if (data === '' || (type !== undefined && type !== 'message')) return;
-    let messages: readonly JsonRpcMessage[];
-    try {
-      ({ messages } = readMessages(data));
-    } catch (error) {
-      return this.host.report(error);
-    }
-    for (const message of messages) this.owner.take(message);
+    for (const message of messagesOf(event, (error) => this.host.report(error))) this.owner.take(message);
   }
 
   /** Called by the reader of a response. */
@@ -171,16 +165,4 @@ export class CallStream {
 
 function lost(reason: string, cause: unknown): Setback {
   return new Setback('stream-lost', new StreamLostError(reason, true, { cause }));
-}
-
-/** Announces another attempt, and waits for its time. @throws (rejects) the reason of the signal */
-export async function waitToRetry(
-  { options, reconnecting }: Pick<ExchangeHost, 'options' | 'reconnecting'>,
-  event: Omit<ReconnectEvent, 'delayMs'>,
-  askedMs: number | undefined,
-  signal: AbortSignal,
-): Promise<void> {
-  const ms = delayMs(options.reconnect, event.failures, askedMs, options.random);
-  reconnecting({ ...event, delayMs: ms });
-  await pause(ms, options.clock, signal);
 }

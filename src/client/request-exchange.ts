@@ -12,7 +12,8 @@ import { ClientTransportError, type SessionLostError, StreamLostError } from './
 import { clientMessages } from './client.messages.js';
 import type { ExchangeHost } from './exchange-host.js';
 import { rpcErrorOf } from './http-endpoint.js';
-import { CallStream, waitToRetry } from './call-stream.js';
+import { CallStream } from './call-stream.js';
+import { waitToRetry } from './wait-to-retry.js';
 import { LinkedAbort } from './linked-abort.js';
 import { claimedRevision, legacyPostHeaders, modernPostHeaders, type SessionHeaders } from './request-headers.js';
 import { discard, mediaTypeOf } from './response-body.js';

@@ -1,24 +1,21 @@
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../wire/header.js';
+import {
+  LAST_EVENT_ID_HEADER,
+  METHOD_HEADER,
+  NAME_HEADER,
+  PROTOCOL_VERSION_HEADER,
+  SESSION_ID_HEADER,
+} from '../wire/header.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
+import { mirrorHeaders } from '../wire/modern-headers.js';
 
 /** Headers by their names in lower case. */
 export type HeaderMap = Record<string, string>;
 
-/** Which parameter `Mcp-Name` repeats (2026-07-28, Streamable HTTP, "Standard headers"). */
-const NAME_PARAMETERS: Readonly<Record<string, string>> = {
-  'tools/call': 'name',
-  'prompts/get': 'name',
-  'resources/read': 'uri',
-  'tasks/get': 'taskId',
-  'tasks/update': 'taskId',
-  'tasks/cancel': 'taskId',
-};
-
 /** Decided by the message and the session; whoever else names them is not heard. */
 const OWN = [
   ...['accept', 'content-type', 'content-length', 'host', LAST_EVENT_ID_HEADER],
-  ...[SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name'],
+  ...[SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, METHOD_HEADER, NAME_HEADER],
 ];
 
 /** Not for a single message to decide either. */
@@ -52,14 +49,8 @@ export function legacyPostHeaders(message: JsonRpcMessage, session: SessionHeade
  * without reading bodies. `extra` (the `Mcp-Param-*` headers of the SDK's client) is sent as it is.
  */
 export function modernPostHeaders(message: JsonRpcMessage, revision: string, extra: object = {}): HeaderMap {
-  const headers: HeaderMap = { ...permitted(extra), ...POST, [PROTOCOL_VERSION_HEADER]: revision };
-  if (!('method' in message)) return headers;
-  const { method, params } = message as { method: string; params?: Record<string, unknown> };
-  headers['mcp-method'] = method;
-  const source = Object.hasOwn(NAME_PARAMETERS, method) ? NAME_PARAMETERS[method] : undefined;
-  const name = source === undefined ? undefined : params?.[source];
-  if (typeof name === 'string') headers['mcp-name'] = encodeHeaderValue(name);
-  return headers;
+  const mirrored = 'method' in message ? mirrorHeaders(message) : {};
+  return { ...permitted(extra), ...POST, ...mirrored, [PROTOCOL_VERSION_HEADER]: revision };
 }
 
 /** Headers of a GET (2025 revisions only). */
@@ -76,15 +67,6 @@ export function sessionHeaders({ sessionId, protocolVersion }: SessionHeaders): 
     ...(sessionId !== undefined && { [SESSION_ID_HEADER]: sessionId }),
     ...(protocolVersion !== undefined && { [PROTOCOL_VERSION_HEADER]: protocolVersion }),
   };
-}
-
-/**
- * A text as a header can carry it: as it is, or in Base64 between marks (2026-07-28, Streamable HTTP, "Value encoding").
- * In Base64 goes what is not plain visible ASCII, what begins or ends with space, nothing, and what looks encoded.
- */
-export function encodeHeaderValue(text: string): string {
-  const plain = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !/^=\?base64\?.*\?=$/.test(text);
-  return plain ? text : `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
 }
 
 const POST: HeaderMap = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };

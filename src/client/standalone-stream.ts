@@ -1,10 +1,10 @@
-import { readMessages, type JsonRpcMessage } from '../wire/json-rpc.js';
-import { delayMs, pause } from './backoff.js';
 import { SessionLostError } from './client.errors.js';
 import type { ExchangeHost } from './exchange-host.js';
+import { messagesOf } from './event-messages.js';
 import { LinkedAbort } from './linked-abort.js';
 import { getHeaders } from './request-headers.js';
 import { discard, mediaTypeOf, readEvents, type SseEvent } from './response-body.js';
+import { waitToRetry } from './wait-to-retry.js';
 
 /**
  * # The GET for what the server sends on its own
@@ -53,7 +53,6 @@ class StandaloneRun {
   ) {}
 
   async loop(): Promise<void> {
-    const { options } = this.host;
     for (let failures = 0; ;) {
       const before = this.#events;
       const result = await this.#open();
@@ -62,9 +61,7 @@ class StandaloneRun {
       const quiet = cause === undefined;
       if (!quiet && failures === 0) this.host.report(cause);
       failures = this.#events > before ? 0 : failures + 1;
-      const ms = delayMs(options.reconnect, failures, askedMs ?? this.#retryMs, options.random);
-      this.host.reconnecting({ kind: 'standalone', failures, delayMs: ms, cause });
-      await pause(ms, options.clock, this.signal);
+      await waitToRetry(this.host, { kind: 'standalone', failures, cause }, askedMs ?? this.#retryMs, this.signal);
     }
   }
 
@@ -107,17 +104,11 @@ class StandaloneRun {
     return { cause: error, askedMs: error.retryAfterMs };
   }
 
-  event({ id, type, data }: SseEvent): void {
+  event(event: SseEvent): void {
+    const { id } = event;
     this.#events++;
     if (id !== undefined) this.#cursor = id === '' ? undefined : id;
-    if (data === '' || (type !== undefined && type !== 'message')) return;
-    let messages: readonly JsonRpcMessage[];
-    try {
-      ({ messages } = readMessages(data));
-    } catch (error) {
-      return this.host.report(error);
-    }
-    for (const message of messages) this.host.deliver(message);
+    for (const message of messagesOf(event, (error) => this.host.report(error))) this.host.deliver(message);
   }
 
   retry(ms: number): void {

@@ -1,14 +1,10 @@
 import type { Clock } from '../base/clock.js';
-import { errorResponse } from '../wire/errors.js';
+import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, RequestId } from '../wire/json-rpc.js';
 import type { InFlightCalls } from './in-flight-calls.js';
 import type { OutgoingMessages } from './outgoing-messages.js';
 import type { SessionCall } from './session-call.js';
 import { sessionMessages } from './session.messages.js';
-
-/** JSON-RPC codes of calls that end before their handler does. */
-const REQUEST_FAILED = -32000;
-const REQUEST_TIMEOUT = -32001;
 
 /**
  * # How calls end other than by their answer

@@ -1,13 +1,8 @@
 import type { Clock, ClockTimer } from '../base/clock.js';
-import { errorResponse } from '../wire/errors.js';
+import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import type { SessionCall } from './session-call.js';
 import { sessionMessages } from './session.messages.js';
-
-/** JSON-RPC code of a request that took too long, as the SDKs use it. */
-const REQUEST_TIMEOUT = -32001;
-/** JSON-RPC code of a request whose reason is gone. */
-const CONNECTION_CLOSED = -32000;
 
 /**
  * # Requests of the server that wait for the client
@@ -83,7 +78,7 @@ export class OutboundRequests {
   /** The call is over, and what it asked with it. */
   failOf(call: SessionCall): void {
     for (const pending of [...this.#byWireId.values()]) {
-      if (pending.call === call) this.#fail(pending, CONNECTION_CLOSED, sessionMessages.callOver(pending.method));
+      if (pending.call === call) this.#fail(pending, REQUEST_FAILED, sessionMessages.callOver(pending.method));
     }
   }
 

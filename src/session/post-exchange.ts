@@ -4,7 +4,7 @@ import { deferred } from '../base/deferred.js';
 import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
 import type { McpStream } from '../stream/mcp-stream.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import type { HttpRefusal } from './session-call.js';
+import type { HttpRefusal } from '../call/served-call.js';
 import type { ResponseMode } from './session.options.js';
 
 /**

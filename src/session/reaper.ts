@@ -4,14 +4,11 @@ import { Retry } from '../base/retry.js';
 import type { LostNode, McpMessageBus } from '../bus/message-bus.js';
 import { EventLogFullError, EventStoreError } from '../stream/event-store.errors.js';
 import type { AppendOptions, OpenRequest, ReaderRef } from '../stream/event-store.js';
-import { errorResponse } from '../wire/errors.js';
+import { errorResponse, REQUEST_FAILED } from '../wire/errors.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import type { LiveSessions } from './live-sessions.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
-
-/** JSON-RPC code of calls that end before their handler does. */
-const REQUEST_FAILED = -32000;
 
 /**
  * # What a dead node leaves behind

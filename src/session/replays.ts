@@ -1,9 +1,7 @@
 import { randomToken } from '../base/random-token.js';
-import { errorResponse } from '../wire/errors.js';
+import { errorResponse, REQUEST_FAILED } from '../wire/errors.js';
 import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { sessionMessages } from './session.messages.js';
-
-const REQUEST_FAILED = -32000;
 
 /** Requests that are served though no client waits for them: a session is being rebuilt from its record. */
 export class Replays {

@@ -1,5 +1,11 @@
 import type { JsonRpcErrorBody, RequestId } from './json-rpc.js';
 
+/** JSON-RPC code of a request that ended before it was answered: its session, connection or node is gone. @internal */
+export const REQUEST_FAILED = -32000;
+
+/** JSON-RPC code of a request that took too long, as the SDKs use it. @internal */
+export const REQUEST_TIMEOUT = -32001;
+
 /** HTTP status and JSON-RPC code of every {@link McpErrorCode}: the one place where they are decided (behaviour.md). */
 const ANSWERS = Object.freeze({
   PARSE_ERROR: { status: 400, rpcCode: -32700 },

@@ -8,7 +8,7 @@ import {
 import { runInCall } from '../../call/mcp-call.js';
 import { answerText } from '../../session/answer-text.js';
 import { withParamsError } from '../../session/malformed-params.js';
-import { errorResponse } from '../../wire/errors.js';
+import { errorResponse, REQUEST_FAILED } from '../../wire/errors.js';
 import type { RequestId } from '../../wire/json-rpc.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';
 import { protocolMessages } from '../protocol.messages.js';
@@ -26,8 +26,6 @@ const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
   [-32602]: 400,
   [-32022]: 400,
 };
-/** JSON-RPC code of requests that end before their handler does. */
-const REQUEST_FAILED = -32000;
 /** The one error that has a status of its own whenever it comes (row M6). */
 const MISSING_CAPABILITY = -32021;
 

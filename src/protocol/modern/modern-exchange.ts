@@ -4,7 +4,7 @@ import { deferred, type Deferred } from '../../base/deferred.js';
 import type { McpReply, McpServing, StreamFlow } from '../../call/mcp-reply.js';
 import type { ResponseMode } from '../../session/session.options.js';
 import { messageFrame } from '../../wire/sse-frame.js';
-import type { HttpRefusal } from './modern-call.js';
+import type { HttpRefusal } from '../../call/served-call.js';
 
 /**
  * # One modern request, from its arrival to its answer

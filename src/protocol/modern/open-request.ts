@@ -1,15 +1,11 @@
 import type { Clock, ClockTimer } from '../../base/clock.js';
 import { sessionMessages } from '../../session/session.messages.js';
 import type { ResponseMode } from '../../session/session.options.js';
-import { errorResponse, McpError } from '../../wire/errors.js';
+import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT } from '../../wire/errors.js';
 import { protocolMessages } from '../protocol.messages.js';
 import type { ModernCall } from './modern-call.js';
 import type { ModernChannel } from './modern-channel.js';
 import { ModernExchange, type ExchangeEnd } from './modern-exchange.js';
-
-/** JSON-RPC codes of requests that end before their handler does. */
-const REQUEST_FAILED = -32000;
-const REQUEST_TIMEOUT = -32001;
 
 export interface ModernRequestOptions {
   readonly clock: Clock;
