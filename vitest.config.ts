@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
@@ -14,6 +15,8 @@ export default defineConfig({
   },
   test: {
     pool: 'forks',
+    // By default one core is left alone, which on two cores is every other one.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     // Tests that promise "memory returns" must be able to ask for a collection.
     execArgv: ['--expose-gc'],
     testTimeout: 20_000,

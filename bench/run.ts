@@ -1,13 +1,12 @@
-import { writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { PINNED } from './harness/cores.js';
 import { machine } from './harness/machine.js';
-import { report } from './harness/report.js';
-import { PINNED } from './harness/server-process.js';
+import { kept } from './harness/results.js';
 import { SUBJECTS } from './harness/subjects.js';
 import type { Plan, Work, WorkResult } from './harness/work.js';
 import { call, lifecycle, modernCall, progress } from './works/calls.js';
 import { growth } from './works/growth.js';
+import { nodes } from './works/nodes.js';
 import { notify, replay, sessionMemory, streamMemory } from './works/streams.js';
 
 /** `npm run bench`: see bench/README.md. This process makes the load and does the sums; the servers have processes of their own. */
@@ -23,9 +22,8 @@ const WORKS: readonly Work[] = [
   notify,
   replay,
   growth,
+  nodes,
 ];
-
-const RESULTS = fileURLToPath(new URL('../../bench/results.json', import.meta.url));
 
 const { values: options } = parseArgs({
   options: {
@@ -51,12 +49,12 @@ async function measure(plan: Plan, works: readonly Work[]): Promise<WorkResult[]
     const found = await work.run(plan);
     results.push(...found);
     const seconds = Math.round((performance.now() - began) / 1000);
-    console.log(`${found[0]?.work}: ${[...new Set(found.map(({ title }) => title))].join('; ')} (${seconds} s)`);
+    console.log(`${work.name}: ${seconds} s`);
   }
   return results;
 }
 
-const rounds = Number(options.rounds ?? (options.quick ? 3 : 5));
+const rounds = Number(options.rounds ?? (options.quick ? 3 : 7));
 if (!Number.isInteger(rounds) || rounds < 1)
   throw new Error(`--rounds wants a number from 1, not "${options.rounds}".`);
 const only = among(
@@ -71,7 +69,16 @@ const subjects = among(
 );
 const works = WORKS.filter(({ name }) => only.length === 0 || only.includes(name));
 if (!PINNED) console.warn('Server and load share cores: taskset is missing, or there is only one.');
-const results = await measure({ quick: options.quick, rounds, subjects, profile: options.profile }, works);
+const plan: Plan = {
+  quick: options.quick,
+  rounds,
+  windowMs: options.quick ? 80 : 250,
+  subjects,
+  profile: options.profile,
+};
+const began = performance.now();
+// Fails at once when the trees differ.
 const about = { ...machine(), pinned: PINNED, quick: options.quick, rounds };
-writeFileSync(RESULTS, `${JSON.stringify({ ...about, results }, undefined, 2)}\n`);
-console.log(`\n${report(about, results)}`);
+const results = await measure(plan, works);
+const { text, file } = kept({ ...about, results });
+console.log(`\n${text}\n\n${Math.round((performance.now() - began) / 1000)} s; also in ${file}`);

@@ -4,8 +4,10 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type McpContext, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { report } from './agent.js';
+import { backend } from './backend.js';
 import {
   ADD_DESCRIPTION,
   ADDING_TOOLS,
@@ -21,13 +23,25 @@ import {
  *
  * The defaults of the module, but for the caps of sessions: 10,000 anonymous ones are more than it lets in.
  */
-const { PORT = '3000', ADAPTER = 'express' } = process.env;
+const { PORT = '3000', ADAPTER = 'express', STAMPS } = process.env;
+
+/** Between two reports whose way is timed. */
+const PAUSE_MS = 2;
 
 class BenchTools {
   @Tool({ name: 'progress', description: PROGRESS_DESCRIPTION, inputSchema: z.object({ n: z.number() }) })
   progress(args: { n: number }, ctx: McpContext): Promise<ToolResult> {
+    if (STAMPS) return reportTimes(args, ctx);
     return reportAll(args, (done, total) => ctx.progress(done, total));
   }
+}
+
+/** Each report says when it was made, by the clock that all processes of the machine share; one after the other has gone. */
+async function reportTimes({ n }: { n: number }, ctx: McpContext): Promise<ToolResult> {
+  return reportAll({ n }, async (done, total) => {
+    await delay(PAUSE_MS);
+    await ctx.progress(done, total, String(process.hrtime.bigint()));
+  });
 }
 
 // The decorator by hand: as many methods as the bench wants.
@@ -40,7 +54,12 @@ for (const name of ADDING_TOOLS) {
 
 @Module({
   imports: [
-    McpStreamableModule.forRoot({ serverInfo: SERVER_INFO, maxSessions: 100_000, maxSessionsPerPrincipal: 100_000 }),
+    McpStreamableModule.forRoot({
+      ...backend,
+      serverInfo: SERVER_INFO,
+      maxSessions: 100_000,
+      maxSessionsPerPrincipal: 100_000,
+    }),
   ],
   providers: [BenchTools],
 })

@@ -25,14 +25,29 @@ function installed() {
   return needed.every(([path, { version }]) => there[path]?.version === version);
 }
 
-if (!installed()) must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: peers });
-must('npm', ['run', '-s', 'build']);
-must('npm', ['run', '-s', 'build:bench']);
-must('node', ['scripts/remove.mjs', 'bench/peers/build']);
-must('npx', ['--no-install', 'tsc', '-p', 'bench/peers/tsconfig.json']);
+function build() {
+  must('npm', ['run', '-s', 'build']);
+  must('npm', ['run', '-s', 'build:bench']);
+}
 
-// Servers run on core 0 (bench/harness/server-process.ts), the load on core 1.
-const pinned = cpus().length > 1 && spawnSync('taskset', ['--version']).status === 0;
-const node = [process.execPath, '--enable-source-maps', 'build/bench/run.js', ...process.argv.slice(2)];
-const [command, ...args] = pinned ? ['taskset', '-c', '1', ...node] : node;
-must(command, args);
+/** Looks at what runs have found. @returns the exit code: 1 if they are too far apart */
+function compare() {
+  const script = 'build/bench/compare.js';
+  if (!existsSync(join(root, script))) build();
+  return spawnSync(process.execPath, [script, ...process.argv.slice(2)], { cwd: root, stdio: 'inherit' }).status ?? 1;
+}
+
+function measure() {
+  if (!installed()) must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: peers });
+  build();
+  must('node', ['scripts/remove.mjs', 'bench/peers/build']);
+  must('npx', ['--no-install', 'tsc', '-p', 'bench/peers/tsconfig.json']);
+  // Servers run on core 0 (bench/harness/cores.ts), the load on core 1.
+  const pinned = cpus().length > 1 && spawnSync('taskset', ['--version']).status === 0;
+  const node = [process.execPath, '--enable-source-maps', 'build/bench/run.js', ...process.argv.slice(2)];
+  const [command, ...args] = pinned ? ['taskset', '-c', '1', ...node] : node;
+  must(command, args);
+}
+
+if (process.argv.includes('--compare')) process.exitCode = compare();
+else measure();

@@ -90,6 +90,7 @@ export {
   EventStoreError,
   SessionGoneError,
   StreamEndedError,
+  DuplicateRequestError,
   StreamNotFoundError,
   StreamOverflowError,
 } from './stream/event-store.errors.js';

@@ -31,11 +31,12 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions,
   server?: McpServerFunction;
   /**
    * Where everything is that several nodes share: stores and bus in one, such as `redisBackend(url)` of
-   * `nestjs-mcp-streamable/redis`. `sessionStore`, `eventStore` and `messageBus` replace its parts.
+   * `nestjs-mcp-streamable/redis`. `sessionStore`, `eventStore` and `messageBus` replace its parts. It is closed with the
+   * app: a function makes one for each app that starts, as tests do that start several of one module.
    *
    * @default in the memory of this process
    */
-  backend?: McpBackend;
+  backend?: McpBackend | (() => McpBackend);
   /** Bounds of the event log in memory. */
   eventLog?: EventLogOptions;
   /**

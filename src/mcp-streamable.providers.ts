@@ -33,6 +33,8 @@ import { McpEventStore } from './stream/event-store.js';
 import { InMemoryEventStore } from './stream/in-memory-event-store.js';
 import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from './stream/stream.options.js';
 
+/** The backend of an app, if it was given one. */
+const BACKEND = Symbol('nestjs-mcp-streamable:backend');
 const SESSION_STORE_METHODS = 'reserve create release get patch touch delete claimExpired list count'.split(' ');
 const EVENT_STORE_METHODS =
   'open append read describe attach detach detachNode delivered openRequests drop stats'.split(' ');
@@ -76,21 +78,31 @@ function optionProviders(options: InjectionToken): Provider[] {
 function replaceableProviders(options: InjectionToken): Provider[] {
   return [
     {
+      provide: BACKEND,
+      useFactory: ({ backend }: McpStreamableOptions) => (typeof backend === 'function' ? backend() : backend),
+      inject: [options],
+    },
+    {
       provide: McpSessionStore,
-      useFactory: (given: McpStreamableOptions, clock: Clock) =>
-        partOf(given, 'sessionStore', SESSION_STORE_METHODS) ?? new InMemorySessionStore(clock),
-      inject: [options, Clock],
+      useFactory: (given: McpStreamableOptions, backend: McpBackend | undefined, clock: Clock) =>
+        partOf(given, backend, 'sessionStore', SESSION_STORE_METHODS) ?? new InMemorySessionStore(clock),
+      inject: [options, BACKEND, Clock],
     },
     {
       provide: McpEventStore,
-      useFactory: (given: McpStreamableOptions, limits: Required<EventLogOptions>, clock: Clock) =>
-        partOf(given, 'eventStore', EVENT_STORE_METHODS) ?? new InMemoryEventStore(limits, clock),
-      inject: [options, EVENT_LOG_OPTIONS, Clock],
+      useFactory: (
+        given: McpStreamableOptions,
+        backend: McpBackend | undefined,
+        limits: Required<EventLogOptions>,
+        clock: Clock,
+      ) => partOf(given, backend, 'eventStore', EVENT_STORE_METHODS) ?? new InMemoryEventStore(limits, clock),
+      inject: [options, BACKEND, EVENT_LOG_OPTIONS, Clock],
     },
     {
       provide: McpMessageBus,
-      useFactory: (given: McpStreamableOptions) => partOf(given, 'messageBus', BUS_METHODS) ?? new InMemoryMessageBus(),
-      inject: [options],
+      useFactory: (given: McpStreamableOptions, backend: McpBackend | undefined) =>
+        partOf(given, backend, 'messageBus', BUS_METHODS) ?? new InMemoryMessageBus(),
+      inject: [options, BACKEND],
     },
   ];
 }
@@ -98,13 +110,14 @@ function replaceableProviders(options: InjectionToken): Provider[] {
 /** A part as the app gives it: by itself, or in a backend. */
 function partOf<Name extends keyof McpBackend>(
   options: McpStreamableOptions,
+  backend: McpBackend | undefined,
   name: Name,
   methods: readonly string[],
 ): McpBackend[Name] | undefined {
   const own = options[name] as McpBackend[Name] | undefined;
   check.implementation<object>(name, own, methods);
   if (own || options.backend === undefined) return own;
-  const part = check.group('backend', options.backend)[name] ?? null;
+  const part = check.group('backend', backend as McpBackend)[name] ?? null;
   check.implementation(`backend.${name}`, part, methods);
   return part;
 }

@@ -1,30 +1,34 @@
+import { judged } from './goals.js';
 import type { Machine } from './machine.js';
+import { baseOf, firstNode, ratioOf, smallest } from './ratios.js';
 import { median, spread } from './statistics.js';
-import { type Subject, SUBJECTS } from './subjects.js';
-import type { WorkResult } from './work.js';
+import { NODES, type Subject, SUBJECTS } from './subjects.js';
+import type { Unit, WorkResult } from './work.js';
 
 /** The results as Markdown: ratios first, for they are what carries over to another machine. */
 
-interface About extends Machine {
+export interface About extends Machine {
   readonly pinned: boolean;
   readonly quick: boolean;
   readonly rounds: number;
 }
 
-const PEERS = ['mcp-nest-express', 'mcp-nest-fastify', 'sdk-v1', 'sdk-v2'].map(subjectNamed);
+const ABSENT = '–';
 
 export function report(about: About, results: readonly WorkResult[]): string {
-  const works = results.filter(({ sessions }) => sessions === undefined);
-  const grown = results.filter(({ sessions }) => sessions !== undefined);
-  return [
+  const nodes = results.filter(({ work }) => work === 'nodes');
+  const grown = results.filter(({ size }) => size !== undefined);
+  const works = results.filter(({ work, size }) => work !== 'nodes' && size === undefined);
+  const parts = [
     header(about),
-    works.length > 0 && `### What ours costs beside a bare Nest route\n\n${floorTable(works)}`,
-    works.length > 0 && `### What others cost beside ours on the same adapter\n\n${peerTable(works)}`,
-    grown.length > 0 && `### With ever more sessions\n\n${growthTable(grown)}`,
+    works.length > 0 && `### On Express\n\n${subjectTable(works, 'express')}`,
+    works.length > 0 && `### On Fastify\n\n${subjectTable(works, 'fastify')}`,
+    grown.length > 0 && `### With ever more sessions\n\n${growthTables(grown)}`,
+    nodes.length > 0 && `### Sessions shared between nodes, on Fastify\n\n${nodesTable(nodes)}`,
+    judged(works).length > 0 && `### Goals\n\n${goalsTable(works)}`,
     footnotes(results),
-  ]
-    .filter((part) => part !== false)
-    .join('\n\n');
+  ];
+  return parts.filter((part) => part !== false).join('\n\n');
 }
 
 function header({ date, node, cpu, cores, memoryGiB, versions, quick, rounds, pinned }: About): string {
@@ -33,83 +37,103 @@ function header({ date, node, cpu, cores, memoryGiB, versions, quick, rounds, pi
   return `${date}, ${conditions}. Node.js ${node}, ${cpu}, ${cores} cores, ${memoryGiB} GiB.\n\n${names.join(', ')}.`;
 }
 
-function floorTable(works: readonly WorkResult[]): string {
-  const rows = works.map((work) => [
-    work.title,
-    ...(['express', 'fastify'] as const).flatMap((adapter) => [
-      ratioCell(work, `ours-${adapter}`, `bare-${adapter}`),
-      valueCell(work, `ours-${adapter}`),
-      valueCell(work, `bare-${adapter}`),
-    ]),
-  ]);
-  const columns = ['Express', 'ours', 'bare', 'Fastify', 'ours', 'bare'];
-  return table(['work', ...columns], rows);
+/** A row for each work, a column for each subject: first how many times the bare route, then what that is. */
+function subjectTable(works: readonly WorkResult[], adapter: Subject['adapter']): string {
+  const subjects = SUBJECTS.filter(
+    (subject) => subject.adapter === adapter && works.some(({ rounds }) => rounds[subject.name]),
+  ).toSorted((a, b) => Number(b.name.startsWith('bare-')) - Number(a.name.startsWith('bare-')));
+  const rows = works
+    .filter(({ rounds }) => subjects.some(({ name }) => rounds[name]))
+    .map((work) => [work.title, ...subjects.map((subject) => subjectCell(subject, work))]);
+  return table(['work', ...subjects.map(({ title }) => title.replace(/, \w+$/, ''))], rows);
 }
 
-function peerTable(works: readonly WorkResult[]): string {
-  const rows = works.map((work) => [
-    work.title,
-    ...PEERS.map(({ name, adapter }) => {
-      const ratio = ratioCell(work, name, `ours-${adapter}`);
-      return ratio === '–' ? ratio : `${ratio} (${valueCell(work, name)})`;
-    }),
-  ]);
-  return table(['work', ...PEERS.map(({ title }) => title)], rows);
+function subjectCell(subject: Subject, work: WorkResult): string {
+  const values = work.rounds[subject.name];
+  const base = baseOf(subject, work);
+  const ratio = base && ratioOf(values, work.rounds[base]);
+  if (!values) return ABSENT;
+  const value = told(values, work.unit);
+  if (!ratio) return value;
+  return `${times(ratio)}${base.startsWith('ours-') ? ' ours' : ''} (${value})`;
 }
 
 /** One table for each work: a row for each subject, a column for each number of sessions. */
-function growthTable(grown: readonly WorkResult[]): string {
+function growthTables(grown: readonly WorkResult[]): string {
   const titles = [...new Set(grown.map(({ title }) => title))];
-  return titles
-    .map((title) => {
-      const works = grown.filter((work) => work.title === title);
-      const measured = SUBJECTS.filter(({ name }) => works.some(({ rounds }) => rounds[name]));
-      const rows = measured.map((subject) => [subject.title, ...works.map((work) => valueCell(work, subject.name))]);
-      return table([title, ...works.map(({ sessions }) => `${sessions?.toLocaleString('en')} sessions`)], rows);
-    })
-    .join('\n\n');
+  return titles.map((title) => growthTable(grown.filter((work) => work.title === title))).join('\n\n');
+}
+
+function growthTable(works: readonly WorkResult[]): string {
+  const [first, last] = [smallest(works, works[0]!), works.at(-1)!];
+  const measured = SUBJECTS.filter(({ name }) => works.some(({ rounds }) => rounds[name]));
+  const rows = measured.map(({ title, name }) => {
+    const growth = first === last ? undefined : ratioOf(last.rounds[name], first.rounds[name]);
+    const values = works.map(({ rounds, unit }) => (rounds[name] ? told(rounds[name], unit) : ABSENT));
+    return [title, growth === undefined ? ABSENT : times(growth), ...values];
+  });
+  const sizes = works.map(({ size }) => size!.toLocaleString('en'));
+  return table([first.title, `${sizes.at(-1)} beside ${sizes[0]}`, ...sizes], rows);
+}
+
+function nodesTable(works: readonly WorkResult[]): string {
+  const rows = works.map((work) => {
+    const base = firstNode(work);
+    const cells = NODES.map(({ name }) => {
+      const values = work.rounds[name];
+      if (!values) return ABSENT;
+      const ratio = name === base ? undefined : ratioOf(values, work.rounds[base!]);
+      const value = told(values, work.unit);
+      return ratio === undefined ? value : `${times(ratio)} (${value})`;
+    });
+    return [work.title, ...cells];
+  });
+  return table(['work', ...NODES.map(({ title }) => title)], rows);
+}
+
+function goalsTable(works: readonly WorkResult[]): string {
+  const rows = judged(works).map(({ title, measured, goal, met }) => [title, measured, goal, met ? 'yes' : '**no**']);
+  return table(['ours', 'measured', 'goal', 'met'], rows);
 }
 
 function footnotes(results: readonly WorkResult[]): string {
-  const done = new Set(results.map(({ work }) => work));
+  const done = new Set<string>(results.map(({ work }) => work));
   const reasons = SUBJECTS.flatMap(({ cannot }) =>
-    Object.entries(cannot).flatMap(([work, reason]) => (done.has(work as WorkResult['work']) ? [reason] : [])),
+    Object.entries(cannot).flatMap(([work, reason]) => (done.has(work) ? [reason] : [])),
   );
   const all = results.flatMap(({ title, rounds }) =>
     Object.entries(rounds).map(([name, values]) => ({ title, name, spread: spread(values) })),
   );
   const widest = all.toSorted((a, b) => b.spread - a.spread)[0];
   const lines = [
-    'CPU time of the server process per unit of work, median of the rounds; ratios are medians of the rounds’ ratios. Memory is heap and buffers after a collection.',
-    ...(reasons.length > 0 ? [`–: ${[...new Set(reasons)].join('; ')}.`] : []),
-    ...(widest ? [`Widest spread: ${percent(widest.spread)}, “${widest.title}”, ${widest.name}.`] : []),
+    'How many times the bare Nest route on the same adapter (“ours” where a bare route cannot do it), and the CPU time of the server process per unit of work: medians of the rounds. Memory is heap and buffers after a collection.',
+    ...(reasons.length > 0 ? [`${ABSENT}: ${[...new Set(reasons)].join('; ')}.`] : []),
+    ...(widest ? [`Widest spread of rounds: ${percent(widest.spread)}, “${widest.title}”, ${widest.name}.`] : []),
   ];
   return lines.join('\n\n');
 }
 
-/** @returns how many times more `name` costs than `base`, round by round */
-function ratioCell({ rounds }: WorkResult, name: string, base: string): string {
-  const [above, below] = [rounds[name], rounds[base]];
-  if (!above || !below) return '–';
-  return `${median(above.map((value, round) => value / below[round]!)).toFixed(2)}×`;
-}
-
-function valueCell({ rounds, unit }: WorkResult, name: string): string {
-  const values = rounds[name];
-  if (!values) return '–';
+function told(values: readonly number[], unit: Unit): string {
   const value = median(values);
-  return unit === 'bytes' ? `${(value / 1024).toFixed(1)} KiB` : `${value.toFixed(value < 20 ? 1 : 0)} µs`;
+  switch (unit) {
+    case 'bytes':
+      return `${(value / 1024).toFixed(1)} KiB`;
+    case 'calls/s':
+      return `${Math.round(value).toLocaleString('en')} calls/s`;
+    case 'µs':
+      return `${value.toFixed(value < 20 ? 1 : 0)} µs`;
+  }
 }
 
-function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+function times(ratio: number): string {
+  return `${ratio.toFixed(2)}×`;
+}
+
+export function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
   const rule = columns.map((_, index) => (index === 0 ? '---' : '--:'));
   return [columns, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-function percent(share: number): string {
+export function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
-}
-
-function subjectNamed(name: string): Subject {
-  return SUBJECTS.find((subject) => subject.name === name)!;
 }

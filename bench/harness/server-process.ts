@@ -1,15 +1,10 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpus } from 'node:os';
 import type { Memory, Message, Question } from '../agent.js';
+import { CORE, pinnedTo } from './cores.js';
 
 /** How long a server may take to listen, or to answer the bench, in milliseconds. */
 const PATIENCE_MS = 120_000;
-
-/** Whether each process can have a core of its own. */
-export const PINNED = cpus().length > 1 && spawnSync('taskset', ['--version']).status === 0;
-/** The core of the servers; the load generator has another one (scripts/bench.mjs). */
-const SERVER_CORE = '0';
 
 type Environment = Readonly<Record<string, string>>;
 
@@ -27,9 +22,13 @@ export class ServerProcess {
   }
 
   /** @param nodeArgs for the server's Node.js, for example a profiler */
-  static async start(file: string, env: Environment, nodeArgs: readonly string[] = []): Promise<ServerProcess> {
+  static async start(
+    file: string,
+    env: Environment,
+    { nodeArgs = [], core = CORE.server }: { nodeArgs?: readonly string[]; core?: number } = {},
+  ): Promise<ServerProcess> {
     const node = [process.execPath, '--expose-gc', '--max-old-space-size=6144', ...nodeArgs, file];
-    const [command = '', ...args] = PINNED ? ['taskset', '-c', SERVER_CORE, ...node] : node;
+    const [command, ...args] = pinnedTo(core, node);
     const child = spawn(command, args, {
       env: { ...process.env, PORT: '0', ...env },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

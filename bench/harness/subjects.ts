@@ -11,7 +11,8 @@ export type WorkName =
   | 'stream-memory'
   | 'notify'
   | 'replay'
-  | 'growth';
+  | 'growth'
+  | 'nodes';
 
 export interface Subject {
   readonly name: string;
@@ -24,7 +25,8 @@ export interface Subject {
   readonly cannot: Partial<Record<WorkName, string>>;
 }
 
-const ours = at('../server.js');
+/** Ours. */
+export const OURS = at('../server.js');
 const bare = at('../bare.js');
 const peer = (name: string): string => at(`../../../bench/peers/build/peers/${name}.js`);
 
@@ -43,8 +45,8 @@ const MCP_NEST: Subject['cannot'] = {
 };
 
 export const SUBJECTS: readonly Subject[] = [
-  { name: 'ours-express', title: 'ours, Express', adapter: 'express', file: ours, cannot: {} },
-  { name: 'ours-fastify', title: 'ours, Fastify', adapter: 'fastify', file: ours, cannot: {} },
+  { name: 'ours-express', title: 'ours, Express', adapter: 'express', file: OURS, cannot: {} },
+  { name: 'ours-fastify', title: 'ours, Fastify', adapter: 'fastify', file: OURS, cannot: {} },
   { name: 'bare-express', title: 'bare route, Express', adapter: 'express', file: bare, cannot: BARE },
   { name: 'bare-fastify', title: 'bare route, Fastify', adapter: 'fastify', file: bare, cannot: BARE },
   {
@@ -59,7 +61,7 @@ export const SUBJECTS: readonly Subject[] = [
     title: 'MCP-Nest, Fastify',
     adapter: 'fastify',
     file: peer('mcp-nest'),
-    cannot: MCP_NEST,
+    cannot: { ...MCP_NEST, growth: 'how MCP-Nest grows is measured on Express' },
   },
   {
     name: 'sdk-v1',
@@ -77,6 +79,13 @@ export const SUBJECTS: readonly Subject[] = [
     cannot: {},
   },
 ];
+
+/** What the work `nodes` puts side by side, all of ours on Fastify: the first is what the others are compared with. */
+export const NODES = [
+  { name: 'memory', title: 'one node, in memory', count: 1, shared: false },
+  { name: 'redis', title: 'one node, Redis', count: 1, shared: true },
+  { name: 'two-nodes', title: 'two nodes, Redis', count: 2, shared: true },
+] as const;
 
 function at(path: string): string {
   return fileURLToPath(new URL(path, import.meta.url));

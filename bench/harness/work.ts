@@ -5,19 +5,23 @@ import { ServerProcess } from './server-process.js';
 export interface Plan {
   readonly quick: boolean;
   readonly rounds: number;
+  /** Milliseconds of CPU time that each server is given in a round, about. */
+  readonly windowMs: number;
   /** Only these subjects, by name; all of them if there are none. */
   readonly subjects: readonly string[];
   /** A folder for profiles of the servers. */
   readonly profile?: string | undefined;
 }
 
+export type Unit = 'µs' | 'bytes' | 'calls/s';
+
 /** What one work cost each subject. */
 export interface WorkResult {
   readonly work: WorkName;
   readonly title: string;
-  readonly unit: 'µs' | 'bytes';
-  /** How many sessions there were, where that is the question. */
-  readonly sessions?: number;
+  readonly unit: Unit;
+  /** How many sessions or streams there were, where that is the question. */
+  readonly size?: number;
   /** Per unit of work, one value for each round; rounds with the same index were run one after the other. */
   readonly rounds: Readonly<Record<string, readonly number[]>>;
 }
@@ -42,57 +46,90 @@ export function able(work: WorkName, { subjects }: Plan): Subject[] {
 export function startServer(subject: Subject, plan: Plan, env: Environment = {}): Promise<ServerProcess> {
   const { profile } = plan;
   const nodeArgs = profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}/${subject.name}`] : [];
-  return ServerProcess.start(subject.file, { ADAPTER: subject.adapter, ...env }, nodeArgs);
+  return ServerProcess.start(subject.file, { ADAPTER: subject.adapter, ...env }, { nodeArgs });
 }
 
 export interface Loaded {
   /** Tells it apart from the others in the rounds. */
   readonly key: string;
-  readonly server: ServerProcess;
+  readonly server: Pick<ServerProcess, 'cpu'>;
   readonly load: Load;
+  /** Units that cannot be divided. */
+  readonly step?: number;
+  /** Units of work before the first round, until V8 has compiled what is used. */
+  readonly warmUp: number;
 }
 
-/** CPU time per unit, in `rounds` rounds; each round begins with another server. Warms up first. */
-export async function timed(
-  loaded: readonly Loaded[],
-  { rounds, count, warmUp }: { rounds: number; count: number; warmUp: number },
-): Promise<Record<string, number[]>> {
+export interface Turns {
+  readonly rounds: number;
+  readonly windowMs: number;
+}
+
+/**
+ * CPU time per unit, in rounds that each begin with another server.
+ *
+ * Warms up first, and looks what a unit costs: so that a round lasts as long for the cheap as for the dear, and everything as
+ * long as was planned, however slow the machine is.
+ */
+export async function timed(loaded: readonly Loaded[], { rounds, windowMs }: Turns): Promise<Record<string, number[]>> {
   const found: Record<string, number[]> = Object.fromEntries(loaded.map(({ key }) => [key, []]));
-  for (const { load } of loaded) await load(warmUp);
-  for (let round = 0; round < rounds; round++) {
-    for (let turn = 0; turn < loaded.length; turn++) {
-      const { key, server, load } = loaded[(round + turn) % loaded.length]!;
-      const before = await server.cpu();
-      await load(count);
-      found[key]!.push(((await server.cpu()) - before) / count);
-    }
+  const counts = new Map<Loaded, number>();
+  for (const one of loaded) {
+    await one.load(stepped(one.warmUp, one.step));
+    const some = stepped(one.warmUp / 4, one.step);
+    counts.set(one, stepped((windowMs * 1000) / (await costOf(one, some)), one.step));
   }
+  await interleaved(loaded, rounds, async (one) => {
+    found[one.key]!.push(await costOf(one, counts.get(one)!));
+  });
   return found;
+}
+
+/** Everybody's turn in each round; each round begins with another one. */
+export async function interleaved<T>(
+  all: readonly T[],
+  rounds: number,
+  turn: (one: T) => Promise<void>,
+): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
+    for (let at = 0; at < all.length; at++) await turn(all[(round + at) % all.length]!);
+  }
+}
+
+/** The nearest number of units that is a whole number of steps, at least one. */
+export function stepped(units: number, step = 1): number {
+  return Math.max(1, Math.round(units / step)) * step;
+}
+
+/** Microseconds of CPU time per unit. */
+async function costOf({ server, load }: Loaded, count: number): Promise<number> {
+  const before = await server.cpu();
+  await load(count);
+  return ((await server.cpu()) - before) / count;
 }
 
 export interface TimedWork {
   readonly name: WorkName;
   readonly title: string;
   readonly env?: Environment;
-  /** Units of work in a round; a fifth of it when the bench shall be quick. */
-  readonly count: number;
-  /** Units of work before the first round, until V8 has compiled what is used; half of it when the bench shall be quick. */
+  /** Units that cannot be divided. */
+  readonly step?: number;
+  /** Units of work before the first round; half of it when the bench shall be quick. */
   readonly warmUp: number;
   prepare(server: ServerProcess, subject: Subject): Promise<{ load: Load; close?: () => void }>;
 }
 
 /** A work whose price is CPU time: all subjects side by side. */
-export function timedWork({ name, title, env, count, warmUp, prepare }: TimedWork): Work {
+export function timedWork({ name, title, env, step = 1, warmUp, prepare }: TimedWork): Work {
   const run = async (plan: Plan): Promise<WorkResult[]> => {
-    const loaded: (Loaded & { close?: () => void })[] = [];
+    const loaded: (Loaded & { server: ServerProcess; close?: () => void })[] = [];
+    const size = { step, warmUp: plan.quick ? warmUp / 2 : warmUp };
     try {
       for (const subject of able(name, plan)) {
         const server = await startServer(subject, plan, env);
-        loaded.push({ key: subject.name, server, ...(await prepare(server, subject)) });
+        loaded.push({ key: subject.name, server, ...size, ...(await prepare(server, subject)) });
       }
-      const size = plan.quick ? { count: count / 5, warmUp: warmUp / 2 } : { count, warmUp };
-      const rounds = await timed(loaded, { rounds: plan.rounds, ...size });
-      return [{ work: name, title, unit: 'µs', rounds }];
+      return [{ work: name, title, unit: 'µs', rounds: await timed(loaded, plan) }];
     } finally {
       for (const { close } of loaded) close?.();
       await Promise.all(loaded.map(({ server }) => server.stop()));

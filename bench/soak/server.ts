@@ -16,16 +16,22 @@ import { promisify } from 'node:util';
 import { concat, interval, map, type Observable, of, take } from 'rxjs';
 import { z } from 'zod';
 import { report } from '../agent.js';
+import { backend } from '../backend.js';
 import { ADD_DESCRIPTION, PROGRESS_DESCRIPTION, SERVER_INFO, sum, type ToolResult } from '../tools.js';
 
 /** The server of the soak test: tools that take their time, sessions that are forgotten soon, and gauges of all it holds. */
-const { PORT = '0', ADAPTER = 'express' } = process.env;
+const { PORT = '0', ADAPTER = 'express', LEAK_BYTES = '0', IDLE_MS = '5000' } = process.env;
 
 const TICK_MS = 2;
+
+/** What `--leak` has each call of `add` leave behind, to see that the test sees it. */
+const leaked: string[] = [];
+const leakBytes = Number(LEAK_BYTES);
 
 class SoakTools {
   @Tool({ name: 'add', description: ADD_DESCRIPTION, inputSchema: z.object({ a: z.number(), b: z.number() }) })
   add(args: { a: number; b: number }): ToolResult {
+    if (leakBytes > 0) leaked.push(Buffer.alloc(leakBytes, 'x').toString('latin1'));
     return sum(args);
   }
 
@@ -51,11 +57,12 @@ class SoakTools {
 @Module({
   imports: [
     McpStreamableModule.forRoot({
+      ...backend,
       serverInfo: SERVER_INFO,
       maxSessions: 100_000,
       maxSessionsPerPrincipal: 100_000,
       // Half of the sessions are left by their clients.
-      idleTimeoutMs: 2_000,
+      idleTimeoutMs: Number(IDLE_MS),
       // Some answers come as JSON, some as events.
       sseAfterMs: 10,
       keepAliveMs: 1_000,
@@ -70,6 +77,8 @@ const app: INestApplication = await NestFactory.create(SoakModule, adapter, { lo
 await app.listen(Number(PORT), '127.0.0.1');
 const sessions = app.get(McpSessionService, { strict: false });
 const http = app.getHttpServer() as Server;
+// A visitor who has to wait for a core finds the connection still open.
+http.keepAliveTimeout = 120_000;
 const connections = promisify(http.getConnections.bind(http));
 
 report(await app.getUrl(), {

@@ -3,7 +3,7 @@ import { callAdd, callModernAdd, callProgress, endSession, openSession } from '.
 import type { ServerProcess } from '../harness/server-process.js';
 import type { Subject } from '../harness/subjects.js';
 import { type Load, timedWork } from '../harness/work.js';
-import { openSessions } from './sessions.js';
+import { openSessionsOf } from './sessions.js';
 
 /** How many sessions the calls are spread over. */
 const SESSIONS = 10;
@@ -12,14 +12,13 @@ const REPORTS = 200;
 export const call = timedWork({
   name: 'call',
   title: 'tools/call in a session',
-  count: 3_000,
   warmUp: 6_000,
   prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
 });
 
 /** Calls, spread over so many new sessions. */
 export async function callsOf(server: ServerProcess, subject: Subject, count: number): Promise<Load> {
-  const sessions = await openSessions(server, subject, count);
+  const sessions = await openSessionsOf(server, subject, count);
   return (count) =>
     inParallel(server.port, count, (connection, index) =>
       callAdd(connection, sessions[index % sessions.length]!, index),
@@ -29,7 +28,6 @@ export async function callsOf(server: ServerProcess, subject: Subject, count: nu
 export const modernCall = timedWork({
   name: 'modern-call',
   title: 'tools/call, 2026-07-28',
-  count: 2_000,
   warmUp: 5_000,
   prepare: async (server, { modernPath = '/mcp' }) => ({
     load: (count) =>
@@ -41,10 +39,10 @@ export const progress = timedWork({
   name: 'progress',
   title: `one progress event, ${REPORTS} a request`,
   env: { ANSWERS: 'sse' },
-  count: 160 * REPORTS,
-  warmUp: 160 * REPORTS,
+  step: REPORTS,
+  warmUp: 120 * REPORTS,
   prepare: async (server, subject) => {
-    const sessions = await openSessions(server, subject, SESSIONS);
+    const sessions = await openSessionsOf(server, subject, SESSIONS);
     let id = 0;
     const load: Load = (count) =>
       inParallel(server.port, requestsFor(count, REPORTS), async (connection, index) => {
@@ -57,8 +55,7 @@ export const progress = timedWork({
 export const lifecycle = timedWork({
   name: 'lifecycle',
   title: 'initialize, initialized, DELETE',
-  count: 800,
-  warmUp: 1_600,
+  warmUp: 1_200,
   prepare: async (server) => ({ load: lifecycles(server) }),
 });
 

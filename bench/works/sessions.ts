@@ -4,10 +4,15 @@ import type { ServerProcess } from '../harness/server-process.js';
 import type { Subject } from '../harness/subjects.js';
 
 /** @returns so many new sessions; on a bare route, as many times none */
-export async function openSessions(server: ServerProcess, subject: Subject, count: number): Promise<Session[]> {
+export async function openSessionsOf(server: ServerProcess, subject: Subject, count: number): Promise<Session[]> {
   if (subject.cannot.lifecycle) return Array.from({ length: count }, () => NO_SESSION);
+  return openSessions(server.port, count);
+}
+
+/** @returns so many new sessions */
+export async function openSessions(port: number, count: number): Promise<Session[]> {
   const sessions: Session[] = [];
-  await inParallel(server.port, count, async (connection) => {
+  await inParallel(port, count, async (connection) => {
     sessions.push(await openSession(connection));
   });
   return sessions;

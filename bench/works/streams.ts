@@ -1,10 +1,10 @@
 import { EventStream } from '../harness/event-stream.js';
-import { inParallel, requestsFor } from '../harness/in-parallel.js';
+import { CONCURRENCY, inParallel, requestsFor } from '../harness/in-parallel.js';
 import { callProgress, type Session } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import { sseSplitter } from '../harness/sse.js';
 import { type Load, memoryWork, timedWork } from '../harness/work.js';
-import { endSessions, openSessions } from './sessions.js';
+import { endSessions, openSessionsOf } from './sessions.js';
 
 const STREAMS = 1_000;
 const EVENTS = 1_000;
@@ -17,11 +17,11 @@ export function sessionMemory(tools: number) {
     name: 'session-memory',
     title: `memory per idle session, ${tools} tools`,
     env: { TOOLS: String(tools) },
-    count: tools > 10 ? 1_000 : 2_000,
+    count: tools > 10 ? 400 : 1_500,
     prepare: async (server, subject, count) => {
       // What the first sessions load stays.
-      await endSessions(server, await openSessions(server, subject, 200));
-      return { open: async () => void (await openSessions(server, subject, count)) };
+      await endSessions(server, await openSessionsOf(server, subject, 200));
+      return { open: async () => void (await openSessionsOf(server, subject, count)) };
     },
   });
 }
@@ -31,7 +31,7 @@ export const streamMemory = memoryWork({
   title: 'memory per open GET stream',
   count: STREAMS,
   prepare: async (server, subject, count) => {
-    const sessions = await openSessions(server, subject, count + 50);
+    const sessions = await openSessionsOf(server, subject, count + 50);
     const streams = await openStreams(server, sessions.splice(0, 50));
     for (const stream of streams) stream.close();
     return {
@@ -44,31 +44,35 @@ export const streamMemory = memoryWork({
 export const notify = timedWork({
   name: 'notify',
   title: `one notification to each of ${STREAMS} open streams`,
-  count: 20 * STREAMS,
-  warmUp: 20 * STREAMS,
+  step: STREAMS,
+  warmUp: 15 * STREAMS,
   prepare: async (server, subject) => {
-    const streams = await openStreams(server, await openSessions(server, subject, STREAMS));
-    let sequence = 0;
-    const load: Load = async (count) => {
-      for (let i = 0; i < requestsFor(count, STREAMS); i++) {
-        const said = ++sequence;
-        const heard = streams.map((stream) => stream.receive(1, (message) => dataOf(message) === said));
-        await Promise.all([server.notify(said), ...heard]);
-      }
-    };
-    return { load, close: () => streams.forEach((stream) => stream.close()) };
+    const streams = await openStreams(server, await openSessionsOf(server, subject, STREAMS));
+    return { load: notifications(server, streams), close: () => streams.forEach((stream) => stream.close()) };
   },
 });
+
+/** Deliveries of notifications, each to all streams. */
+export function notifications(server: ServerProcess, streams: readonly EventStream[]): Load {
+  let sequence = 0;
+  return async (count) => {
+    for (let i = 0; i < requestsFor(count, streams.length); i++) {
+      const said = ++sequence;
+      const heard = streams.map((stream) => stream.receive(1, (message) => dataOf(message) === said));
+      await Promise.all([server.notify(said), ...heard]);
+    }
+  };
+}
 
 export const replay = timedWork({
   name: 'replay',
   title: `one event of a replay, ${EVENTS} a request`,
   env: { ANSWERS: 'sse', RESUMABLE: '1' },
-  count: 160 * EVENTS,
-  warmUp: 80 * EVENTS,
+  step: EVENTS * READERS,
+  warmUp: 15 * EVENTS * READERS,
   prepare: async (server, subject) => {
     const finished: { session: Session; cursor: string }[] = [];
-    const sessions = await openSessions(server, subject, READERS);
+    const sessions = await openSessionsOf(server, subject, READERS);
     await inParallel(server.port, READERS, async (connection, index) => {
       const session = sessions[index]!;
       // The answer is an event too.
@@ -97,10 +101,14 @@ async function readAgain(
   }
 }
 
-async function openStreams(server: ServerProcess, sessions: readonly Session[]): Promise<EventStream[]> {
+/** A few at a time: thousands at once would not fit into the queue of the operating system. */
+export async function openStreams(server: ServerProcess, sessions: readonly Session[]): Promise<EventStream[]> {
   const streams: EventStream[] = [];
-  // One after the other: thousands at once would not fit into the queue of the operating system.
-  for (const { headers } of sessions) streams.push(await EventStream.get(server.port, headers));
+  const waiting = sessions.values();
+  const worker = async (): Promise<void> => {
+    for (const { headers } of waiting) streams.push(await EventStream.get(server.port, headers));
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
   return streams;
 }
 

@@ -10,8 +10,10 @@ export function deferred<T = void>(): Deferred<T> {
   let reject!: (reason: unknown) => void;
   const promise = new Promise<T>((onResolve, onReject) => {
     resolve = onResolve;
-    reject = onReject;
+    reject = (reason) => {
+      promise.catch(() => {});
+      onReject(reason);
+    };
   });
-  promise.catch(() => {});
   return { promise, resolve, reject };
 }

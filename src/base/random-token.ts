@@ -1,30 +1,39 @@
 import { randomFillSync } from 'node:crypto';
 
-const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+const ALPHABET = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789');
 /** The largest multiple of 62 that fits a byte: bytes beyond it are thrown away, so that every character is equally likely. */
 const UNBIASED = 248;
 
 /** 62^22 > 2^130: unguessable. */
 export const TOKEN_LENGTH = 22;
 
-const pool = new Uint8Array(4096);
-let used = pool.length;
+/** Characters that nobody has seen yet: those from `used` to `filled`. */
+const pool = Buffer.alloc(4096);
+let used = 0;
+let filled = 0;
 
 /**
  * An unguessable token of the alphabet `[A-Za-z0-9]`.
+ *
+ * Cut in one piece: a string that was put together of characters keeps an object of 32 bytes for each of them.
  *
  * @param length characters; the default of {@link TOKEN_LENGTH} carries 131 random bits
  */
 export function randomToken(length: number = TOKEN_LENGTH): string {
   let token = '';
   while (token.length < length) {
-    if (used === pool.length) {
-      randomFillSync(pool);
-      used = 0;
-    }
-    const byte = pool[used]!;
-    pool[used++] = 0;
-    if (byte < UNBIASED) token += ALPHABET[byte % 62];
+    if (used === filled) refill();
+    const end = Math.min(used + length - token.length, filled);
+    token += pool.toString('latin1', used, end);
+    pool.fill(0, used, end);
+    used = end;
   }
   return token;
+}
+
+function refill(): void {
+  randomFillSync(pool);
+  used = filled = 0;
+  for (const byte of pool) if (byte < UNBIASED) pool[filled++] = ALPHABET[byte % ALPHABET.length]!;
+  pool.fill(0, filled);
 }

@@ -37,6 +37,18 @@ describe('Retry', () => {
     expect(clock.pending).toBe(0);
   });
 
+  it('takes what throws at once for what fails', async () => {
+    const { clock, retry, failing } = setup();
+    let first = true;
+    const result = retry.run(() => {
+      if (!first) return failing(0)();
+      first = false;
+      throw new Error('not even a promise');
+    });
+    await clock.advance(1_000);
+    expect(await result).toBe(1);
+  });
+
   it('gives up when it has waited long enough, with the last fault', async () => {
     const { clock, retry, attempts, failing } = setup();
     const result = retry.run(failing(Infinity));

@@ -17,7 +17,8 @@ export interface RetryPolicy {
  */
 export class Retry {
   #cancelled = false;
-  readonly #waits = new Map<ClockTimer, () => void>();
+  /** Made when one waits: most never do. */
+  #waits: Map<ClockTimer, () => void> | undefined;
 
   constructor(
     private readonly policy: RetryPolicy,
@@ -25,18 +26,24 @@ export class Retry {
     private readonly isFinal: (error: unknown) => boolean,
   ) {}
 
-  async run<T>(attempt: () => Promise<T>): Promise<T> {
+  run<T>(attempt: () => Promise<T>): Promise<T> {
+    return begin(attempt).catch((error: unknown) => this.#goOn(attempt, error));
+  }
+
+  async #goOn<T>(attempt: () => Promise<T>, failure: unknown): Promise<T> {
+    let error = failure;
     let delay = this.policy.firstDelayMs;
     let waited = 0;
     for (;;) {
+      if (this.#cancelled || this.isFinal(error) || waited >= this.policy.giveUpAfterMs) throw error;
+      await this.#pause(delay);
+      if (this.#cancelled) throw error;
+      waited += delay;
+      delay = Math.min(delay * 2, this.policy.maxDelayMs);
       try {
         return await attempt();
-      } catch (error) {
-        if (this.#cancelled || this.isFinal(error) || waited >= this.policy.giveUpAfterMs) throw error;
-        await this.#pause(delay);
-        if (this.#cancelled) throw error;
-        waited += delay;
-        delay = Math.min(delay * 2, this.policy.maxDelayMs);
+      } catch (next) {
+        error = next;
       }
     }
   }
@@ -44,7 +51,7 @@ export class Retry {
   /** No further attempts. */
   cancel(): void {
     this.#cancelled = true;
-    for (const [timer, over] of this.#waits) {
+    for (const [timer, over] of this.#waits ?? []) {
       this.clock.clear(timer);
       over();
     }
@@ -53,12 +60,21 @@ export class Retry {
   #pause(delayMs: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = this.clock.setTimeout(over, delayMs);
-      const waits = this.#waits;
+      const waits = (this.#waits ??= new Map());
       waits.set(timer, over);
       function over(): void {
         waits.delete(timer);
         resolve();
       }
     });
+  }
+}
+
+/** The first attempt, nearly always the only one: without the price of an `async` function. */
+function begin<T>(attempt: () => Promise<T>): Promise<T> {
+  try {
+    return Promise.resolve(attempt());
+  } catch (error) {
+    return Promise.reject(error);
   }
 }

@@ -27,6 +27,8 @@ export interface McpMessageBus<Message = unknown> {
   readonly lost$: Observable<LostNode>;
   send(node: string, message: Message): void;
   broadcast(message: Message): void;
+  /** Settles when what was said so far is on its way, or lost. Never rejects. Left out: it is so at once. */
+  flushed?(): Promise<void>;
   /** Releases everything; the streams complete. */
   close(): Promise<void>;
 }

@@ -95,8 +95,9 @@ export class McpContext {
   progress(progress: number | McpProgress, total?: number, message?: string): Promise<void> {
     const { progressToken } = this;
     if (progressToken === undefined) return Promise.resolve();
+    // What is undefined is left out of the JSON.
     const report = typeof progress === 'object' ? progress : { progress, total, message };
-    return this.notify('notifications/progress', { progressToken, ...defined(report) });
+    return this.notify('notifications/progress', { progressToken, ...report });
   }
 
   /**
@@ -245,8 +246,4 @@ export class McpContext {
     const answers = this.port.ask({ [key]: question });
     return quiet(answers.then((byKey) => byKey[key] as Answer));
   }
-}
-
-function defined<T extends object>(values: T): Partial<T> {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

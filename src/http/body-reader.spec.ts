@@ -8,7 +8,7 @@ import {
 } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ManualClock } from '../testing/manual-clock.js';
 import { McpError } from '../wire/errors.js';
 import { ABANDONED_BODY } from './abandon-body.js';
@@ -87,6 +87,19 @@ const until = async (done: () => boolean) => {
 describe('a body within the limit', () => {
   it('is returned as text', async () => {
     expect(await post('{"a":"ü€😀"}')).toMatchObject({ status: 200, body: '{"a":"ü€😀"}' });
+  });
+
+  it('that came with its head is taken at once, heard to end, and its connection serves the next', async () => {
+    const timers = vi.spyOn(clock, 'setTimeout');
+    const socket = connect({ port, host: '127.0.0.1' });
+    let received = '';
+    socket.on('data', (chunk) => (received += String(chunk)));
+    socket.write('POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}'.repeat(2));
+    await until(() => received.split('HTTP/1.1 200').length === 3);
+    await until(() => requests.every(({ readableEnded }) => readableEnded));
+
+    expect(timers).not.toHaveBeenCalled();
+    socket.destroy();
   });
 
   it('may be exactly as large as the limit', async () => {

@@ -12,6 +12,8 @@ import { httpMessages } from './http.messages.js';
  * not the limit of the app's other routes (E6). What was collected is let go the moment a body is refused.
  */
 
+const A_TURN = Promise.resolve();
+
 /** Makes the reading of a body fail, with an error that carries the given headers. @internal */
 export type InterruptBody = (reasonWith: (headers: Record<string, string>) => McpError) => void;
 
@@ -54,7 +56,9 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   }
   if (request.readableDidRead || request.readableEnded) return takenBody(request, options);
   if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(request, options);
-  return decoded(await new BodyCollector(request, options).bytes);
+  // Node tells of a head before it reads on: a body that came with it is there a turn later.
+  await A_TURN;
+  return decoded(arrived(request) ?? (await new BodyCollector(request, options).bytes));
 }
 
 /**
@@ -66,6 +70,16 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
 export function parsedBodyOf(request: unknown): unknown {
   const { body, raw } = request as { body?: unknown; raw?: IncomingMessage & { body?: unknown } };
   return body ?? raw?.body;
+}
+
+/** A body that is there as a whole, as nearly all are: it needs no listeners and no timer. */
+function arrived(request: IncomingMessage): Buffer | undefined {
+  const { destroyed, headers, readableLength: length } = request;
+  if (destroyed || length === 0 || length !== Number(headers['content-length'])) return undefined;
+  const bytes = request.read() as Buffer;
+  // Node has yet to say that it ends, and somebody must hear it.
+  request.resume();
+  return bytes;
 }
 
 function takenBody(request: IncomingMessage, options: BodyReaderOptions): string {

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { ServerResponse } from 'node:http';
+import { isThenable } from '../base/thenable.js';
 import type { McpReply } from '../call/mcp-reply.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
@@ -32,12 +33,13 @@ export class McpHttpHandler {
     if (call.era === 'legacy' && headers[LAST_EVENT_ID_HEADER] !== undefined) {
       throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
     }
-    const serving = await this.endpoint.post(call, body, headers, session);
+    const served = this.endpoint.post(call, body, headers, session);
+    const serving = isThenable(served) ? await served : served;
     const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);
     // Of the response: the request's own "close" comes when its body is read.
     const abandon = (): void => serving.abandon();
     closeWithConnection(raw);
-    raw.once('close', abandon);
+    raw.on('close', abandon);
     // It may have closed while the request was read, guarded, or its session looked up.
     if (hasGone(raw)) abandon();
     try {

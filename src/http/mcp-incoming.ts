@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import type { McpHttpCall, McpSessionInfo } from '../call/mcp-call.js';
 import type { Clock } from '../base/clock.js';
+import { isThenable } from '../base/thenable.js';
+import type { McpHttpCall, McpSessionInfo } from '../call/mcp-call.js';
 import { acceptsMediaTypes } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
 import { McpError } from '../wire/errors.js';
@@ -14,6 +15,8 @@ import type { ResolvedHttpOptions } from './http.options.js';
 
 const JSON_TYPE = 'application/json';
 const SSE_TYPE = 'text/event-stream';
+/** What nearly all clients send: nothing to take apart. */
+const AS_SPECIFIED = `${JSON_TYPE}, ${SSE_TYPE}`;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
 /** One HTTP request to the endpoint, as far as it is understood. */
@@ -40,14 +43,24 @@ export function rawRequest(request: PlatformRequest): IncomingMessage {
 }
 
 /**
+ * Where a request carries what was read of it. A property, since a `WeakMap` of things that live for one request keeps the
+ * collector of garbage busy.
+ */
+const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
+/** What was read of a request whose sender could not be told. */
+const REFUSED = Symbol('nestjs-mcp-streamable:refused');
+
+interface ReadRequest {
+  [INCOMING]?: McpIncoming;
+  [REFUSED]?: IncomingBody;
+}
+
+/**
  * Reads and checks what a request brings, after the app's guards and once (behaviour E4–E8, and its era).
  *
  * The result stays with the request, for the guard, the controller and the filter, and goes with it.
  */
 export class McpRequestReader {
-  readonly #incoming = new WeakMap<object, McpIncoming>();
-  /** What was read of requests whose sender could not be told. */
-  readonly #refused = new WeakMap<object, IncomingBody>();
   readonly #underWay = new Set<InterruptBody>();
 
   constructor(
@@ -66,53 +79,53 @@ export class McpRequestReader {
 
   /** What was read of a request; `undefined` before `read` has succeeded. */
   of(request: object): McpIncoming | undefined {
-    return this.#incoming.get(request);
+    return (request as ReadRequest)[INCOMING];
   }
 
   /** The messages of a request, also of one that went no further: an error about it carries its id. */
   bodyOf(request: object): IncomingBody | undefined {
-    return this.#incoming.get(request)?.body ?? this.#refused.get(request);
+    return this.of(request)?.body ?? (request as ReadRequest)[REFUSED];
   }
 
   /** @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST */
-  async read(request: PlatformRequest): Promise<McpIncoming> {
+  async read(request: PlatformRequest & ReadRequest): Promise<McpIncoming> {
     const { method, headers } = request;
     if (method === 'GET' && !acceptsMediaTypes(headers.accept, SSE_TYPE)) {
       throw new McpError('NOT_ACCEPTABLE', httpMessages.getNotAcceptable(headers.accept));
     }
-    const body = method === 'POST' ? await this.#body(request) : NO_BODY;
-    const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
-    const call: McpHttpCall = { era, request, principal: await this.#principal(request, body) };
-    const incoming: McpIncoming = { method, headers, body, call, session: undefined };
-    this.#incoming.set(request, incoming);
-    return incoming;
+    const body = method === 'POST' ? readMessages(await this.#text(request)) : NO_BODY;
+    try {
+      const said: unknown = this.options.principal(request as never);
+      const principal = this.#principal(isThenable(said) ? await said : said);
+      const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
+      const call: McpHttpCall = { era, request, principal };
+      const incoming: McpIncoming = { method, headers, body, call, session: undefined };
+      request[INCOMING] = incoming;
+      return incoming;
+    } catch (error) {
+      request[REFUSED] = body;
+      throw error;
+    }
   }
 
-  async #body(request: PlatformRequest): Promise<IncomingBody> {
+  #text(request: PlatformRequest): Promise<string> {
     const raw = rawRequest(request);
     const { accept, 'content-type': type } = request.headers;
     const refuse = (code: 'UNSUPPORTED_MEDIA_TYPE' | 'NOT_ACCEPTABLE', message: string): McpError =>
       new McpError(code, message, { headers: abandonBody(raw, this.clock) });
     if (!isJsonMediaType(type)) throw refuse('UNSUPPORTED_MEDIA_TYPE', httpMessages.notJson(type));
-    if (!acceptsMediaTypes(accept, JSON_TYPE, SSE_TYPE)) {
+    if (accept !== AS_SPECIFIED && !acceptsMediaTypes(accept, JSON_TYPE, SSE_TYPE)) {
       throw refuse('NOT_ACCEPTABLE', httpMessages.postNotAcceptable(accept));
     }
     const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.options;
     const { clock } = this;
     const parsed = parsedBodyOf(request);
-    const text = await readBody(raw, { maxBytes, timeoutMs, clock, parsed, underWay: this.#underWay });
-    return readMessages(text);
+    return readBody(raw, { maxBytes, timeoutMs, clock, parsed, underWay: this.#underWay });
   }
 
-  async #principal(request: PlatformRequest, body: IncomingBody): Promise<string | undefined> {
-    try {
-      const principal: unknown = await this.options.principal(request as never);
-      if (typeof principal === 'string' && principal !== '') return principal;
-      if ((principal ?? '') !== '') throw new TypeError(httpMessages.badPrincipal(principal));
-    } catch (error) {
-      this.#refused.set(request, body);
-      throw error;
-    }
+  #principal(said: unknown): string | undefined {
+    if (typeof said === 'string' && said !== '') return said;
+    if ((said ?? '') !== '') throw new TypeError(httpMessages.badPrincipal(said));
     this.onNobody?.();
     return undefined;
   }

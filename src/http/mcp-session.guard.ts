@@ -1,5 +1,6 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
 import type { IncomingHttpHeaders } from 'node:http';
+import { isThenable } from '../base/thenable.js';
 import type { McpSessionInfo } from '../call/mcp-call.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
@@ -67,7 +68,7 @@ export class McpSessionGuard implements CanActivate {
   }
 
   async #admit(incoming: McpIncoming): Promise<McpSessionInfo | undefined> {
-    const { headers, method, body } = incoming;
+    const { headers, method, body, call } = incoming;
     const id = singleHeader(headers[SESSION_ID_HEADER]);
     const begins = method === 'POST' && beginsSession(body);
     if (!id) {
@@ -78,7 +79,10 @@ export class McpSessionGuard implements CanActivate {
       }
       throw new McpError('BAD_REQUEST', protocolMessages.noSessionId());
     }
-    const session = await this.#accessible(id, incoming);
+    const found = this.endpoint.legacy.lookup(id);
+    const known = isThenable(found) ? await found : found;
+    const may = known && this.canAccess(known, call.request, call.principal);
+    const session = (isThenable(may) ? await may : may) ? known : undefined;
     if (begins) {
       // A client whose session is lost starts over, often with the old id in its hands (S3).
       if (!session) return undefined;
@@ -87,11 +91,6 @@ export class McpSessionGuard implements CanActivate {
     if (!session) throw unknownSession();
     assertRevision(headers, session);
     return session;
-  }
-
-  async #accessible(id: string, { call: { request, principal } }: McpIncoming): Promise<McpSessionInfo | undefined> {
-    const session = await this.endpoint.legacy.lookup(id);
-    return session && (await this.canAccess(session, request, principal)) ? session : undefined;
   }
 }
 

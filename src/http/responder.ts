@@ -1,5 +1,4 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { HttpServer } from '@nestjs/common';
 import type { Clock, ClockTimer } from '../base/clock.js';
 import type { McpReply, McpStreamReply } from '../call/mcp-reply.js';
 import { closeWithConnection } from './pipelined-response.js';
@@ -8,8 +7,10 @@ import { hasGone, SseResponse, type SseOwner } from './sse-response.js';
 /*
  * # The responder
  *
- * Writes every reply, on both adapters. JSON and empty answers go through the adapter, so that the app's hooks and headers
- * apply; streams go to Node's response, since neither framework has a place for them (Fastify wants to be told: hijack).
+ * Writes every reply, on both adapters. JSON and empty answers go through Fastify, so that the app's hooks and headers apply.
+ * On Express those hang on Node's response, which is Express' own: there answers are written to it, without what
+ * `response.send()` does first, such as a hash of the body for an `ETag`. Streams go to Node's response, since neither framework
+ * has a place for them (Fastify wants to be told: hijack).
  *
  * It owns what open streams share: the set of them, one keep-alive interval, which exists only while the set is not empty,
  * and one flush per turn of the event loop. Nothing of a response outlives it.
@@ -47,6 +48,12 @@ interface FastifyReply {
   getHeaders(): OutgoingHttpHeaders;
 }
 
+/** What is needed of an app's adapter. */
+interface ReplyWriter {
+  setHeader?(response: unknown, name: string, value: string): unknown;
+  reply(response: unknown, body: string | undefined, status: number): unknown;
+}
+
 /** @internal */
 export class McpResponder implements SseOwner {
   readonly maxBufferedBytes: number;
@@ -78,12 +85,12 @@ export class McpResponder implements SseOwner {
    * @returns whether the reply was taken. If not, the client has gone or something else has answered (a timeout of the
    *   app), and a stream was not opened
    */
-  send(adapter: HttpServer, response: unknown, reply: McpReply): boolean {
+  send(adapter: ReplyWriter, response: unknown, reply: McpReply): boolean {
     const raw = (response as Partial<FastifyReply>).raw ?? (response as ServerResponse);
     closeWithConnection(raw);
     if (hasGone(raw) || raw.headersSent) return false;
     if (reply.kind === 'stream') this.stream(raw, response, reply);
-    else sendBody(adapter, response, reply);
+    else sendBody(raw === response ? plainNode : adapter, response, reply);
     return true;
   }
 
@@ -145,7 +152,16 @@ export class McpResponder implements SseOwner {
   };
 }
 
-function sendBody(adapter: HttpServer, response: unknown, reply: Exclude<McpReply, McpStreamReply>): void {
+/** How a response of Node's is spoken to, for who speaks to the adapter of an app. */
+export const plainNode: ReplyWriter = {
+  setHeader: (response: ServerResponse, name, value) => response.setHeader(name, value),
+  reply: (response: ServerResponse, body, status) => {
+    response.statusCode = status;
+    response.end(body);
+  },
+};
+
+function sendBody(adapter: ReplyWriter, response: unknown, reply: Exclude<McpReply, McpStreamReply>): void {
   if (reply.kind === 'accepted') {
     adapter.reply(response, undefined, 202);
     return;

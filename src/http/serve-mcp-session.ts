@@ -1,4 +1,3 @@
-import type { HttpServer } from '@nestjs/common';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { systemClock } from '../base/clock.js';
 import type { McpReply } from '../call/mcp-reply.js';
@@ -15,17 +14,8 @@ import { resolveHttpOptions, type McpHttpOptions } from './http.options.js';
 import { McpRequestReader, type McpIncoming } from './mcp-incoming.js';
 import { assertRevision } from './mcp-session.guard.js';
 import { closeWithConnection } from './pipelined-response.js';
-import { McpResponder } from './responder.js';
+import { McpResponder, plainNode } from './responder.js';
 import { hasGone } from './sse-response.js';
-
-/** Node's response, spoken to as the responder speaks to an app's adapter. */
-const plainNode = {
-  setHeader: (response: ServerResponse, name: string, value: string) => response.setHeader(name, value),
-  reply: (response: ServerResponse, body: string | undefined, status: number) => {
-    response.statusCode = status;
-    response.end(body);
-  },
-} as unknown as HttpServer;
 
 /**
  * Serves one session over plain Node HTTP, without Nest: what the module does, for a single session that is there already.

@@ -37,12 +37,12 @@ export class McpEndpoint {
    * @param session the session that the caller named and may use, if any
    * @throws McpError
    */
-  async post(
+  post(
     http: McpHttpCall,
     body: IncomingBody,
     headers: RequestHeaders,
     session: McpSessionInfo | undefined,
-  ): Promise<McpServing> {
+  ): McpServing | Promise<McpServing> {
     this.assertOpen();
     if (http.era === 'modern') {
       return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(http, body, headers);

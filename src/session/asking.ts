@@ -19,6 +19,7 @@ export async function asking<T>(
   try {
     return await ask();
   } catch (error) {
+    if (error instanceof McpError) throw error;
     host.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
     throw new McpError('UNAVAILABLE', sessionMessages.storeAway(), { headers: RETRY_AFTER, cause: error });
   }

@@ -22,8 +22,8 @@ export class CallEndings {
     private readonly calls: InFlightCalls,
     private readonly outgoing: OutgoingMessages,
     private readonly environment: { readonly clock: Clock; readonly requestTimeoutMs: number },
-    /** Takes a notification into the SDK server. */
-    private readonly tellServer: (notification: JsonRpcNotification) => void,
+    /** Into the SDK server. */
+    private readonly inward: { onmessage?: ((notification: JsonRpcNotification) => void) | undefined },
   ) {}
 
   /** A handler that takes too long will be ended. */
@@ -77,6 +77,6 @@ export class CallEndings {
 
   #cancelInServer({ requestId }: SessionCall, reason: string | undefined): void {
     const params = { requestId: requestId!, ...(reason !== undefined && { reason }) };
-    this.tellServer({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
+    this.inward.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
   }
 }

@@ -38,9 +38,9 @@ export class ClusterListener {
   }
 
   /** Whoever ended the session keeps its log until the calls that run here are answered. */
-  #end(session: string, by: string): void {
+  #end({ session, node: by, reason }: Extract<ClusterMessage, { type: 'session-ended' }>): void {
     const answered: ClusterMessage = { type: 'calls-answered', session, node: this.bus.nodeId };
-    void this.sessions.endedElsewhere(session).then(() => this.bus.send(by, answered));
+    void this.sessions.endedElsewhere(session, reason).then(() => this.bus.send(by, answered));
   }
 
   #hear(message: ClusterMessage): void {
@@ -51,7 +51,7 @@ export class ClusterListener {
       return message.session === '' ? this.sessions.relax() : undefined;
     }
     if (message.type === 'calls-answered') return this.sessions.lastAnswers.given(message.session, message.node);
-    if (message.type === 'session-ended') return this.#end(message.session, message.node);
+    if (message.type === 'session-ended') return this.#end(message);
     const session = this.sessions.peek(message.session)?.session;
     if (!session) return;
     switch (message.type) {
@@ -59,8 +59,8 @@ export class ClusterListener {
         return session.streams.poke(message.stream);
       case 'turned':
         return session.streams.turn(message.stream, message.reader, message.turn);
-      case 'from-client':
-        return session.receiveFromPeer(message.message);
+      case 'inbox':
+        return session.inbox.look();
       case 'patched':
         return session.follow(message.patch);
     }

@@ -16,7 +16,7 @@ function setup() {
   const runs = (...nodes: string[]) => open.resolve(nodes.map((node, id) => ({ session: 's', stream: 'x', id, node })));
   let complete = false;
   const end = () => {
-    answers.askFor('s');
+    answers.askFor('s', 'deleted');
     void answers.complete('s').then(() => (complete = true));
   };
   return { clock, open, answers, told, runs, end, over: () => complete };

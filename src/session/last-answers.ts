@@ -3,6 +3,7 @@ import { deferred } from '../base/deferred.js';
 import { within } from '../base/within.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import type { ClusterPeers } from './cluster-messages.js';
+import type { SessionEndReason } from './session-events.js';
 
 /** What other nodes may take to answer the calls that they run: they flush for a second at most. */
 const ANSWER_MS = 1_500;
@@ -22,7 +23,7 @@ export class LastAnswers {
   ) {}
 
   /** Tells all nodes that a session has ended. Before, it asks the log which of them run calls. */
-  askFor(session: string): void {
+  askFor(session: string, reason: SessionEndReason): void {
     const { store, nodeId } = this.environment;
     if (store.scope === 'shared') {
       const answers = new Answers();
@@ -33,7 +34,7 @@ export class LastAnswers {
         () => answers.expect([]),
       );
     }
-    this.peers.ended(session);
+    this.peers.ended(session, reason);
   }
 
   /** A node has answered its calls of a session. */

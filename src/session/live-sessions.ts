@@ -1,5 +1,4 @@
 import type { Server } from '@modelcontextprotocol/server';
-import type { ClockTimer } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
 import { Retry } from '../base/retry.js';
 import { within } from '../base/within.js';
@@ -15,6 +14,7 @@ import type { SessionEndReason } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
 import type { McpSessionRecord, McpSessionStore } from './session-store.js';
+import { Sweeper } from './sweeper.js';
 
 /**
  * # The sessions that are live on this node
@@ -41,9 +41,7 @@ export class LiveSessions {
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
   readonly lastAnswers: LastAnswers;
-  #sweeper: ClockTimer | undefined;
-  /** How often something came that may expire. */
-  #arrivals = 0;
+  readonly #sweeper: Sweeper;
   #closing = false;
 
   constructor(
@@ -55,9 +53,13 @@ export class LiveSessions {
   ) {
     this.#drops = new Retry(environment.retry, environment.clock, () => false);
     this.lastAnswers = new LastAnswers(environment, peers);
+    const { idleTimeoutMs, keepAliveMs } = timing;
+    const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
+    const left = async () => this.#live.size + (await store.count());
+    this.#sweeper = new Sweeper(environment.clock, periodMs, () => void this.#sweep(), left);
     if (store.scope === 'node') return;
     // What other nodes have left there expires too, and this may be the only node.
-    this.#startSweeping();
+    this.#sweeper.start();
     this.relax();
   }
 
@@ -78,21 +80,33 @@ export class LiveSessions {
     return this.#live.get(id);
   }
 
-  /** Connects a fresh server to a fresh session, which is not known to anybody yet. */
+  /** The same, on behalf of its client. */
+  use(id: string): LiveSession | undefined {
+    const live = this.#live.get(id);
+    if (live) this.#touch(live);
+    return live;
+  }
+
+  /** Connects a fresh server to a fresh session, which is not known to anybody yet: to be added, or discarded. */
   async connect(info: McpSessionInfo, request: unknown): Promise<LiveSession> {
     const server = await this.#make(info, request);
     const session = new McpSession(info, this.environment);
     session.onerror = (error) => this.environment.event({ type: 'protocol-error', sessionId: info.id, error });
     this.#newborn.set(info.id, session);
-    session.closed$.subscribe(() => this.#newborn.delete(info.id));
     try {
       await server.connect(session);
     } catch (error) {
-      await session.end('initialize-failed');
+      await this.discard(session);
       throw error;
     }
     const now = this.environment.clock.now();
     return { session, server, touchedAt: now, askedAt: now };
+  }
+
+  /** Ends a session that was connected, and is not to become known. */
+  async discard(session: McpSession, reason: SessionEndReason = 'initialize-failed'): Promise<void> {
+    await session.end(reason);
+    if (this.#newborn.get(session.sessionId) === session) this.#newborn.delete(session.sessionId);
   }
 
   /** Gives up a server that is being made: nobody waits for it any more. */
@@ -122,7 +136,7 @@ export class LiveSessions {
     this.#live.set(sessionId, live);
     if (this.#closing) this.#finish(sessionId, 'shutdown', { forget: this.environment.store.scope === 'node' });
     else {
-      this.#startSweeping();
+      this.#sweeper.start();
       if (this.store.scope === 'shared') this.peers.began(sessionId);
     }
     return true;
@@ -130,11 +144,8 @@ export class LiveSessions {
 
   /** The live copy of a session that has a record; made from it if there is none. @returns `undefined` if there is no record */
   async acquire(id: string): Promise<LiveSession | undefined> {
-    const live = this.#live.get(id);
-    if (live) {
-      this.#touch(live);
-      return live;
-    }
+    const live = this.use(id);
+    if (live) return live;
     const underWay = this.#rebuilding.get(id);
     if (underWay) return underWay;
     const rebuilding = this.#rebuild(id).finally(() => this.#rebuilding.delete(id));
@@ -150,9 +161,12 @@ export class LiveSessions {
   async end(id: string, reason: SessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
     // An earlier attempt may have taken the record, and never heard of it. To end the rest twice does no harm.
-    const rest = record !== undefined || (this.store.scope === 'shared' && this.#live.has(id));
-    if (rest) this.lastAnswers.askFor(id);
-    this.#finish(id, reason, { forget: rest });
+    const taken = record !== undefined || this.store.scope === 'node';
+    const rest = record !== undefined || (!taken && this.#live.has(id));
+    if (rest) this.lastAnswers.askFor(id, reason);
+    // Whoever took the record says so, once; the client is told the reason in any case.
+    if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', reason);
+    this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest });
     return record !== undefined;
   }
 
@@ -177,7 +191,7 @@ export class LiveSessions {
     for (const id of live) this.#finish(id, 'shutdown', { forget: forget || this.environment.store.scope === 'node' });
     if (forget) await this.#forgetAll(live).catch((error: unknown) => this.#fault('', error));
     await this.settled();
-    this.#stopSweeping();
+    this.#sweeper.stop();
     // Readers that the log believes to be here would keep messages from those on other nodes.
     const { store, nodeId, clock } = this.environment;
     const left = store.scope === 'shared' ? this.peers.readersGone(nodeId, store) : Promise.resolve();
@@ -217,7 +231,7 @@ export class LiveSessions {
     await live?.session.end(reason);
     this.environment.event({ type: 'closed', sessionId: id, reason });
     if (forget) await this.lastAnswers.complete(id).then(() => this.forget(id));
-    await this.#stopIfNothingLeft();
+    await this.#sweeper.stopIfNothingLeft();
   }
 
   /** Drops a log; tried again after passing faults, as nobody else will. Never rejects. */
@@ -227,19 +241,11 @@ export class LiveSessions {
 
   /** Something that is not live is in the store, and may expire. */
   watch(): void {
-    if (!this.#closing) this.#startSweeping();
+    if (!this.#closing) this.#sweeper.start();
   }
 
   /** Something that was not live has gone from the store. */
-  readonly relax = (): void => void this.#stopIfNothingLeft();
-
-  /** Whoever has looked, looks on while there are records: nobody else may. Never rejects. */
-  async #stopIfNothingLeft(): Promise<void> {
-    const arrivals = this.#arrivals;
-    const left = this.#live.size + (await this.store.count().catch(() => 1));
-    // Something may have come while the store was counting.
-    if (left === 0 && arrivals === this.#arrivals) this.#stopSweeping();
-  }
+  readonly relax = (): void => void this.#sweeper.stopIfNothingLeft();
 
   async #rebuild(id: string): Promise<LiveSession | undefined> {
     const { environment } = this;
@@ -249,12 +255,12 @@ export class LiveSessions {
     const live = await this.#reconnect(record);
     if (!live) return undefined;
     const exists = await asking(environment, id, () => this.store.touch(id)).catch(async (error: unknown) => {
-      await live.session.end('shutdown');
+      await this.discard(live.session, 'shutdown');
       throw error;
     });
     // It has ended meanwhile, and its log may have been dropped before it was opened here.
     if (!exists) {
-      await live.session.end('ended-elsewhere');
+      await this.discard(live.session, 'ended-elsewhere');
       await this.forget(id);
       return undefined;
     }
@@ -271,7 +277,7 @@ export class LiveSessions {
       await replayRecord(record, live.session);
       return live;
     } catch (error) {
-      await live?.session.end('initialize-failed');
+      if (live) await this.discard(live.session);
       if (!(error instanceof McpError && error.code === 'SESSION_NOT_FOUND')) throw error;
       await this.forget(record.id);
       return undefined;
@@ -279,8 +285,9 @@ export class LiveSessions {
   }
 
   /** Another node has ended a session. @returns settles when its calls here are answered */
-  async endedElsewhere(id: string): Promise<void> {
+  async endedElsewhere(id: string, why?: SessionEndReason): Promise<void> {
     const live = this.#live.get(id);
+    void live?.session.end('ended-elsewhere', why);
     this.#finish(id, 'ended-elsewhere', { forget: this.environment.store.scope === 'node' });
     this.relax();
     await live?.session.end('ended-elsewhere');
@@ -290,7 +297,7 @@ export class LiveSessions {
   refreshAll(): void {
     for (const live of this.#live.values()) {
       this.#verify(live);
-      live.session.streams.refresh();
+      live.session.refresh(true);
     }
   }
 
@@ -316,28 +323,16 @@ export class LiveSessions {
     );
   }
 
-  #startSweeping(): void {
-    this.#arrivals++;
-    const { idleTimeoutMs, keepAliveMs } = this.timing;
-    const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
-    this.#sweeper ??= this.environment.clock.setInterval(() => void this.#sweep(), periodMs);
-  }
-
-  #stopSweeping(): void {
-    this.environment.clock.clear(this.#sweeper);
-    this.#sweeper = undefined;
-  }
-
   /** Keeps busy sessions alive, ends idle ones, and tells the log what was delivered. */
   async #sweep(): Promise<void> {
     for (const live of this.#live.values()) this.#lookAfter(live);
     try {
       const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
       for (const { id } of expired.filter(isSession)) {
-        this.peers.ended(id);
+        this.peers.ended(id, 'idle');
         this.#finish(id, 'idle', { forget: true });
       }
-      if (this.#live.size === 0) await this.#stopIfNothingLeft();
+      if (this.#live.size === 0) await this.#sweeper.stopIfNothingLeft();
     } catch (error) {
       this.#fault('', error);
     }
@@ -357,7 +352,7 @@ export class LiveSessions {
     ) {
       this.#verify(live);
     }
-    session.streams.refresh();
+    session.refresh();
   }
 
   /** The store hears of a sign of life at most ten times per idle timeout. */

@@ -1,4 +1,4 @@
-import type { AuthInfo, MessageExtraInfo, Transport, TransportSendOptions } from '@modelcontextprotocol/server';
+import type { Transport, TransportSendOptions } from '@modelcontextprotocol/server';
 import { AsyncSubject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
@@ -22,12 +22,14 @@ import { hasPrimingEvents } from '../wire/revisions.js';
 import { admit } from './admission.js';
 import { answerText, unrecorded } from './answer-text.js';
 import { CallEndings } from './call-endings.js';
-import { concernsPeers } from './cluster-messages.js';
 import { InFlightCalls } from './in-flight-calls.js';
+import { Inbox, type FromClient } from './inbox.js';
 import { withParamsError } from './malformed-params.js';
+import { introduced } from './introduction.js';
+import { messageExtra } from './message-extra.js';
 import { agreedRevision, askingForOurs } from './negotiation.js';
 import { OutgoingMessages } from './outgoing-messages.js';
-import { PostExchange, type ExchangeHost, type FrameSource } from './post-exchange.js';
+import { PostExchange, type ExchangeHost } from './post-exchange.js';
 import { Replays } from './replays.js';
 import { SessionCall } from './session-call.js';
 import type { SessionEndReason } from './session-events.js';
@@ -67,7 +69,9 @@ export class McpSession implements Transport, ExchangeHost {
   readonly #outgoing: OutgoingMessages;
   readonly #endings: CallEndings;
   readonly #replays = new Replays();
-  readonly #closed$ = new AsyncSubject<SessionEndReason>();
+  /** Made when somebody listens, or it ends: most sessions are only sessions, thousands of them. */
+  #closed$: AsyncSubject<SessionEndReason> | undefined;
+  #inbox: Inbox | undefined;
   #info: McpSessionInfo;
   #lifetime: Lifetime = { is: 'new' };
 
@@ -82,11 +86,10 @@ export class McpSession implements Transport, ExchangeHost {
     private readonly environment: SessionEnvironment,
   ) {
     const { id, principal } = identity;
-    this.#info = { id, principal, protocolVersion: '', clientInfo: UNKNOWN_CLIENT, clientCapabilities: {} };
+    this.#info = introduced({ id, principal, protocolVersion: '' });
     this.#streams = new SessionStreams(id, environment, this);
     this.#outgoing = new OutgoingMessages(environment, this.#streams, this);
-    const tellServer = (message: JsonRpcMessage): void => this.onmessage?.(message);
-    this.#endings = new CallEndings(this.#calls, this.#outgoing, environment, tellServer);
+    this.#endings = new CallEndings(this.#calls, this.#outgoing, environment, this);
     this.lastSeenAt = environment.clock.now();
   }
 
@@ -101,7 +104,15 @@ export class McpSession implements Transport, ExchangeHost {
   }
   /** Emits the reason when the session has ended, also to whoever subscribes afterwards; then completes. */
   get closed$(): Observable<SessionEndReason> {
-    return this.#closed$;
+    return this.#closing$;
+  }
+  get #closing$(): AsyncSubject<SessionEndReason> {
+    return (this.#closed$ ??= new AsyncSubject());
+  }
+  /** @internal */
+  get inbox(): Inbox {
+    const take = (message: FromClient): void => this.#receiveFromPeer(message);
+    return (this.#inbox ??= new Inbox(this.sessionId, this.environment, this.#calls, take));
   }
   /** Nothing can be sent or received any more. */
   get over(): boolean {
@@ -134,8 +145,7 @@ export class McpSession implements Transport, ExchangeHost {
    *   is in flight (S11); SESSION_NOT_FOUND: the session has ended. Nothing is dispatched then.
    */
   receive(http: McpHttpCall, body: IncomingBody): McpServing {
-    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
-    const requests = admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state.subscriptions);
+    const requests = this.#admit(body);
     this.lastSeenAt = this.clock.now();
     const exchange = requests.length > 0 ? this.#exchange(requests, body) : undefined;
     const dispatches = body.messages.map((message) => this.#register(http, message, exchange));
@@ -171,6 +181,11 @@ export class McpSession implements Transport, ExchangeHost {
     for (const { method, params } of requestsOf(patch)) void this.replay(method, params);
   }
 
+  #admit(body: IncomingBody): JsonRpcRequest[] {
+    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+    return admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state.subscriptions);
+  }
+
   #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): PostExchange {
     const { responseMode, sseAfterMs } = this.environment;
     // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
@@ -181,7 +196,7 @@ export class McpSession implements Transport, ExchangeHost {
 
   /** Makes a message known. @returns what hands it over */
   #register(http: McpHttpCall, message: JsonRpcMessage, exchange: PostExchange | undefined): () => void {
-    if (isResponse(message)) return () => this.#outgoing.answered(message, 'client');
+    if (isResponse(message)) return () => this.#outgoing.answered(message);
     if (isRequest(message)) {
       const request = isInitializeRequest(message) ? askingForOurs(message) : message;
       const call = new SessionCall(this, this.#info, http, request, exchange);
@@ -197,51 +212,58 @@ export class McpSession implements Transport, ExchangeHost {
   }
 
   #notified(http: McpHttpCall, message: JsonRpcNotification): void {
-    const call = new SessionCall(this, this.#info, http, message, undefined);
-    switch (message.method) {
+    const inward = this.#inward(message);
+    if (inward) this.#hand(new SessionCall(this, this.#info, http, inward, undefined), inward);
+  }
+
+  /** What the server is to know of a notification. */
+  #inward(message: JsonRpcNotification): JsonRpcNotification | undefined {
+    const { method, params } = message;
+    switch (method) {
       case 'notifications/cancelled':
-        if (!this.#cancel(message)) this.#handOn(message);
+        this.#endings.cancel(params?.['requestId'] as RequestId, params?.['reason']);
         return undefined;
-      case 'notifications/progress': {
-        const inward = this.#outgoing.progressed(message, 'client');
-        return inward && this.#hand(call, inward);
-      }
-      case 'notifications/roots/list_changed':
-        this.#handOn(message);
-        return this.#hand(call, message);
+      case 'notifications/progress':
+        return this.#outgoing.progressed(message);
       default:
-        return this.#hand(call, message);
+        return message;
     }
   }
 
-  #cancel({ params }: JsonRpcNotification): boolean {
-    return this.#endings.cancel(params?.['requestId'] as RequestId, params?.['reason']);
+  /**
+   * Before messages are received here, what concerns other nodes is handed on, so that nothing is dropped behind a 202; and
+   * what the client has told others before is taken first.
+   *
+   * @throws McpError (rejects) as `receive` does, and UNAVAILABLE while the log is away
+   * @internal
+   */
+  async handOn(body: IncomingBody): Promise<void> {
+    if (this.inbox.concerns(body.messages)) {
+      this.#admit(body);
+      await this.inbox.put(body.messages);
+    } else if (this.#outgoing.waiting > 0 && !body.messages.every(isRequest)) await this.inbox.glance();
   }
 
-  /** The other live copies, if there may be any, are to know it too. */
-  #handOn(message: JsonRpcNotification): void {
-    const { store, peers } = this.environment;
-    if (store.scope === 'shared') peers.forwardToAll(this.sessionId, message);
-  }
-
-  /** Whether other nodes have to hear of a message. @internal */
-  concernsPeers(message: JsonRpcMessage): boolean {
-    return concernsPeers(message, this.environment.nodeId, this.#calls);
-  }
-
-  /** Takes what the client has sent to another node. @internal */
-  receiveFromPeer(message: JsonRpcResponse | JsonRpcNotification): void {
+  /** Takes what the client has sent to another node. */
+  #receiveFromPeer(message: FromClient): void {
     if (this.#lifetime.is !== 'live') return;
-    if (isResponse(message)) return this.#outgoing.answered(message, 'peer');
-    if (message.method === 'notifications/cancelled') return void this.#cancel(message);
-    const progress = message.method === 'notifications/progress';
-    const inward = progress ? this.#outgoing.progressed(message, 'peer') : message;
+    if (isResponse(message)) return this.#outgoing.answered(message);
+    const inward = this.#inward(message);
     if (inward) this.onmessage?.(inward);
+  }
+
+  /** Looks for what other nodes have said. @param missed some of it may not have come through @internal */
+  refresh(missed = false): void {
+    this.#streams.refresh();
+    if (this.environment.store.scope === 'node') return;
+    if (missed) this.inbox.look();
+    else if (this.#calls.size > 0 || this.#outgoing.waiting > 0 || this.#inbox?.behind) void this.inbox.glance();
   }
 
   #hand(call: SessionCall, message: JsonRpcMessage): void {
     try {
-      runInCall(call, () => this.onmessage?.(message, this.#extra(call)));
+      const extra = messageExtra(call, this.clientsComeBack ? this.#streams : undefined);
+      runInCall(call, () => this.onmessage?.(message, extra));
     } catch (error) {
       this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
       const { requestId } = call;
@@ -250,17 +272,6 @@ export class McpSession implements Transport, ExchangeHost {
       // A log that refuses it says so elsewhere.
       this.#answer(failure).catch(() => {});
     }
-  }
-
-  #extra(call: SessionCall): MessageExtraInfo {
-    const extra: MessageExtraInfo = {};
-    const auth = (call.request as { auth?: Partial<AuthInfo> } | undefined)?.auth;
-    if (typeof auth?.token === 'string') extra.authInfo = auth as AuthInfo;
-    if (call.exchange && this.clientsComeBack) {
-      extra.closeSSEStream = () => void call.closeStream();
-      extra.closeStandaloneSSEStream = () => this.#streams.disconnectStandalone();
-    }
-    return extra;
   }
 
   /** Takes a response into the SDK server. @internal */
@@ -278,7 +289,7 @@ export class McpSession implements Transport, ExchangeHost {
   /** Called by the SDK when the revision is negotiated. @internal */
   setProtocolVersion(protocolVersion: string): void {
     this.#info = { ...this.#info, protocolVersion };
-    if (this.#lifetime.is === 'new') this.#lifetime = { is: 'live' };
+    if (this.#lifetime.is === 'new') this.#lifetime = LIVE;
   }
 
   /**
@@ -339,24 +350,25 @@ export class McpSession implements Transport, ExchangeHost {
   }
 
   /**
-   * Ends the session: every open call is answered with an error, its handler cancelled, every response ends.
+   * Ends the session: every open call is answered with an error (`told` says why), its handler cancelled, every response ends.
    *
    * @returns settles when everything is released; bounded, also when the event store is not
    */
-  end(reason: SessionEndReason): Promise<void> {
+  end(reason: SessionEndReason, told = reason): Promise<void> {
     if (this.#lifetime.is === 'ended') return this.#lifetime.done;
     const done = deferred();
     // First, since handlers that are aborted may end the session too.
     this.#lifetime = { is: 'ended', done: done.promise };
-    this.#finish(reason).then(done.resolve, done.reject);
+    this.#finish(reason, told).then(done.resolve, done.reject);
     return done.promise;
   }
 
-  async #finish(reason: SessionEndReason): Promise<void> {
-    const message = sessionMessages.ended(reason);
+  async #finish(reason: SessionEndReason, told: SessionEndReason): Promise<void> {
+    const message = sessionMessages.ended(told);
     this.#endings.failAll(message);
     this.#outgoing.clear();
     this.#replays.clear();
+    this.#inbox?.close();
     try {
       this.onclose?.();
     } catch (error) {
@@ -364,22 +376,14 @@ export class McpSession implements Transport, ExchangeHost {
     }
     await within(this.#streams.flushed(), FLUSH_MS, this.clock);
     this.#streams.close();
-    this.#closed$.next(reason);
-    this.#closed$.complete();
+    this.#closing$.next(reason);
+    this.#closing$.complete();
   }
 
   /** Its streams, for what the log and other nodes have to say of them. @internal */
   get streams(): SessionStreams {
     return this.#streams;
   }
-
-  /** @internal */
-  openStream(requests: readonly RequestId[]): McpStream {
-    return this.#streams.begin(requests);
-  }
-
-  /** @internal */
-  readonly frames$: FrameSource = (stream, after, options) => this.#streams.frames$(stream, after, options);
 
   /** The log refused a stream: its requests can no longer be answered. @internal */
   streamFailed(stream: McpStream, error: unknown): void {
@@ -389,12 +393,10 @@ export class McpSession implements Transport, ExchangeHost {
   }
 
   #noteInitialize(method: string, params: InitializeParams | undefined): void {
-    if (method !== 'initialize' || !params) return;
-    const { clientInfo, capabilities } = params;
-    this.#info = { ...this.#info, clientInfo: clientInfo ?? UNKNOWN_CLIENT, clientCapabilities: capabilities ?? {} };
+    if (method === 'initialize' && params) this.#info = introduced(this.#info, params);
   }
 }
 
-const UNKNOWN_CLIENT = { name: 'unknown', version: '0' };
-
 type Lifetime = { is: 'new' } | { is: 'live' } | { is: 'ended'; done: Promise<void> };
+
+const LIVE: Lifetime = { is: 'live' };

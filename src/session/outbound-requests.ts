@@ -111,7 +111,7 @@ export class OutboundRequests {
 }
 
 /** The node that has issued a request: only there somebody waits for the answer. */
-export function issuerOf(wireId: RequestId | undefined): string | undefined {
+export function issuerOf(wireId: unknown): string | undefined {
   return typeof wireId === 'string' ? /^([A-Za-z0-9]{1,64})-/.exec(wireId)?.[1] : undefined;
 }
 

@@ -70,31 +70,24 @@ export class OutgoingMessages {
     }
   }
 
-  /**
-   * A response of the client. P1: one that nobody waits for is taken too.
-   *
-   * @param via `peer`: another node has handed it on
-   */
-  answered(response: JsonRpcResponse, via: 'client' | 'peer'): void {
+  /** A response of the client. P1: one that nobody waits for is taken too. */
+  answered(response: JsonRpcResponse): void {
     if (this.#requests?.answered(response)) return;
-    if (via === 'peer' || !this.#handOn(response.id, response)) this.#unknownResponse(response.id);
+    if (!this.#isAwaitedElsewhere(response.id)) this.#unknownResponse(response.id);
   }
 
   /** Progress of the client. @returns the notification for the server, `undefined` if nobody here waits for it */
-  progressed(notification: JsonRpcNotification, via: 'client' | 'peer'): JsonRpcNotification | undefined {
+  progressed(notification: JsonRpcNotification): JsonRpcNotification | undefined {
     const inward = this.#requests?.progressed(notification);
-    const token = notification.params?.['progressToken'] as RequestId | undefined;
-    if (!inward && (via === 'peer' || !this.#handOn(token, notification))) this.#unknownResponse(undefined);
+    if (!inward && !this.#isAwaitedElsewhere(notification.params?.['progressToken'])) this.#unknownResponse(undefined);
     return inward;
   }
 
-  /** Answers come to any node; the one that asked is named by the id. @returns whether it is another one */
-  #handOn(wireId: RequestId | undefined, message: JsonRpcResponse | JsonRpcNotification): boolean {
-    const { nodeId, peers, store } = this.environment;
+  /** Answers come to any node; the one that asked is named by the id, and has it from the {@link Inbox}. */
+  #isAwaitedElsewhere(wireId: unknown): boolean {
+    const { nodeId, store } = this.environment;
     const node = issuerOf(wireId);
-    if (node === undefined || node === nodeId || store.scope === 'node') return false;
-    peers.forward(this.session.info.id, message, node);
-    return true;
+    return node !== undefined && node !== nodeId && store.scope === 'shared';
   }
 
   /** A call is over, and what was asked on its behalf. */

@@ -23,14 +23,16 @@ async function setup(form: Partial<ExchangeForm> = {}, requests: RequestId[] = [
   const environment = { store, clock, nodeId: 'n', retry, maxQueuedBytes: 1_000, peers: NO_STREAM_PEERS };
   const host: ExchangeHost = {
     ...{ clock, clientsComeBack },
-    openStream: (ids) => new McpStream('stream', 's', environment, UNOBSERVED, ids),
-    frames$: (stream, after, { flow, headOnly }) =>
-      headOnly
-        ? of('head')
-        : stream.events$(after, flow).pipe(
-            map(({ data }) => data),
-            startWith('head'),
-          ),
+    streams: {
+      begin: (ids) => new McpStream('stream', 's', environment, UNOBSERVED, ids),
+      frames$: (stream, after, { flow, headOnly }) =>
+        headOnly
+          ? of('head')
+          : stream.events$(after, flow).pipe(
+              map(({ data }) => data),
+              startWith('head'),
+            ),
+    },
   };
   const exchange = new PostExchange(host, requests, { mode: 'auto', sseAfterMs: 500, batch: false, ...form });
   return { clock, store, append, exchange };

@@ -2,9 +2,12 @@ import { EMPTY, type Observable } from 'rxjs';
 import type { Clock, ClockTimer } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
 import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
+import type { DuplicateRequestError } from '../stream/event-store.errors.js';
 import type { McpStream } from '../stream/mcp-stream.js';
+import { McpError } from '../wire/errors.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import type { HttpRefusal } from '../call/served-call.js';
+import { sessionMessages } from './session.messages.js';
 import type { ResponseMode } from './session.options.js';
 
 /**
@@ -122,19 +125,31 @@ export class PostExchange {
     if (state.is !== 'undecided') throw new Error(`A POST that is ${state.is} cannot become a stream.`);
     this.host.clock.clear(state.timer);
     // What was cancelled already is nothing that the log should wait for.
-    const stream = this.host.openStream(this.requests.filter((id) => !state.dismissed.includes(id)));
+    const stream = this.host.streams.begin(this.requests.filter((id) => !state.dismissed.includes(id)));
     const streaming: ExchangeState = { is: 'streaming', stream, opened: false };
     this.#state = streaming;
     if (state.answers.length === 0) stream.write({}).catch(() => {});
     for (const answer of state.answers) stream.write(answer).catch(() => {});
-    this.#reply.resolve({
+    this.#replyWith(stream, {
       kind: 'stream',
       open: (flow) => {
         streaming.opened = true;
-        return this.host.frames$(stream, 0, { flow, headOnly: this.#closeOnOpen });
+        return this.host.streams.frames$(stream, 0, { flow, headOnly: this.#closeOnOpen });
       },
     });
     return stream;
+  }
+
+  /** Only the log knows whether another node has begun the same request at the same moment (S11). */
+  #replyWith({ accepted }: McpStream, reply: McpReply): void {
+    if (!accepted) return this.#reply.resolve(reply);
+    accepted.then(
+      () => this.#reply.resolve(reply),
+      (error: unknown) => {
+        const { request: requestId } = error as DuplicateRequestError;
+        this.#reply.reject(new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId }));
+      },
+    );
   }
 
   #replyWithJson({ answers, timer }: Extract<ExchangeState, { is: 'undecided' }>, refusal?: HttpRefusal): void {
@@ -152,16 +167,23 @@ export interface ExchangeHost {
   readonly clock: Clock;
   /** From 2025-11-25 on clients take a closed connection for an invitation to resume (behaviour G9, G10). */
   readonly clientsComeBack: boolean;
-  openStream(requests: readonly RequestId[]): McpStream;
-  frames$: FrameSource;
+  readonly streams: ExchangeStreams;
 }
 
-/** The frames of one response that reads a stream; `headOnly`: what tells the client where it is, and no more. */
-export type FrameSource = (
-  stream: McpStream,
-  after: number,
-  options: { flow: StreamFlow; headOnly?: boolean },
-) => Observable<string>;
+export interface ExchangeStreams {
+  /** The stream of a POST that has become one. */
+  begin(requests: readonly RequestId[]): McpStream;
+  /** The frames of one response that reads a stream. */
+  frames$(stream: McpStream, after: number, options: FrameOptions): Observable<string>;
+}
+
+export interface FrameOptions {
+  readonly flow: StreamFlow;
+  /** What tells the client where it is, and no more. */
+  readonly headOnly?: boolean;
+  /** Another response may be reading; nothing is said before that one is silent, for a moment at most. */
+  readonly takesOver?: { readonly skips: boolean };
+}
 
 export interface ExchangeForm {
   readonly mode: ResponseMode;

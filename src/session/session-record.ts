@@ -18,10 +18,11 @@ export function infoOf({ id, principal, protocolVersion, initialize }: McpSessio
 /**
  * Tells a fresh server what the client has said so far.
  *
- * @throws ServerFactoryError the server refuses what it agreed to once
+ * @throws ServerFactoryError the server refuses what it agreed to once; McpError UNAVAILABLE while the log is away
  */
 export async function replayRecord(record: McpSessionRecord, session: McpSession): Promise<void> {
   const { initialize, protocolVersion, logLevel, subscriptions } = record;
+  await session.inbox.skip();
   // What was agreed on then, whatever the server would agree on by now.
   const answer = await session.replay('initialize', { ...initialize, protocolVersion });
   if ('error' in answer) throw new ServerFactoryError(sessionMessages.notRebuilt(answer.error.message));

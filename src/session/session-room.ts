@@ -60,7 +60,10 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     patched: async (sessionId, patch) => {
       try {
         await patches.run(() => sessionStore.patch(sessionId, patch));
-        if (sessionStore.scope === 'shared') peers.patched(sessionId, patch);
+        if (sessionStore.scope !== 'shared') return;
+        peers.patched(sessionId, patch);
+        // The client may go on with another node as soon as it is answered: that one is to have heard.
+        await bus.flushed?.();
       } catch (error) {
         fault(sessionId, error);
         throw error;

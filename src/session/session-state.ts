@@ -32,13 +32,13 @@ interface StateRequest {
 
 /** What of a session's record a live copy knows. */
 export class SessionState {
-  readonly #subscriptions = new Set<string>();
+  #subscriptions: Set<string> | undefined;
   #logLevel: string | undefined;
   #changes = 0;
 
   /** How many resources the client is subscribed to. */
   get subscriptions(): number {
-    return this.#subscriptions.size;
+    return this.#subscriptions?.size ?? 0;
   }
 
   /** Grows with each change. */
@@ -49,15 +49,15 @@ export class SessionState {
   note({ logLevel, subscribe = [], unsubscribe = [] }: SessionPatch): void {
     this.#changes++;
     if (logLevel !== undefined) this.#logLevel = logLevel;
-    for (const uri of unsubscribe) this.#subscriptions.delete(uri);
-    for (const uri of subscribe) this.#subscriptions.add(uri);
+    for (const uri of unsubscribe) this.#subscriptions?.delete(uri);
+    for (const uri of subscribe) (this.#subscriptions ??= new Set()).add(uri);
   }
 
   /** What this copy has not heard of; `undefined` if that is nothing. */
   missed({ logLevel, subscriptions }: Pick<McpSessionRecord, 'logLevel' | 'subscriptions'>): SessionPatch | undefined {
     const recorded = new Set(subscriptions);
-    const subscribe = subscriptions.filter((uri) => !this.#subscriptions.has(uri));
-    const unsubscribe = [...this.#subscriptions].filter((uri) => !recorded.has(uri));
+    const subscribe = subscriptions.filter((uri) => !this.#subscriptions?.has(uri));
+    const unsubscribe = [...(this.#subscriptions ?? [])].filter((uri) => !recorded.has(uri));
     const missedLevel = logLevel === this.#logLevel ? undefined : logLevel;
     if (missedLevel === undefined && subscribe.length === 0 && unsubscribe.length === 0) return undefined;
     return { ...(missedLevel !== undefined && { logLevel: missedLevel }), subscribe, unsubscribe };

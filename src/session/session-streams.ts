@@ -2,18 +2,24 @@ import { Observable, type Subscriber } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
 import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
-import { EventsEvictedError, EventStoreError, SessionGoneError } from '../stream/event-store.errors.js';
+import {
+  DuplicateRequestError,
+  EventsEvictedError,
+  EventStoreError,
+  SessionGoneError,
+} from '../stream/event-store.errors.js';
 import type { StreamHead } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import type { ReaderTurn } from '../stream/stream.options.js';
 import { McpError } from '../wire/errors.js';
 import { formatEventId, parseEventId, STANDALONE_STREAM, type Cursor } from '../wire/event-id.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { commentFrame, messageFrame, primingFrame } from '../wire/sse-frame.js';
-import type { FrameSource } from './post-exchange.js';
+import { commentFrame, primingFrame } from '../wire/sse-frame.js';
+import type { FrameOptions } from './post-exchange.js';
 import type { McpSessionEvent } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
+import { StreamFrames } from './stream-frames.js';
 
 /** A stream that its client is told of before the log knows it. */
 const JUST_BEGUN: StreamHead = { last: 0, oldest: 1, delivered: 0, ended: false, readers: 0 };
@@ -25,7 +31,8 @@ const JUST_BEGUN: StreamHead = { last: 0, oldest: 1, delivered: 0, ended: false,
  * client that comes back later gets a fresh object over the same log.
  */
 export class SessionStreams implements StreamObserver {
-  readonly #streams = new Map<string, McpStream>();
+  /** Made with the first: an idle session has none. */
+  #streams: Map<string, McpStream> | undefined;
   /** Idle, but for what they have to tell a log that is slow, or away. */
   #leaving: Set<McpStream> | undefined;
   /** Responses that wait for the log to be back. */
@@ -44,25 +51,25 @@ export class SessionStreams implements StreamObserver {
   }
 
   get size(): number {
-    return this.#streams.size;
+    return this.#streams?.size ?? 0;
   }
 
   get readers(): number {
     let readers = this.#held?.size ?? 0;
-    for (const stream of this.#streams.values()) readers += stream.readers;
+    for (const stream of this.#streams?.values() ?? []) readers += stream.readers;
     return readers;
   }
 
   /** Whether a client listens to the standalone stream, on this node or another. */
   async isHeard(): Promise<boolean> {
-    if (this.#streams.get(STANDALONE_STREAM)?.readers) return true;
+    if (this.#streams?.get(STANDALONE_STREAM)?.readers) return true;
     const head = await this.environment.store.describe(this.sessionId, STANDALONE_STREAM);
     return (head?.readers ?? 0) > 0;
   }
 
-  /** Ends the responses that read the standalone stream; their clients come back. */
+  /** Ends the responses that read the standalone stream, on any node; their clients come back. */
   disconnectStandalone(): void {
-    this.#streams.get(STANDALONE_STREAM)?.disconnectReaders();
+    if (!this.#closed) this.#find(STANDALONE_STREAM).disconnectReaders();
   }
 
   /** The stream of a POST that has become one. */
@@ -77,7 +84,7 @@ export class SessionStreams implements StreamObserver {
    * @throws McpError BAD_REQUEST for a cursor that is malformed, foreign or lost (G3, G4, G6), CONFLICT (G7)
    */
   async open(lastEventId: string | undefined): Promise<McpReply> {
-    let start: Cursor | undefined;
+    let start: Start | undefined;
     try {
       start = await this.#start(lastEventId);
     } catch (error) {
@@ -90,8 +97,10 @@ export class SessionStreams implements StreamObserver {
     return { kind: 'stream', open: (flow) => this.#read(start, flow) };
   }
 
-  #start(lastEventId: string | undefined): Promise<Cursor | undefined> {
-    return lastEventId === undefined ? this.#undelivered() : this.#resume(lastEventId);
+  async #start(lastEventId: string | undefined): Promise<Start | undefined> {
+    if (lastEventId === undefined) return { ...(await this.#undelivered()), skips: true };
+    const cursor = await this.#resume(lastEventId);
+    return cursor && { ...cursor, skips: false };
   }
 
   /**
@@ -122,33 +131,35 @@ export class SessionStreams implements StreamObserver {
   }
 
   /** Only now that the response is certain: for a client that has left meanwhile nothing is kept, and nobody makes room. */
-  #read({ stream: id, index }: Cursor, flow: StreamFlow): Observable<string> {
+  #read({ stream: id, index, skips }: Start, flow: StreamFlow): Observable<string> {
     const stream = this.#obtain(id);
     if (!stream.admitReader()) throw new McpError('CONFLICT', sessionMessages.tooManyReaders(id));
-    return this.frames$(stream, index, { flow });
+    // The reader before it may be on another node, and say something yet.
+    return this.frames$(stream, index, {
+      flow,
+      ...(this.environment.store.scope === 'shared' && { takesOver: { skips } }),
+    });
   }
 
   /** The frames of one response: where the client is, then what follows. */
-  readonly frames$: FrameSource = (stream, after, { flow, headOnly }) =>
-    new Observable((subscriber) => {
-      const { retryMs } = this.environment;
-      const cursor = formatEventId(stream.id, after);
-      subscriber.next(this.session.primes ? primingFrame(cursor, retryMs) : commentFrame());
+  frames$(stream: McpStream, after: number, { flow, headOnly, takesOver }: FrameOptions): Observable<string> {
+    return new Observable((subscriber) => {
+      const begins = (cursor: number): void => subscriber.next(this.#headFrame(stream.id, cursor));
+      if (!takesOver) begins(after);
       if (headOnly) return subscriber.complete();
-      return stream.events$(after, flow).subscribe({
-        next: ({ index, data }) => subscriber.next(messageFrame(formatEventId(stream.id, index), data)),
-        error: (error: unknown) => {
-          this.#suspect(error);
-          subscriber.error(error);
-        },
-        complete: () => subscriber.complete(),
-      });
+      const frames = new StreamFrames(stream.id, subscriber, this);
+      return stream.events$(after, flow, takesOver && { ...takesOver, begins }).subscribe(frames);
     });
+  }
+
+  #headFrame(stream: string, index: number): string {
+    return this.session.primes ? primingFrame(formatEventId(stream, index), this.environment.retryMs) : commentFrame();
+  }
 
   /** Now and then: tells the log how far the readers have come, and looks whether other nodes have said otherwise. */
   refresh(): void {
     const shared = this.environment.store.scope === 'shared';
-    for (const stream of this.#streams.values()) {
+    for (const stream of this.#streams?.values() ?? []) {
       stream.noteDelivered();
       if (shared) stream.reconcile();
     }
@@ -156,25 +167,26 @@ export class SessionStreams implements StreamObserver {
 
   /** Another node has written to a stream. */
   poke(stream: string): void {
-    this.#streams.get(stream)?.poke();
+    this.#streams?.get(stream)?.poke();
   }
 
   /** Another node's reader has come to a stream, or left it. */
   turn(stream: string, reader: string, turn: ReaderTurn): void {
-    this.#streams.get(stream)?.turn(reader, turn);
+    // It may have left just now: whoever asks is answered all the same.
+    if (!this.#closed) this.#find(stream).turn(reader, turn);
   }
 
-  /** Settles when everything that was sent is in the log, or never will be. */
+  /** Settles when everything that was sent is in the log and with who reads it here, or never will be. */
   async flushed(): Promise<void> {
-    await Promise.all([...this.#streams.values()].map((stream) => stream.flushed()));
+    await Promise.all([...(this.#streams?.values() ?? [])].map((stream) => stream.flushed()));
   }
 
   /** The session is over. */
   close(): void {
     this.#closed = true;
     for (const subscriber of [...(this.#held ?? [])]) subscriber.complete();
-    for (const stream of [...this.#streams.values(), ...(this.#leaving ?? [])]) stream.close();
-    this.#streams.clear();
+    for (const stream of [...(this.#streams?.values() ?? []), ...(this.#leaving ?? [])]) stream.close();
+    this.#streams?.clear();
   }
 
   attached(stream: McpStream): void {
@@ -187,19 +199,22 @@ export class SessionStreams implements StreamObserver {
     this.#event({ type: 'reader-evicted', streamId: stream.id });
   }
   idle(stream: McpStream): void {
-    if (this.#streams.get(stream.id) === stream) this.#streams.delete(stream.id);
+    if (this.#streams?.get(stream.id) === stream) this.#streams.delete(stream.id);
     if (stream.telling && !this.#closed) (this.#leaving ??= new Set()).add(stream);
   }
   told(stream: McpStream): void {
     this.#leaving?.delete(stream);
     // What it has said last concerns those who read the stream by another object.
-    const successor = this.#streams.get(stream.id);
+    const successor = this.#streams?.get(stream.id);
     if (successor !== stream) successor?.poke();
   }
   failed(stream: McpStream, error: unknown): void {
-    this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
+    // Of a duplicate the client is told; the log is right.
+    if (!(error instanceof DuplicateRequestError)) {
+      this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
+    }
     this.session.streamFailed(stream, error);
-    this.#suspect(error);
+    this.suspect(error);
   }
   fault(stream: McpStream, error: unknown): void {
     if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
@@ -207,8 +222,7 @@ export class SessionStreams implements StreamObserver {
 
   async #undelivered(): Promise<Cursor> {
     const { store } = this.environment;
-    const standalone = this.#streams.get(STANDALONE_STREAM) ?? this.#make(STANDALONE_STREAM);
-    const index = await standalone.resumePoint();
+    const index = await this.#find(STANDALONE_STREAM).resumePoint();
     const head = (await store.describe(this.sessionId, STANDALONE_STREAM)) ?? JUST_BEGUN;
     return { stream: STANDALONE_STREAM, index: this.#afterEviction(index, head) };
   }
@@ -219,7 +233,7 @@ export class SessionStreams implements StreamObserver {
     if (!cursor) throw new McpError('BAD_REQUEST', sessionMessages.malformedCursor(lastEventId));
     const { stream } = cursor;
     const head = await this.environment.store.describe(this.sessionId, stream);
-    if (!head && !this.#streams.has(stream)) {
+    if (!head && !this.#streams?.has(stream)) {
       throw new McpError('BAD_REQUEST', sessionMessages.unknownCursor(lastEventId));
     }
     const { last, ended } = head ?? JUST_BEGUN;
@@ -247,27 +261,34 @@ export class SessionStreams implements StreamObserver {
     return oldest - 1;
   }
 
-  #suspect(error: unknown): void {
+  /** The log may say by an error that the session is gone. @internal */
+  suspect(error: unknown): void {
     if (error instanceof SessionGoneError && !this.#closed) this.environment.suspect(this.sessionId);
   }
 
   #obtain(id: string): McpStream {
-    return this.#streams.get(id) ?? this.#keep(this.#make(id));
+    return this.#keep(this.#find(id));
   }
 
-  #make(id: string): McpStream {
-    return new McpStream(id, this.sessionId, this.environment, this);
+  /** For a moment; what is to stay is kept. */
+  #find(id: string): McpStream {
+    return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.environment, this);
   }
 
   #keep(stream: McpStream): McpStream {
     if (this.#closed) stream.close();
-    else this.#streams.set(stream.id, stream);
+    else (this.#streams ??= new Map()).set(stream.id, stream);
     return stream;
   }
 
   #event(event: WithoutSession<McpSessionEvent>): void {
     this.environment.event({ sessionId: this.sessionId, ...event });
   }
+}
+
+/** Where a response begins; `skips`: its client knows no cursor. */
+interface Start extends Cursor {
+  readonly skips: boolean;
 }
 
 type WithoutSession<E> = E extends unknown ? Omit<E, 'sessionId'> : never;

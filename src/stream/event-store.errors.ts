@@ -1,3 +1,4 @@
+import type { RequestId } from '../wire/json-rpc.js';
 import { streamMessages } from './stream.messages.js';
 
 /** A final refusal of an event store; anything else that it throws is taken for a passing fault. @publicApi */
@@ -29,6 +30,17 @@ export class StreamEndedError extends EventStoreError {
   readonly code = 'STREAM_ENDED';
   constructor(readonly stream: string) {
     super(streamMessages.streamEnded(stream));
+  }
+}
+
+/** A request that is to be opened is open already, on another node. @publicApi */
+export class DuplicateRequestError extends EventStoreError {
+  readonly code = 'DUPLICATE_REQUEST';
+  constructor(
+    readonly stream: string,
+    readonly request: RequestId,
+  ) {
+    super(streamMessages.duplicateRequest(request));
   }
 }
 

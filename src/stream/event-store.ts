@@ -4,7 +4,8 @@ import type { RequestId } from '../wire/json-rpc.js';
  * # The event log
  *
  * What was sent on a stream and may have to be sent again. One log per (session, stream); a stream is either `0`, the
- * standalone one, or an unguessable id of 22 characters that belongs to one POST.
+ * standalone one, or an unguessable id of 22 characters that belongs to one POST, or `inbox`: what the client sent to one
+ * node and another waits for. No client can read that one.
  *
  * Written for the implementer of a store:
  *
@@ -16,6 +17,8 @@ import type { RequestId } from '../wire/json-rpc.js';
  * - **Fencing.** After `drop(session)`, and after `end`, every append is refused, also one of a node that was paused
  *   meanwhile: a running handler must not bring a deleted session back. A stream that is forgotten is not begun anew
  *   by a writer that has written to it: unknown stream other than `0` and `seq` above 1 means `StreamEndedError`.
+ * - **Requests.** A request that is open on another node is not opened again: of two appends that `opens` the same id of a
+ *   session, by two nodes, one is refused, though they come at the same moment. A node sees to its own requests itself.
  * - **Bounds.** Count, bytes and age are bounded by the implementation's own options. What is evicted is the oldest.
  *   Never evicted: the newest event of a stream that has not ended, and an answer that nobody has read (its index is
  *   above `delivered`). When such events alone reach a bound, `append` throws `EventLogFullError`; otherwise it is
@@ -43,6 +46,7 @@ export interface McpEventStore {
    * @returns the index of the first of `events`, or of the next event if there are none
    * @throws SessionGoneError the session was never opened, or was dropped
    * @throws StreamEndedError an earlier append ended the stream
+   * @throws DuplicateRequestError a request of `opens` is open in this session on another node; nothing is appended
    * @throws EventLogFullError the bounds leave no room
    */
   append(session: string, stream: string, events: readonly string[], options: AppendOptions): Promise<AppendResult>;
@@ -96,6 +100,9 @@ export interface McpEventStore {
   /** What is held, for tests, metrics and health checks. */
   stats(): Promise<EventStoreStats>;
 }
+
+/** The stream of what nodes hand on to each other. It begins and is bounded like any other, and goes with its session. @publicApi */
+export const INBOX_STREAM = 'inbox';
 
 /** The injection token of the {@link McpEventStore}. @publicApi */
 export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');

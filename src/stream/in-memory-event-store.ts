@@ -1,6 +1,12 @@
 import { systemClock, type Clock } from '../base/clock.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
-import { EventLogFullError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
+import {
+  DuplicateRequestError,
+  EventLogFullError,
+  SessionGoneError,
+  StreamEndedError,
+  StreamNotFoundError,
+} from './event-store.errors.js';
 import type {
   AppendOptions,
   AppendResult,
@@ -74,6 +80,8 @@ export class InMemoryEventStore implements McpEventStore {
     const repeated = found?.repeated(options.writer, options.seq);
     if (repeated !== undefined) return resultOf(found!, repeated);
     if (found ? found.ended : wasForgotten(stream, options)) throw new StreamEndedError(stream);
+    const duplicate = options.opens && log.openElsewhere(options.opens);
+    if (duplicate !== undefined) throw new DuplicateRequestError(stream, duplicate);
     if (events.length > 0) this.#makeRoom(log, stream);
     const target = found ?? log.begin(stream);
     const first = log.append(target, events, options, this.clock.now());

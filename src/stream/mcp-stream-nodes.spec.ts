@@ -37,7 +37,15 @@ async function setup(faults: EventStoreFaults = {}) {
       const subscription = stream.events$(after).subscribe(({ index }) => got.push(index));
       return { got, leave: () => subscription.unsubscribe() };
     };
-    return { stream, read };
+    /** The same, after the reader before it; what it began with comes first. */
+    const takeOver = (after: number, skips: boolean) => {
+      const got: (number | string)[] = [];
+      const begins = (cursor: number) => void got.push(`after ${cursor}`);
+      const events$ = stream.events$(after, undefined, { skips, begins });
+      const subscription = events$.subscribe(({ index }) => got.push(index));
+      return { got, leave: () => subscription.unsubscribe() };
+    };
+    return { stream, read, takeOver };
   };
   const write = async (stream: McpStream, count = 1): Promise<void> => {
     for (let n = 0; n < count; n++) await stream.write({ data: '"x"' });
@@ -189,5 +197,115 @@ describe('a reader that leaves', () => {
     a.stream.turn(reader, promoted[2]!);
     await write(a.stream);
     expect([older.got, newer.got]).toEqual([[3], [1, 2]]);
+  });
+});
+
+describe('a reader that takes over', () => {
+  /** Two events are with a reader on a, and a reader on b has come. */
+  async function taken(after: number, skips: boolean) {
+    const nodes = await setup();
+    const [a, b] = [nodes.node('a'), nodes.node('b')];
+    const older = a.read();
+    await nodes.clock.advance(0);
+    await nodes.write(a.stream, 2);
+    const newer = b.takeOver(after, skips);
+    await nodes.clock.advance(0);
+    const [to, reader, muted] = nodes.signals.at(-1)!;
+    expect([to, muted]).toEqual(['a', { is: 'muted', by: { node: 'b', reader: expect.any(String) } }]);
+    const hear = () => a.stream.turn(reader, muted!);
+    /** What the older one has answered reaches the newer one. */
+    const answer = () => {
+      const [node, asking, turn] = nodes.signals.at(-1)!;
+      expect([node, turn!.is]).toEqual(['b', 'yielded']);
+      b.stream.turn(asking, turn!);
+      return nodes.clock.advance(0);
+    };
+    return { ...nodes, a, b, older, newer, hear, answer };
+  }
+
+  it.each([
+    ['no cursor goes on after what the older one handed out', 0, true, ['after 2', 3]],
+    ['a cursor goes on there', 1, false, ['after 1', 2, 3]],
+  ])('with %s, once that one is silent', async (_, after, skips, expected) => {
+    const { clock, b, older, newer, hear, answer, write } = await taken(after, skips);
+    expect(newer.got).toEqual([]);
+    hear();
+    await answer();
+    await write(b.stream);
+    expect([older.got, clock.pending]).toEqual([[1, 2], 0]);
+    expect(newer.got).toEqual(expected);
+  });
+
+  it('waits a second at most, and repeats then what it may', async () => {
+    const { clock, newer } = await taken(0, true);
+    await clock.advance(999);
+    expect(newer.got).toEqual([]);
+    await clock.advance(1);
+    expect([newer.got, clock.pending]).toEqual([['after 0', 1, 2], 0]);
+  });
+
+  it('asks the log when the older one has left meanwhile', async () => {
+    const { newer, older, hear, answer } = await taken(0, true);
+    older.leave();
+    hear();
+    await answer();
+    expect(newer.got).toEqual(['after 2']);
+  });
+
+  it('says where it is, and is silent, when a newer one has come before its turn', async () => {
+    const { clock, b, newer, hear, answer } = await taken(0, true);
+    const newest = b.read(2);
+    expect(newer.got).toEqual(['after 0']);
+    hear();
+    await answer();
+    await clock.advance(1_000);
+    expect([newer.got, newest.got, clock.pending]).toEqual([['after 0'], [], 0]);
+  });
+
+  it('leaves no timer when it leaves before', async () => {
+    const { clock, newer, hear, signals, b } = await taken(0, true);
+    newer.leave();
+    expect(clock.pending).toBe(0);
+    hear();
+    const [, reader, turn] = signals.at(-1)!;
+    b.stream.turn(reader, turn!);
+    expect(newer.got).toEqual([]);
+  });
+});
+
+describe('disconnectReaders', () => {
+  /** A reader on each of three nodes; another comes to the last one right afterwards, or does not. */
+  async function disconnected(comesAgain: boolean) {
+    const { clock, node, signals, head } = await setup();
+    const nodes = ['a', 'b', 'c'].map(node);
+    const ended: string[] = [];
+    const read = (n: number, name: string) =>
+      nodes[n]!.stream.events$(0).subscribe({ complete: () => ended.push(name) });
+    for (const [n, name] of ['older', 'newer', 'newest'].entries()) {
+      read(n, name);
+      await clock.advance(0);
+    }
+    signals.length = 0;
+    expect(nodes[0]!.stream.disconnectReaders()).toBe(true);
+    if (comesAgain) read(2, 'late');
+    await clock.advance(0);
+    for (let said = signals.shift(); said; said = signals.shift()) {
+      const [to, reader, turn] = said;
+      if (turn) nodes['abc'.indexOf(to)]!.stream.turn(reader, turn);
+      await clock.advance(0);
+    }
+    return { ended, head: await head() };
+  }
+
+  it('ends those of other nodes too, one node telling the next', async () => {
+    const { ended, head } = await disconnected(false);
+    expect(ended).toEqual(['older', 'newest', 'newer']);
+    expect(head).toMatchObject({ readers: 0 });
+  });
+
+  it('leaves alone one that comes afterwards, and whoever is silent before it', async () => {
+    const { ended, head } = await disconnected(true);
+    expect(ended).toEqual(['older', 'newest']);
+    expect(head).toMatchObject({ readers: 2, newest: { node: 'c' } });
   });
 });

@@ -71,7 +71,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
     flow.paused = false;
     resumed$.next();
   };
-  return { clock, log, store, reads, retry, flow, write, listen, caughtUp, resume };
+  return { clock, log, store, reads, retry, flow, resumed$, write, listen, caughtUp, resume };
 }
 
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, n) => first + n);
@@ -189,6 +189,44 @@ describe('a reader that is behind', () => {
   });
 });
 
+describe('a reader that is waited for', () => {
+  it('rests when it has handed out what it was behind with', async () => {
+    const { clock, write, listen } = await setup({ delay: ({ method }) => (method === 'read' ? 10 : 0) });
+    const listening = listen();
+    await listening.reader.rested();
+    await write(100, true);
+    listening.reader.wake();
+    const rested = listening.reader.rested().then(() => [...listening.got]);
+    await clock.advance(1_000);
+    expect(await rested).toEqual(upTo(100));
+  });
+
+  it.each([
+    ['a log that fails', { failBefore: () => true }, false],
+    ['a response that is full', {}, true],
+  ])('is not waited for because of %s', async (_, faults, full) => {
+    const { clock, write, listen, flow } = await setup(faults);
+    await write(2);
+    const { reader } = listen(0, () => (flow.paused = full));
+    reader.wake();
+    const rested = reader.rested();
+    await clock.advance(1);
+    await rested;
+    await reader.rested();
+    await clock.advance(1_000);
+  });
+
+  it('rests after a signal that asked it to, too', async () => {
+    const { write, caughtUp } = await setup();
+    await write();
+    const rested: Promise<void>[] = [];
+    const { reader } = await caughtUp(0, (_, at) => void rested.push(at.reader.rested()));
+    reader.accept(await write(2, true));
+    await Promise.all(rested);
+    expect(rested).toHaveLength(3);
+  });
+});
+
 describe('a full response', () => {
   it('is given nothing, and nothing is read for it, until it flows again', async () => {
     const { clock, write, caughtUp, flow, reads, resume } = await setup();
@@ -201,9 +239,21 @@ describe('a full response', () => {
     expect(got).toEqual([1]);
     expect(reads).not.toHaveBeenCalled();
     resume();
-    reader.wake();
     await clock.advance(0);
     expect(got).toEqual([1, 2, 3]);
+  });
+
+  it('is listened to from when it is full, until nobody reads any more', async () => {
+    const { write, caughtUp, flow, resumed$ } = await setup();
+    await write();
+    const { reader, leave } = await caughtUp();
+    expect(resumed$.observed).toBe(false);
+    flow.paused = true;
+    reader.accept(await write());
+    reader.accept(await write());
+    expect(resumed$.observers).toHaveLength(1);
+    leave();
+    expect(resumed$.observed).toBe(false);
   });
 
   it('stops in the middle of a signal, and goes on there', async () => {
@@ -213,7 +263,6 @@ describe('a full response', () => {
     reader.accept(await write(4));
     expect(got).toEqual([1, 2, 3]);
     resume();
-    reader.wake();
     await clock.advance(0);
     expect(got).toEqual([1, 2, 3, 4, 5]);
   });
@@ -227,7 +276,6 @@ describe('a full response', () => {
       await clock.advance(0);
       expect(listening.got).toEqual(upTo(stop));
       resume();
-      listening.reader.wake();
     }
     await clock.advance(0);
     expect([listening.got, listening.end]).toEqual([upTo(70), 'complete']);

@@ -1,4 +1,5 @@
 import type { Subscriber } from 'rxjs';
+import { deferred, type Deferred } from '../base/deferred.js';
 import type { Retry } from '../base/retry.js';
 import type { StreamFlow } from '../call/mcp-reply.js';
 import type { McpEventStore, ReadResult, StoredEvent } from './event-store.js';
@@ -6,6 +7,7 @@ import type { StreamSignal } from './stream-writer.js';
 
 /** Events per read of the log: enough to make a read worth its price, few enough to notice back-pressure. */
 const PAGE = 64;
+const RESTED = Promise.resolve();
 
 /**
  * # The reader of one stream, for one response
@@ -32,6 +34,12 @@ export class StreamReader {
   #busy = false;
   #muted = false;
   #done = false;
+  /** To when its response has room again. */
+  #listens = false;
+  /** The log has failed, and is asked again. */
+  #retrying = false;
+  /** Of whoever waits for it to rest. */
+  #resting: Deferred<void> | undefined;
 
   constructor(
     private readonly log: ReadableLog,
@@ -65,13 +73,24 @@ export class StreamReader {
       else this.#behind = true;
     }
     this.#busy = false;
-    if (this.#behind) this.wake();
-    else if (signal.ended) this.finish();
+    if (this.#behind) return this.wake();
+    if (signal.ended) this.finish();
+    this.#rest();
   }
 
   /** Goes on where it stopped, if it may. */
   wake(): void {
-    if (this.#behind && this.#ready && !this.#busy) void this.#catchUp();
+    if (!this.#behind || this.#busy) return;
+    if (this.#ready) void this.#catchUp();
+    else this.#awaitRoom();
+  }
+
+  /**
+   * Settles when it has handed out what it was behind with, or cannot: neither a response that is full nor a log that fails
+   * is waited for.
+   */
+  rested(): Promise<void> {
+    return this.#busy && !this.#retrying ? (this.#resting ??= deferred()).promise : RESTED;
   }
 
   /** A newer reader has taken over: this one hands out nothing. */
@@ -133,7 +152,16 @@ export class StreamReader {
       this.fail(error);
     } finally {
       this.#busy = false;
+      this.#rest();
+      this.wake();
     }
+  }
+
+  /** Most responses are never full: one that is listens from then on. */
+  #awaitRoom(): void {
+    if (this.#listens || this.#done || !this.flow.paused) return;
+    this.#listens = true;
+    this.sink.add(this.flow.resumed$.subscribe(() => this.wake()));
   }
 
   /** @returns whether the end was reached */
@@ -156,14 +184,27 @@ export class StreamReader {
 
   async #read(after: number): Promise<ReadResult | undefined> {
     const { store, session, stream, retry } = this.log;
+    const read = (): Promise<ReadResult> => store.read(session, stream, after, PAGE);
+    const failed = (error: unknown): never => {
+      this.#retrying = true;
+      this.#rest();
+      throw error;
+    };
     try {
-      return await retry.run(() => store.read(session, stream, after, PAGE));
+      return await retry.run(() => read().catch(failed));
     } catch (error) {
       // Passed over while the log was read: what it no longer holds, this reader no longer needs.
       if (this.#cursor === after) throw error;
       this.#behind = true;
       return undefined;
+    } finally {
+      this.#retrying = false;
     }
+  }
+
+  #rest(): void {
+    this.#resting?.resolve();
+    this.#resting = undefined;
   }
 
   #emit(index: number, data: string): void {

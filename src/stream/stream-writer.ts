@@ -1,4 +1,5 @@
 import { deferred, type Deferred } from '../base/deferred.js';
+import { quiet } from '../base/quiet.js';
 import type { Retry } from '../base/retry.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
@@ -20,11 +21,12 @@ import type { AppendOptions, AppendResult, McpEventStore, ReaderRef, SettledRequ
  * `ended` and `failed` are final. While an append is being retried the queue is bounded by `maxQueuedBytes`.
  */
 export class StreamWriter {
-  #state: WriterState = { is: 'idle' };
-  #queue: StreamEntry[] = [];
+  #state: WriterState = IDLE;
+  /** What waits for the append that is in flight, and who waits for it. */
+  #queued: QueuedBatch | undefined;
   #queuedBytes = 0;
-  /** Settles with the batch that the queue will become. */
-  #queued: Deferred<void> | undefined;
+  /** Settles with the append that is in flight. */
+  #done: Promise<void> = Promise.resolve();
   #seq = 0;
   #opens: AppendOptions['opens'];
 
@@ -43,50 +45,65 @@ export class StreamWriter {
    * @throws (rejects) StreamEndedError, StreamOverflowError, or whatever made the stream fail
    */
   push(entry: StreamEntry): Promise<void> {
-    if (this.#state.is === 'failed') return Promise.reject(this.#state.error);
-    if (this.#state.is === 'ended') return Promise.reject(new StreamEndedError(this.target.stream));
-    this.#queuedBytes += (entry.data?.length ?? 0) * 2;
-    if (this.#state.is === 'appending' && this.#state.retrying && this.#queuedBytes > this.target.maxQueuedBytes) {
-      const overflow = new StreamOverflowError(this.target.stream, this.target.maxQueuedBytes);
-      this.#fail(overflow);
-      return Promise.reject(overflow);
+    switch (this.#state.is) {
+      case 'failed':
+        return Promise.reject(this.#state.error);
+      case 'ended':
+        return Promise.reject(new StreamEndedError(this.target.stream));
+      case 'idle':
+        return this.#commit(batchOf(entry));
+      case 'appending':
+        return this.#enqueue(entry, this.#state.retrying);
     }
-    this.#queue.push(entry);
-    const { promise } = (this.#queued ??= deferred());
-    if (this.#state.is === 'idle') void this.#drain();
-    return promise;
   }
 
   /** Settles when everything that was pushed so far is in the log, or never will be. */
   async flushed(): Promise<void> {
-    while (this.#state.is === 'appending') await this.#state.done.catch(() => {});
+    while (this.#state.is === 'appending') await this.#done.catch(() => {});
   }
 
-  async #drain(): Promise<void> {
-    while (this.#queue.length > 0) {
-      const done = this.#queued!;
-      const batch = collect(this.#queue);
-      this.#queue = [];
-      this.#queuedBytes = 0;
-      this.#queued = undefined;
-      this.#state = { is: 'appending', retrying: false, done: done.promise };
-      try {
-        const { first, reader } = await this.#append(batch);
-        // Before anybody hears of it: what they write in answer to it waits for a log that works.
-        this.#noteRetrying(false);
-        done.resolve();
-        // An overflow while the append was under way has made the stream fail: what got through is logged all the same.
-        if (this.#hasFailed) return;
-        if (batch.end) this.#end();
-        this.target.committed({ first, events: batch.events, ended: batch.end }, reader);
-        if (batch.end) return;
-      } catch (error) {
-        done.reject(error);
-        return this.#fail(error);
-      }
+  #enqueue(entry: StreamEntry, retrying: boolean): Promise<void> {
+    this.#queuedBytes += (entry.data?.length ?? 0) * 2;
+    if (retrying && this.#queuedBytes > this.target.maxQueuedBytes) {
+      const overflow = new StreamOverflowError(this.target.stream, this.target.maxQueuedBytes);
+      this.#fail(overflow);
+      return Promise.reject(overflow);
     }
-    this.#state = { is: 'idle' };
+    if (this.#queued) add(entry, this.#queued.batch);
+    else this.#queued = { batch: batchOf(entry), done: deferred() };
+    return this.#queued.done.promise;
+  }
+
+  /** Callbacks, not an `async` loop: this is done for each event, and nearly always nothing else waits. */
+  #commit(batch: Batch): Promise<void> {
+    this.#state = { is: 'appending', retrying: false };
+    const appended = this.#append(batch).then(
+      (result) => this.#committed(batch, result),
+      (error: unknown) => {
+        this.#fail(error);
+        throw error;
+      },
+    );
+    this.#done = quiet(appended);
+    return appended;
+  }
+
+  #committed({ events, end }: Batch, { first, reader }: AppendResult): void {
+    // Before anybody hears of it: what they write in answer to it waits for a log that works.
+    this.#noteRetrying(false);
+    // An overflow while the append was under way has made the stream fail: what got through is logged all the same.
+    if (this.#state.is === 'failed') return;
+    if (end) this.#end();
+    this.target.committed({ first, events, ended: end }, reader);
+    if (end) return;
+    if (this.#queued) return this.#commitQueued(this.#queued);
+    this.#state = IDLE;
     this.target.rested?.();
+  }
+
+  #commitQueued({ batch, done }: QueuedBatch): void {
+    this.#release();
+    this.#commit(batch).then(done.resolve, done.reject);
   }
 
   #append(batch: Batch): Promise<AppendResult> {
@@ -107,28 +124,23 @@ export class StreamWriter {
     if (this.#state.is === 'appending') this.#state.retrying = retrying;
   }
 
-  /** Apart from the field, which the compiler thinks it knows. */
-  get #hasFailed(): boolean {
-    return this.#state.is === 'failed';
-  }
-
   #end(): void {
     this.#state = { is: 'ended' };
-    this.#queued?.reject(new StreamEndedError(this.target.stream));
+    this.#queued?.done.reject(new StreamEndedError(this.target.stream));
     this.#release();
   }
 
   #fail(error: unknown): void {
     if (this.#state.is === 'failed') return;
     this.#state = { is: 'failed', error };
-    this.#queued?.reject(error);
+    this.#queued?.done.reject(error);
     this.#release();
     this.target.failed(error);
   }
 
   #release(): void {
-    this.#queue = [];
     this.#queued = undefined;
+    this.#queuedBytes = 0;
   }
 }
 
@@ -166,10 +178,9 @@ export interface WriterTarget {
 }
 
 type WriterState =
-  | { is: 'idle' }
-  | { is: 'appending'; retrying: boolean; done: Promise<void> }
-  | { is: 'ended' }
-  | { is: 'failed'; error: unknown };
+  { is: 'idle' } | { is: 'appending'; retrying: boolean } | { is: 'ended' } | { is: 'failed'; error: unknown };
+
+const IDLE: WriterState = { is: 'idle' };
 
 interface Batch {
   events: string[];
@@ -177,14 +188,24 @@ interface Batch {
   end: boolean;
 }
 
-function collect(queue: readonly StreamEntry[]): Batch {
-  const batch: Batch = { events: [], settles: [], end: false };
-  for (const { data, settles, end } of queue) {
-    if (settles !== undefined) {
-      batch.settles.push(data === undefined ? { id: settles } : { id: settles, answer: batch.events.length });
-    }
-    if (data !== undefined) batch.events.push(data);
-    if (end) batch.end = true;
+interface QueuedBatch {
+  readonly batch: Batch;
+  readonly done: Deferred<void>;
+}
+
+/** Nearly always all there is: arrays that are filled later would have room for sixteen. */
+function batchOf({ data, settles, end = false }: StreamEntry): Batch {
+  return {
+    events: data === undefined ? [] : [data],
+    settles: settles === undefined ? [] : [data === undefined ? { id: settles } : { id: settles, answer: 0 }],
+    end,
+  };
+}
+
+function add({ data, settles, end }: StreamEntry, batch: Batch): void {
+  if (settles !== undefined) {
+    batch.settles.push(data === undefined ? { id: settles } : { id: settles, answer: batch.events.length });
   }
-  return batch;
+  if (data !== undefined) batch.events.push(data);
+  if (end) batch.end = true;
 }

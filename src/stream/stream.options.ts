@@ -24,8 +24,16 @@ export interface StreamPeers {
 /** There is no other node. */
 export const NO_STREAM_PEERS: StreamPeers = { appended: () => {}, turned: () => {} };
 
-/** `muted`: a newer reader came. `promoted`: the newer one left, after handing out what lies between its ends. */
-export type ReaderTurn = { is: 'muted' } | { is: 'promoted'; handedOut?: { after: number; upTo: number } };
+/**
+ * - `muted`: a newer reader came, `by` name if it waits for the answer
+ * - `yielded`: that answer: the older one is silent, after handing out what lies between its ends
+ * - `promoted`: the newer one left, after handing out what lies between its ends
+ * - `closed`: the application ends this response, and the older ones
+ */
+export type ReaderTurn =
+  | { is: 'muted'; by?: ReaderRef }
+  | { is: 'yielded' | 'promoted'; handedOut?: { after: number; upTo: number } }
+  | { is: 'closed' };
 
 /** What the streams of one endpoint share. */
 export interface StreamEnvironment {

@@ -1,14 +1,9 @@
 import { type ContractTestApi, runContract } from './contract.js';
 import { appendTests, fencingTests, idempotenceTests } from './event-store.contract.appends.js';
 import { boundsTests, fullTests, timeTests } from './event-store.contract.bounds.js';
-import {
-  cleanUpTests,
-  deliveredTests,
-  newestTests,
-  openRequestTests,
-  readerTests,
-} from './event-store.contract.readers.js';
+import { cleanUpTests, deliveredTests, newestTests, readerTests } from './event-store.contract.readers.js';
 import { readTests } from './event-store.contract.reads.js';
+import { openRequestTests } from './event-store.contract.requests.js';
 import { SESSION, type EventStoreHarness } from './event-store.contract.support.js';
 
 /**

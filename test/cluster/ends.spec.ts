@@ -1,6 +1,8 @@
+import type { ServerContext } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestAppOptions } from '../support/app.js';
+import { ADAPTERS, gate, type TestAppOptions } from '../support/app.js';
+import { double } from '../support/doubles.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -24,6 +26,24 @@ describe.each(ADAPTERS)('ends across nodes on %s', (adapter) => {
     deployment.member({ adapter, idleTimeoutMs: IDLE_MS, tools: { quick: () => 'quick' }, ...options });
   const closed = (...nodes: Member[]) =>
     nodes.map(({ events }) => events.flatMap((event) => (event.type === 'closed' ? [event.reason] : [])));
+
+  it('S12: a reader that is behind the log is told how its call ended, too', async () => {
+    const hold = gate();
+    const { eventStore } = deployment;
+    const slow = double(eventStore, { read: (...from) => hold.promise.then(() => eventStore.read(...from)) });
+    const runs = (_: unknown, ctx: ServerContext) =>
+      ctx.mcpReq.notify(log('begun')).then(() => new Promise<never>(() => {}));
+    const [a, b] = [await start(), await start({ eventStore: slow, tools: { runs } })];
+    const client = await a.app.client().initialize();
+    const stream = (await at(b.app, client).call('runs', {}, { id: 'call' })).sse();
+    await stream.opened();
+    expect((await client.delete()).status).toBe(204);
+    await b.app.settled({ live: 0, inFlight: 0 });
+    hold.open();
+    expect(await stream.end()).toBe('end');
+    expect(stream.messages.at(-1)).toMatchObject({ id: 'call', error: { code: -32000 } });
+    await a.app.settled(NOTHING);
+  });
 
   it('S13: a session that is live nowhere expires on some node, and the sweepers stop', async () => {
     const [a, b] = [await start(), await start()];

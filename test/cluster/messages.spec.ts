@@ -8,6 +8,7 @@ import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
 
 const IDLE_MS = 600_000;
+const KEEP_ALIVE_MS = 15_000;
 
 describe.each(ADAPTERS)('what a client sends to another node on %s', (adapter) => {
   let deployment: Deployment;
@@ -42,6 +43,7 @@ describe.each(ADAPTERS)('what a client sends to another node on %s', (adapter) =
     deployment.member({
       adapter,
       idleTimeoutMs: IDLE_MS,
+      keepAliveMs: KEEP_ALIVE_MS,
       sseAfterMs: 3_600_000,
       tools: { waits, asks, logs, quick: () => name },
       onServer: (server) => {
@@ -89,6 +91,48 @@ describe.each(ADAPTERS)('what a client sends to another node on %s', (adapter) =
       expect([...unknown(a!), ...unknown(b!)]).toEqual([]);
     },
   );
+
+  it.each(['the bus says that it is back', 'the next look'] as const)(
+    'nodes: an answer and a cancellation whose signal is lost reach their handlers with %s',
+    async (how) => {
+      await (await there.call('quick', {}, { id: 'live' })).text();
+      const asked = await (await client.call('asks', {}, { id: 'c' })).sse().count(1);
+      const waiting = await (await client.call('waits', { me: 'w' }, { id: 'w' })).sse().count(1);
+      a!.bus.fate = ({ type }) => (type === 'inbox' ? 'lost' : 'arrives');
+      await there.respond(asked.messages[0].id, {});
+      expect((await there.post(cancelOf('w'))).status).toBe(202);
+      await clock.advance(0);
+      expect([asked.ended, aborted]).toEqual([undefined, []]);
+      if (how === 'the next look') await clock.advance(KEEP_ALIVE_MS);
+      else a!.bus.reconnect();
+      expect(await asked.end()).toBe('end');
+      expect(await waiting.end()).toBe('end');
+      expect([gists(asked.messages), aborted]).toEqual([['request ping', 'answered after '], ['w']]);
+    },
+  );
+
+  it('nodes: what a client says to one node after another is heard in that order', async () => {
+    const asked = await (await client.call('asks', {}, { id: 'c' })).sse().count(1);
+    const { id: progressToken } = asked.messages[0] as { id: string };
+    a!.bus.fate = ({ type }) => (type === 'inbox' ? 'late' : 'arrives');
+    await there.notify('notifications/progress', { progressToken, progress: 1 });
+    await client.notify('notifications/progress', { progressToken, progress: 2 });
+    await there.notify('notifications/progress', { progressToken, progress: 3 });
+    await client.respond(progressToken, {});
+    expect(await asked.end()).toBe('end');
+    expect(gists(asked.messages)).toEqual(['request ping', 'answered after 1,2,3']);
+  });
+
+  it('nodes: an answer reaches a handler whose node could not look into the log when it came', async () => {
+    const asked = await (await client.call('asks', {}, { id: 'c' })).sse().count(1);
+    a!.backend.refuse('read');
+    await there.respond(asked.messages[0].id, {});
+    await clock.advance(1_000);
+    a!.backend.back();
+    await clock.advance(2_000);
+    expect(await asked.end()).toBe('end');
+    expect(gists(asked.messages)).toEqual(['request ping', 'answered after ']);
+  });
 
   it('P1: answers to what nobody asked do no harm, wherever they arrive', async () => {
     const asked = (await client.call('asks', {}, { id: 'c' })).sse();

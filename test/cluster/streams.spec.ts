@@ -181,7 +181,7 @@ describe.each(ADAPTERS)('streams across nodes on %s', (adapter) => {
     const client = await a!.app.client().initialize();
     const { sessionId: session } = client;
     const other = b!.bus;
-    for (const type of ['session-began', 'session-ended', 'appended', 'turned', 'from-client', 'patched', 'future']) {
+    for (const type of ['session-began', 'session-ended', 'appended', 'turned', 'inbox', 'patched', 'future']) {
       for (const more of [
         {},
         { stream: 1, reader: 2, turn: 3, message: 4, patch: 5 },

@@ -8,7 +8,7 @@ import {
   type HostComponentInfo,
 } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ADAPTERS, type TestApp } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { KINDS, messageOf, resultText, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -34,8 +34,9 @@ class ByTenant implements ContextIdStrategy {
 @Injectable({ scope: Scope.REQUEST, durable: true })
 class Connection {
   queries = 0;
+  readonly id: number;
   constructor(@Inject(REQUEST) readonly payload: { tenant: string }) {
-    made.push(payload.tenant);
+    this.id = made.push(payload.tenant);
   }
 }
 
@@ -45,7 +46,7 @@ class DurableHost extends fourOf('durable', {
     const { connection } = self as { connection: Connection };
     const query = ++connection.queries;
     await nextTurn();
-    return JSON.stringify({ tenant: connection.payload.tenant, query });
+    return JSON.stringify({ tenant: connection.payload.tenant, connection: connection.id, query });
   },
 }) {
   constructor(@Inject(Connection) readonly connection: Connection) {
@@ -86,6 +87,9 @@ describe.each(ADAPTERS)('durable providers on %s', (adapter) => {
   });
   afterEach(() => ContextIdFactory.apply(undefined as never));
 
+  /** What each process makes for itself, sorted. */
+  const byEach = ({ nodes }: TestApp, tenants: string[]): string[] => nodes.flatMap(() => tenants).toSorted();
+
   const ask = async (client: RawClient, kind: Kind, host: string, headers: Record<string, string>) => {
     const { result, error } = await (await client.post(messageOf(client, kind, host), headers)).json();
     if (!result) throw new Error(JSON.stringify(error));
@@ -102,11 +106,13 @@ describe.each(ADAPTERS)('durable providers on %s', (adapter) => {
       ),
     );
     expect(answers.map(({ tenant }) => tenant)).toEqual(answers.map((_, n) => tenants[n % 3]));
-    expect(made.toSorted()).toEqual(tenants);
-    // Twelve queries on each connection, whoever asked.
-    for (const tenant of tenants) {
-      const queries = answers.filter((each) => each.tenant === tenant).map(({ query }) => query as number);
-      expect(queries.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 12 }, (_, n) => n + 1));
+    expect(made.toSorted()).toEqual(byEach(app, tenants));
+    // All queries of a tenant on its connection, that of the process, whoever asked.
+    for (const [n, tenant] of made.entries()) {
+      const asked = answers.filter(({ connection }) => connection === n + 1);
+      expect(new Set(asked.map((each) => each.tenant))).toEqual(new Set([tenant]));
+      const queries = asked.map(({ query }) => query as number);
+      expect(queries.toSorted((a, b) => a - b)).toEqual(Array.from({ length: asked.length }, (_, query) => query + 1));
     }
   });
 
@@ -122,6 +128,6 @@ describe.each(ADAPTERS)('durable providers on %s', (adapter) => {
     expect(answers).toEqual(
       answers.map((_, n) => ({ tenant: tenants[n % 3], user: n % 2 === 0 ? 'anna' : 'bert', same: true })),
     );
-    expect(made.toSorted()).toEqual(tenants);
+    expect(made.toSorted()).toEqual(byEach(app, tenants));
   });
 });

@@ -81,7 +81,7 @@ describe.each(ADAPTERS)('bounds and endings on %s', (adapter) => {
   });
 
   it('refuses subscriptions beyond what a session may have', async () => {
-    await start();
+    await start({ sseAfterMs: 60_000 });
     const client = await app!.client().initialize('2025-03-26');
     const subscribe = (uri: string): object => ({
       jsonrpc: '2.0',

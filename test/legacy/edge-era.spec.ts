@@ -170,7 +170,7 @@ describe.each(ADAPTERS)('the era of a POST on %s', (adapter) => {
     await app.close();
     app = await TestApp.start({ adapter, eras: 'legacy', tools: { greet: () => 'hello' } });
     const client = new Client({ name: 'auto', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } });
-    const transport = new StreamableHTTPClientTransport(new URL(app.url));
+    const transport = new StreamableHTTPClientTransport(new URL(app.url), { fetch: loneFetch });
     await client.connect(transport);
     expect(transport.sessionId).toBeDefined();
     expect(transport.protocolVersion).toBe('2025-11-25');

@@ -91,8 +91,8 @@ describe.each(ADAPTERS)('what a handler says, on %s', (adapter) => {
   async function speaking(): Promise<TestApp> {
     const app: TestApp = await start({
       tools: {
-        speaks: async ({ way, place }, ctx, { server }) => {
-          const voice: Voice = { ctx, server, service: app.service };
+        speaks: async ({ way, place }, ctx, { server, context }) => {
+          const voice: Voice = { ctx, server, service: context.sessions };
           await PLACES[String(place)]!((what) => WAYS_TO_SAY[String(way)]!(voice, what));
           return 'done';
         },
@@ -117,10 +117,10 @@ describe.each(ADAPTERS)('what a handler says, on %s', (adapter) => {
   it('P6: a question through McpSessionService travels on the stream of its own request', async () => {
     const app: TestApp = await start({
       tools: {
-        asks: async (_, ctx) => {
+        asks: async (_, ctx, { context }) => {
           const asked = [1, 2, 3].map(async () => {
             await new Promise((resolve) => void setImmediate(resolve));
-            return app.service.request(ctx.sessionId!, { method: 'roots/list' });
+            return context.sessions.request(ctx.sessionId!, { method: 'roots/list' });
           });
           const answers = await Promise.all(asked);
           return answers.map(({ roots }) => roots[0]!.uri).join();
@@ -165,8 +165,8 @@ describe.each(ADAPTERS)('what a handler says, on %s', (adapter) => {
     const ways = Object.keys(WAYS_TO_SAY);
     const app: TestApp = await start({
       tools: {
-        chats: async ({ me }, ctx, { server }) => {
-          const voice: Voice = { ctx, server, service: app.service };
+        chats: async ({ me }, ctx, { server, context }) => {
+          const voice: Voice = { ctx, server, service: context.sessions };
           for (let n = 0; n < 12; n++) {
             const seed = Number(String(me).split('.')[1]) + n;
             const say = () => WAYS_TO_SAY[ways[seed % ways.length]!]!(voice, `${String(me)} says ${n}`);
@@ -207,8 +207,8 @@ describe.each(ADAPTERS)('what a handler says, on %s', (adapter) => {
           await hold.promise;
           return 'done';
         },
-        tells: async ({ whom }) => {
-          await app.service.notify(String(whom), log('from elsewhere'));
+        tells: async ({ whom }, _, { context }) => {
+          await context.sessions.notify(String(whom), log('from elsewhere'));
           return 'told';
         },
       },
@@ -229,7 +229,9 @@ describe.each(ADAPTERS)('what a handler says, on %s', (adapter) => {
 
   it('P6: to all sessions goes to its own stream at home, and to the standalone streams elsewhere', async () => {
     const app: TestApp = await start({
-      tools: { announces: async () => String(await app.service.notify(() => true, log('news'))) },
+      tools: {
+        announces: async (_, __, { context }) => String(await context.sessions.notify(() => true, log('news'))),
+      },
     });
     const clients = await Promise.all([1, 2, 3].map(() => app.client().initialize()));
     const standalones = await Promise.all(clients.map((client) => client.listen()));

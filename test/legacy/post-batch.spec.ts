@@ -68,7 +68,7 @@ describe.each(ADAPTERS)('a batch on %s', (adapter) => {
     const response = await client.post([
       { jsonrpc: '2.0', method: 'notifications/roots/list_changed' },
       client.toolCall('quick', { say: 'one' }),
-      { jsonrpc: '2.0', id: 'nobody-waits', result: {} },
+      { jsonrpc: '2.0', id: 'nobody waits', result: {} },
       client.toolCall('quick', { say: 'two' }),
     ]);
     expect(gists(await response.json())).toEqual(['one', 'two']);

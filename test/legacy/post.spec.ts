@@ -17,7 +17,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     for (const message of [
       { jsonrpc: '2.0', method: 'notifications/roots/list_changed' },
       { jsonrpc: '2.0', method: 'notifications/of-our-own', params: { any: 'thing' } },
-      { jsonrpc: '2.0', id: 'nobody-waits', result: {} },
+      { jsonrpc: '2.0', id: 'nobody waits', result: {} },
       { jsonrpc: '2.0', id: 17, error: { code: -1, message: 'no' } },
     ]) {
       const response = await client.post(message);
@@ -27,7 +27,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
       expect(await response.text()).toBe('');
     }
     const unknown = events.filter(({ type }) => type === 'unknown-response');
-    expect(unknown).toMatchObject([{ requestId: 'nobody-waits' }, { requestId: 17 }]);
+    expect(unknown).toMatchObject([{ requestId: 'nobody waits' }, { requestId: 17 }]);
     expect(unknown.every(({ sessionId }) => sessionId === client.sessionId)).toBe(true);
     await app.settled({ inFlight: 0, outbound: 0, streams: 0, loggedStreams: 0, events: 0 });
   });
@@ -37,7 +37,7 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     const client = await app.client().initialize('2025-03-26');
     const response = await client.post([
       { jsonrpc: '2.0', method: 'notifications/roots/list_changed' },
-      { jsonrpc: '2.0', id: 'nobody-waits', result: {} },
+      { jsonrpc: '2.0', id: 'nobody waits', result: {} },
     ]);
     expect(response.status).toBe(202);
     expect(response.header('content-type')).toBeUndefined();

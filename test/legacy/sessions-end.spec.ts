@@ -6,6 +6,7 @@ import { double } from '../support/doubles.js';
 import type { SseStream } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
+import { recordedEvents } from '../support/running-apps.js';
 import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 
 /** Nothing at all. */
@@ -63,7 +64,7 @@ describe.each(ADAPTERS)('the end of a session on %s', (adapter) => {
   };
 
   beforeEach(async () => {
-    [aborted, events, closers, release] = [[], [], new Map(), gate()];
+    [aborted, closers, release] = [[], new Map(), gate()];
     app = await TestApp.start({
       adapter,
       tools,
@@ -71,7 +72,7 @@ describe.each(ADAPTERS)('the end of a session on %s', (adapter) => {
       requestTimeoutMs: 60_000,
       onServer: (server, { session }) => closers.set(session!.id, () => server.close()),
     });
-    app.service.events$.subscribe((event) => events.push(event));
+    events = recordedEvents(app);
   });
   afterEach(() => app.close());
 

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
+import { recordedEvents } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
@@ -32,9 +33,10 @@ describe.each(ADAPTERS)('events$ on %s', (adapter) => {
     },
   };
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
-    [clock, release, events, completed] = [new ManualClock(), gate(), [], 0];
+    [clock, release, completed] = [new ManualClock(), gate(), 0];
     app = await TestApp.start({ adapter, clock, tools, ...options });
-    app.service.events$.subscribe({ next: (event) => events.push(event), complete: () => completed++ });
+    events = recordedEvents(app);
+    app.service.events$.subscribe({ complete: () => completed++ });
   };
   /** The events of these types, without the session they are about. */
   const heard = (...types: McpSessionEvent['type'][]) =>
@@ -60,10 +62,12 @@ describe.each(ADAPTERS)('events$ on %s', (adapter) => {
   });
 
   it('says that a session was rebuilt', async () => {
+    const ofOneNode: McpSessionEvent[] = [];
+    app.service.events$.subscribe((event) => ofOneNode.push(event));
     const client = await app.client().initialize(LATEST);
     await app.release(client.sessionId!);
     await (await client.call('quick')).text();
-    const [created, rebuilt] = events as { session?: unknown }[];
+    const [created, rebuilt] = ofOneNode as { session?: unknown }[];
     expect(rebuilt).toEqual({ type: 'rebuilt', sessionId: client.sessionId, session: created!.session });
   });
 
@@ -112,11 +116,11 @@ describe.each(ADAPTERS)('events$ on %s', (adapter) => {
 
   it('P1: says that nobody waits for what a client answered', async () => {
     const client = await app.client().initialize();
-    await client.respond('nobody-asked', {});
+    await client.respond('nobody asked', {});
     await client.notify('notifications/progress', { progressToken: '__proto__', progress: 1 });
     await (await client.post({ jsonrpc: '2.0', error: { code: -32700, message: 'what?' } })).text();
     expect(heard('unknown-response')).toEqual([
-      { type: 'unknown-response', requestId: 'nobody-asked' },
+      { type: 'unknown-response', requestId: 'nobody asked' },
       { type: 'unknown-response', requestId: undefined },
       { type: 'unknown-response', requestId: undefined },
     ]);

@@ -4,11 +4,13 @@ import {
   InMemoryEventStore,
   type McpEventStore,
   type McpSessionEvent,
+  type McpSessionService,
 } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { LATEST } from '../support/raw-client.js';
+import { recordedEvents } from '../support/running-apps.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 import { as, trustingGuard } from '../support/users.js';
 
@@ -20,25 +22,30 @@ describe.each(ADAPTERS)('McpSessionService on %s', (adapter) => {
   let release: ReturnType<typeof gate<void>>;
 
   /** Something of the app that knows nothing of MCP but the service. */
-  const deepBelow = async (to: Parameters<TestApp['service']['notify']>[0], data: unknown): Promise<number> => {
+  const deepBelow = async (
+    service: McpSessionService,
+    to: Parameters<McpSessionService['notify']>[0],
+    data: unknown,
+  ): Promise<number> => {
     await new Promise(setImmediate);
-    return app.service.notify(to, note(data));
+    return service.notify(to, note(data));
   };
   const tools: Record<string, ScriptedTool> = {
     quick: () => 'quick',
-    notifies: async ({ to, data }) => String(await deepBelow(String(to), data)),
-    notifiesMe: async ({ data }) => String(await deepBelow(currentMcpCall()!.session!.id, data)),
-    notifiesAll: async ({ data }) => String(await deepBelow(() => true, data)),
-    notifiesLate: () => {
+    notifies: async ({ to, data }, _, { context }) => String(await deepBelow(context.sessions, String(to), data)),
+    notifiesMe: async ({ data }, _, { context }) =>
+      String(await deepBelow(context.sessions, currentMcpCall()!.session!.id, data)),
+    notifiesAll: async ({ data }, _, { context }) => String(await deepBelow(context.sessions, () => true, data)),
+    notifiesLate: (_, __, { context }) => {
       const { id } = currentMcpCall()!.session!;
-      void release.promise.then(() => deepBelow(id, 'late'));
+      void release.promise.then(() => deepBelow(context.sessions, id, 'late'));
       return 'answered';
     },
   };
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
-    [events, release] = [[], gate()];
+    release = gate();
     app = await TestApp.start({ adapter, sseAfterMs: 60_000, tools, ...options });
-    app.service.events$.subscribe((event) => events.push(event));
+    events = recordedEvents(app);
   };
   const dataOf = (messages: { params?: { data: unknown } }[]) => messages.map(({ params }) => params?.data);
   beforeEach(() => start());

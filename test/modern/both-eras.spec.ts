@@ -33,7 +33,7 @@ const SUMMARIZE = {
 @Injectable()
 class TripTools {
   /** What was done, and how often: handlers of the modern era run again for each answer. */
-  readonly done: string[] = [];
+  done: string[] = [];
 
   @Tool({ name: 'book', inputSchema: z.object({ who: z.string() }) })
   async book(@McpArgs() { who }: { who: string }, @McpCtx() ctx: McpContext): Promise<string> {
@@ -178,6 +178,8 @@ describe.each(ADAPTERS)('handlers that are written once, on %s', (adapter) => {
       asked = [];
       app = await start({ providers: [TripTools] });
       tools = app.app.get(TripTools);
+      // One list, whichever node does it.
+      for (const { app: node } of app.nodes) node.get(TripTools).done = tools.done;
     });
     afterEach(() => client.close());
 

@@ -96,8 +96,10 @@ async function messagesOf(response: RawResponse) {
   expect(await stream.end()).toBe('end');
   return stream.messages;
 }
-const sizeOfChannel = async (app: TestApp): Promise<number> =>
-  (await app.app.get(ModernServers, { strict: false }).take({} as never)).channel.size;
+const sizeOfChannel = async ({ nodes }: TestApp): Promise<number> => {
+  const servers = nodes.map(({ app }) => app.get(ModernServers, { strict: false }).take({} as never));
+  return (await Promise.all(servers)).reduce((size, { channel }) => size + channel.size, 0);
+};
 
 describe.each(ADAPTERS)('modern requests at the same time, on %s', (adapter) => {
   const start = modernApps(adapter, { sseAfterMs: 60_000 });

@@ -51,7 +51,8 @@ afterEach(() => {
 
 describe.each(ADAPTERS)('questions of handlers, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [AskingHandlers] });
-  const runsOf = (app: TestApp): string[] => app.app.get(AskingHandlers, { strict: false }).runs;
+  const runsOf = ({ nodes }: TestApp): string[] =>
+    nodes.flatMap(({ app }) => app.get(AskingHandlers, { strict: false }).runs);
 
   it('M8: end the run, and are answered in the next', async () => {
     const app = await start();

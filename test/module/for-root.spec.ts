@@ -1,7 +1,14 @@
 import { Controller, Get, Inject, Injectable, Module, VersioningType, type INestApplication } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { McpSessionService, McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
+import {
+  InMemoryEventStore,
+  InMemoryMessageBus,
+  InMemorySessionStore,
+  McpSessionService,
+  McpStreamableModule,
+  type McpStreamableExtras,
+} from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate } from '../support/app.js';
 import { send } from '../support/http.js';
@@ -47,6 +54,23 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     const client = app.client();
     const { result } = await (await client.post(client.initializeMessage())).json();
     expect(result).toMatchObject({ serverInfo, instructions, protocolVersion: '2025-11-25' });
+  });
+
+  it('makes a backend for each app that starts, if it was given a function', async () => {
+    const made: InMemorySessionStore[] = [];
+    const backend = () => {
+      const sessionStore = new InMemorySessionStore();
+      made.push(sessionStore);
+      return { sessionStore, eventStore: new InMemoryEventStore(), messageBus: new InMemoryMessageBus() };
+    };
+    const module = { imports: [McpStreamableModule.forRoot({ serverInfo, backend })] };
+    const first = await NestApp.start(adapter, module);
+    await first.client().initialize();
+    expect(await made[0]!.count()).toBe(1);
+    await first.close();
+    app = await NestApp.start(adapter, module);
+    await app.client().initialize();
+    expect([made.length, await made[0]!.count(), await made[1]!.count()]).toEqual([2, 0, 1]);
   });
 
   it.each(['tools/mcp', '/deep/er/mcp', 'mcp/'])('serves at the path %j', async (path) => {

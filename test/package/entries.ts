@@ -4,7 +4,7 @@ import * as client from 'nestjs-mcp-streamable/client';
 import * as redis from 'nestjs-mcp-streamable/redis';
 import * as testing from 'nestjs-mcp-streamable/testing';
 
-/** Every entry that `exports` names, under that name: `scripts/check-package.mjs` compares. */
+/** Every entry that `exports` names, under that name: `scripts/check-compat.mjs` compares. */
 const entries: Readonly<Record<string, object>> = {
   '.': index,
   './client': client,
@@ -12,8 +12,8 @@ const entries: Readonly<Record<string, object>> = {
   './testing': testing,
 };
 
-/** That each entry of the package loads and exports something. Prints their names. */
-export function importEntries(): void {
+/** That each entry of the package loads and exports something. @returns their names */
+export function importEntries(): string[] {
   for (const [name, entry] of Object.entries(entries)) ok(Object.keys(entry).length > 0, `entry "${name}" is empty`);
-  console.log(JSON.stringify(Object.keys(entries)));
+  return Object.keys(entries);
 }

@@ -1,7 +1,5 @@
 import { McpServer } from '@modelcontextprotocol/server';
-import { importEntries } from './entries.js';
-import { makeServer, serveAndCall } from './serve-and-call.js';
+import { report } from './report.js';
 
 // An ES module app gets the same copy of the SDK as the library, whichever of the two it imports it from.
-importEntries();
-await serveAndCall(() => makeServer(McpServer));
+await report(McpServer);

@@ -1,18 +1,29 @@
 import 'reflect-metadata';
 import { deepEqual, equal, match } from 'node:assert/strict';
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import type { INestApplication } from '@nestjs/common';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { McpStreamableModule, type McpServer } from 'nestjs-mcp-streamable';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import {
+  LEGACY_REVISIONS,
+  type McpServer,
+  McpSessionService,
+  McpStreamableModule,
+  MODERN_REVISIONS,
+} from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 import { handlers } from './handlers.js';
+import { type Mode, MODES, Progress, withClient, withClientV1 } from './official-clients.js';
 
 const serverInfo = { name: 'consumer', version: '1.0.0' };
+const anna = { 'x-caller': 'anna' };
 
-/** A tool on a server that the app makes itself. Used with the class as each kind of app gets hold of it. */
-export function makeServer(ServerClass: typeof McpServer): McpServer {
-  const server = new ServerClass(serverInfo);
+/** A tool on a server that the app makes itself, in either era. */
+function makeServer(ServerClass: typeof McpServer): McpServer {
+  const server = new ServerClass(serverInfo, {
+    supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS],
+  });
   server.registerTool('greet', { inputSchema: z.object({ name: z.string() }) }, ({ name }) => ({
     content: [{ type: 'text', text: `Hello, ${name}` }],
   }));
@@ -20,44 +31,55 @@ export function makeServer(ServerClass: typeof McpServer): McpServer {
 }
 
 /**
- * Serves from a Nest app on Express, and calls with the official client: the tool of `server` at one endpoint, decorated
- * handlers with everything that Nest runs around them at another.
+ * Serves from a Nest app, and calls with the official clients: the tool of a server of its own at one endpoint, decorated
+ * handlers with everything that Nest runs around them at another. @returns which clients were served, in which revision
  */
-export async function serveAndCall(server: () => McpServer): Promise<void> {
+export async function serveAndCall(ServerClass: typeof McpServer, adapter: string): Promise<string[]> {
   @Module({
     imports: [
       McpStreamableModule.forRoot({ serverInfo }),
-      McpStreamableModule.forRoot({ serverInfo, server, name: 'own', path: 'own' }),
+      McpStreamableModule.forRoot({ serverInfo, server: () => makeServer(ServerClass), name: 'own', path: 'own' }),
     ],
     providers: handlers,
   })
   class AppModule {}
 
-  const app: INestApplication = await NestFactory.create(AppModule, { logger: ['error', 'warn'] });
+  const http = adapter === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
+  const app: INestApplication = await NestFactory.create(AppModule, http, { logger: ['error', 'warn'] });
   await app.listen(0, '127.0.0.1');
   try {
-    const url = await app.getUrl();
-    await callGreet(new URL('/own', url));
-    await callAdd(new URL('/mcp', url));
-    await callSay(new URL('/mcp', url));
-    await readDocuments(new URL('/mcp', url));
-    await askAsStranger(new URL('/mcp', url));
+    const calls = await callAll(await app.getUrl());
+    const { sessions, inFlight, streams, logs } = await app.get(McpSessionService).counts();
+    deepEqual({ sessions, inFlight, streams, logs }, { sessions: 0, inFlight: 0, streams: 0, logs: 0 });
+    return calls;
   } finally {
     await app.close();
   }
 }
 
-async function callGreet(url: URL): Promise<void> {
-  await withOfficialClient(url, {}, async (client) => {
+async function callAll(base: string): Promise<string[]> {
+  const url = new URL('/mcp', base);
+  const calls: string[] = [];
+  for (const { mode, revision } of MODES) {
+    equal(await callGreet(new URL('/own', base), mode), revision);
+    await callAdd(url, mode);
+    await callSay(url, mode);
+    await readDocuments(url, mode);
+    calls.push(`client ${await askAsStranger(url, mode)}`);
+  }
+  calls.push(`sdk ${await callSayV1(url)}`);
+  return calls;
+}
+
+function callGreet(url: URL, mode: Mode): Promise<string | undefined> {
+  return withClient(url, mode, {}, async (client) => {
     const result = await client.callTool({ name: 'greet', arguments: { name: 'World' } });
     equal(JSON.stringify(result.content), '[{"type":"text","text":"Hello, World"}]');
   });
 }
 
-const anna = { 'x-caller': 'anna' };
-
-async function callAdd(url: URL): Promise<void> {
-  await withOfficialClient(url, anna, async (client) => {
+async function callAdd(url: URL, mode: Mode): Promise<void> {
+  await withClient(url, mode, anna, async (client) => {
     const { tools } = await client.listTools();
     const required = tools.map(({ name, inputSchema }) => [name, inputSchema.required]);
     deepEqual(required, [
@@ -72,20 +94,33 @@ async function callAdd(url: URL): Promise<void> {
 }
 
 /** Guards, interceptors, pipes, filters and param decorators: those of the method, and those of the app. */
-async function callSay(url: URL): Promise<void> {
-  await withOfficialClient(url, anna, async (client) => {
-    const say = async (word: string) => (await client.callTool({ name: 'say', arguments: { word } })).content;
+async function callSay(url: URL, mode: Mode): Promise<void> {
+  await withClient(url, mode, anna, async (client) => {
+    const progress = new Progress();
+    const say = async (word: string) =>
+      (await client.callTool({ name: 'say', arguments: { word } }, { onprogress: progress.onprogress })).content;
     deepEqual(await say(' hello '), [{ type: 'text', text: '"[ANNA says HELLO]"' }]);
+    progress.assert(1);
     deepEqual(await say('far'), [{ type: 'text', text: 'Too far, says the method' }]);
     deepEqual(await say('odd'), [{ type: 'text', text: 'Too odd, says the app' }]);
   });
-  await withOfficialClient(url, { ...anna, 'x-banned': 'yes' }, async (client) => {
+  await withClient(url, mode, { ...anna, 'x-banned': 'yes' }, async (client) => {
     match(await refusalOf(client.callTool({ name: 'say', arguments: { word: 'x' } })), /Forbidden/);
   });
 }
 
-async function readDocuments(url: URL): Promise<void> {
-  await withOfficialClient(url, anna, async (client) => {
+function callSayV1(url: URL): Promise<string | undefined> {
+  return withClientV1(url, anna, async (client) => {
+    const progress = new Progress();
+    const call = { name: 'say', arguments: { word: ' hello ' } };
+    const said = await client.callTool(call, undefined, { onprogress: progress.onprogress });
+    deepEqual(said['content'], [{ type: 'text', text: '"[ANNA says HELLO]"' }]);
+    progress.assert(1);
+  });
+}
+
+async function readDocuments(url: URL, mode: Mode): Promise<void> {
+  await withClient(url, mode, anna, async (client) => {
     const terms = await client.readResource({ uri: 'shop://terms' });
     deepEqual(terms.contents, [{ uri: 'shop://terms', mimeType: 'text/plain', text: '"Pay soon"' }]);
     const order = await client.readResource({ uri: 'shop://order/7' });
@@ -96,8 +131,8 @@ async function readDocuments(url: URL): Promise<void> {
 }
 
 /** Whom the guards of the handlers do not know. */
-async function askAsStranger(url: URL): Promise<void> {
-  await withOfficialClient(url, {}, async (client) => {
+function askAsStranger(url: URL, mode: Mode): Promise<string | undefined> {
+  return withClient(url, mode, {}, async (client) => {
     const { tools } = await client.listTools();
     const { resources } = await client.listResources();
     const { resourceTemplates } = await client.listResourceTemplates();
@@ -115,17 +150,4 @@ function refusalOf(answer: Promise<unknown>): Promise<string> {
     (result) => `no refusal: ${JSON.stringify(result)}`,
     (error: unknown) => String(error),
   );
-}
-
-async function withOfficialClient(
-  url: URL,
-  headers: Record<string, string>,
-  use: (client: Client) => Promise<void>,
-): Promise<void> {
-  const client = new Client({ name: 'check-package', version: '1.0.0' });
-  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers } });
-  await client.connect(transport);
-  await use(client);
-  await transport.terminateSession();
-  await client.close();
 }

@@ -1,4 +1,4 @@
-import { describe, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { firstValueFrom } from 'rxjs';
 import { messageBusContract } from '../../src/testing/index.js';
 import { describeRedis } from '../support/redis.js';
@@ -21,4 +21,20 @@ describeRedis('the message bus on Redis', () => {
     },
     { describe, it },
   );
+
+  it('is flushed when Redis has taken what was said, and at once when nothing waits', async () => {
+    const room = await RedisRoom.open();
+    const [speaker, hearer] = [room.node().messageBus, room.node().messageBus];
+    await Promise.all([speaker, hearer].map((node) => node.connected()));
+    const heard: unknown[] = [];
+    hearer.messages$.subscribe((message) => heard.push(message));
+    await speaker.flushed();
+    const published = async () => /cmdstat_publish:calls=(\d+)/.exec(await room.redis.admin.info('commandstats'))?.[1];
+    const before = Number((await published()) ?? 0);
+    for (const message of ['one', 'two']) speaker.broadcast(message);
+    await speaker.flushed();
+    expect(Number(await published())).toBe(before + 2);
+    await expect.poll(() => heard).toEqual(['one', 'two']);
+    await room.close();
+  });
 });

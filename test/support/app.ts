@@ -8,21 +8,28 @@ import {
   Clock,
   LEGACY_REVISIONS,
   MODERN_REVISIONS,
+  McpEventStore,
   McpSessionService,
   McpStreamableModule,
   type McpCounts,
   type McpServerContext,
   type McpStreamableExtras,
   type McpStreamableOptions,
+  type StreamHead,
 } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
 import { McpResponder } from '../../src/http/responder.js';
+import { INBOX_STREAM } from '../../src/stream/event-store.js';
 import { RawClient } from './raw-client.js';
 import { TrackedClock } from './tracked-clock.js';
 import type { NodesOfOneApp } from './two-nodes.js';
 
 export type Adapter = 'express' | 'fastify';
-export const ADAPTERS: readonly Adapter[] = ['express', 'fastify'];
+/** Both, or the one of `ADAPTER` in the environment. */
+export const ADAPTERS: readonly Adapter[] = (['express', 'fastify'] as const).filter((adapter) => {
+  const { ADAPTER = adapter } = process.env;
+  return ADAPTER === adapter;
+});
 
 /** What a tool of a test does. */
 export type ScriptedTool = (
@@ -128,6 +135,11 @@ export class TestApp {
     // What one node writes and another reads is a stream of both: of several nodes only their end tells something.
     const told = streams !== undefined && (streams === 0 || this.nodes.length === 1);
     const expected = told ? { ...others, streams } : others;
+    if (others.timers === 0 && this.cluster) {
+      const { timers: _, ...all } = expected;
+      await this.settled(all);
+      await this.cluster.looksAgain();
+    }
     await expect.poll(() => this.#state(), { timeout: 5_000, interval: 5 }).toMatchObject(expected);
   }
 
@@ -167,7 +179,19 @@ export class TestApp {
       this.nodes.flatMap(({ service }) => [...service['sessions'].all()].map(({ session }) => session.sessionId)),
     );
     const counts: McpCounts = { ...nodes[0]!, ...Object.fromEntries(own), live: live.size };
+    const inboxes = await this.#inboxes();
+    counts.loggedStreams -= inboxes.length;
+    counts.events -= sum(inboxes.map(({ last, oldest }) => last - oldest + 1));
     return { ...counts, openResponses: this.openResponses, timers: this.clock.pending };
+  }
+
+  /** What nodes have handed on to each other: it lies in the log of its session, and no client ever sees it. */
+  async #inboxes(): Promise<StreamHead[]> {
+    if (!this.cluster) return [];
+    const store = this.app.get<McpEventStore>(McpEventStore, { strict: false });
+    const sessions = await this.service.list();
+    const heads = await Promise.all(sessions.map(({ id }) => store.describe(id, INBOX_STREAM)));
+    return heads.filter((head) => head !== undefined);
   }
 }
 

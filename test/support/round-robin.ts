@@ -43,11 +43,11 @@ export class RoundRobin {
       this.#open.add(socket);
       socket.setNoDelay(true);
       socket.pipe(other);
-      socket.on('error', () => other.destroy());
+      socket.on('error', () => {});
       socket.on('close', () => {
         this.#open.delete(socket);
-        // What a node has said before it closed is still on its way.
-        if (socket === client || !node.readableEnded) other.destroy();
+        // What a node has said before it closed, or cut the connection, is still on its way.
+        if (socket === client) other.destroy();
         else other.destroySoon();
       });
     }

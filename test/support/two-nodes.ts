@@ -1,11 +1,15 @@
-import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { expect } from 'vitest';
-import { randomToken } from '../../src/base/random-token.js';
 import type { TestAppOptions, TestNode } from './app.js';
-import { sharedRedis } from './redis.js';
+import { RedisRoom } from './redis-room.js';
 import { RoundRobin } from './round-robin.js';
 
 const NODES = 2;
+/**
+ * Time that is turned by hand goes further than nodes show signs of life; and where it stands still nobody tries again what a
+ * machine with much to do has not done in time.
+ */
+const PATIENT = { deadAfterMs: 2 ** 31 - 1, commandTimeoutMs: 15_000 };
 const KEYS = ['a secret that all nodes of a deployment know'];
 
 /** The nodes of one app: the same options, one prefix in Redis, and a balancer in front. */
@@ -13,28 +17,36 @@ export class NodesOfOneApp {
   private constructor(
     readonly nodes: readonly TestNode[],
     readonly balancer: RoundRobin,
-    private readonly prefix: string,
+    private readonly options: TestAppOptions,
+    private readonly room: RedisRoom,
+    private readonly release: () => void,
   ) {}
 
   static async start(
     options: TestAppOptions,
     startNode: (options: TestAppOptions) => Promise<TestNode>,
   ): Promise<NodesOfOneApp> {
-    const { url } = await sharedRedis();
-    const prefix = `nodes-${randomToken(8)}`;
+    const { clock, eventLog } = options;
+    const room = await RedisRoom.open();
+    const release = clock instanceof ManualClock ? turnsToo(room, clock) : () => {};
     const nodes: TestNode[] = [];
     try {
       for (let node = 0; node < NODES; node++) {
-        const backend = redisBackend(url, { prefix });
+        const backend = room.node({ ...PATIENT, ...(eventLog && { eventLog }) });
         nodes.push(await startNode({ requestStateKeys: KEYS, ...options, backend }));
+        // What a node may have missed until then it would tell of: a hint too many for tests that count.
+        await backend.messageBus.connected();
       }
     } catch (error) {
       // What does not start twice does not start once.
       await Promise.all(nodes.map(({ app }) => app.close()));
+      release();
+      await room.close();
       throw error;
     }
     const targets = nodes.map(({ url: base }) => new URL(base));
-    return new NodesOfOneApp(nodes, await RoundRobin.start(targets, options.address ?? '127.0.0.1'), prefix);
+    const balancer = await RoundRobin.start(targets, options.address ?? '127.0.0.1');
+    return new NodesOfOneApp(nodes, balancer, options, room, release);
   }
 
   /** Where clients connect. */
@@ -44,10 +56,31 @@ export class NodesOfOneApp {
     return url.href.replace(/\/$/, '');
   }
 
+  /** What one node has ended the other notices when it looks for what expires. */
+  async looksAgain(): Promise<void> {
+    const { clock, idleTimeoutMs = 1_800_000 } = this.options;
+    // Half an hour, where sessions live for ever.
+    const period = Math.min(idleTimeoutMs / 10, 1_800_000);
+    if (clock instanceof ManualClock && clock.pending > 0) await clock.advance(period);
+  }
+
   /** When all nodes are closed: expects that nothing is left in Redis. */
   async closed(): Promise<void> {
+    this.release();
     await this.balancer.close();
-    const { admin } = await sharedRedis();
-    await expect.poll(() => admin.keys(`${this.prefix}:*`), { timeout: 5_000, interval: 5 }).toEqual([]);
+    await expect.poll(() => this.room.keys(), { timeout: 5_000, interval: 5 }).toEqual([]);
+    await this.room.close();
   }
+}
+
+/** The time of Redis goes on with that of the test. @returns what lets go of it */
+function turnsToo(room: RedisRoom, clock: ManualClock): () => void {
+  const advance = clock.advance.bind(clock);
+  clock.advance = async (ms) => {
+    await room.advance(ms);
+    await advance(ms);
+  };
+  return () => {
+    clock.advance = advance;
+  };
 }

@@ -1,5 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import { Observable } from 'rxjs';
+import { isThenable } from '../../base/thenable.js';
 import type { McpContext } from '../../call/mcp-context.js';
 import { McpHandlerCall, type McpHandlerKind } from '../../call/mcp-execution-context.js';
 import { comesInParts, drain, type Drain } from '../results/drain.js';
@@ -25,9 +26,9 @@ export class Invocation extends McpHandlerCall {
    * what the handler says of its own work.
    */
   entered = false;
-  #validated: Promise<unknown> | undefined;
+  #validated: Validated | undefined;
   /** More than one when an interceptor runs the method again. */
-  readonly #drains = new Set<Drain>();
+  #drains: Set<Drain> | undefined;
   #over = false;
 
   constructor(
@@ -58,8 +59,8 @@ export class Invocation extends McpHandlerCall {
   argument(field?: unknown): unknown {
     const { validate } = this.about;
     if (!validate) return fieldOf(this.raw, field);
-    this.#validated ??= validated(validate, this.raw);
-    return typeof field === 'string' ? this.#validated.then((args) => fieldOf(args, field)) : this.#validated;
+    const { args } = (this.#validated ??= validated(validate, this.raw));
+    return isThenable(args) ? args.then((valid) => fieldOf(valid, field)) : fieldOf(args, field);
   }
 
   /**
@@ -73,7 +74,7 @@ export class Invocation extends McpHandlerCall {
   /** The caller has its answer: a source that an interceptor left running, without unsubscribing from it, is left. */
   end(): void {
     this.#over = true;
-    for (const drain of this.#drains) drain.stop();
+    this.#drains?.forEach((drain) => drain.stop());
   }
 
   async #settledLater(promised: PromiseLike<unknown>): Promise<unknown> {
@@ -87,7 +88,8 @@ export class Invocation extends McpHandlerCall {
     return new Observable((subscriber) => {
       if (this.#over) throw new HandlerCancelled(undefined);
       const drained = start();
-      this.#drains.add(drained);
+      const drains = (this.#drains ??= new Set());
+      drains.add(drained);
       drained.result.then(
         (result) => {
           subscriber.next(result);
@@ -97,19 +99,24 @@ export class Invocation extends McpHandlerCall {
       );
       return () => {
         drained.stop();
-        this.#drains.delete(drained);
+        drains.delete(drained);
       };
     });
   }
 }
 
-/** Not every promise is a `Promise`: queries of some libraries run when they are awaited. */
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function';
+/** Its failure is that of whoever asks for an argument, each time. */
+function validated(validate: (raw: unknown) => unknown, raw: unknown): Validated {
+  try {
+    return { args: validate(raw) };
+  } catch (error) {
+    return { args: Promise.reject(error) };
+  }
 }
 
-async function validated(validate: (raw: unknown) => unknown, raw: unknown): Promise<unknown> {
-  return await validate(raw);
+interface Validated {
+  /** Or a promise of them. */
+  readonly args: unknown;
 }
 
 function fieldOf(args: unknown, field: unknown): unknown {

@@ -1,6 +1,7 @@
 import { type CanActivate, HttpException, Logger, type Type } from '@nestjs/common';
 import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
+import { isThenable } from '../../base/thenable.js';
 import type { McpContext } from '../../call/mcp-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { HANDLER_ARGUMENTS, handlerParams, type ParamLayout } from '../params/param-layout.js';
@@ -141,9 +142,13 @@ export class MethodInvoker implements HandlerInvoker {
     return async (_request, _response, _next, invocation) => {
       invocation.entered = true;
       const params: unknown[] = [];
-      for (const { index, field } of plain) params[index] = await invocation.argument(field);
+      for (const { index, field } of plain) {
+        const argument = invocation.argument(field);
+        params[index] = isThenable(argument) ? await argument : argument;
+      }
       for (const index of contextAt) params[index] = invocation.context;
-      const settled = await invocation.settle(Reflect.apply(handler, instance, params));
+      const returned = invocation.settle(Reflect.apply(handler, instance, params));
+      const settled = isThenable(returned) ? await returned : returned;
       return isObservable(settled) ? lastValueFrom(settled) : settled;
     };
   }

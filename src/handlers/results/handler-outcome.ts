@@ -27,7 +27,8 @@ export async function toolOutcome(
   check?: OutputCheck,
 ): Promise<ToolResult> {
   try {
-    return await toToolResult(await run(), check);
+    const result = toToolResult(await run(), check);
+    return result instanceof Promise ? await result : result;
   } catch (error) {
     return toToolFailure(error, ran.name, reportOf(ran));
   }

@@ -91,6 +91,7 @@ function withoutClass(value: unknown): unknown {
  * @throws HandlerResultError
  */
 function asSpecified(result: CallToolResult): CallToolResult {
+  if (isPlainText(result)) return result;
   const content = withoutClass(result.structuredContent);
   const sent = content === result.structuredContent ? result : { ...result, structuredContent: content };
   const { issues = [] } = specTypeSchemas.CallToolResult['~standard'].validate(sent) as Outcome;
@@ -98,6 +99,13 @@ function asSpecified(result: CallToolResult): CallToolResult {
   if (problem !== undefined) throw new HandlerResultError(invocationMessages.notAToolResult(problem));
   if (content === undefined || isRecord(content)) return sent;
   throw new HandlerResultError(invocationMessages.notAToolResult('structuredContent: not an object'));
+}
+
+/** Texts and nothing else, as most results are: right beyond doubt, without the schema. */
+function isPlainText({ content, ...rest }: CallToolResult): boolean {
+  return (
+    Object.keys(rest).length === 0 && content.every((block) => block.type === 'text' && Object.keys(block).length === 2)
+  );
 }
 
 interface Outcome {

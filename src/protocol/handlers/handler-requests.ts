@@ -102,12 +102,12 @@ export class HandlerRequests {
     return { prompts, ...rest };
   };
 
-  readonly #callTool = async ({ params }: { params: Named & { arguments?: object } }, sdk: ServerContext) => {
+  readonly #callTool = ({ params }: { params: Named & { arguments?: object } }, sdk: ServerContext) => {
     const tool = this.table.get('tool', params.name);
     if (!tool) throw invalidParams(protocolMessages.unknownTool(params.name));
     const args = (params.arguments ?? {}) as Record<string, unknown>;
     const request = { target: params.name, params: { ...params } };
-    return (await this.#run(request, sdk, (context) => tool.invoke(args, context))) as never;
+    return this.#run(request, sdk, (context) => tool.invoke(args, context)) as Promise<never>;
   };
 
   readonly #getPrompt = (

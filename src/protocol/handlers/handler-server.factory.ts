@@ -1,4 +1,4 @@
-import { Server, type Implementation, type ServerCapabilities } from '@modelcontextprotocol/server';
+import { Server, type Implementation, type ServerCapabilities, type ServerOptions } from '@modelcontextprotocol/server';
 import type { McpServerFactory } from '../../session/server-factory.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../wire/revisions.js';
 import type { HandlerRequests } from './handler-requests.js';
@@ -18,6 +18,8 @@ const CAPABILITIES: ServerCapabilities = {
  */
 export class HandlerServerFactory implements McpServerFactory {
   readonly shared = true;
+  /** Of all servers: each keeps what it is given. */
+  #options: ServerOptions | undefined;
 
   constructor(
     private readonly serverInfo: Implementation,
@@ -26,14 +28,20 @@ export class HandlerServerFactory implements McpServerFactory {
   ) {}
 
   create(): Promise<Server> {
-    const server = new Server(this.serverInfo, {
+    // Not sooner: what may be cached depends on guards that an app may get until it listens.
+    this.#options ??= this.#optionsOfAll();
+    const server = new Server(this.serverInfo, this.#options);
+    this.requests.install(server);
+    return Promise.resolve(server);
+  }
+
+  #optionsOfAll(): ServerOptions {
+    return {
       capabilities: CAPABILITIES,
-      instructions: this.instructions,
+      ...(this.instructions !== undefined && { instructions: this.instructions }),
       jsonSchemaValidator: this.requests.schemas,
       cacheHints: { 'server/discover': this.requests.discoveryHints },
       supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS],
-    });
-    this.requests.install(server);
-    return Promise.resolve(server);
+    };
   }
 }

@@ -123,8 +123,8 @@ export class Initialization implements McpServing {
 
   /** Nothing of it was ever there. */
   async #undo(): Promise<McpReply> {
-    await this.#live?.session.end('initialize-failed');
     const { store, sessions } = this.host;
+    if (this.#live) await sessions.discard(this.#live.session);
     // A store that fails at this must not hide what went wrong first.
     const undone = await Promise.allSettled([store.release(this.#id), store.delete(this.#id)]);
     const failed = undone.filter((outcome) => outcome.status === 'rejected');

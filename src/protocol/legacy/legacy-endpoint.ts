@@ -18,21 +18,28 @@ export class LegacyEndpoint {
   constructor(private readonly host: InitializationHost) {}
 
   /** What is known of a session, live or not. */
-  async lookup(id: string): Promise<McpSessionInfo | undefined> {
-    const live = this.host.sessions.peek(id);
-    if (live) return live.session.info;
-    const record = await this.#asking(id, () => this.host.store.get(id));
-    return isSession(record) ? infoOf(record) : undefined;
+  lookup(id: string): McpSessionInfo | undefined | Promise<McpSessionInfo | undefined> {
+    return this.host.sessions.peek(id)?.session.info ?? this.#recorded(id);
   }
 
   /**
    * @param session the session that the caller named and may use; `undefined` for an `initialize`
    * @throws McpError among others UNAVAILABLE, as everything here does, while a store is away
    */
-  async post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo | undefined): Promise<McpServing> {
+  post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo | undefined): McpServing | Promise<McpServing> {
     if (!session) return new Initialization(this.host, http, body);
+    const { sessions, environment } = this.host;
+    const live = environment.store.scope === 'node' ? sessions.use(session.id) : undefined;
+    return live && !live.session.over ? live.session.receive(http, body) : this.#post(http, body, session);
+  }
+
+  /** To a session that has to be looked for, or may be live elsewhere too. */
+  async #post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo): Promise<McpServing> {
     const live = await this.#live(session.id);
-    if (this.host.environment.store.scope === 'shared') await this.#assertNotElsewhere(live, body);
+    if (this.host.environment.store.scope === 'shared') {
+      await this.#assertNotElsewhere(live, body);
+      await live.session.handOn(body);
+    }
     return live.session.receive(http, body);
   }
 
@@ -48,14 +55,13 @@ export class LegacyEndpoint {
   }
 
   /**
-   * A request that another node runs is in flight too; it is known of if it is logged (S11). And what other nodes must hear
-   * of is taken only if they can be reached: nothing is dropped behind a 202.
+   * A request that another node runs is in flight too; it is known of if it is logged (S11).
    *
    * @throws McpError UNAVAILABLE while that cannot be known
    */
   async #assertNotElsewhere({ session }: LiveSession, { messages }: IncomingBody): Promise<void> {
     const requests = messages.filter(isRequest);
-    if (requests.length === 0 && !messages.some((message) => session.concernsPeers(message))) return;
+    if (requests.length === 0) return;
     const { sessionId } = session;
     const { store } = this.host.environment;
     const open = await this.#asking(sessionId, () => store.openRequests({ session: sessionId }));
@@ -63,6 +69,11 @@ export class LegacyEndpoint {
     if (!duplicate) return;
     const { id: requestId } = duplicate;
     throw new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId });
+  }
+
+  async #recorded(id: string): Promise<McpSessionInfo | undefined> {
+    const record = await this.#asking(id, () => this.host.store.get(id));
+    return isSession(record) ? infoOf(record) : undefined;
   }
 
   #asking<T>(sessionId: string, ask: () => Promise<T>): Promise<T> {

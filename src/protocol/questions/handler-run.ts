@@ -123,7 +123,7 @@ export class HandlerRun implements McpClientPort {
    * @throws what the handler threw, unless the run is marked; MissingRequiredClientCapabilityError
    */
   async finish<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
-    const [outcome] = await Promise.allSettled([handler()]);
+    const outcome = await handler().then(fulfilled, rejected);
     const asks = outcome.status === 'fulfilled' && isInputRequiredResult(outcome.value);
     if (asks || this.#state !== RUNNING) await this.#memory?.once.settled();
     const state = this.#state;
@@ -233,6 +233,15 @@ export class HandlerRun implements McpClientPort {
   get #binding(): StateBinding {
     return { principal: this.call.principal, method: this.sdk.mcpReq.method, ...this.request! };
   }
+}
+
+/** As of `Promise.allSettled()`, which makes four promises of one. */
+function fulfilled<T>(value: T): PromiseFulfilledResult<T> {
+  return { status: 'fulfilled', value };
+}
+
+function rejected(reason: unknown): PromiseRejectedResult {
+  return { status: 'rejected', reason };
 }
 
 interface Asked {

@@ -45,6 +45,11 @@ export class Outbox {
     this.push(this.connection.keys.gaps, '');
   }
 
+  /** Settles when what waits is sent, or lost. */
+  async flushed(): Promise<void> {
+    await this.#sending;
+  }
+
   /** Takes nothing more. @returns settles when what waits is sent, or lost */
   async close(): Promise<void> {
     this.#closed = true;

@@ -79,6 +79,10 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     this.#outbox.push(this.connection.keys.everyone, this.#envelope(message));
   }
 
+  flushed(): Promise<void> {
+    return this.#outbox.flushed();
+  }
+
   async close(): Promise<void> {
     if (this.#state === 'closed') return;
     this.#state = 'closed';

@@ -1,5 +1,6 @@
 import type { RequestId } from '../../wire/json-rpc.js';
 import {
+  DuplicateRequestError,
   EventLogFullError,
   EventsEvictedError,
   SessionGoneError,
@@ -77,7 +78,7 @@ export class RedisEventStore implements McpEventStore {
     const texts = events.flatMap((data) => [data.length, data]);
     const answer = await this.#run(log.appendToLog, session, order, signal, ...texts);
     const [outcome, first, done] = answer as [string, number, string[]];
-    if (outcome === 'gone' || outcome === 'ended') this.#notes.forgetCall(this.nodeId, session, stream);
+    if (NEVER_OPENED.includes(outcome)) this.#notes.forgetCall(opens?.node ?? this.nodeId, session, stream);
     if (outcome !== 'ok') throw refusal(outcome, { session, stream, limit: String(first) });
     for (const node of new Set(done)) void this.#notes.removeCalls(decoded(node), [[session, stream]]);
     return { first };
@@ -241,6 +242,9 @@ export class RedisEventStore implements McpEventStore {
   }
 }
 
+/** Refusals after which the stream needs no note: it was not begun, or is over. */
+const NEVER_OPENED = ['gone', 'ended', 'duplicate'];
+
 type NumbersOfHead = [last: number, oldest: number, delivered: number, ended: number, readers: number];
 
 interface Refused {
@@ -259,6 +263,8 @@ function refusal(outcome: string, { session, stream, limit = '', after = 0, olde
       return new StreamEndedError(stream);
     case 'full':
       return new EventLogFullError(stream, limit);
+    case 'duplicate':
+      return new DuplicateRequestError(stream, requestOf(limit));
     case 'evicted':
       return new EventsEvictedError(stream, after, oldest);
     default:

@@ -38,6 +38,18 @@ if head then
   end
 end
 if (head and head.x) or (not head and a.seq > 1 and stream ~= '0') then flush() return {'ended'} end
+local function openElsewhere()
+  for _, other in ipairs(call('ZRANGEBYSCORE', STREAMS, '+inf', '+inf')) do
+    local theirs = load(other)
+    for _, open in ipairs(theirs and theirs.o or {}) do
+      for _, request in ipairs(a.requests) do
+        if open[1] == request and open[2] ~= a.node then return request end
+      end
+    end
+  end
+end
+local duplicate = a.node and openElsewhere()
+if duplicate then flush() return {'duplicate', duplicate} end
 local count = (#ARGV - 2) / 2
 keep(a.life)
 if count > 0 then

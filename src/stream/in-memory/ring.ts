@@ -11,7 +11,7 @@ const SMALLEST = 4;
  * @internal
  */
 export class Ring<T> {
-  #slots: (T | undefined)[] = emptySlots(SMALLEST);
+  #slots: (T | undefined)[] = emptySlots();
   #head = 0;
   #length = 0;
 
@@ -47,13 +47,13 @@ export class Ring<T> {
 
   /** Keeps only the items that `keep` says yes to. O(length). */
   retain(keep: (item: T) => boolean): void {
-    const kept = this.#items().filter(keep);
+    const kept = (this.#sorted().slice(0, this.#length) as T[]).filter(keep);
     this.clear();
     for (const item of kept) this.push(item);
   }
 
   clear(): void {
-    this.#slots = emptySlots(SMALLEST);
+    this.#slots = emptySlots();
     this.#head = 0;
     this.#length = 0;
   }
@@ -62,20 +62,19 @@ export class Ring<T> {
     return (this.#head + position) & (this.#slots.length - 1);
   }
 
-  #items(): T[] {
-    return Array.from({ length: this.#length }, (_, position) => this.at(position) as T);
+  /** All slots, the items first. */
+  #sorted(): (T | undefined)[] {
+    return this.#slots.slice(this.#head).concat(this.#slots.slice(0, this.#head));
   }
 
   #resize(size: number): void {
-    const slots = emptySlots<T>(size);
-    for (let position = 0; position < this.#length; position++) slots[position] = this.#slots[this.#slot(position)];
-    this.#slots = slots;
+    this.#slots = this.#sorted();
+    this.#slots.length = size;
     this.#head = 0;
   }
 }
 
-function emptySlots<T>(size: number): (T | undefined)[] {
-  // A literal for the usual size: most streams are short, and `Array.from` takes longer than all the rest of an append.
-  if (size === SMALLEST) return [undefined, undefined, undefined, undefined];
-  return Array.from<T | undefined>({ length: size });
+/** A literal: most streams are short. */
+function emptySlots<T>(): (T | undefined)[] {
+  return [undefined, undefined, undefined, undefined];
 }

@@ -1,4 +1,5 @@
 import { STANDALONE_STREAM } from '../../wire/event-id.js';
+import type { RequestId } from '../../wire/json-rpc.js';
 import type { AppendOptions, OpenRequest } from '../event-store.js';
 import { Ring } from './ring.js';
 import { StreamLog } from './stream-log.js';
@@ -105,6 +106,16 @@ export class SessionLog {
     if (this.#queue && this.#queue.length > 2 * this.events + STALE_RUNS) {
       this.#queue.retain((run) => !run.stream.forgotten);
     }
+  }
+
+  /** @returns a request that is open on another node */
+  openElsewhere({ node, requests }: NonNullable<AppendOptions['opens']>): RequestId | undefined {
+    for (const stream of this.#busy ?? []) {
+      const open = stream.openRequests();
+      const duplicate = requests.find((id) => open?.has(id) && open.get(id) !== node);
+      if (duplicate !== undefined) return duplicate;
+    }
+    return undefined;
   }
 
   openRequests(session: string): OpenRequest[] {

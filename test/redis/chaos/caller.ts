@@ -2,7 +2,7 @@ import { Client, type Progress } from '@modelcontextprotocol/client';
 import { StreamableClientTransport } from 'nestjs-mcp-streamable/client';
 
 /** Milliseconds after which a call without an answer was forgotten: on a busy machine it may live through several faults. */
-const FORGOTTEN_MS = 60_000;
+const FORGOTTEN_MS = 120_000;
 
 /** What a call shall do. */
 export interface Work {

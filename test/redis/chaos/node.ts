@@ -44,7 +44,7 @@ class ChaosTools {
       requestStateKeys: [REQUEST_STATE_KEY],
       allowedHosts: ['127.0.0.1'],
       retryMs: 50,
-      serverRequestTimeoutMs: 20_000,
+      serverRequestTimeoutMs: 50_000,
     }),
   ],
   providers: [ChaosTools],

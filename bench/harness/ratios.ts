@@ -1,0 +1,72 @@
+import { median } from './statistics.js';
+import { NODES, type Subject, SUBJECTS } from './subjects.js';
+import type { WorkResult } from './work.js';
+
+/** Ratios between results: they carry over to another machine, and must be the same in the next run. */
+
+export interface Ratio {
+  /** What is compared with what, the same in each run. */
+  readonly label: string;
+  readonly ratio: number;
+}
+
+/** How many times one is the other: the median of the ratios within each round. Slow rounds are slow for both. */
+export function ratioOf(
+  above: readonly number[] | undefined,
+  below: readonly number[] | undefined,
+): number | undefined {
+  if (!above || !below) return undefined;
+  const rounds = Math.min(above.length, below.length);
+  return median(above.slice(0, rounds).map((value, round) => value / below[round]!));
+}
+
+/** What a subject is compared with in a work: a bare route on the same adapter, ours where no bare route can do it. */
+export function baseOf({ name, adapter }: Subject, { rounds }: WorkResult): string | undefined {
+  const base = rounds[`bare-${adapter}`] ? `bare-${adapter}` : `ours-${adapter}`;
+  return base === name || name.startsWith('bare-') ? undefined : base;
+}
+
+/** What deployments of several nodes are compared with: the first that has done the work. */
+export function firstNode({ rounds }: WorkResult): string | undefined {
+  return NODES.find(({ name }) => rounds[name])?.name;
+}
+
+/** The same work with the fewest sessions. */
+export function smallest(results: readonly WorkResult[], { title }: WorkResult): WorkResult {
+  const same = results.filter((result) => result.size !== undefined && result.title === title);
+  return same.toSorted((a, b) => a.size! - b.size!)[0]!;
+}
+
+/** Every ratio that the report tells, and no other. */
+export function ratiosOf(results: readonly WorkResult[]): Ratio[] {
+  return results.flatMap((result) => {
+    if (result.work === 'nodes') return betweenNodes(result);
+    if (result.size !== undefined) return betweenSizes(result, smallest(results, result));
+    return betweenSubjects(result);
+  });
+}
+
+function betweenSubjects(result: WorkResult): Ratio[] {
+  return SUBJECTS.flatMap((subject) => {
+    const base = baseOf(subject, result);
+    if (base === undefined) return [];
+    const ratio = ratioOf(result.rounds[subject.name], result.rounds[base]);
+    return ratio === undefined ? [] : [{ label: `${result.title}: ${subject.name} / ${base}`, ratio }];
+  });
+}
+
+function betweenNodes(result: WorkResult): Ratio[] {
+  const base = firstNode(result);
+  return NODES.filter(({ name }) => name !== base).flatMap(({ name }) => {
+    const ratio = base && ratioOf(result.rounds[name], result.rounds[base]);
+    return ratio ? [{ label: `${result.title}: ${name} / ${base}`, ratio }] : [];
+  });
+}
+
+function betweenSizes(result: WorkResult, least: WorkResult): Ratio[] {
+  if (result === least) return [];
+  return Object.keys(result.rounds).flatMap((name) => {
+    const ratio = ratioOf(result.rounds[name], least.rounds[name]);
+    return ratio === undefined ? [] : [{ label: `${result.title}: ${name}, ${result.size} / ${least.size}`, ratio }];
+  });
+}

@@ -1,0 +1,36 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type About, report } from './report.js';
+import type { WorkResult } from './work.js';
+
+/** What runs have found, in a folder that builds leave alone: a file for each run, and the last one as Markdown. */
+const FOLDER = fileURLToPath(new URL('../../bench-results/', import.meta.url));
+
+export interface Results extends About {
+  readonly results: readonly WorkResult[];
+}
+
+/** @returns the Markdown, and where it is */
+export function kept(results: Results): { text: string; file: string } {
+  mkdirSync(FOLDER, { recursive: true });
+  const moment = new Date().toISOString().slice(0, 19).replaceAll(':', '');
+  const text = report(results, results.results);
+  const file = join(FOLDER, 'results.md');
+  writeFileSync(file, `${text}\n`);
+  writeFileSync(join(FOLDER, `${moment}.json`), `${JSON.stringify(results, undefined, 2)}\n`);
+  return { text, file };
+}
+
+/** @returns paths, the newest last */
+export function lastKept(count: number): string[] {
+  const files = readdirSync(FOLDER).filter((name) => name.endsWith('.json'));
+  return files
+    .toSorted()
+    .slice(-count)
+    .map((name) => join(FOLDER, name));
+}
+
+export function read(file: string): Results {
+  return JSON.parse(readFileSync(file, 'utf8')) as Results;
+}

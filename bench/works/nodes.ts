@@ -1,0 +1,224 @@
+import { CORE } from '../harness/cores.js';
+import { EventStream } from '../harness/event-stream.js';
+import { inParallel, requestsFor } from '../harness/in-parallel.js';
+import { callAdd, callProgress, progressRequest, type Session } from '../harness/mcp-client.js';
+import { SharedRedis } from '../harness/redis.js';
+import { ServerProcess } from '../harness/server-process.js';
+import { median } from '../harness/statistics.js';
+import { NODES, OURS } from '../harness/subjects.js';
+import { interleaved, type Load, type Plan, stepped, type Unit, type Work, type WorkResult } from '../harness/work.js';
+import { openSessions } from './sessions.js';
+
+/**
+ * What it costs to share sessions: one node in memory, one node and two nodes on Redis. With two, each request of a session
+ * goes to the other node than the one before, as behind a balancer that knows nothing of sessions; and the reader of a call is
+ * on another node than its handler.
+ */
+
+const SESSIONS = 10;
+const REPORTS = 200;
+/** Of the events of a timed call, the first are logged while its reader changes nodes. */
+const ON_THE_MOVE = 20;
+
+interface Deployment {
+  readonly key: (typeof NODES)[number]['name'];
+  readonly nodes: readonly ServerProcess[];
+  readonly redis: SharedRedis | undefined;
+  readonly sessions: readonly Session[];
+}
+
+/** What some work took: microseconds. */
+interface Spent {
+  readonly nodes: number;
+  readonly redis: number;
+  readonly wall: number;
+}
+
+/** Rounds by what was measured, and by deployment. */
+type Found = Map<string, Record<string, number[]>>;
+
+const UNITS: Readonly<Record<string, Unit>> = {
+  'tools/call in a session, calls per second': 'calls/s',
+  'tools/call in a session, CPU of the nodes': 'µs',
+  'tools/call in a session, CPU of Redis': 'µs',
+  'one progress event, CPU of the nodes': 'µs',
+  'one progress event, CPU of Redis': 'µs',
+  'one progress event, from handler to client': 'µs',
+};
+const [PER_SECOND, CALL, CALL_REDIS, EVENT, EVENT_REDIS, ON_THE_WAY] = Object.keys(UNITS) as [
+  ...[string, string, string, string, string, string],
+];
+
+export const nodes: Work = {
+  name: 'nodes',
+  run: async (plan) => {
+    if (plan.subjects.length > 0 && !plan.subjects.includes('ours-fastify')) return [];
+    const redis = await SharedRedis.obtain('What nodes that share their sessions cost');
+    if (!redis) return [];
+    const found: Found = new Map();
+    try {
+      await withDeployments(redis, {}, (all) => costs(all, plan, found));
+      await withDeployments(redis, { STAMPS: '1' }, (all) => latencies(all, plan, found));
+    } finally {
+      await redis.stop();
+    }
+    return [...found].map(([title, rounds]): WorkResult => ({ work: 'nodes', title, unit: UNITS[title]!, rounds }));
+  },
+};
+
+async function withDeployments(
+  redis: SharedRedis,
+  env: Readonly<Record<string, string>>,
+  use: (all: readonly Deployment[]) => Promise<void>,
+): Promise<void> {
+  const started: ServerProcess[] = [];
+  try {
+    const deployments: Deployment[] = [];
+    for (const { name, count, shared } of NODES) {
+      const place = shared && { REDIS_URL: redis.url, REDIS_PREFIX: `bench-${process.pid}-${name}` };
+      const servers: ServerProcess[] = [];
+      for (let node = 0; node < count; node++) {
+        const core = node === 0 ? CORE.server : CORE.secondServer;
+        servers.push(await ServerProcess.start(OURS, { ADAPTER: 'fastify', ...env, ...place }, { core }));
+        started.push(servers.at(-1)!);
+      }
+      const sessions = await openSessions(servers[0]!.port, SESSIONS);
+      deployments.push({ key: name, nodes: servers, redis: shared ? redis : undefined, sessions });
+    }
+    await use(deployments);
+  } finally {
+    await Promise.all(started.map((server) => server.stop()));
+  }
+}
+
+async function costs(deployments: readonly Deployment[], plan: Plan, found: Found): Promise<void> {
+  const calls = await rounds(deployments, plan, calling, { warmUp: 6_000, step: 2 });
+  const events = await rounds(deployments, plan, reporting, { warmUp: 60 * REPORTS, step: 2 * REPORTS });
+  for (const { key, redis } of deployments) {
+    keep(
+      found,
+      PER_SECOND,
+      key,
+      calls[key]!.map(({ wall }) => 1e6 / wall),
+    );
+    keep(
+      found,
+      CALL,
+      key,
+      calls[key]!.map(({ nodes }) => nodes),
+    );
+    keep(
+      found,
+      EVENT,
+      key,
+      events[key]!.map(({ nodes }) => nodes),
+    );
+    if (!redis) continue;
+    keep(
+      found,
+      CALL_REDIS,
+      key,
+      calls[key]!.map((spent) => spent.redis),
+    );
+    keep(
+      found,
+      EVENT_REDIS,
+      key,
+      events[key]!.map((spent) => spent.redis),
+    );
+  }
+}
+
+/** What a unit took each deployment, in each round. */
+async function rounds(
+  deployments: readonly Deployment[],
+  { rounds, windowMs, quick }: Plan,
+  loadOf: (deployment: Deployment) => Load,
+  { warmUp, step }: { warmUp: number; step: number },
+): Promise<Record<string, Spent[]>> {
+  const found: Record<string, Spent[]> = {};
+  const sized: { deployment: Deployment; load: Load; count: number }[] = [];
+  for (const deployment of deployments) {
+    found[deployment.key] = [];
+    const load = loadOf(deployment);
+    const units = stepped(quick ? warmUp / 2 : warmUp, step);
+    await load(units);
+    const { nodes } = await spentBy(deployment, load, stepped(units / 4, step));
+    sized.push({ deployment, load, count: stepped((windowMs * 1000) / nodes, step) });
+  }
+  await interleaved(sized, rounds, async ({ deployment, load, count }) => {
+    found[deployment.key]!.push(await spentBy(deployment, load, count));
+  });
+  return found;
+}
+
+async function spentBy(deployment: Deployment, load: Load, count: number): Promise<Spent> {
+  const now = async (): Promise<Spent> => {
+    const cpu = await Promise.all(deployment.nodes.map((node) => node.cpu()));
+    const redis = (await deployment.redis?.cpu()) ?? 0;
+    return { nodes: cpu.reduce((sum, one) => sum + one, 0), redis, wall: performance.now() * 1000 };
+  };
+  const before = await now();
+  await load(count);
+  const after = await now();
+  return {
+    nodes: (after.nodes - before.nodes) / count,
+    redis: (after.redis - before.redis) / count,
+    wall: (after.wall - before.wall) / count,
+  };
+}
+
+function calling({ nodes, sessions }: Deployment): Load {
+  return (count) =>
+    inParallel(portsOf(nodes), count, (connection, index) =>
+      callAdd(connection, sessions[Math.floor(index / nodes.length) % SESSIONS]!, index),
+    );
+}
+
+function reporting({ nodes, sessions }: Deployment): Load {
+  let id = 0;
+  return (count) =>
+    inParallel(portsOf(nodes), requestsFor(count, REPORTS), async (connection, index) => {
+      await callProgress(connection, sessions[Math.floor(index / nodes.length) % SESSIONS]!, ++id, REPORTS);
+    });
+}
+
+async function latencies(deployments: readonly Deployment[], { rounds, quick }: Plan, found: Found): Promise<void> {
+  let id = 0;
+  const turn = async ({ key, nodes, sessions }: Deployment): Promise<void> =>
+    keep(found, ON_THE_WAY, key, [median(await timesOf(portsOf(nodes), sessions[0]!, ++id, quick ? 60 : REPORTS))]);
+  // The first calls are for V8, and for the nodes to meet the session.
+  for (const deployment of deployments) {
+    for (let i = 0; i < 3; i++) await timesOf(portsOf(deployment.nodes), deployment.sessions[0]!, ++id, REPORTS);
+  }
+  await interleaved(deployments, rounds, turn);
+}
+
+/** Calls at the first node, reads at the last. @returns microseconds from the handler to here, event by event */
+async function timesOf(ports: readonly number[], session: Session, id: number, n: number): Promise<number[]> {
+  const call = await EventStream.open(ports[0]!, session.post, progressRequest(id, n));
+  await call.receive(1, () => true);
+  call.close();
+  const stream = await EventStream.get(ports.at(-1)!, `${session.headers}Last-Event-ID: ${call.lastEventId}\r\n`);
+  const times: number[] = [];
+  let expected = call.received;
+  await stream.receive(n + 1 - call.received, (message) => {
+    const heard = process.hrtime.bigint();
+    const { params } = message as { params?: { progress: number; message: string } };
+    if (params) times.push(Number(heard - BigInt(params.message)) / 1000);
+    // The answer comes last.
+    return params ? params.progress === ++expected : expected === n;
+  });
+  stream.close();
+  return times.slice(ON_THE_MOVE);
+}
+
+function keep(found: Found, title: string, key: string, values: readonly number[]): void {
+  const rounds = found.get(title) ?? {};
+  (rounds[key] ??= []).push(...values);
+  found.set(title, rounds);
+}
+
+function portsOf(nodes: readonly ServerProcess[]): number[] {
+  return nodes.map(({ port }) => port);
+}

@@ -1,0 +1,94 @@
+// What a user gets: packs the package, installs the tarball into a fresh app of each kind outside the repository, compiles it
+// against our types, and runs it on both adapters under each version of Node, where the official clients call it.
+// Prints a table, and the output of a step only if it fails.
+import { deepEqual } from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { compileConsumer, writeConsumer } from './package/consumer.mjs';
+import { findNodes } from './package/nodes.mjs';
+import { install, run, step } from './package/run.mjs';
+import { makeTarball, manifest } from './package/tarball.mjs';
+
+/** The kinds of app that must work. `nest` is the major version of Nest. */
+const CONSUMERS = [
+  { name: 'Nest 11, CommonJS', folder: 'cjs-nest-11', type: 'commonjs', nest: 11, main: 'main.cjs.ts' },
+  { name: 'Nest 12, ES modules', folder: 'esm-nest-12', type: 'module', nest: 12, main: 'main.esm.ts' },
+];
+const ADAPTERS = ['express', 'fastify'];
+/** Major versions: the running one, or from npm. */
+const NODES = [20, 22];
+
+/** Who calls the tools of each app, in which revision: as test/package/main.*.ts reports. */
+const CALLS = ['client 2025-11-25', 'client 2026-07-28', 'sdk 2025-11-25'];
+
+/** Runs an app. @throws unless all of its entries load, and all of the official clients were served */
+async function serve(folder, node, adapter) {
+  const out = await run(node, ['out/main.js'], { cwd: folder, env: { ...process.env, ADAPTER: adapter } });
+  const report = JSON.parse(out.split('\n').find((line) => line.startsWith('{')) ?? '{}');
+  const entries = Object.keys(manifest.exports).filter((name) => name !== './package.json');
+  deepEqual(report, { node: report.node, adapter, entries, calls: CALLS }, `${adapter}: ${out}`);
+  return report.node;
+}
+
+/** One combination. @returns a row of the table; its failure was printed */
+async function tryOut(consumer, folder, major, node, adapter) {
+  const row = { app: `${consumer.name} (${versionOf(folder, '@nestjs/core')})`, node: `${major}`, adapter };
+  try {
+    const version = await serve(folder, node, adapter);
+    return { ...row, node: version, result: 'ok' };
+  } catch (error) {
+    console.error(`\n${row.app}, Node ${major}, ${adapter}:\n${error.message}`);
+    return { ...row, result: 'FAILED' };
+  }
+}
+
+/** One kind of app: installed and compiled once, run in all combinations. */
+async function tryConsumer(consumer, folder, tarball, nodes) {
+  writeConsumer(folder, tarball, consumer);
+  await step(`${consumer.name}: installs`, () => install(folder));
+  await step(`${consumer.name}: compiles`, () => compileConsumer(folder));
+  const rows = [];
+  for (const [major, node] of nodes) {
+    for (const adapter of ADAPTERS) rows.push(await tryOut(consumer, folder, major, node, adapter));
+  }
+  return rows;
+}
+
+function versionOf(folder, name) {
+  return JSON.parse(readFileSync(join(folder, 'node_modules', name, 'package.json'), 'utf8')).version;
+}
+
+/** @returns the results of all, once all have come to an end: then their folders can go @throws what the first one threw */
+async function all(promises) {
+  const results = await Promise.allSettled(promises);
+  for (const { status, reason } of results) if (status === 'rejected') throw reason;
+  return results.map(({ value }) => value);
+}
+
+function print(rows) {
+  const columns = ['app', 'node', 'adapter', 'result'];
+  const widths = columns.map((column) =>
+    Math.max(...[column, ...rows.map((row) => row[column])].map(({ length }) => length)),
+  );
+  const line = (cells) => `| ${cells.map((cell, at) => cell.padEnd(widths[at])).join(' | ')} |`;
+  console.log(`\nCalled by each: ${CALLS.join(', ')}\n`);
+  console.log(line(columns));
+  console.log(line(widths.map((width) => '-'.repeat(width))));
+  for (const row of rows) console.log(line(columns.map((column) => row[column])));
+}
+
+const temporary = mkdtempSync(join(tmpdir(), 'check-compat-'));
+try {
+  console.log(`${manifest.name} ${manifest.version}`);
+  const [tarball, nodes] = await all([makeTarball(temporary), findNodes(NODES, join(temporary, 'nodes'))]);
+  const tried = CONSUMERS.map((consumer) => tryConsumer(consumer, join(temporary, consumer.folder), tarball, nodes));
+  const rows = (await all(tried)).flat();
+  print(rows);
+  if (rows.some(({ result }) => result !== 'ok')) process.exitCode = 1;
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+} finally {
+  rmSync(temporary, { recursive: true, force: true });
+}

@@ -1,0 +1,62 @@
+// A fresh app outside the repository that installs the tarball: its sources are those of test/package.
+import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { assertNone, root, run } from './run.mjs';
+import { manifest } from './tarball.mjs';
+
+const sources = join(root, 'test/package');
+const tsc = createRequire(import.meta.url).resolve('typescript/lib/tsc.js');
+
+const compilerOptions = {
+  target: 'ES2023',
+  module: 'nodenext',
+  types: ['node'],
+  strict: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  esModuleInterop: true,
+  skipLibCheck: false,
+  outDir: 'out',
+};
+
+/** @param consumer its `type` as in package.json, `nest`, the major version, and `main` among the sources */
+export function writeConsumer(folder, tarball, { type, nest, main }) {
+  mkdirSync(folder);
+  const json = { name: 'consumer', private: true, type, dependencies: dependencies(tarball, nest) };
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(json));
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }));
+  const shared = readdirSync(sources).filter((file) => !file.startsWith('main.'));
+  for (const file of shared) cpSync(join(sources, file), join(folder, file));
+  cpSync(join(sources, main), join(folder, 'main.ts'));
+}
+
+function dependencies(tarball, nest) {
+  const { '@nestjs/common': _common, '@nestjs/core': _core, ...peers } = manifest.peerDependencies;
+  const dev = manifest.devDependencies;
+  return {
+    ...peers,
+    '@nestjs/common': `^${nest}`,
+    '@nestjs/core': `^${nest}`,
+    '@nestjs/platform-express': `^${nest}`,
+    '@nestjs/platform-fastify': `^${nest}`,
+    '@modelcontextprotocol/client': dev['@modelcontextprotocol/client'],
+    '@modelcontextprotocol/sdk': dev['@modelcontextprotocol/sdk'],
+    '@types/node': dev['@types/node'],
+    zod: dev.zod,
+    [manifest.name]: `file:${tarball}`,
+  };
+}
+
+/** Compiles, and checks our declarations too. What the declarations of other packages get wrong is not ours to mend. */
+export async function compileConsumer(folder) {
+  const args = [tsc, '-p', '.', '--pretty', 'false'];
+  const failure = await run(process.execPath, args, { cwd: folder }).catch((error) => error);
+  if (!(failure instanceof Error)) return;
+  const errors = failure.message.split('\n').filter((line) => /\berror TS\d+/.test(line));
+  if (errors.length === 0) throw failure;
+  const isOthers = (line) => line.startsWith('node_modules/') && !line.startsWith(`node_modules/${manifest.name}/`);
+  const others = errors.filter(isOthers);
+  if (others.length > 0) console.log(`      (${others.length} errors in declarations of other packages, left out)`);
+  assertNone(errors.filter((line) => !isOthers(line)));
+}

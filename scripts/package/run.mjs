@@ -1,0 +1,38 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** For one command; generous, since CI shares two cores. */
+const STEP_TIMEOUT_MS = 240_000;
+
+/** Runs a program. @returns its standard output @throws with all of its output */
+export async function run(command, args, { cwd = root, env = process.env } = {}) {
+  try {
+    const options = { cwd, env, maxBuffer: 64 * 1024 * 1024, timeout: STEP_TIMEOUT_MS, killSignal: 'SIGKILL' };
+    const { stdout } = await promisify(execFile)(command, args, options);
+    return stdout;
+  } catch (error) {
+    const reason = error.killed ? `took longer than ${STEP_TIMEOUT_MS / 1000} s` : `exit ${error.code}`;
+    throw new Error(`${command} ${args.join(' ')}: ${reason}\n${error.stdout ?? ''}${error.stderr ?? ''}`, {
+      cause: error,
+    });
+  }
+}
+
+export async function step(name, action) {
+  const begin = performance.now();
+  const result = await action();
+  console.log(`  ok  ${name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
+  return result;
+}
+
+/** The packages that its package.json names. */
+export function install(folder) {
+  return run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', '--strict-peer-deps'], { cwd: folder });
+}
+
+export function assertNone(complaints) {
+  if (complaints.length > 0) throw new Error(complaints.join('\n'));
+}

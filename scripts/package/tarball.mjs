@@ -1,0 +1,36 @@
+import { deepEqual, ok } from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
+import { assertNone, root, run, step } from './run.mjs';
+
+export const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+
+/** Packs into a folder, and checks what is in the tarball. @returns its path */
+export async function makeTarball(folder) {
+  const tarball = await step('builds and packs', () => pack(folder));
+  await step('publint, strict', () => lint(tarball));
+  return tarball;
+}
+
+/** Builds first: `prepack`. */
+async function pack(folder) {
+  const out = await run('npm', ['pack', '--json', '--pack-destination', folder]);
+  // A script's own output may come before the JSON.
+  const [{ filename, files }] = Object.values(JSON.parse(out.slice(out.search(/^[[{]/m))));
+  const names = files.map(({ path }) => path);
+  for (const needed of ['LICENSE', 'CHANGELOG.md', 'README.md', 'dist/index.js', 'dist/index.d.ts']) {
+    ok(names.includes(needed), `${needed} is not in the tarball`);
+  }
+  const stray = names.filter((name) => /\.spec\.|^(?:src|test|node_modules)\//.test(name));
+  deepEqual(stray, [], 'files that nobody needs are in the tarball');
+  return join(folder, filename);
+}
+
+async function lint(tarball) {
+  const data = readFileSync(tarball);
+  const { messages, pkg } = await publint({ pack: { tarball: Uint8Array.from(data).buffer }, strict: true });
+  const complaints = messages.filter(({ type }) => type !== 'suggestion');
+  assertNone(complaints.map((message) => formatMessage(message, pkg)));
+}

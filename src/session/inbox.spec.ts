@@ -1,0 +1,179 @@
+import { describe, expect, it } from 'vitest';
+import { EventsEvictedError } from '../stream/event-store.errors.js';
+import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import type { AppendOptions, ReadResult } from '../stream/event-store.js';
+import { DEFAULT_RETRY } from '../stream/stream.options.js';
+import { ManualClock } from '../testing/index.js';
+import type { JsonRpcMessage } from '../wire/json-rpc.js';
+import { addressee, Inbox } from './inbox.js';
+import type { McpSessionEvent } from './session-events.js';
+import type { SessionEnvironment } from './session.options.js';
+
+const answer = (id: string) => ({ jsonrpc: '2.0', id, result: {} }) as const;
+const note = (method: string, params: object = {}) => ({ jsonrpc: '2.0', method, params }) as JsonRpcMessage;
+const ROOTS = note('notifications/roots/list_changed');
+
+/** A log that all nodes share, and that can fail. */
+class Log extends InMemoryEventStore {
+  override readonly scope: 'node' = 'shared' as 'node';
+  fails: 'before' | 'after' | undefined;
+
+  override async append(session: string, stream: string, events: readonly string[], options: AppendOptions) {
+    if (this.fails === 'before') throw new Error('away');
+    const result = await super.append(session, stream, events, options);
+    if (this.fails === 'after') throw new Error('away');
+    return result;
+  }
+
+  override async read(session: string, stream: string, after: number, limit: number): Promise<ReadResult> {
+    if (this.fails) throw new Error('away');
+    return super.read(session, stream, after, limit);
+  }
+}
+
+async function setup() {
+  const clock = new ManualClock();
+  const log = new Log({}, clock);
+  await log.open('s');
+  const told: string[] = [];
+  const events: McpSessionEvent[] = [];
+  const node = (nodeId: string, take?: (message: unknown) => void) => {
+    const taken: unknown[] = [];
+    const environment = {
+      ...{ nodeId, clock, store: log, retry: DEFAULT_RETRY, suspect: () => {} },
+      peers: { delivered: (_: string, to: string) => told.push(to) },
+      event: (event: McpSessionEvent) => events.push(event),
+    } as unknown as SessionEnvironment;
+    const calls = { has: (id: unknown) => id === 'mine' };
+    return { taken, inbox: new Inbox('s', environment, calls, take ?? ((message) => taken.push(message))) };
+  };
+  return { clock, log, told, events, node };
+}
+
+describe('an inbox', () => {
+  it('hands over what concerns this node, once and in its order', async () => {
+    const { clock, told, node } = await setup();
+    const [a, b, c] = [node('a'), node('b'), node('c')];
+    await b.inbox.put([answer('a-x-1'), answer('c-x-1'), ROOTS, answer('b-x-1'), note('notifications/initialized')]);
+    await c.inbox.put([answer('a-x-2')]);
+    expect(told).toEqual(['a', 'c', '*', 'a']);
+    for (const { inbox } of [a, b, c]) {
+      inbox.look();
+      inbox.look();
+    }
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-x-1'), ROOTS, answer('a-x-2')]);
+    expect(b.taken).toEqual([]);
+    expect(c.taken).toEqual([answer('c-x-1'), ROOTS]);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toHaveLength(3);
+  });
+
+  it('is empty for a copy that came later', async () => {
+    const { clock, node } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    await b.inbox.put([answer('a-x-1')]);
+    await a.inbox.skip();
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([]);
+    await b.inbox.put([answer('a-x-2')]);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-x-2')]);
+  });
+
+  it('refuses what it cannot log, tells nobody, and takes the next', async () => {
+    const { log, told, node, clock } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    for (const fails of ['before', 'after'] as const) {
+      log.fails = fails;
+      await expect(b.inbox.put([answer(`a-${fails}-1`)])).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    }
+    expect(told).toEqual([]);
+    log.fails = undefined;
+    // The one whose outcome was unknown came through, and its number is not used for another.
+    await Promise.all([b.inbox.put([answer('a-x-1')]), b.inbox.put([answer('a-x-2')])]);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-after-1'), answer('a-x-1'), answer('a-x-2')]);
+  });
+
+  it('reads on when the log is back, for a while by itself, then when it is asked to, until it is closed', async () => {
+    const { clock, log, node } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    await b.inbox.put([answer('a-x-1')]);
+    log.fails = 'before';
+    a.inbox.look();
+    await clock.advance(20_000);
+    expect([a.taken, clock.pending, a.inbox.behind]).toEqual([[], 1, false]);
+    log.fails = undefined;
+    await clock.advance(DEFAULT_RETRY.maxDelayMs);
+    expect([a.taken, clock.pending]).toEqual([[answer('a-x-1')], 0]);
+    await b.inbox.put([answer('a-x-2')]);
+    log.fails = 'before';
+    a.inbox.look();
+    await clock.advance(60_000);
+    a.inbox.glance();
+    await clock.advance(0);
+    expect([a.taken.length, clock.pending, a.inbox.behind]).toEqual([1, 0, true]);
+    log.fails = undefined;
+    a.inbox.glance();
+    await clock.advance(0);
+    expect([a.taken.length, clock.pending, a.inbox.behind]).toEqual([2, 0, false]);
+    log.fails = 'before';
+    a.inbox.look();
+    await clock.advance(0);
+    a.inbox.close();
+    expect(clock.pending).toBe(0);
+  });
+
+  it('goes on behind what was evicted, and says when a session is gone', async () => {
+    const { clock, log, events, node } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    for (const id of ['a-x-1', 'a-x-2']) await b.inbox.put([answer(id)]);
+    const read = log.read.bind(log);
+    log.read = async (session, stream, after, limit) => {
+      if (after === 0) throw new EventsEvictedError(stream, after, 2);
+      return read(session, stream, after, limit);
+    };
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-x-2')]);
+    await log.drop('s');
+    await expect(b.inbox.put([ROOTS])).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
+    b.inbox.look();
+    await clock.advance(0);
+    expect(events).toEqual([]);
+  });
+
+  it('survives what a server does with it', async () => {
+    const { clock, events, node } = await setup();
+    const a = node('a', () => {
+      throw new TypeError('no');
+    });
+    await node('b').inbox.put([answer('a-x-1'), answer('a-x-2')]);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(events.map(({ type }) => type)).toEqual(['protocol-error', 'protocol-error']);
+  });
+});
+
+describe('a message of the client', () => {
+  const calls = { has: (id: unknown) => id === 'mine' };
+  it.each([
+    ['other', answer('other-x-1')],
+    [undefined, answer('me-x-1')],
+    [undefined, { jsonrpc: '2.0', id: 7, result: {} } as const],
+    ['other', note('notifications/progress', { progressToken: 'other-x-1' })],
+    [undefined, note('notifications/progress', { progressToken: 'me-x-1' })],
+    ['*', note('notifications/cancelled', { requestId: 'theirs' })],
+    [undefined, note('notifications/cancelled', { requestId: 'mine' })],
+    ['*', ROOTS],
+    [undefined, note('notifications/initialized')],
+    [undefined, { jsonrpc: '2.0', id: 1, method: 'ping' } as const],
+  ])('concerns %s: %j', (expected, message) => {
+    expect(addressee(message, 'me', calls)).toBe(expected);
+  });
+});

@@ -1,0 +1,221 @@
+import { randomToken } from '../base/random-token.js';
+import { Retry } from '../base/retry.js';
+import {
+  EventsEvictedError,
+  EventStoreError,
+  SessionGoneError,
+  StreamNotFoundError,
+} from '../stream/event-store.errors.js';
+import { INBOX_STREAM } from '../stream/event-store.js';
+import { McpError } from '../wire/errors.js';
+import { isResponse, type JsonRpcMessage, type JsonRpcNotification, type JsonRpcResponse } from '../wire/json-rpc.js';
+import { asking } from './asking.js';
+import type { InFlightCalls } from './in-flight-calls.js';
+import { issuerOf } from './outbound-requests.js';
+import { sessionMessages } from './session.messages.js';
+import type { SessionEnvironment } from './session.options.js';
+
+/**
+ * # What a client sent to another node
+ *
+ * An answer, its progress or a cancellation may arrive on any node; whoever waits for it runs on one. It is put into the log of
+ * its session, on a stream of its own, before the client is told that it was taken (202); the bus merely says that there is
+ * something. Every live copy of the session reads on from where it stopped, also when no word of it came through.
+ *
+ *     idle ──look──▶ reading ──all read──▶ idle
+ *                       └──the log is away──▶ behind ──look, now and then──▶ reading
+ *
+ * Invariants:
+ * - what was taken from a client is in the log, or was refused (503): nothing is lost behind a 202;
+ * - each entry is handed over once, in the order of the log; what this node has put there it knew already;
+ * - one append at a time.
+ */
+export class Inbox {
+  /** Index of the last entry that was read. */
+  #seen = 0;
+  #reading = false;
+  /** More was announced while it was being read. */
+  #again = false;
+  #writer = randomToken();
+  #seq = 0;
+  #putting: Promise<unknown> = Promise.resolve();
+  #behind = false;
+  readonly #retry: Retry;
+
+  constructor(
+    private readonly sessionId: string,
+    private readonly environment: SessionEnvironment,
+    private readonly calls: Pick<InFlightCalls, 'has'>,
+    private readonly take: (message: FromClient) => void,
+  ) {
+    const { retry, clock } = environment;
+    this.#retry = new Retry(retry, clock, (error) => error instanceof EventStoreError);
+  }
+
+  /** Whether other nodes have to hear of something in a POST. */
+  concerns(messages: readonly JsonRpcMessage[]): boolean {
+    return messages.some((message) => this.#addressee(message) !== undefined);
+  }
+
+  /**
+   * Hands on what concerns other nodes.
+   *
+   * @returns settles when it is in the log
+   * @throws McpError (rejects) UNAVAILABLE while the log is away, SESSION_NOT_FOUND when the session is gone
+   */
+  async put(messages: readonly JsonRpcMessage[]): Promise<void> {
+    const { nodeId: from, peers } = this.environment;
+    const entries = messages.flatMap((message): Entry[] => {
+      const to = this.#addressee(message);
+      return to === undefined ? [] : [{ from, to, message }];
+    });
+    const texts = entries.map((entry) => JSON.stringify(entry));
+    const putting = this.#putting.then(() => asking(this.environment, this.sessionId, () => this.#append(texts)));
+    this.#putting = putting.catch(() => {});
+    await putting;
+    for (const to of new Set(entries.map((entry) => entry.to))) peers.delivered(this.sessionId, to);
+  }
+
+  /** What was said before this copy of the session came to be concerns others. @throws McpError (rejects) UNAVAILABLE */
+  async skip(): Promise<void> {
+    const { environment, sessionId } = this;
+    if (environment.store.scope === 'node') return;
+    const head = await asking(environment, sessionId, () => environment.store.describe(sessionId, INBOX_STREAM));
+    this.#seen = Math.max(this.#seen, head?.last ?? 0);
+  }
+
+  /** Something was announced that has not been read. */
+  get behind(): boolean {
+    return this.#behind;
+  }
+
+  /** There is something, another node says; a log that is away is asked again. */
+  look(): void {
+    this.#again = true;
+    if (this.#reading) return;
+    this.#reading = true;
+    void this.#readWhile(() => this.#retry.run(() => this.#readSome())).finally(() => {
+      this.#reading = false;
+    });
+  }
+
+  /** There may be something, of which nothing was heard. Tried once. @returns settles when it was read, or cannot be */
+  glance(): Promise<void> {
+    return this.#readWhile(() => this.#readSome());
+  }
+
+  /** The session is over. */
+  close(): void {
+    this.#retry.cancel();
+  }
+
+  async #append(texts: readonly string[]): Promise<void> {
+    try {
+      const options = { writer: this.#writer, seq: this.#seq + 1 };
+      await this.environment.store.append(this.sessionId, INBOX_STREAM, texts, options);
+      this.#seq++;
+    } catch (error) {
+      // Whether it got through is not known: under its number nothing else may be said.
+      [this.#writer, this.#seq] = [randomToken(), 0];
+      if (error instanceof SessionGoneError) throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+      throw error;
+    }
+  }
+
+  async #readWhile(more: () => Promise<boolean>): Promise<void> {
+    try {
+      while (await more());
+      this.#behind = false;
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** @returns whether there is more */
+  async #readSome(): Promise<boolean> {
+    this.#again = false;
+    try {
+      const { events, more } = await this.environment.store.read(this.sessionId, INBOX_STREAM, this.#seen, AT_ONCE);
+      for (const { index, data } of events) {
+        // Two may be reading at once.
+        if (index <= this.#seen) continue;
+        this.#seen = index;
+        this.#open(data);
+      }
+      return more || this.#again;
+    } catch (error) {
+      // Nothing was put there, when it was asked.
+      if (error instanceof StreamNotFoundError) return this.#again;
+      if (!(error instanceof EventsEvictedError)) throw error;
+      // Nobody waits for so long.
+      this.#seen = Math.max(this.#seen, error.oldest - 1);
+      return true;
+    }
+  }
+
+  #open(data: string): void {
+    const { nodeId } = this.environment;
+    const { from, to, message } = JSON.parse(data) as Entry;
+    if (from === nodeId || (to !== nodeId && to !== EVERYBODY)) return;
+    try {
+      this.take(message);
+    } catch (error) {
+      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+    }
+  }
+
+  /** Who waits for a message, or may, or has to know it; `undefined`: nobody elsewhere. */
+  #addressee(message: JsonRpcMessage): string | undefined {
+    return addressee(message, this.environment.nodeId, this.calls);
+  }
+
+  #failed(error: unknown): void {
+    this.#behind = !(error instanceof EventStoreError);
+    if (error instanceof SessionGoneError) return this.environment.suspect(this.sessionId);
+    const { environment, sessionId } = this;
+    environment.event({ type: 'store-fault', sessionId, streamId: INBOX_STREAM, fatal: false, error });
+  }
+}
+
+/** All live copies of a session. */
+export const EVERYBODY = '*';
+/** Entries that are read in one step. */
+const AT_ONCE = 100;
+
+/** What one node takes from a client for another. */
+export type FromClient = JsonRpcResponse | JsonRpcNotification;
+
+interface Entry {
+  readonly from: string;
+  /** A node, or `*`. */
+  readonly to: string;
+  readonly message: FromClient;
+}
+
+/**
+ * The node that has to hear of a message of the client, `*` for all of them, `undefined` for none but this one.
+ *
+ * @param calls what is in flight here
+ */
+export function addressee(
+  message: JsonRpcMessage,
+  nodeId: string,
+  calls: Pick<InFlightCalls, 'has'>,
+): string | undefined {
+  const elsewhere = (wireId: unknown): string | undefined => {
+    const issuer = issuerOf(wireId);
+    return issuer === nodeId ? undefined : issuer;
+  };
+  if (isResponse(message)) return elsewhere(message.id);
+  const { method, params } = message;
+  switch (method) {
+    case 'notifications/cancelled':
+      return calls.has(params?.['requestId'] as string) ? undefined : EVERYBODY;
+    case 'notifications/progress':
+      return elsewhere(params?.['progressToken']);
+    case 'notifications/roots/list_changed':
+      return EVERYBODY;
+    default:
+      return undefined;
+  }
+}

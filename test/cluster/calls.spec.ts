@@ -1,0 +1,124 @@
+import { currentMcpCall } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import type { SseStream } from '../support/http.js';
+import { gists, log } from '../support/messages.js';
+import { at, Deployment, type Member } from '../support/nodes.js';
+import type { RawClient } from '../support/raw-client.js';
+import { expectRefusal } from '../support/refusal.js';
+import { eventually } from '../support/running-apps.js';
+
+describe.each(ADAPTERS)('calls of one session on several nodes on %s', (adapter) => {
+  let deployment: Deployment;
+  let clock: ManualClock;
+  let [a, b, c]: Member[] = [];
+  let client: RawClient;
+  let [onB, onC]: RawClient[] = [];
+  /** Lets the handler with this name go on. */
+  let go: Record<string, ReturnType<typeof gate<void>>>;
+  let begun: unknown[];
+  let aborted: unknown[];
+
+  /** Waits, then talks until it is let go, unless it is cancelled. */
+  const talks: ScriptedTool = async ({ me }, ctx) => {
+    ctx.mcpReq.signal.addEventListener('abort', () => aborted.push(me));
+    begun.push(me);
+    await go[`${me} talks`]!.promise;
+    await ctx.mcpReq.notify(log(me)).catch(() => {});
+    await go[`${me} ends`]!.promise;
+    return `answer of ${me}`;
+  };
+  /** Closes the responses of its call, or of the session, when it is told to. */
+  const closes: ScriptedTool = async (_, ctx) => {
+    await ctx.mcpReq.notify(log('begun'));
+    await go['close']!.promise;
+    currentMcpCall()!.closeStream();
+    ctx.http!.closeStandaloneSSE!();
+    await go['end']!.promise;
+    return 'said';
+  };
+
+  beforeEach(async () => {
+    [clock, begun, aborted] = [new ManualClock(), [], []];
+    go = Object.fromEntries(['a talks', 'a ends', 'b talks', 'b ends', 'close', 'end'].map((name) => [name, gate()]));
+    deployment = new Deployment(clock);
+    const start = () => deployment.member({ adapter, sseAfterMs: 60_000, tools: { talks, closes } });
+    [a, b, c] = [await start(), await start(), await start()];
+    client = await a.app.client().initialize();
+    [onB, onC] = [at(b.app, client), at(c.app, client)];
+  });
+  afterEach(() => deployment.close());
+
+  /** Two calls with one id, on two nodes, of which neither is in the log yet. */
+  const twins = async () => {
+    const calls = [client.call('talks', { me: 'a' }, { id: 'same' }), onB!.call('talks', { me: 'b' }, { id: 'same' })];
+    await eventually(() => expect(new Set(begun)).toEqual(new Set(['a', 'b'])));
+    return calls as [Promise<Awaited<(typeof calls)[0]>>, Promise<Awaited<(typeof calls)[0]>>];
+  };
+  const open = (...names: string[]): void => {
+    for (const name of names) go[name]!.open();
+  };
+  const faults = () => [a!, b!, c!].flatMap(({ events }) => events.filter(({ type }) => type === 'store-fault'));
+
+  it('S11: of duplicates that came at the same moment the log takes one; the other is cancelled and refused', async () => {
+    const [first, second] = await twins();
+    open('a talks');
+    const stream = await (await first).sse().count(1);
+    open('b talks');
+    await expectRefusal(await second, { status: 400, code: -32600, id: 'same', says: ['"same"', 'in flight'] });
+    await eventually(() => expect(aborted).toEqual(['b']));
+    open('b ends', 'a ends');
+    expect(await stream.end()).toBe('end');
+    expect(gists(stream.messages)).toEqual(['a', 'answer of a']);
+    await a!.app.settled({ inFlight: 0, streams: 0, loggedStreams: 1 });
+    await b!.app.settled({ inFlight: 0, streams: 0 });
+    expect(faults()).toEqual([]);
+    await clock.advance(15_000);
+    // Answered, the id is free on any node.
+    const again = (await onC!.call('talks', { me: 'a' }, { id: 'same' })).sse();
+    expect(await again.end()).toBe('end');
+    expect(gists(again.messages)).toEqual(['a', 'answer of a']);
+  });
+
+  it('S11: duplicates that are answered before they are streams are known to their nodes only', async () => {
+    const [first, second] = await twins();
+    // The log is asked before, and told by those that become streams: more would cost every call a further step.
+    open('a talks', 'a ends');
+    const stream = (await first).sse();
+    expect(await stream.end()).toBe('end');
+    open('b talks', 'b ends');
+    expect(gists((await (await second).sse().count(2)).messages)).toEqual(['b', 'answer of b']);
+    expect(aborted).toEqual([]);
+  });
+
+  it('G9: a handler closes the responses of its call on all nodes, whichever is the newest', async () => {
+    const posted = await (await client.call('closes')).sse().count(1);
+    const cursor = posted.events[0]!.id!;
+    const streams = [posted];
+    for (const node of [onC!, onB!]) streams.push(await node.listen(cursor));
+    open('close');
+    for (const stream of streams) expect(await stream.end()).toBe('end');
+    for (const { app } of [a!, b!, c!]) await app.settled({ readers: 0, openResponses: 0 });
+    expect(await deployment.eventStore.describe(client.sessionId!, cursor.slice(0, -2))).toMatchObject({ readers: 0 });
+    const resumed = await onC!.listen(cursor);
+    open('end');
+    expect(await resumed.end()).toBe('end');
+    expect([...streams, resumed].map(({ messages }) => gists(messages))).toEqual([['begun'], [], [], ['said']]);
+  });
+
+  it('G9: so it does with those of the standalone stream, and those that come afterwards stay', async () => {
+    const standalone: SseStream[] = [];
+    for (const node of [onC!, onB!]) standalone.push(await node.listen());
+    const posted = await (await client.call('closes')).sse().count(1);
+    open('close');
+    for (const stream of standalone) expect(await stream.end()).toBe('end');
+    const again = await onB!.listen(standalone[0]!.primes[0]);
+    open('end');
+    await a!.app.settled({ inFlight: 0 });
+    await c!.app.service.notify(client.sessionId!, log('heard'));
+    await again.count(1);
+    expect([await posted.end(), gists(again.messages)]).toEqual(['end', ['heard']]);
+    again.destroy();
+  });
+});
