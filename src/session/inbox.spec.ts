@@ -115,11 +115,11 @@ describe('an inbox', () => {
     log.fails = 'before';
     a.inbox.look();
     await clock.advance(60_000);
-    a.inbox.glance();
+    await a.inbox.glance();
     await clock.advance(0);
     expect([a.taken.length, clock.pending, a.inbox.behind]).toEqual([1, 0, true]);
     log.fails = undefined;
-    a.inbox.glance();
+    await a.inbox.glance();
     await clock.advance(0);
     expect([a.taken.length, clock.pending, a.inbox.behind]).toEqual([2, 0, false]);
     log.fails = 'before';

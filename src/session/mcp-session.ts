@@ -104,15 +104,11 @@ export class McpSession implements Transport, ExchangeHost {
   }
   /** Emits the reason when the session has ended, also to whoever subscribes afterwards; then completes. */
   get closed$(): Observable<SessionEndReason> {
-    return this.#closing$;
-  }
-  get #closing$(): AsyncSubject<SessionEndReason> {
     return (this.#closed$ ??= new AsyncSubject());
   }
   /** @internal */
   get inbox(): Inbox {
-    const take = (message: FromClient): void => this.#receiveFromPeer(message);
-    return (this.#inbox ??= new Inbox(this.sessionId, this.environment, this.#calls, take));
+    return (this.#inbox ??= new Inbox(this.sessionId, this.environment, this.#calls, (m) => this.#receiveFromPeer(m)));
   }
   /** Nothing can be sent or received any more. */
   get over(): boolean {
@@ -376,8 +372,9 @@ export class McpSession implements Transport, ExchangeHost {
     }
     await within(this.#streams.flushed(), FLUSH_MS, this.clock);
     this.#streams.close();
-    this.#closing$.next(reason);
-    this.#closing$.complete();
+    const closed$ = (this.#closed$ ??= new AsyncSubject());
+    closed$.next(reason);
+    closed$.complete();
   }
 
   /** Its streams, for what the log and other nodes have to say of them. @internal */
