@@ -117,7 +117,7 @@ function partOf<Name extends keyof McpBackend>(
   const own = options[name] as McpBackend[Name] | undefined;
   check.implementation<object>(name, own, methods);
   if (own || options.backend === undefined) return own;
-  const part = check.group('backend', backend as McpBackend)[name] ?? null;
+  const part = check.group('backend', (backend ?? null) as McpBackend)[name] ?? null;
   check.implementation(`backend.${name}`, part, methods);
   return part;
 }

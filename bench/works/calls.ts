@@ -40,7 +40,7 @@ export const progress = timedWork({
   title: `one progress event, ${REPORTS} a request`,
   env: { ANSWERS: 'sse' },
   step: REPORTS,
-  warmUp: 120 * REPORTS,
+  warmUp: 600 * REPORTS,
   prepare: async (server, subject) => {
     const sessions = await openSessionsOf(server, subject, SESSIONS);
     let id = 0;

@@ -100,6 +100,35 @@ describe('an inbox', () => {
     expect(a.taken).toEqual([answer('a-after-1'), answer('a-x-1'), answer('a-x-2')]);
   });
 
+  it('lets nobody wait in a queue for a log that is away', async () => {
+    const { log, node, clock } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    log.fails = 'before';
+    const put = [1, 2, 3].map((n) => b.inbox.put([answer(`a-x-${n}`)]));
+    const outcomes = Promise.allSettled(put);
+    await put[0]!.catch(() => {});
+    log.fails = undefined;
+    expect((await outcomes).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+    await b.inbox.put([answer('a-x-4')]);
+    a.inbox.look();
+    await clock.advance(0);
+    expect(a.taken).toEqual([answer('a-x-4')]);
+  });
+
+  it('looks again, whenever it is told of more', async () => {
+    const { clock, log, node } = await setup();
+    const { inbox, taken } = node('a');
+    for (let moment = 0; moment < 30; moment++) {
+      inbox.look();
+      for (let passed = 0; passed < moment; passed++) await Promise.resolve();
+      const entry = { from: 'b', to: 'a', message: answer(`a-x-${moment}`) };
+      void log.append('s', 'inbox', [JSON.stringify(entry)], { writer: `${moment}`, seq: 1 });
+      inbox.look();
+      await clock.advance(0);
+      expect(taken).toHaveLength(moment + 1);
+    }
+  });
+
   it('reads on when the log is back, for a while by itself, then when it is asked to, until it is closed', async () => {
     const { clock, log, node } = await setup();
     const [a, b] = [node('a'), node('b')];
@@ -129,7 +158,7 @@ describe('an inbox', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('goes on behind what was evicted, and says when a session is gone', async () => {
+  it('goes on behind what was evicted, which it says, and says when a session is gone', async () => {
     const { clock, log, events, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     for (const id of ['a-x-1', 'a-x-2']) await b.inbox.put([answer(id)]);
@@ -141,6 +170,10 @@ describe('an inbox', () => {
     a.inbox.look();
     await clock.advance(0);
     expect(a.taken).toEqual([answer('a-x-2')]);
+    expect(events.splice(0)).toEqual([
+      { type: 'events-evicted', sessionId: 's', streamId: 'inbox', after: 0, oldest: 2 },
+    ]);
+    log.read = read;
     await log.drop('s');
     await expect(b.inbox.put([ROOTS])).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
     b.inbox.look();
@@ -170,6 +203,8 @@ describe('a message of the client', () => {
     [undefined, note('notifications/progress', { progressToken: 'me-x-1' })],
     ['*', note('notifications/cancelled', { requestId: 'theirs' })],
     [undefined, note('notifications/cancelled', { requestId: 'mine' })],
+    [undefined, note('notifications/cancelled', { requestId: { not: 'an id' } })],
+    [undefined, note('notifications/cancelled')],
     ['*', ROOTS],
     [undefined, note('notifications/initialized')],
     [undefined, { jsonrpc: '2.0', id: 1, method: 'ping' } as const],

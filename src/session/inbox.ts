@@ -26,9 +26,9 @@ import type { SessionEnvironment } from './session.options.js';
  *                       └──the log is away──▶ behind ──look, now and then──▶ reading
  *
  * Invariants:
- * - what was taken from a client is in the log, or was refused (503): nothing is lost behind a 202;
+ * - what was taken from a client is in the log, within its bounds, or was refused (503): nothing is lost silently behind a 202;
  * - each entry is handed over once, in the order of the log; what this node has put there it knew already;
- * - one append at a time.
+ * - one append at a time; what waits for one that fails is refused with it: a log that is away lets nobody wait in a queue.
  */
 export class Inbox {
   /** Index of the last entry that was read. */
@@ -38,7 +38,8 @@ export class Inbox {
   #again = false;
   #writer = randomToken();
   #seq = 0;
-  #putting: Promise<unknown> = Promise.resolve();
+  /** The last append of those that are under way. */
+  #putting: Promise<void> | undefined;
   #behind = false;
   readonly #retry: Retry;
 
@@ -70,9 +71,14 @@ export class Inbox {
       return to === undefined ? [] : [{ from, to, message }];
     });
     const texts = entries.map((entry) => JSON.stringify(entry));
-    const putting = this.#putting.then(() => asking(this.environment, this.sessionId, () => this.#append(texts)));
-    this.#putting = putting.catch(() => {});
-    await putting;
+    const append = () => asking(this.environment, this.sessionId, () => this.#append(texts));
+    const putting = this.#putting?.then(append) ?? append();
+    this.#putting = putting;
+    try {
+      await putting;
+    } finally {
+      if (this.#putting === putting) this.#putting = undefined;
+    }
     for (const to of new Set(entries.map((entry) => entry.to))) peers.delivered(this.sessionId, to);
   }
 
@@ -96,6 +102,8 @@ export class Inbox {
     this.#reading = true;
     void this.#readWhile(() => this.#retry.run(() => this.#readSome())).finally(() => {
       this.#reading = false;
+      // Said between the last look and now.
+      if (this.#again) this.look();
     });
   }
 
@@ -117,8 +125,9 @@ export class Inbox {
     } catch (error) {
       // Whether it got through is not known: under its number nothing else may be said.
       [this.#writer, this.#seq] = [randomToken(), 0];
-      if (error instanceof SessionGoneError) throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
-      throw error;
+      if (!(error instanceof SessionGoneError)) throw error;
+      this.environment.suspect(this.sessionId);
+      throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
     }
   }
 
@@ -147,10 +156,16 @@ export class Inbox {
       // Nothing was put there, when it was asked.
       if (error instanceof StreamNotFoundError) return this.#again;
       if (!(error instanceof EventsEvictedError)) throw error;
-      // Nobody waits for so long.
-      this.#seen = Math.max(this.#seen, error.oldest - 1);
+      this.#passOver(error.oldest);
       return true;
     }
+  }
+
+  /** So much was logged since it was put there, and nobody had looked: whoever waited for it will not get it. */
+  #passOver(oldest: number): void {
+    const { environment, sessionId } = this;
+    environment.event({ type: 'events-evicted', sessionId, streamId: INBOX_STREAM, after: this.#seen, oldest });
+    this.#seen = Math.max(this.#seen, oldest - 1);
   }
 
   #open(data: string): void {
@@ -210,7 +225,7 @@ export function addressee(
   const { method, params } = message;
   switch (method) {
     case 'notifications/cancelled':
-      return calls.has(params?.['requestId'] as string) ? undefined : EVERYBODY;
+      return isElsewhere(params?.['requestId'], calls) ? EVERYBODY : undefined;
     case 'notifications/progress':
       return elsewhere(params?.['progressToken']);
     case 'notifications/roots/list_changed':
@@ -218,4 +233,9 @@ export function addressee(
     default:
       return undefined;
   }
+}
+
+/** Whether other nodes may know of a request. What is no id, nobody knows. */
+function isElsewhere(id: unknown, calls: Pick<InFlightCalls, 'has'>): boolean {
+  return (typeof id === 'string' || typeof id === 'number') && !calls.has(id);
 }

@@ -8,7 +8,7 @@ import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
-import type { LiveSession } from './live-sessions.js';
+import type { LiveSession } from './live-session.js';
 import type { McpSessionEvent } from './session-events.js';
 import { furnishSessionRoom } from './session-room.js';
 import { resolveSessionOptions, type McpSessionOptions } from './session.options.js';

@@ -7,7 +7,9 @@ import { McpError } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { LastAnswers } from './last-answers.js';
+import type { LiveSession } from './live-session.js';
 import { McpSession } from './mcp-session.js';
+import { Rebuildings } from './rebuildings.js';
 import { infoOf, isSession, replayRecord } from './session-record.js';
 import type { McpServerContext } from './server-factory.js';
 import type { SessionEndReason } from './session-events.js';
@@ -33,7 +35,7 @@ import { Sweeper } from './sweeper.js';
  */
 export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
-  readonly #rebuilding = new Map<string, Promise<LiveSession | undefined>>();
+  readonly #rebuilding = new Rebuildings<LiveSession>();
   /** Connected, and not known to anybody yet. */
   readonly #newborn = new Map<string, McpSession>();
   /** Servers that the application is making: how to give up waiting for them. */
@@ -78,6 +80,12 @@ export class LiveSessions {
   /** A live copy, if there is one here. */
   peek(id: string): LiveSession | undefined {
     return this.#live.get(id);
+  }
+
+  /** The same, for which another node has news. One that is being rebuilt will find them in the stores. */
+  hearing(id: string): McpSession | undefined {
+    this.#rebuilding.noteNews(id);
+    return this.#live.get(id)?.session;
   }
 
   /** The same, on behalf of its client. */
@@ -144,13 +152,7 @@ export class LiveSessions {
 
   /** The live copy of a session that has a record; made from it if there is none. @returns `undefined` if there is no record */
   async acquire(id: string): Promise<LiveSession | undefined> {
-    const live = this.use(id);
-    if (live) return live;
-    const underWay = this.#rebuilding.get(id);
-    if (underWay) return underWay;
-    const rebuilding = this.#rebuild(id).finally(() => this.#rebuilding.delete(id));
-    this.#rebuilding.set(id, rebuilding);
-    return rebuilding;
+    return this.use(id) ?? this.#rebuilding.join(id, () => this.#rebuild(id));
   }
 
   /**
@@ -266,6 +268,7 @@ export class LiveSessions {
     }
     if (!this.add(live)) return undefined;
     environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
+    if (this.#rebuilding.hasNews(id)) this.#refresh(live);
     return live;
   }
 
@@ -295,10 +298,15 @@ export class LiveSessions {
 
   /** What was said meanwhile may have been lost: whether sessions still exist, what they are, and what is on their streams. */
   refreshAll(): void {
-    for (const live of this.#live.values()) {
-      this.#verify(live);
-      live.session.refresh(true);
-    }
+    for (const live of this.#live.values()) this.#refresh(live);
+    // What they have left here to expire, too.
+    this.watch();
+    this.relax();
+  }
+
+  #refresh(live: LiveSession): void {
+    this.#verify(live);
+    live.session.refresh(true);
   }
 
   /** Something speaks against a live copy. */
@@ -310,7 +318,9 @@ export class LiveSessions {
   /** Whether a live copy is what its record says. No sign of life. */
   #verify(live: LiveSession): void {
     const { session } = live;
-    const { changes } = session.state;
+    const { changes, recording } = session.state;
+    // Until then the record knows less than this copy.
+    if (recording) return void recording.then(() => this.suspect(session.sessionId));
     live.askedAt = this.environment.clock.now();
     this.store.get(session.sessionId).then(
       (record) => {
@@ -383,13 +393,3 @@ const EXPIRED_AT_ONCE = 1_000;
 const VERIFY_MS = 1_800_000;
 /** Milliseconds that a node which stops waits for the log to hear that its readers are gone. */
 const LEAVE_MS = 1_000;
-
-/** A session with the server behind it. */
-export interface LiveSession {
-  readonly session: McpSession;
-  readonly server: Server;
-  /** When the store last heard of it; milliseconds since the epoch. */
-  touchedAt: number;
-  /** When its record was last looked at; milliseconds since the epoch. */
-  askedAt: number;
-}

@@ -251,7 +251,7 @@ export class McpSession implements Transport, ExchangeHost {
   /** Looks for what other nodes have said. @param missed some of it may not have come through @internal */
   refresh(missed = false): void {
     this.#streams.refresh();
-    if (this.environment.store.scope === 'node') return;
+    if (this.environment.store.scope === 'node' || this.over) return;
     if (missed) this.inbox.look();
     else if (this.#calls.size > 0 || this.#outgoing.waiting > 0 || this.#inbox?.behind) void this.inbox.glance();
   }
@@ -315,9 +315,9 @@ export class McpSession implements Transport, ExchangeHost {
     if (call?.state !== 'open') return this.#outgoing.late(undefined, id, 'dropped');
     const patch = 'result' in message ? statePatch(call) : undefined;
     if (!patch) return this.#settle(call, message);
-    this.state.note(patch);
     // The client may rely on what it was told: the record comes first. Meanwhile the call is open, and may be ended.
     const recorded = this.environment.patched(this.sessionId, patch);
+    this.state.note(patch, recorded);
     const answer = recorded.then(
       () => message,
       () => unrecorded(id),

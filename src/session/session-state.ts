@@ -35,6 +35,7 @@ export class SessionState {
   #subscriptions: Set<string> | undefined;
   #logLevel: string | undefined;
   #changes = 0;
+  #recording: Promise<void> | undefined;
 
   /** How many resources the client is subscribed to. */
   get subscriptions(): number {
@@ -46,11 +47,25 @@ export class SessionState {
     return this.#changes;
   }
 
-  note({ logLevel, subscribe = [], unsubscribe = [] }: SessionPatch): void {
+  /** Settles when the record has followed, or will not; `undefined`: there is nothing that it has yet to be told. */
+  get recording(): Promise<void> | undefined {
+    return this.#recording;
+  }
+
+  /** @param recorded given, the record is yet to follow */
+  note({ logLevel, subscribe = [], unsubscribe = [] }: SessionPatch, recorded?: Promise<void>): void {
     this.#changes++;
+    if (recorded) this.#await(recorded);
     if (logLevel !== undefined) this.#logLevel = logLevel;
     for (const uri of unsubscribe) this.#subscriptions?.delete(uri);
     for (const uri of subscribe) (this.#subscriptions ??= new Set()).add(uri);
+  }
+
+  #await(recorded: Promise<void>): void {
+    const recording = Promise.allSettled([this.#recording, recorded]).then(() => {
+      if (this.#recording === recording) this.#recording = undefined;
+    });
+    this.#recording = recording;
   }
 
   /** What this copy has not heard of; `undefined` if that is nothing. */

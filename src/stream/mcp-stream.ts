@@ -1,4 +1,4 @@
-import { NEVER, Observable } from 'rxjs';
+import { NEVER, Observable, Subject } from 'rxjs';
 import { deferred, type Deferred } from '../base/deferred.js';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
@@ -17,17 +17,19 @@ const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
  * # One logical stream
  *
  * Messages of one POST, or of the standalone stream `0`, in the order in which they were sent; logged, so that a client
- * whose connection broke finds them again. What was logged is signalled to whoever reads here.
+ * whose connection broke finds them again. One Subject per stream says that something was logged.
  *
  * Several responses may read one stream; which of them gets a message is up to {@link StreamReaders}.
  *
  *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
  *       └──append refused──▶ failed: its readers fail, its owner is told
  *
- * Most streams `0` are read and never written: what only a writer needs is made when it writes.
+ * Most streams `0` are read and never written, others written and never read: what only one of them needs is made for it.
  */
 export class McpStream implements ReadStream {
   #writer: StreamWriter | undefined;
+  /** Heard by each reader here. */
+  #signal$: Subject<StreamSignal> | undefined;
   readonly #readers: StreamReaders = new StreamReaders(this);
   /** @internal */
   readonly retry: Retry;
@@ -132,6 +134,7 @@ export class McpStream implements ReadStream {
       const fresh = after === this.#last && this.#state !== 'ended';
       const reader = new StreamReader(log, flow, subscriber, { after, fresh });
       subscriber.add(() => this.#detach(reader));
+      subscriber.add((this.#signal$ ??= new Subject()).subscribe((signal) => reader.accept(signal)));
       this.#readers.attach(reader, start);
       this.observer.attached(this);
       reader.wake();
@@ -164,7 +167,7 @@ export class McpStream implements ReadStream {
 
   /** The log may hold more than was signalled here: another node wrote, or signals were lost. */
   poke(): void {
-    this.#readers.accept({ first: 0, events: [], ended: false });
+    this.#signal$?.next({ first: 0, events: [], ended: false });
   }
 
   /** Another node says something about a reader here. */
@@ -183,6 +186,7 @@ export class McpStream implements ReadStream {
     this.retry.cancel();
     this.#patience?.cancel();
     this.#readers.finish();
+    this.#signal$?.complete();
   }
 
   get #state(): StreamWriter['state'] {
@@ -208,7 +212,7 @@ export class McpStream implements ReadStream {
       this.environment.peers.appended(this.session, this.id, reader);
     }
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
-    this.#readers.accept(signal);
+    this.#signal$?.next(signal);
     if (signal.ended) this.#settleDown();
   }
 

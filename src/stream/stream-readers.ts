@@ -4,7 +4,6 @@ import type { Retry } from '../base/retry.js';
 import { EventStoreError } from './event-store.errors.js';
 import type { ReaderRef, StreamHead } from './event-store.js';
 import type { HandedOut, StreamReader } from './stream-reader.js';
-import type { StreamSignal } from './stream-writer.js';
 import { MAX_READERS, READER_EVICTION_MS, type ReaderTurn, type StreamEnvironment } from './stream.options.js';
 
 const DONE = Promise.resolve();
@@ -94,11 +93,6 @@ export class StreamReaders {
     const newest = this.#newest;
     if (newest?.reader.muted && !this.#shared) this.#promote(newest);
     return true;
-  }
-
-  /** Something was logged. The others are muted, and so behind: they look for themselves when their turn comes. */
-  accept(signal: StreamSignal): void {
-    this.#newest?.reader.accept(signal);
   }
 
   /** Tells the log how far the reader has come, if that is news. */

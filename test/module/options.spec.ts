@@ -61,7 +61,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
     { maxTotalBytes: Infinity },
     { finishedStreamMs: -1 },
   ],
-  backend: [null, 'redis', {}, { sessionStore: 'redis' }, { eventStore: {} }, () => null, () => ({})],
+  backend: [null, 'redis', {}, { sessionStore: 'redis' }, { eventStore: {} }, () => null, () => undefined, () => ({})],
   sessionStore: [null, 'redis', {}, { scope: 'node', get: () => {} }],
   eventStore: [null, 'redis', {}, { append: () => {} }],
   messageBus: [null, 'redis', {}, { send: () => {} }],

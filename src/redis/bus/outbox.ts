@@ -1,3 +1,4 @@
+import { deferred, type Deferred } from '../../base/deferred.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { publish } from './bus.scripts.js';
 
@@ -21,6 +22,11 @@ const RETRY_MS = 25;
 export class Outbox {
   readonly #waiting: Message[] = [];
   #waitingUnits = 0;
+  /** How many messages were taken, and how many of them are sent or lost. */
+  #taken = 0;
+  #over = 0;
+  /** Who waits until so many are. */
+  readonly #flushing: { readonly upTo: number; readonly done: Deferred<void> }[] = [];
   #sending: Promise<void> | undefined;
   #lost = false;
   #closed = false;
@@ -33,6 +39,7 @@ export class Outbox {
       this.#lost = true;
       return;
     }
+    this.#taken++;
     this.#waitingUnits += text.length;
     this.#waiting.push({ channel, text, since: this.connection.clock.now() });
     this.#sending ??= this.#drain();
@@ -45,9 +52,12 @@ export class Outbox {
     this.push(this.connection.keys.gaps, '');
   }
 
-  /** Settles when what waits is sent, or lost. */
-  async flushed(): Promise<void> {
-    await this.#sending;
+  /** Settles when what waits now is sent, or lost: what is said meanwhile keeps nobody waiting. */
+  flushed(): Promise<void> {
+    if (this.#over === this.#taken) return Promise.resolve();
+    const done = deferred();
+    this.#flushing.push({ upTo: this.#taken, done });
+    return done.promise;
   }
 
   /** Takes nothing more. @returns settles when what waits is sent, or lost */
@@ -96,6 +106,8 @@ export class Outbox {
 
   #take(count: number): void {
     for (const { text } of this.#waiting.splice(0, count)) this.#waitingUnits -= text.length;
+    this.#over += count;
+    while (this.#flushing.length > 0 && this.#flushing[0]!.upTo <= this.#over) this.#flushing.shift()!.done.resolve();
   }
 
   #pause(): Promise<void> {

@@ -1,0 +1,124 @@
+import type { Server } from '@modelcontextprotocol/server';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { double } from '../support/doubles.js';
+import { gists } from '../support/messages.js';
+import { at, Deployment, type Member } from '../support/nodes.js';
+import { LATEST, type RawClient } from '../support/raw-client.js';
+import { eventually } from '../support/running-apps.js';
+
+const IDLE_MS = 600_000;
+
+describe.each(ADAPTERS)('what happens while nodes do not hear of it on %s', (adapter) => {
+  let deployment: Deployment;
+  let clock: ManualClock;
+  let said: string[];
+
+  beforeEach(() => {
+    [clock, said] = [new ManualClock(), []];
+    deployment = new Deployment(clock);
+  });
+  afterEach(() => deployment.close());
+
+  const logs: ScriptedTool = async (_, ctx) => {
+    await ctx.mcpReq.log('info', 'an info');
+    await ctx.mcpReq.log('error', 'an error');
+    return 'logged';
+  };
+  const start = (name: string, options = {}): Promise<Member> =>
+    deployment.member({
+      adapter,
+      idleTimeoutMs: IDLE_MS,
+      sseAfterMs: 3_600_000,
+      tools: { logs, quick: () => name },
+      onServer: (server) => {
+        const say = (what: string) => {
+          said.push(`${name} ${what}`);
+          return {};
+        };
+        server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => say(`+${uri}`));
+        server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => say(`-${uri}`));
+      },
+      ...options,
+    });
+  const send = async (to: RawClient, method: string, params: object): Promise<unknown> =>
+    (await (await to.post({ jsonrpc: '2.0', id: `${method} ${JSON.stringify(params)}`, method, params })).json())
+      .result;
+
+  it('nodes: a change that comes while another node rebuilds the session holds there too', async () => {
+    const hold = gate();
+    const { sessionStore } = deployment;
+    let read = 0;
+    const slow = double(sessionStore, {
+      touch: async (id) => {
+        read++;
+        await hold.promise;
+        return sessionStore.touch(id);
+      },
+    });
+    const [a, b] = [await start('a'), await start('b', { sessionStore: slow })];
+    const client = await a.app.client().initialize(LATEST);
+    const there = at(b.app, client);
+    const first = there.call('quick', {}, { id: 'first' });
+    await eventually(() => expect(read).toBe(1));
+    expect(await send(client, 'logging/setLevel', { level: 'error' })).toEqual({});
+    expect(await send(client, 'resources/subscribe', { uri: 'doc:1' })).toEqual({});
+    hold.open();
+    expect(gists([await (await first).json()])).toEqual(['b']);
+    await clock.advance(0);
+    await eventually(() => expect(said.toSorted()).toEqual(['a +doc:1', 'b +doc:1']));
+    const call = (await there.call('logs', {}, { id: 'l' })).sse();
+    await call.end();
+    expect(gists(call.messages)).toEqual(['an error', 'logged']);
+  });
+
+  it('nodes: an answer that comes while another node rebuilds the session reaches who asked there', async () => {
+    const hold = gate();
+    const { sessionStore } = deployment;
+    const answered: unknown[] = [];
+    const slow = double(sessionStore, { touch: (id) => hold.promise.then(() => sessionStore.touch(id)) });
+    const asks = (server: Server) => {
+      server.oninitialized = () => void server.listRoots().then(({ roots }) => answered.push(roots));
+    };
+    const [a, b] = [await start('a'), await start('b', { sessionStore: slow, onServer: asks })];
+    const client = await a.app.client().initialize(LATEST, { roots: {} });
+    const listening = await client.listen();
+    await eventually(async () =>
+      expect(await deployment.eventStore.describe(client.sessionId!, '0')).toMatchObject({ readers: 1 }),
+    );
+    const first = at(b.app, client).call('quick', {}, { id: 'first' });
+    await listening.count(1);
+    await client.respond(listening.messages[0].id, { roots: [] });
+    hold.open();
+    expect(gists([await (await first).json()])).toEqual(['b']);
+    await eventually(() => expect(answered).toEqual([[]]));
+    listening.destroy();
+  });
+
+  it('nodes: a change that waits for its record is not taken back by what the record says meanwhile', async () => {
+    const a = await start('a');
+    const client = await a.app.client().initialize(LATEST);
+    a.backend.refuse('patch');
+    const setting = send(client, 'resources/subscribe', { uri: 'doc:1' });
+    await eventually(() => expect(said).toEqual(['a +doc:1']));
+    a.bus.reconnect();
+    await clock.advance(5_000);
+    a.backend.back();
+    await clock.advance(2_000);
+    expect(await setting).toEqual({});
+    await clock.advance(0);
+    expect(said).toEqual(['a +doc:1']);
+    expect((await a.app.service.get(client.sessionId!))?.subscriptions).toEqual(['doc:1']);
+  });
+
+  it('nodes: a session of which a node has not heard expires there, when the node that has it is gone', async () => {
+    const [a, b] = [await start('a'), await start('b')];
+    b.bus.fate = () => 'lost';
+    await a.app.client().initialize(LATEST);
+    await deployment.stop(a);
+    b.bus.reconnect();
+    await clock.advance(2 * IDLE_MS);
+    await b.app.settled({ sessions: 0, logs: 0, timers: 0 });
+  });
+});
