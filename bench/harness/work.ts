@@ -79,10 +79,11 @@ export async function timed(loaded: readonly Loaded[], { rounds, windowMs }: Tur
     const some = stepped(one.warmUp / 4, one.step);
     counts.set(one, stepped((windowMs * 1000) / (await costOf(one, some)), one.step));
   }
-  await interleaved(loaded, rounds, async (one) => {
+  // In the first round code is still being compiled.
+  await interleaved(loaded, rounds + 1, async (one) => {
     found[one.key]!.push(await costOf(one, counts.get(one)!));
   });
-  return found;
+  return Object.fromEntries(Object.entries(found).map(([key, costs]) => [key, costs.slice(1)]));
 }
 
 /** Everybody's turn in each round; each round begins with another one. */
@@ -116,12 +117,14 @@ export interface TimedWork {
   readonly step?: number;
   /** Units of work before the first round; half of it when the bench shall be quick. */
   readonly warmUp: number;
+  /** How often all servers are started anew: two processes of one program differ by up to a fifth, for as long as they run. */
+  readonly processes?: number;
   prepare(server: ServerProcess, subject: Subject): Promise<{ load: Load; close?: () => void }>;
 }
 
 /** A work whose price is CPU time: all subjects side by side. */
-export function timedWork({ name, title, env, step = 1, warmUp, prepare }: TimedWork): Work {
-  const run = async (plan: Plan): Promise<WorkResult[]> => {
+export function timedWork({ name, title, env, step = 1, warmUp, processes = 1, prepare }: TimedWork): Work {
+  const inFreshProcesses = async (plan: Plan, rounds: number): Promise<Record<string, number[]>> => {
     const loaded: (Loaded & { server: ServerProcess; close?: () => void })[] = [];
     const size = { step, warmUp: plan.quick ? warmUp / 2 : warmUp };
     try {
@@ -129,11 +132,20 @@ export function timedWork({ name, title, env, step = 1, warmUp, prepare }: Timed
         const server = await startServer(subject, plan, env);
         loaded.push({ key: subject.name, server, ...size, ...(await prepare(server, subject)) });
       }
-      return [{ work: name, title, unit: 'µs', rounds: await timed(loaded, plan) }];
+      return await timed(loaded, { ...plan, rounds });
     } finally {
       for (const { close } of loaded) close?.();
       await Promise.all(loaded.map(({ server }) => server.stop()));
     }
+  };
+  const run = async (plan: Plan): Promise<WorkResult[]> => {
+    const times = plan.quick ? 1 : processes;
+    const rounds: Record<string, number[]> = {};
+    for (let time = 0; time < times; time++) {
+      const found = await inFreshProcesses(plan, Math.ceil(plan.rounds / times));
+      for (const [key, costs] of Object.entries(found)) (rounds[key] ??= []).push(...costs);
+    }
+    return [{ work: name, title, unit: 'µs', rounds }];
   };
   return { name, run };
 }

@@ -12,7 +12,8 @@ const REPORTS = 200;
 export const call = timedWork({
   name: 'call',
   title: 'tools/call in a session',
-  warmUp: 6_000,
+  warmUp: 5_000,
+  processes: 3,
   prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
 });
 
@@ -29,6 +30,7 @@ export const modernCall = timedWork({
   name: 'modern-call',
   title: 'tools/call, 2026-07-28',
   warmUp: 5_000,
+  processes: 3,
   prepare: async (server, { modernPath = '/mcp' }) => ({
     load: (count) =>
       inParallel(server.port, count, (connection, index) => callModernAdd(connection, modernPath, index)),
