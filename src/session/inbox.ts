@@ -11,7 +11,7 @@ import { McpError } from '../wire/errors.js';
 import { isResponse, type JsonRpcMessage, type JsonRpcNotification, type JsonRpcResponse } from '../wire/json-rpc.js';
 import { asking } from './asking.js';
 import type { InFlightCalls } from './in-flight-calls.js';
-import { issuerOf } from './outbound-requests.js';
+import { issuerElsewhere } from './outbound-requests.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
 
@@ -217,17 +217,13 @@ export function addressee(
   nodeId: string,
   calls: Pick<InFlightCalls, 'has'>,
 ): string | undefined {
-  const elsewhere = (wireId: unknown): string | undefined => {
-    const issuer = issuerOf(wireId);
-    return issuer === nodeId ? undefined : issuer;
-  };
-  if (isResponse(message)) return elsewhere(message.id);
+  if (isResponse(message)) return issuerElsewhere(message.id, nodeId);
   const { method, params } = message;
   switch (method) {
     case 'notifications/cancelled':
       return isElsewhere(params?.['requestId'], calls) ? EVERYBODY : undefined;
     case 'notifications/progress':
-      return elsewhere(params?.['progressToken']);
+      return issuerElsewhere(params?.['progressToken'], nodeId);
     case 'notifications/roots/list_changed':
       return EVERYBODY;
     default:

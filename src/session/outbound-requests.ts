@@ -110,9 +110,10 @@ export class OutboundRequests {
   }
 }
 
-/** The node that has issued a request: only there somebody waits for the answer. */
-export function issuerOf(wireId: unknown): string | undefined {
-  return typeof wireId === 'string' ? /^([A-Za-z0-9]{1,64})-/.exec(wireId)?.[1] : undefined;
+/** The node other than this one that waits for the answer to a request, if one does. */
+export function issuerElsewhere(wireId: unknown, nodeId: string): string | undefined {
+  const issuer = typeof wireId === 'string' ? /^([A-Za-z0-9]{1,64})-/.exec(wireId)?.[1] : undefined;
+  return issuer === nodeId ? undefined : issuer;
 }
 
 export interface OutboundPorts {

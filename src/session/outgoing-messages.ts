@@ -4,7 +4,7 @@ import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } 
 import { missingCapability } from './capabilities.js';
 import type { Related } from './in-flight-calls.js';
 import { outlivesItsRequest } from './late-messages.js';
-import { issuerOf, OutboundRequests } from './outbound-requests.js';
+import { issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 import type { SessionCall } from './session-call.js';
 import type { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from './session.errors.js';
@@ -86,8 +86,7 @@ export class OutgoingMessages {
   /** Answers come to any node; the one that asked is named by the id, and has it from the {@link Inbox}. */
   #isAwaitedElsewhere(wireId: unknown): boolean {
     const { nodeId, store } = this.environment;
-    const node = issuerOf(wireId);
-    return node !== undefined && node !== nodeId && store.scope === 'shared';
+    return store.scope === 'shared' && issuerElsewhere(wireId, nodeId) !== undefined;
   }
 
   /** A call is over, and what was asked on its behalf. */

@@ -2,7 +2,7 @@ import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
-import { cancelOf, gists, log } from '../support/messages.js';
+import { cancelOf, gists, log, logsTwice } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
@@ -33,11 +33,6 @@ describe.each(ADAPTERS)('what a client sends to another node on %s', (adapter) =
     await ctx.mcpReq.send({ method: 'ping' }, { onprogress: ({ progress }) => progressed.push(progress) });
     return `answered after ${progressed.join()}`;
   };
-  const logs: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.log('info', 'an info');
-    await ctx.mcpReq.log('error', 'an error');
-    return 'logged';
-  };
 
   const start = (name: string, options = {}): Promise<Member> =>
     deployment.member({
@@ -45,7 +40,7 @@ describe.each(ADAPTERS)('what a client sends to another node on %s', (adapter) =
       idleTimeoutMs: IDLE_MS,
       keepAliveMs: KEEP_ALIVE_MS,
       sseAfterMs: 3_600_000,
-      tools: { waits, asks, logs, quick: () => name },
+      tools: { waits, asks, logs: logsTwice, quick: () => name },
       onServer: (server) => {
         const hear = (what: string) => {
           said.push(`${name} ${what}`);

@@ -1,9 +1,9 @@
 import type { Server } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ADAPTERS, gate } from '../support/app.js';
 import { double } from '../support/doubles.js';
-import { gists } from '../support/messages.js';
+import { gists, logsTwice } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
@@ -21,17 +21,12 @@ describe.each(ADAPTERS)('what happens while nodes do not hear of it on %s', (ada
   });
   afterEach(() => deployment.close());
 
-  const logs: ScriptedTool = async (_, ctx) => {
-    await ctx.mcpReq.log('info', 'an info');
-    await ctx.mcpReq.log('error', 'an error');
-    return 'logged';
-  };
   const start = (name: string, options = {}): Promise<Member> =>
     deployment.member({
       adapter,
       idleTimeoutMs: IDLE_MS,
       sseAfterMs: 3_600_000,
-      tools: { logs, quick: () => name },
+      tools: { logs: logsTwice, quick: () => name },
       onServer: (server) => {
         const say = (what: string) => {
           said.push(`${name} ${what}`);
