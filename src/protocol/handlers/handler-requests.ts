@@ -59,17 +59,42 @@ export class HandlerRequests {
     return this.parts.schemas;
   }
 
-  install(server: Server): void {
-    server.setRequestHandler('tools/list', this.#listTools);
-    server.setRequestHandler('tools/call', this.#callTool);
-    server.setRequestHandler('resources/list', this.#listResources);
-    server.setRequestHandler('resources/templates/list', this.#listTemplates);
-    server.setRequestHandler('resources/read', this.#readResource);
-    server.setRequestHandler('resources/subscribe', this.#subscribe);
-    server.setRequestHandler('resources/unsubscribe', this.#unsubscribe);
-    server.setRequestHandler('prompts/list', this.#listPrompts);
-    server.setRequestHandler('prompts/get', this.#getPrompt);
-    server.setRequestHandler('completion/complete', this.#complete);
+  /** Gives a server the handler of a method. @returns whether there is one */
+  install(server: Server, method: string): boolean {
+    switch (method) {
+      case 'tools/list':
+        server.setRequestHandler(method, this.#listTools);
+        return true;
+      case 'tools/call':
+        server.setRequestHandler(method, this.#callTool);
+        return true;
+      case 'resources/list':
+        server.setRequestHandler(method, this.#listResources);
+        return true;
+      case 'resources/templates/list':
+        server.setRequestHandler(method, this.#listTemplates);
+        return true;
+      case 'resources/read':
+        server.setRequestHandler(method, this.#readResource);
+        return true;
+      case 'resources/subscribe':
+        server.setRequestHandler(method, this.#subscribe);
+        return true;
+      case 'resources/unsubscribe':
+        server.setRequestHandler(method, this.#unsubscribe);
+        return true;
+      case 'prompts/list':
+        server.setRequestHandler(method, this.#listPrompts);
+        return true;
+      case 'prompts/get':
+        server.setRequestHandler(method, this.#getPrompt);
+        return true;
+      case 'completion/complete':
+        server.setRequestHandler(method, this.#complete);
+        return true;
+      default:
+        return false;
+    }
   }
 
   /**

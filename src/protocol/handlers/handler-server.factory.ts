@@ -1,7 +1,8 @@
-import { Server, type Implementation, type ServerCapabilities, type ServerOptions } from '@modelcontextprotocol/server';
+import type { Server, Implementation, ServerCapabilities, ServerOptions } from '@modelcontextprotocol/server';
 import type { McpServerFactory } from '../../session/server-factory.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../wire/revisions.js';
 import type { HandlerRequests } from './handler-requests.js';
+import { HandlerServer } from './handler-server.js';
 
 /** Declared by every session, also when a list is empty: what is registered later must be able to announce itself. */
 const CAPABILITIES: ServerCapabilities = {
@@ -30,9 +31,7 @@ export class HandlerServerFactory implements McpServerFactory {
   create(): Promise<Server> {
     // Not sooner: what may be cached depends on guards that an app may get until it listens.
     this.#options ??= this.#optionsOfAll();
-    const server = new Server(this.serverInfo, this.#options);
-    this.requests.install(server);
-    return Promise.resolve(server);
+    return Promise.resolve(new HandlerServer(this.serverInfo, this.#options, this.requests));
   }
 
   #optionsOfAll(): ServerOptions {
