@@ -30,6 +30,15 @@ export class Retry {
     return begin(attempt).catch((error: unknown) => this.#goOn(attempt, error));
   }
 
+  /** The same, and what comes of it: one promise for both, while nothing fails. */
+  runThen<T>(
+    attempt: () => Promise<T>,
+    fulfilled: (value: T) => void,
+    rejected: (error: unknown) => never,
+  ): Promise<void> {
+    return begin(attempt).then(fulfilled, (error: unknown) => this.#goOn(attempt, error).then(fulfilled, rejected));
+  }
+
   async #goOn<T>(attempt: () => Promise<T>, failure: unknown): Promise<T> {
     let error = failure;
     let delay = this.policy.firstDelayMs;

@@ -36,8 +36,8 @@ export class McpStream implements ReadStream {
   #patience: Retry | undefined;
   /** Index of the newest event, when this object alone writes the stream. */
   #last: number | undefined;
-  /** Of a stream that begins here: settles with its first append. */
-  readonly #begun: Deferred<void> | undefined;
+  /** Of a stream that begins here: settles with its first append. `undefined` when it has begun. */
+  #begun: Deferred<void> | undefined;
   #closed = false;
   /** How much the log is being told. */
   #telling = 0;
@@ -207,7 +207,7 @@ export class McpStream implements ReadStream {
   }
 
   #committed(signal: StreamSignal, reader: ReaderRef | undefined): void {
-    this.#begun?.resolve();
+    this.#hasBegun();
     if (reader && reader.node !== this.environment.nodeId) {
       this.environment.peers.appended(this.session, this.id, reader);
     }
@@ -216,10 +216,15 @@ export class McpStream implements ReadStream {
     if (signal.ended) this.#settleDown();
   }
 
+  #hasBegun(): void {
+    this.#begun?.resolve();
+    this.#begun = undefined;
+  }
+
   #fail(error: unknown): void {
     this.#failure = error;
     if (error instanceof DuplicateRequestError) this.#begun?.reject(error);
-    else this.#begun?.resolve();
+    else this.#hasBegun();
     this.retry.cancel();
     // First: until that is done this object is not to be let go of, though its readers are.
     this.#abandonLog(error);

@@ -77,14 +77,17 @@ export class StreamWriter {
   /** Callbacks, not an `async` loop: this is done for each event, and nearly always nothing else waits. */
   #commit(batch: Batch): Promise<void> {
     this.#state = { is: 'appending', retrying: false };
-    const appended = this.#append(batch).then(
+    const appended = this.#append(
+      batch,
       (result) => this.#committed(batch, result),
-      (error: unknown) => {
+      (error) => {
         this.#fail(error);
+        // Also if nobody waits for it.
+        quiet(appended);
         throw error;
       },
     );
-    this.#done = quiet(appended);
+    this.#done = appended;
     return appended;
   }
 
@@ -106,7 +109,7 @@ export class StreamWriter {
     this.#commit(batch).then(done.resolve, done.reject);
   }
 
-  #append(batch: Batch): Promise<AppendResult> {
+  #append(batch: Batch, fulfilled: (result: AppendResult) => void, rejected: (error: unknown) => never): Promise<void> {
     const { store, session, stream, writer, retry } = this.target;
     const options: AppendOptions = { writer, seq: ++this.#seq };
     if (this.#opens) options.opens = this.#opens;
@@ -114,10 +117,11 @@ export class StreamWriter {
     if (batch.end) options.end = true;
     this.#opens = undefined;
     let attempts = 0;
-    return retry.run(() => {
+    const attempt = (): Promise<AppendResult> => {
       this.#noteRetrying(++attempts > 1);
       return store.append(session, stream, batch.events, options);
-    });
+    };
+    return retry.runThen(attempt, fulfilled, rejected);
   }
 
   #noteRetrying(retrying: boolean): void {
