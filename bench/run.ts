@@ -72,7 +72,7 @@ if (!PINNED) console.warn('Server and load share cores: taskset is missing, or t
 const plan: Plan = {
   quick: options.quick,
   rounds,
-  windowMs: options.quick ? 80 : 250,
+  windowMs: options.quick ? 80 : 480,
   subjects,
   profile: options.profile,
 };

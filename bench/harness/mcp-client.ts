@@ -21,12 +21,15 @@ export interface Session {
   readonly headers: string;
 }
 
-/** A client without a session: the bare route, which takes the same request. */
-export const NO_SESSION: Session = {
-  id: '',
-  post: `POST /mcp HTTP/1.1\r\n${JSON_HEADERS}`,
-  headers: '',
-};
+const POST = `POST /mcp HTTP/1.1\r\n${JSON_HEADERS}`;
+
+/** What is sent to who knows no sessions: a bare route takes the same request, headers included. */
+export const NO_SESSION: Session = sessionOf('0123456789abcdefghijk', REVISION);
+
+function sessionOf(id: string, revision: string): Session {
+  const headers = `Mcp-Session-Id: ${id}\r\nMcp-Protocol-Version: ${revision}\r\n`;
+  return { id, headers, post: `${POST}${headers}` };
+}
 
 const INITIALIZE = JSON.stringify({
   jsonrpc: '2.0',
@@ -37,13 +40,12 @@ const INITIALIZE = JSON.stringify({
 const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
 export async function openSession(connection: HttpConnection): Promise<Session> {
-  const answer = await connection.exchange(NO_SESSION.post, INITIALIZE);
+  const answer = await connection.exchange(POST, INITIALIZE);
   const id = headerOf(answer.text, 'mcp-session-id');
   const { result } = messagesOf(answer).at(-1) as { result?: { serverInfo?: object; protocolVersion?: string } };
   must(result?.serverInfo && 'name' in result.serverInfo && result.serverInfo.name === SERVER_INFO.name, answer);
   must(id !== undefined && result.protocolVersion !== undefined, answer);
-  const headers = `Mcp-Session-Id: ${id}\r\nMcp-Protocol-Version: ${result.protocolVersion}\r\n`;
-  const session = { id, headers, post: `${NO_SESSION.post}${headers}` };
+  const session = sessionOf(id, result.protocolVersion);
   const accepted = await connection.exchange(session.post, INITIALIZED);
   must(accepted.status === 202, accepted);
   return session;

@@ -28,6 +28,7 @@ export interface Subject {
 /** Ours. */
 export const OURS = at('../server.js');
 const bare = at('../bare.js');
+const sdkRoute = at('../sdk-route.js');
 const peer = (name: string): string => at(`../../../bench/peers/build/peers/${name}.js`);
 
 const NO_SESSIONS = 'a bare route has no sessions';
@@ -37,6 +38,16 @@ const BARE: Subject['cannot'] = {
   'session-memory': NO_SESSIONS,
   replay: 'a bare route keeps no events',
   growth: NO_SESSIONS,
+};
+const ONLY_CALLS = 'the SDK in a route serves calls, and no more';
+const SDK_ROUTE: Subject['cannot'] = {
+  'modern-call': ONLY_CALLS,
+  lifecycle: ONLY_CALLS,
+  'session-memory': ONLY_CALLS,
+  'stream-memory': ONLY_CALLS,
+  notify: ONLY_CALLS,
+  replay: ONLY_CALLS,
+  growth: ONLY_CALLS,
 };
 const MCP_NEST: Subject['cannot'] = {
   progress: 'MCP-Nest sends the progress of a session to its GET stream, not with the POST that asked for it',
@@ -49,6 +60,20 @@ export const SUBJECTS: readonly Subject[] = [
   { name: 'ours-fastify', title: 'ours, Fastify', adapter: 'fastify', file: OURS, cannot: {} },
   { name: 'bare-express', title: 'bare route, Express', adapter: 'express', file: bare, cannot: BARE },
   { name: 'bare-fastify', title: 'bare route, Fastify', adapter: 'fastify', file: bare, cannot: BARE },
+  {
+    name: 'sdk-route-express',
+    title: 'SDK in a route, Express',
+    adapter: 'express',
+    file: sdkRoute,
+    cannot: SDK_ROUTE,
+  },
+  {
+    name: 'sdk-route-fastify',
+    title: 'SDK in a route, Fastify',
+    adapter: 'fastify',
+    file: sdkRoute,
+    cannot: SDK_ROUTE,
+  },
   {
     name: 'mcp-nest-express',
     title: 'MCP-Nest, Express',

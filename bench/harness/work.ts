@@ -1,3 +1,5 @@
+import { PINNED } from './cores.js';
+import { mean } from './statistics.js';
 import { type Subject, SUBJECTS, type WorkName } from './subjects.js';
 import { ServerProcess } from './server-process.js';
 
@@ -65,35 +67,55 @@ export interface Turns {
   readonly windowMs: number;
 }
 
+/** So many times in a round each server has its turn: a machine is slow for half a second, and not for all of them alike. */
+const PASSES = 4;
+
 /**
- * CPU time per unit, in rounds that each begin with another server.
+ * CPU time per unit, in rounds of some passes that each begin with another server.
  *
  * Warms up first, and looks what a unit costs: so that a round lasts as long for the cheap as for the dear, and everything as
  * long as was planned, however slow the machine is.
  */
 export async function timed(loaded: readonly Loaded[], { rounds, windowMs }: Turns): Promise<Record<string, number[]>> {
-  const found: Record<string, number[]> = Object.fromEntries(loaded.map(({ key }) => [key, []]));
-  const counts = new Map<Loaded, number>();
+  const runners: Runner[] = [];
   for (const one of loaded) {
     await one.load(stepped(one.warmUp, one.step));
-    const some = stepped(one.warmUp / 4, one.step);
-    counts.set(one, stepped((windowMs * 1000) / (await costOf(one, some)), one.step));
+    const cost = await costOf(one, stepped(one.warmUp / 4, one.step));
+    const count = stepped((windowMs * 1000) / cost / PASSES, one.step);
+    // A large step may be a whole round.
+    const passes = Math.min(PASSES, Math.max(1, Math.round((windowMs * 1000) / cost / count)));
+    runners.push({ one, count, passes, costs: [] });
   }
   // In the first round code is still being compiled.
-  await interleaved(loaded, rounds + 1, async (one) => {
-    found[one.key]!.push(await costOf(one, counts.get(one)!));
+  await interleaved(runners, (rounds + 1) * PASSES, async (runner, turn) => {
+    if (turn % PASSES >= runner.passes) return;
+    runner.costs.push(await costOf(runner.one, runner.count));
   });
-  return Object.fromEntries(Object.entries(found).map(([key, costs]) => [key, costs.slice(1)]));
+  return Object.fromEntries(runners.map(({ one, passes, costs }) => [one.key, meansOf(costs, passes).slice(1)]));
+}
+
+interface Runner {
+  readonly one: Loaded;
+  /** Units in one pass. */
+  readonly count: number;
+  /** Passes in a round. */
+  readonly passes: number;
+  readonly costs: number[];
+}
+
+/** The mean of each so many. */
+function meansOf(values: readonly number[], many: number): number[] {
+  return Array.from({ length: values.length / many }, (_, at) => mean(values.slice(at * many, (at + 1) * many)));
 }
 
 /** Everybody's turn in each round; each round begins with another one. */
 export async function interleaved<T>(
   all: readonly T[],
   rounds: number,
-  turn: (one: T) => Promise<void>,
+  turn: (one: T, round: number) => Promise<void>,
 ): Promise<void> {
   for (let round = 0; round < rounds; round++) {
-    for (let at = 0; at < all.length; at++) await turn(all[(round + at) % all.length]!);
+    for (let at = 0; at < all.length; at++) await turn(all[(round + at) % all.length]!, round);
   }
 }
 
@@ -105,8 +127,19 @@ export function stepped(units: number, step = 1): number {
 /** Microseconds of CPU time per unit. */
 async function costOf({ server, load }: Loaded, count: number): Promise<number> {
   const before = await server.cpu();
-  await load(count);
+  await awake(load(count));
   return ((await server.cpu()) - before) / count;
+}
+
+/**
+ * Keeps the load from falling asleep between two answers. Who wakes a process on another core pays for it, 10 to 45 µs on the
+ * virtual machine where this was looked at: so the more of each answer, the slower a server is.
+ */
+async function awake(work: Promise<void>): Promise<void> {
+  let busy = PINNED;
+  const look = (): void => void (busy && setImmediate(look));
+  look();
+  await work.finally(() => (busy = false));
 }
 
 export interface TimedWork {
@@ -156,6 +189,8 @@ export interface MemoryWork {
   readonly env?: Environment;
   /** Of what is measured: a third of it when the bench shall be quick. */
   readonly count: number;
+  /** How often, each time in a fresh process. */
+  readonly times?: number;
   /** Opens what the measured things need, and some of them, and closes those again. */
   prepare(server: ServerProcess, subject: Subject, count: number): Promise<Holding>;
 }
@@ -166,7 +201,7 @@ export interface Holding {
 }
 
 /** A work whose price is memory (heap and buffers after a collection): each time in a fresh process. */
-export function memoryWork({ name, title, env, count, prepare }: MemoryWork): Work {
+export function memoryWork({ name, title, env, count, times = 1, prepare }: MemoryWork): Work {
   const measure = async (subject: Subject, plan: Plan): Promise<number> => {
     const server = await startServer(subject, plan, env);
     try {
@@ -183,8 +218,8 @@ export function memoryWork({ name, title, env, count, prepare }: MemoryWork): Wo
   };
   const run = async (plan: Plan): Promise<WorkResult[]> => {
     const rounds: Record<string, number[]> = {};
-    // Memory differs little from run to run.
-    for (let round = 0; round < (plan.quick ? 1 : 2); round++) {
+    // Memory differs little from process to process.
+    for (let round = 0; round < (plan.quick ? 1 : times); round++) {
       for (const subject of able(name, plan)) (rounds[subject.name] ??= []).push(await measure(subject, plan));
     }
     return [{ work: name, title, unit: 'bytes', rounds }];

@@ -12,7 +12,7 @@ const REPORTS = 200;
 export const call = timedWork({
   name: 'call',
   title: 'tools/call in a session',
-  warmUp: 5_000,
+  warmUp: 4_000,
   processes: 3,
   prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
 });
@@ -29,7 +29,7 @@ export async function callsOf(server: ServerProcess, subject: Subject, count: nu
 export const modernCall = timedWork({
   name: 'modern-call',
   title: 'tools/call, 2026-07-28',
-  warmUp: 5_000,
+  warmUp: 4_000,
   processes: 3,
   prepare: async (server, { modernPath = '/mcp' }) => ({
     load: (count) =>
@@ -42,7 +42,7 @@ export const progress = timedWork({
   title: `one progress event, ${REPORTS} a request`,
   env: { ANSWERS: 'sse' },
   step: REPORTS,
-  warmUp: 600 * REPORTS,
+  warmUp: 1_000 * REPORTS,
   prepare: async (server, subject) => {
     const sessions = await openSessionsOf(server, subject, SESSIONS);
     let id = 0;

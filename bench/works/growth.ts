@@ -59,14 +59,14 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
     (found.get(title)![size] ??= {})[subject.name] = values;
   };
   // There are three servers of each, and ratios between numbers of sessions need less than those between subjects.
-  const turns = { rounds: Math.min(5, plan.rounds), windowMs: plan.windowMs / 2 };
+  const turns = { rounds: Math.min(5, plan.rounds), windowMs: plan.windowMs / 4 };
   const warmth = plan.quick ? 1 / 3 : 1;
   const keepAll = (title: string, costs: Readonly<Record<string, readonly number[]>>): void => {
     for (const [size, values] of Object.entries(costs)) keep(title, Number(size), values);
   };
   try {
     for (const size of plan.quick ? QUICK_SIZES : SIZES) grown.push(await grow(subject, size, plan));
-    const calls = grown.map((one) => calling(one, 6_000 * warmth));
+    const calls = grown.map((one) => calling(one, 4_000 * warmth));
     keepAll(CALLS, await timed(calls, turns));
     const newcomers = grown.map((one) => coming(one, 1_200 * warmth));
     keepAll(NEWCOMERS, await timed(newcomers, turns));

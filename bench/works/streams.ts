@@ -30,6 +30,7 @@ export const streamMemory = memoryWork({
   name: 'stream-memory',
   title: 'memory per open GET stream',
   count: STREAMS,
+  times: 2,
   prepare: async (server, subject, count) => {
     const sessions = await openSessionsOf(server, subject, count + 50);
     const streams = await openStreams(server, sessions.splice(0, 50));

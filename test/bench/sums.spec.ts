@@ -66,20 +66,22 @@ describe('the sums of the benchmark', () => {
   });
 
   it('gives each server the same time, whatever its units cost, in whole steps, after a round that does not count', async () => {
-    const server = (key: string, cost: number) => {
+    const server = (key: string, cost: number, step = 10) => {
       let spent = 0;
       const counts: number[] = [];
       const load = async (count: number): Promise<void> => {
         counts.push(count);
         spent += cost * count;
       };
-      return { key, counts, server: { cpu: async () => spent }, load, step: 10, warmUp: 100 };
+      return { key, counts, server: { cpu: async () => spent }, load, step, warmUp: 100 };
     };
-    const [cheap, dear] = [server('cheap', 20), server('dear', 300)];
-    const found = await timed([cheap, dear], { rounds: 2, windowMs: 60 });
-    expect(found).toEqual({ cheap: [20, 20], dear: [300, 300] });
-    expect(cheap.counts.slice(2)).toEqual([3_000, 3_000, 3_000]);
-    expect(dear.counts.slice(2)).toEqual([200, 200, 200]);
+    const [cheap, dear, bulky] = [server('cheap', 20), server('dear', 300), server('bulky', 20, 3_000)];
+    const found = await timed([cheap, dear, bulky], { rounds: 2, windowMs: 60 });
+    expect(found).toEqual({ cheap: [20, 20], dear: [300, 300], bulky: [20, 20] });
+    // Four passes in each of three rounds, or one where a step takes the whole round.
+    expect(cheap.counts.slice(2)).toEqual(Array.from({ length: 12 }, () => 750));
+    expect(dear.counts.slice(2)).toEqual(Array.from({ length: 12 }, () => 50));
+    expect(bulky.counts.slice(2)).toEqual(Array.from({ length: 3 }, () => 3_000));
     expect(stepped(3, 10)).toBe(10);
   });
 });
