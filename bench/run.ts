@@ -72,6 +72,7 @@ if (!PINNED) console.warn('Server and load share cores: taskset is missing, or t
 const plan: Plan = {
   quick: options.quick,
   rounds,
+  warmMs: options.quick ? 400 : 1_500,
   windowMs: options.quick ? 80 : 480,
   subjects,
   profile: options.profile,

@@ -17,7 +17,7 @@ const CONSUMERS = [
 ];
 const ADAPTERS = ['express', 'fastify'];
 /** Major versions: the running one, or from npm. */
-const NODES = [20, 22];
+const NODES = [20, 22, 24];
 
 /** Who calls the tools of each app, in which revision: as test/package/main.*.ts reports. */
 const CALLS = ['client 2025-11-25', 'client 2026-07-28', 'sdk 2025-11-25'];

@@ -7,6 +7,8 @@ import { ServerProcess } from './server-process.js';
 export interface Plan {
   readonly quick: boolean;
   readonly rounds: number;
+  /** Milliseconds of CPU time that each server is given before the first round, at least. */
+  readonly warmMs: number;
   /** Milliseconds of CPU time that each server is given in a round, about. */
   readonly windowMs: number;
   /** Only these subjects, by name; all of them if there are none. */
@@ -62,10 +64,7 @@ export interface Loaded {
   readonly warmUp: number;
 }
 
-export interface Turns {
-  readonly rounds: number;
-  readonly windowMs: number;
-}
+export type Turns = Pick<Plan, 'rounds' | 'warmMs' | 'windowMs'>;
 
 /** So many times in a round each server has its turn: a machine is slow for half a second, and not for all of them alike. */
 const PASSES = 4;
@@ -76,22 +75,33 @@ const PASSES = 4;
  * Warms up first, and looks what a unit costs: so that a round lasts as long for the cheap as for the dear, and everything as
  * long as was planned, however slow the machine is.
  */
-export async function timed(loaded: readonly Loaded[], { rounds, windowMs }: Turns): Promise<Record<string, number[]>> {
+export async function timed(
+  loaded: readonly Loaded[],
+  { rounds, warmMs, windowMs }: Turns,
+): Promise<Record<string, number[]>> {
   const runners: Runner[] = [];
   for (const one of loaded) {
-    await one.load(stepped(one.warmUp, one.step));
-    const cost = await costOf(one, stepped(one.warmUp / 4, one.step));
+    const cost = await costWhenWarm(one, warmMs);
     const count = stepped((windowMs * 1000) / cost / PASSES, one.step);
     // A large step may be a whole round.
     const passes = Math.min(PASSES, Math.max(1, Math.round((windowMs * 1000) / cost / count)));
     runners.push({ one, count, passes, costs: [] });
   }
-  // In the first round code is still being compiled.
-  await interleaved(runners, (rounds + 1) * PASSES, async (runner, turn) => {
+  await interleaved(runners, rounds * PASSES, async (runner, turn) => {
     if (turn % PASSES >= runner.passes) return;
     runner.costs.push(await costOf(runner.one, runner.count));
   });
-  return Object.fromEntries(runners.map(({ one, passes, costs }) => [one.key, meansOf(costs, passes).slice(1)]));
+  return Object.fromEntries(runners.map(({ one, passes, costs }) => [one.key, meansOf(costs, passes)]));
+}
+
+/** @returns what a unit costs once V8 has compiled what is used, which takes time rather than units */
+async function costWhenWarm(one: Loaded, warmMs: number): Promise<number> {
+  const began = await one.server.cpu();
+  await one.load(stepped(one.warmUp, one.step));
+  const some = stepped(one.warmUp / 4, one.step);
+  let cost = await costOf(one, some);
+  while ((await one.server.cpu()) - began < warmMs * 1000) cost = await costOf(one, some);
+  return cost;
 }
 
 interface Runner {
@@ -189,8 +199,6 @@ export interface MemoryWork {
   readonly env?: Environment;
   /** Of what is measured: a third of it when the bench shall be quick. */
   readonly count: number;
-  /** How often, each time in a fresh process. */
-  readonly times?: number;
   /** Opens what the measured things need, and some of them, and closes those again. */
   prepare(server: ServerProcess, subject: Subject, count: number): Promise<Holding>;
 }
@@ -201,7 +209,7 @@ export interface Holding {
 }
 
 /** A work whose price is memory (heap and buffers after a collection): each time in a fresh process. */
-export function memoryWork({ name, title, env, count, times = 1, prepare }: MemoryWork): Work {
+export function memoryWork({ name, title, env, count, prepare }: MemoryWork): Work {
   const measure = async (subject: Subject, plan: Plan): Promise<number> => {
     const server = await startServer(subject, plan, env);
     try {
@@ -218,10 +226,8 @@ export function memoryWork({ name, title, env, count, times = 1, prepare }: Memo
   };
   const run = async (plan: Plan): Promise<WorkResult[]> => {
     const rounds: Record<string, number[]> = {};
-    // Memory differs little from process to process.
-    for (let round = 0; round < (plan.quick ? 1 : times); round++) {
-      for (const subject of able(name, plan)) (rounds[subject.name] ??= []).push(await measure(subject, plan));
-    }
+    // Once: memory differs little from process to process.
+    for (const subject of able(name, plan)) rounds[subject.name] = [await measure(subject, plan)];
     return [{ work: name, title, unit: 'bytes', rounds }];
   };
   return { name, run };

@@ -57,7 +57,7 @@ export const progress = timedWork({
 export const lifecycle = timedWork({
   name: 'lifecycle',
   title: 'initialize, initialized, DELETE',
-  warmUp: 1_200,
+  warmUp: 2_000,
   prepare: async (server) => ({ load: lifecycles(server) }),
 });
 

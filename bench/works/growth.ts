@@ -4,7 +4,16 @@ import { inParallel } from '../harness/in-parallel.js';
 import { callAdd, type Session } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import type { Subject } from '../harness/subjects.js';
-import { able, type Loaded, type Plan, startServer, timed, type Work, type WorkResult } from '../harness/work.js';
+import {
+  able,
+  type Loaded,
+  type Plan,
+  startServer,
+  timed,
+  type Turns,
+  type Work,
+  type WorkResult,
+} from '../harness/work.js';
 import { lifecycles } from './calls.js';
 import { openSessionsOf } from './sessions.js';
 import { notifications, openStreams } from './streams.js';
@@ -17,7 +26,7 @@ import { notifications, openStreams } from './streams.js';
 
 const SIZES = [10, 1_000, 10_000];
 const QUICK_SIZES = [10, 1_000];
-/** With fewer sessions, what is theirs is lost in what is not. */
+/** With fewer sessions, what is theirs is lost in what is not. Calls and newcomers are timed with the fewest and the most. */
 const WEIGHTY = 1_000;
 /** Files that a process needs for itself. */
 const OWN_FILES = 200;
@@ -59,16 +68,18 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
     (found.get(title)![size] ??= {})[subject.name] = values;
   };
   // There are three servers of each, and ratios between numbers of sessions need less than those between subjects.
-  const turns = { rounds: Math.min(5, plan.rounds), windowMs: plan.windowMs / 4 };
+  const turns = { ...plan, rounds: Math.min(5, plan.rounds), windowMs: plan.windowMs / 2 };
   const warmth = plan.quick ? 1 / 3 : 1;
   const keepAll = (title: string, costs: Readonly<Record<string, readonly number[]>>): void => {
     for (const [size, values] of Object.entries(costs)) keep(title, Number(size), values);
   };
   try {
     for (const size of plan.quick ? QUICK_SIZES : SIZES) grown.push(await grow(subject, size, plan));
-    const calls = grown.map((one) => calling(one, 4_000 * warmth));
+    const ends = [grown[0]!, grown.at(-1)!];
+    const calls = ends.map((one) => calling(one, 4_000 * warmth));
     keepAll(CALLS, await timed(calls, turns));
-    const newcomers = grown.map((one) => coming(one, 1_200 * warmth));
+    for (const one of grown) if (!ends.includes(one)) await calling(one, 0).load(one.size);
+    const newcomers = ends.map((one) => coming(one, 1_200 * warmth));
     keepAll(NEWCOMERS, await timed(newcomers, turns));
     for (const { size, server, empty } of grown) {
       if (size >= WEIGHTY) keep(MEMORY, size, [((await memoryOf(server)) - empty) / size]);
@@ -106,7 +117,7 @@ function coming({ size, server }: Grown, warmUp: number): Loaded {
 async function withStreams(
   grown: readonly Grown[],
   { cannot }: Subject,
-  turns: { rounds: number; windowMs: number },
+  turns: Turns,
   keep: Keep,
 ): Promise<Readonly<Record<string, readonly number[]>>> {
   const opened: EventStream[] = [];

@@ -17,7 +17,7 @@ export function sessionMemory(tools: number) {
     name: 'session-memory',
     title: `memory per idle session, ${tools} tools`,
     env: { TOOLS: String(tools) },
-    count: tools > 10 ? 400 : 1_500,
+    count: tools > 10 ? 1_000 : 1_500,
     prepare: async (server, subject, count) => {
       // What the first sessions load stays.
       await endSessions(server, await openSessionsOf(server, subject, 200));
@@ -30,7 +30,6 @@ export const streamMemory = memoryWork({
   name: 'stream-memory',
   title: 'memory per open GET stream',
   count: STREAMS,
-  times: 2,
   prepare: async (server, subject, count) => {
     const sessions = await openSessionsOf(server, subject, count + 50);
     const streams = await openStreams(server, sessions.splice(0, 50));
@@ -70,7 +69,7 @@ export const replay = timedWork({
   title: `one event of a replay, ${EVENTS} a request`,
   env: { ANSWERS: 'sse', RESUMABLE: '1' },
   step: EVENTS * READERS,
-  warmUp: 15 * EVENTS * READERS,
+  warmUp: 40 * EVENTS * READERS,
   prepare: async (server, subject) => {
     const finished: { session: Session; cursor: string }[] = [];
     const sessions = await openSessionsOf(server, subject, READERS);

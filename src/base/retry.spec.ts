@@ -90,6 +90,27 @@ describe('Retry', () => {
     expect(clock.pending).toBe(0);
   });
 
+  it('hands over what came of it, once: at the first attempt, after faults, or when it has given up', async () => {
+    const { clock, retry, failing } = setup();
+    const heard: unknown[] = [];
+    const note = (value: unknown): void => void heard.push(value);
+    const giveUp = (error: unknown): never => {
+      heard.push((error as Error).message);
+      throw error;
+    };
+    await retry.runThen(failing(0), note, giveUp);
+    expect(heard).toEqual([1]);
+    const later = retry.runThen(failing(3), note, giveUp);
+    await clock.advance(1_000);
+    await later;
+    expect(heard).toEqual([1, 4]);
+    const never = Promise.allSettled([retry.runThen(failing(Infinity), note, giveUp)]);
+    await clock.advance(1_000);
+    expect(await never).toMatchObject([{ status: 'rejected', reason: { message: 'fault 10' } }]);
+    expect(heard).toEqual([1, 4, 'fault 10']);
+    expect(clock.pending).toBe(0);
+  });
+
   it('cancel() ends all waiting at once, with the fault that was being ridden out', async () => {
     const { clock, retry, attempts, failing } = setup();
     const one = retry.run(failing(Infinity));

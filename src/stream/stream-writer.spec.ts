@@ -199,6 +199,17 @@ describe('an unknown outcome', () => {
   });
 });
 
+describe('a failure that nobody waits for', () => {
+  it('ends the stream, and not the process', async () => {
+    const { clock, writer, failures } = await setup(outage);
+    // Vitest fails the run for a rejection that is nobody's.
+    void writer.push({ data: '1' });
+    void writer.push({ data: '2' });
+    await clock.advance(POLICY.giveUpAfterMs + 100);
+    expect([writer.state, failures]).toEqual(['failed', [expect.any(EventStoreFault)]]);
+  });
+});
+
 describe('a refusal', () => {
   it.each([
     new SessionGoneError('s'),

@@ -83,7 +83,7 @@ export class StreamWriter {
       (error) => {
         this.#fail(error);
         // Also if nobody waits for it.
-        quiet(appended);
+        void quiet(appended);
         throw error;
       },
     );
