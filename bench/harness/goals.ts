@@ -1,5 +1,4 @@
-import { ratioOf } from './ratios.js';
-import { median } from './statistics.js';
+import { ratioOf, valueOf } from './ratios.js';
 import type { WorkName } from './subjects.js';
 import type { WorkResult } from './work.js';
 
@@ -41,7 +40,7 @@ export function judged(results: readonly WorkResult[]): Judgement[] {
 function timesTheRoute(work: WorkName, adapter: Adapter, most: number): Judge {
   return (results) => {
     const [result] = of(work, results);
-    const ratio = ratioOf(result?.rounds[ours(adapter)], result?.rounds[`bare-${adapter.toLowerCase()}`]);
+    const ratio = ratioOf(result?.rounds[ours(adapter)], result?.rounds[`bare-${adapter.toLowerCase()}`], 'µs');
     return judgement(`${result?.title}, ${adapter}`, ratio, most, (value) => `${value.toFixed(2)}× the bare route`);
   };
 }
@@ -59,16 +58,18 @@ function absolute(work: WorkName, adapter: Adapter, most: number, told: (value: 
     const [result] = of(work, results);
     const values = result?.rounds[ours(adapter)];
     const floor = result?.rounds[`bare-${adapter.toLowerCase()}`];
-    const found = judgement(`${result?.title}, ${adapter}`, values && median(values), most, told);
+    const found = judgement(`${result?.title}, ${adapter}`, values && valueOf(values, result.unit), most, told);
     // What Node.js itself needs is in both.
-    return found && floor ? { ...found, measured: `${found.measured} (bare route: ${told(median(floor))})` } : found;
+    return found && floor
+      ? { ...found, measured: `${found.measured} (bare route: ${told(valueOf(floor, result.unit))})` }
+      : found;
   };
 }
 
 function flatInTools(adapter: Adapter): Judge {
   return (results) => {
     const [few, many] = of('session-memory', results);
-    const ratio = ratioOf(many?.rounds[ours(adapter)], few?.rounds[ours(adapter)]);
+    const ratio = ratioOf(many?.rounds[ours(adapter)], few?.rounds[ours(adapter)], 'bytes');
     return judgement(`${many?.title}, ${adapter}`, ratio, FLAT, (value) => `${value.toFixed(2)}× that with 10`);
   };
 }

@@ -1,6 +1,6 @@
-import { median } from './statistics.js';
+import { undisturbed } from './statistics.js';
 import { NODES, type Subject, SUBJECTS } from './subjects.js';
-import type { WorkResult } from './work.js';
+import type { Unit, WorkResult } from './work.js';
 
 /** Ratios between results: they carry over to another machine, and must be the same in the next run. */
 
@@ -10,14 +10,18 @@ export interface Ratio {
   readonly ratio: number;
 }
 
-/** How many times one is the other: the median of the ratios within each round. Slow rounds are slow for both. */
+/** What rounds say together. */
+export function valueOf(rounds: readonly number[], unit: Unit): number {
+  return undisturbed(rounds, unit === 'calls/s' ? 'more' : 'less');
+}
+
+/** How many times one is the other. */
 export function ratioOf(
   above: readonly number[] | undefined,
   below: readonly number[] | undefined,
+  unit: Unit,
 ): number | undefined {
-  if (!above || !below) return undefined;
-  const rounds = Math.min(above.length, below.length);
-  return median(above.slice(0, rounds).map((value, round) => value / below[round]!));
+  return above && below ? valueOf(above, unit) / valueOf(below, unit) : undefined;
 }
 
 /** What a subject is compared with in a work: a bare route on the same adapter, ours where no bare route can do it. */
@@ -50,7 +54,7 @@ function betweenSubjects(result: WorkResult): Ratio[] {
   return SUBJECTS.flatMap((subject) => {
     const base = baseOf(subject, result);
     if (base === undefined) return [];
-    const ratio = ratioOf(result.rounds[subject.name], result.rounds[base]);
+    const ratio = ratioOf(result.rounds[subject.name], result.rounds[base], result.unit);
     return ratio === undefined ? [] : [{ label: `${result.title}: ${subject.name} / ${base}`, ratio }];
   });
 }
@@ -58,7 +62,7 @@ function betweenSubjects(result: WorkResult): Ratio[] {
 function betweenNodes(result: WorkResult): Ratio[] {
   const base = firstNode(result);
   return NODES.filter(({ name }) => name !== base).flatMap(({ name }) => {
-    const ratio = base && ratioOf(result.rounds[name], result.rounds[base]);
+    const ratio = base && ratioOf(result.rounds[name], result.rounds[base], result.unit);
     return ratio ? [{ label: `${result.title}: ${name} / ${base}`, ratio }] : [];
   });
 }
@@ -66,7 +70,7 @@ function betweenNodes(result: WorkResult): Ratio[] {
 function betweenSizes(result: WorkResult, least: WorkResult): Ratio[] {
   if (result === least) return [];
   return Object.keys(result.rounds).flatMap((name) => {
-    const ratio = ratioOf(result.rounds[name], least.rounds[name]);
+    const ratio = ratioOf(result.rounds[name], least.rounds[name], result.unit);
     return ratio === undefined ? [] : [{ label: `${result.title}: ${name}, ${result.size} / ${least.size}`, ratio }];
   });
 }

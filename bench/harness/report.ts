@@ -1,7 +1,7 @@
 import { judged } from './goals.js';
 import type { Machine } from './machine.js';
-import { baseOf, firstNode, ratioOf, smallest } from './ratios.js';
-import { median, spread } from './statistics.js';
+import { baseOf, firstNode, ratioOf, smallest, valueOf } from './ratios.js';
+import { spread } from './statistics.js';
 import { NODES, type Subject, SUBJECTS } from './subjects.js';
 import type { Unit, WorkResult } from './work.js';
 
@@ -51,7 +51,7 @@ function subjectTable(works: readonly WorkResult[], adapter: Subject['adapter'])
 function subjectCell(subject: Subject, work: WorkResult): string {
   const values = work.rounds[subject.name];
   const base = baseOf(subject, work);
-  const ratio = base && ratioOf(values, work.rounds[base]);
+  const ratio = base && ratioOf(values, work.rounds[base], work.unit);
   if (!values) return ABSENT;
   const value = told(values, work.unit);
   if (!ratio) return value;
@@ -68,7 +68,7 @@ function growthTable(works: readonly WorkResult[]): string {
   const [first, last] = [smallest(works, works[0]!), works.at(-1)!];
   const measured = SUBJECTS.filter(({ name }) => works.some(({ rounds }) => rounds[name]));
   const rows = measured.map(({ title, name }) => {
-    const growth = first === last ? undefined : ratioOf(last.rounds[name], first.rounds[name]);
+    const growth = first === last ? undefined : ratioOf(last.rounds[name], first.rounds[name], last.unit);
     const values = works.map(({ rounds, unit }) => (rounds[name] ? told(rounds[name], unit) : ABSENT));
     return [title, growth === undefined ? ABSENT : times(growth), ...values];
   });
@@ -82,7 +82,7 @@ function nodesTable(works: readonly WorkResult[]): string {
     const cells = NODES.map(({ name }) => {
       const values = work.rounds[name];
       if (!values) return ABSENT;
-      const ratio = name === base ? undefined : ratioOf(values, work.rounds[base!]);
+      const ratio = name === base ? undefined : ratioOf(values, work.rounds[base!], work.unit);
       const value = told(values, work.unit);
       return ratio === undefined ? value : `${times(ratio)} (${value})`;
     });
@@ -106,7 +106,7 @@ function footnotes(results: readonly WorkResult[]): string {
   );
   const widest = all.toSorted((a, b) => b.spread - a.spread)[0];
   const lines = [
-    'How many times the bare Nest route on the same adapter (“ours” where a bare route cannot do it), and the CPU time of the server process per unit of work: medians of the rounds. Memory is heap and buffers after a collection.',
+    'How many times the bare Nest route on the same adapter (“ours” where a bare route cannot do it), and the CPU time of the server process per unit of work: the mean of the faster half of the rounds. Memory is heap and buffers after a collection.',
     ...(reasons.length > 0 ? [`${ABSENT}: ${[...new Set(reasons)].join('; ')}.`] : []),
     ...(widest ? [`Widest spread of rounds: ${percent(widest.spread)}, “${widest.title}”, ${widest.name}.`] : []),
   ];
@@ -114,7 +114,7 @@ function footnotes(results: readonly WorkResult[]): string {
 }
 
 function told(values: readonly number[], unit: Unit): string {
-  const value = median(values);
+  const value = valueOf(values, unit);
   switch (unit) {
     case 'bytes':
       return `${(value / 1024).toFixed(1)} KiB`;
