@@ -26,7 +26,7 @@ import { notifications, openStreams } from './streams.js';
 
 const SIZES = [10, 1_000, 10_000];
 const QUICK_SIZES = [10, 1_000];
-/** With fewer sessions, what is theirs is lost in what is not. Calls and newcomers are timed with the fewest and the most. */
+/** With fewer sessions, what is theirs is lost in what is not. */
 const WEIGHTY = 1_000;
 /** Files that a process needs for itself. */
 const OWN_FILES = 200;
@@ -75,6 +75,7 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
   };
   try {
     for (const size of plan.quick ? QUICK_SIZES : SIZES) grown.push(await grow(subject, size, plan));
+    // What differs is told by the fewest and the most; those between are there for memory and streams.
     const ends = [grown[0]!, grown.at(-1)!];
     const calls = ends.map((one) => calling(one, 4_000 * warmth));
     keepAll(CALLS, await timed(calls, turns));
