@@ -1,5 +1,5 @@
 import { PINNED } from './cores.js';
-import type { SharedRedis } from './redis.js';
+import { mean } from './statistics.js';
 import { type Subject, SUBJECTS, type WorkName } from './subjects.js';
 import { ServerProcess } from './server-process.js';
 
@@ -33,8 +33,6 @@ export interface WorkResult {
 /** One row of the bench, or several. */
 export interface Work {
   readonly name: WorkName;
-  /** How often it is begun anew, in fresh processes and with its share of the rounds; once if not said. */
-  readonly times?: number;
   run(plan: Plan): Promise<WorkResult[]>;
 }
 
@@ -55,19 +53,10 @@ export function startServer(subject: Subject, plan: Plan, env: Environment = {})
   return ServerProcess.start(subject.file, { ADAPTER: subject.adapter, ...env }, { nodeArgs });
 }
 
-/** What a unit of work took: microseconds. */
-export interface Spent {
-  /** CPU time of all servers together. */
-  readonly server: number;
-  readonly redis: number;
-  readonly wall: number;
-}
-
 export interface Loaded {
   /** Tells it apart from the others in the rounds. */
   readonly key: string;
-  readonly servers: readonly Pick<ServerProcess, 'cpu'>[];
-  readonly redis?: Pick<SharedRedis, 'cpu'> | undefined;
+  readonly server: Pick<ServerProcess, 'cpu'>;
   readonly load: Load;
   /** Units that cannot be divided. */
   readonly step?: number;
@@ -77,60 +66,56 @@ export interface Loaded {
 
 export type Turns = Pick<Plan, 'rounds' | 'warmMs' | 'windowMs'>;
 
-/** Turns to warm up in, at least. */
-const WARM_TURNS = 4;
+/** So many times in a round each server has its turn: a machine is slow for half a second, and not for all of them alike. */
+const PASSES = 4;
 
 /**
- * What a unit takes, in rounds that each begin with another one: a machine is slow for half a second, and not for all of them
- * alike.
+ * CPU time per unit, in rounds of some passes that each begin with another server.
  *
- * Warms up first, by turns too, and looks what a unit costs: so that a round lasts as long for the cheap as for the dear, and
- * everything as long as was planned, however slow the machine is.
+ * Warms up first, and looks what a unit costs: so that a round lasts as long for the cheap as for the dear, and everything as
+ * long as was planned, however slow the machine is.
  */
 export async function timed(
   loaded: readonly Loaded[],
   { rounds, warmMs, windowMs }: Turns,
-): Promise<Record<string, Spent[]>> {
+): Promise<Record<string, number[]>> {
   const runners: Runner[] = [];
-  for (const { one, cost } of await warmed(loaded, warmMs)) {
-    const count = stepped((windowMs * 1000) / cost, one.step);
-    // A large step may take as long as several rounds.
-    const every = Math.max(1, Math.round((count * cost) / (windowMs * 1000)));
-    runners.push({ one, count, every, spent: [] });
+  for (const one of loaded) {
+    const cost = await costWhenWarm(one, warmMs);
+    const count = stepped((windowMs * 1000) / cost / PASSES, one.step);
+    // A large step may be a whole round.
+    const passes = Math.min(PASSES, Math.max(1, Math.round((windowMs * 1000) / cost / count)));
+    runners.push({ one, count, passes, costs: [] });
   }
-  await interleaved(runners, rounds, async ({ one, count, every, spent }, round) => {
-    if (round % every === 0) spent.push(await spentBy(one, count));
+  await interleaved(runners, rounds * PASSES, async (runner, turn) => {
+    if (turn % PASSES >= runner.passes) return;
+    runner.costs.push(await costOf(runner.one, runner.count));
   });
-  return Object.fromEntries(runners.map(({ one, spent }) => [one.key, spent]));
+  return Object.fromEntries(runners.map(({ one, passes, costs }) => [one.key, meansOf(costs, passes)]));
 }
 
-/** CPU time of the server per unit. */
-export async function cpuTimes(loaded: readonly Loaded[], turns: Turns): Promise<Record<string, number[]>> {
-  const times = Object.entries(await timed(loaded, turns));
-  return Object.fromEntries(times.map(([key, spent]) => [key, spent.map(({ server }) => server)]));
+/** @returns what a unit costs once V8 has compiled what is used, which takes time rather than units */
+async function costWhenWarm(one: Loaded, warmMs: number): Promise<number> {
+  const began = await one.server.cpu();
+  await one.load(stepped(one.warmUp, one.step));
+  const some = stepped(one.warmUp / 4, one.step);
+  let cost = await costOf(one, some);
+  while ((await one.server.cpu()) - began < warmMs * 1000) cost = await costOf(one, some);
+  return cost;
 }
 
 interface Runner {
   readonly one: Loaded;
-  /** Units in one round. */
+  /** Units in one pass. */
   readonly count: number;
-  /** Takes part in each so many rounds. */
-  readonly every: number;
-  readonly spent: Spent[];
+  /** Passes in a round. */
+  readonly passes: number;
+  readonly costs: number[];
 }
 
-/** @returns what a unit costs each, once V8 has compiled what is used, which takes time rather than units */
-async function warmed(loaded: readonly Loaded[], warmMs: number): Promise<readonly { one: Loaded; cost: number }[]> {
-  const all = loaded.map((one) => ({ one, cost: 0, spent: 0, wanted: warmMs * 1000 * one.servers.length }));
-  for (let turn = 0; all.some(({ spent, wanted }) => turn < WARM_TURNS || spent < wanted); turn++) {
-    for (const warm of all) {
-      if (turn >= WARM_TURNS && warm.spent >= warm.wanted) continue;
-      const count = stepped(warm.one.warmUp / WARM_TURNS, warm.one.step);
-      warm.cost = (await spentBy(warm.one, count)).server;
-      warm.spent += warm.cost * count;
-    }
-  }
-  return all;
+/** The mean of each so many. */
+function meansOf(values: readonly number[], many: number): number[] {
+  return Array.from({ length: values.length / many }, (_, at) => mean(values.slice(at * many, (at + 1) * many)));
 }
 
 /** Everybody's turn in each round; each round begins with another one. */
@@ -149,32 +134,22 @@ export function stepped(units: number, step = 1): number {
   return Math.max(1, Math.round(units / step)) * step;
 }
 
-/** What a unit took, on average of so many. */
-async function spentBy({ servers, redis, load }: Loaded, count: number): Promise<Spent> {
-  const now = async (): Promise<Spent> => {
-    const cpu = await Promise.all(servers.map((server) => server.cpu()));
-    const server = cpu.reduce((sum, one) => sum + one, 0);
-    return { server, redis: (await redis?.cpu()) ?? 0, wall: performance.now() * 1000 };
-  };
-  const before = await now();
+/** Microseconds of CPU time per unit. */
+async function costOf({ server, load }: Loaded, count: number): Promise<number> {
+  const before = await server.cpu();
   await awake(load(count));
-  const after = await now();
-  return {
-    server: (after.server - before.server) / count,
-    redis: (after.redis - before.redis) / count,
-    wall: (after.wall - before.wall) / count,
-  };
+  return ((await server.cpu()) - before) / count;
 }
 
 /**
  * Keeps the load from falling asleep between two answers. Who wakes a process on another core pays for it, 10 to 45 µs on the
  * virtual machine where this was looked at: so the more of each answer, the slower a server is.
  */
-export async function awake<T>(work: Promise<T>): Promise<T> {
+async function awake(work: Promise<void>): Promise<void> {
   let busy = PINNED;
   const look = (): void => void (busy && setImmediate(look));
   look();
-  return work.finally(() => (busy = false));
+  await work.finally(() => (busy = false));
 }
 
 export interface TimedWork {
@@ -185,30 +160,37 @@ export interface TimedWork {
   readonly step?: number;
   /** Units of work before the first round; half of it when the bench shall be quick. */
   readonly warmUp: number;
-  /** How often it is begun anew, in fresh processes; once if not said. */
-  readonly times?: number;
+  /** How often all servers are started anew: two processes of one program differ by up to a fifth, for as long as they run. */
+  readonly processes?: number;
   prepare(server: ServerProcess, subject: Subject): Promise<{ load: Load; close?: () => void }>;
 }
 
 /** A work whose price is CPU time: all subjects side by side. */
-export function timedWork({ name, title, env, step = 1, warmUp, times = 1, prepare }: TimedWork): Work {
-  const run = async (plan: Plan): Promise<WorkResult[]> => {
-    const servers: ServerProcess[] = [];
-    const loaded: (Loaded & { close?: () => void })[] = [];
+export function timedWork({ name, title, env, step = 1, warmUp, processes = 1, prepare }: TimedWork): Work {
+  const inFreshProcesses = async (plan: Plan, rounds: number): Promise<Record<string, number[]>> => {
+    const loaded: (Loaded & { server: ServerProcess; close?: () => void })[] = [];
     const size = { step, warmUp: plan.quick ? warmUp / 2 : warmUp };
     try {
       for (const subject of able(name, plan)) {
         const server = await startServer(subject, plan, env);
-        servers.push(server);
-        loaded.push({ key: subject.name, servers: [server], ...size, ...(await prepare(server, subject)) });
+        loaded.push({ key: subject.name, server, ...size, ...(await prepare(server, subject)) });
       }
-      return [{ work: name, title, unit: 'µs', rounds: await cpuTimes(loaded, plan) }];
+      return await timed(loaded, { ...plan, rounds });
     } finally {
       for (const { close } of loaded) close?.();
-      await Promise.all(servers.map((server) => server.stop()));
+      await Promise.all(loaded.map(({ server }) => server.stop()));
     }
   };
-  return { name, times, run };
+  const run = async (plan: Plan): Promise<WorkResult[]> => {
+    const times = plan.quick ? 1 : processes;
+    const rounds: Record<string, number[]> = {};
+    for (let time = 0; time < times; time++) {
+      const found = await inFreshProcesses(plan, Math.ceil(plan.rounds / times));
+      for (const [key, costs] of Object.entries(found)) (rounds[key] ??= []).push(...costs);
+    }
+    return [{ work: name, title, unit: 'µs', rounds }];
+  };
+  return { name, run };
 }
 
 export interface MemoryWork {
@@ -244,6 +226,7 @@ export function memoryWork({ name, title, env, count, prepare }: MemoryWork): Wo
   };
   const run = async (plan: Plan): Promise<WorkResult[]> => {
     const rounds: Record<string, number[]> = {};
+    // Once: memory differs little from process to process.
     for (const subject of able(name, plan)) rounds[subject.name] = [await measure(subject, plan)];
     return [{ work: name, title, unit: 'bytes', rounds }];
   };
