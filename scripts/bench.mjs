@@ -1,9 +1,10 @@
 // Builds ours, the bench and its peers, then runs the bench: `npm run bench -- --quick`. See bench/README.md.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isInstalled } from './installed.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const peers = join(root, 'bench/peers');
@@ -11,18 +12,6 @@ const peers = join(root, 'bench/peers');
 function must(command, args, options = {}) {
   const { status, signal } = spawnSync(command, args, { cwd: root, stdio: 'inherit', ...options });
   if (status !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${signal ?? status}`);
-}
-
-/** npm writes down what it installed: without a difference there is nothing to do. */
-function installed() {
-  const hidden = join(peers, 'node_modules/.package-lock.json');
-  if (!existsSync(hidden)) return false;
-  const [wanted, there] = [join(peers, 'package-lock.json'), hidden].map(
-    (file) => JSON.parse(readFileSync(file, 'utf8')).packages,
-  );
-  // The first entry is the folder itself; what is optional may be for other machines.
-  const needed = Object.entries(wanted).filter(([path, { optional }]) => path !== '' && !optional);
-  return needed.every(([path, { version }]) => there[path]?.version === version);
 }
 
 function build() {
@@ -38,7 +27,7 @@ function compare() {
 }
 
 function measure() {
-  if (!installed()) must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: peers });
+  if (!isInstalled(peers)) must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: peers });
   build();
   must('node', ['scripts/remove.mjs', 'bench/peers/build']);
   must('npx', ['--no-install', 'tsc', '-p', 'bench/peers/tsconfig.json']);

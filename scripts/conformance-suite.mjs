@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isInstalled } from './installed.mjs';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'test/conformance/suite');
@@ -25,11 +26,8 @@ export function must(command, args, options) {
   throw new Error(`${command} ${args.join(' ')} ended with ${status}`);
 }
 
-/** Installs the suite, unless that has been done since its lock file changed. */
 export function installSuite() {
-  const installed = join(folder, 'node_modules/.package-lock.json');
-  if (changedAt(installed) > changedAt(join(folder, 'package-lock.json'))) return;
-  must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: folder });
+  if (!isInstalled(folder)) must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: folder });
 }
 
 /** @returns exit code and output of the suite's command line */
