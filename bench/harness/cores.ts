@@ -8,8 +8,8 @@ const CORES = cpus().length;
 /** Whether each process can have a core of its own. */
 export const PINNED = CORES > 1 && spawnSync('taskset', ['--version']).status === 0;
 
-/** The load generator has core 1 (scripts/bench.mjs). What comes second has its own core where there are enough. */
-export const CORE = { server: 0, secondServer: CORES >= 4 ? 2 : 0, redis: CORES >= 4 ? 3 : 1 } as const;
+/** The load generator has core 1 (scripts/bench.mjs). What comes second has its own core where there are enough, and else that of the first: beside the load it would be slowed down by it. */
+export const CORE = { server: 0, secondServer: CORES >= 4 ? 2 : 0, redis: CORES >= 4 ? 3 : 0 } as const;
 
 /** @returns a command and its arguments, such that it runs on that core, where that can be said */
 export function pinnedTo(core: number, command: readonly string[]): [string, ...string[]] {

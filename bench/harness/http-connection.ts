@@ -35,9 +35,13 @@ type State =
 
 const IDLE: State = { is: 'idle' };
 
+/** How long a server surely keeps a connection that is not used, in milliseconds: for Node.js it is 5 seconds. */
+const KEPT_MS = 2_000;
+
 export class HttpConnection {
   #state: State = IDLE;
   #rest = '';
+  #usedAt = performance.now();
 
   private constructor(private readonly socket: Socket) {
     socket.setEncoding('latin1');
@@ -56,6 +60,11 @@ export class HttpConnection {
         resolve(new HttpConnection(socket));
       });
     });
+  }
+
+  /** Whether there can be another exchange. */
+  get fresh(): boolean {
+    return !this.socket.destroyed && performance.now() - this.#usedAt < KEPT_MS;
   }
 
   /** @param head request line and headers, each line ended, without `Host` and `Content-Length` */
@@ -157,6 +166,7 @@ export class HttpConnection {
 
   #end(sink: Sink): void {
     this.#state = IDLE;
+    this.#usedAt = performance.now();
     sink.end();
   }
 }

@@ -3,6 +3,9 @@ import { HttpConnection } from './http-connection.js';
 /** How many requests are on their way at a time. */
 export const CONCURRENCY = 16;
 
+/** Connections that nobody uses now, by port: a turn of some milliseconds shall not have to pay for new ones. */
+const IDLE = new Map<number, HttpConnection[]>();
+
 /**
  * Does the same `count` times, over connections that each wait for their answer before they ask again.
  *
@@ -16,17 +19,24 @@ export async function inParallel(
   let next = 0;
   const worker = async (): Promise<void> => {
     if (next >= count) return;
-    const connections = await Promise.all([ports].flat().map((port) => HttpConnection.open(port)));
-    try {
-      while (next < count) {
-        const index = next++;
-        await once(connections[index % connections.length]!, index);
-      }
-    } finally {
-      for (const connection of connections) connection.close();
+    const lent = await Promise.all([ports].flat().map(borrow));
+    while (next < count) {
+      const index = next++;
+      await once(lent[index % lent.length]!.connection, index);
     }
+    for (const { idle, connection } of lent) idle.push(connection);
   };
   await Promise.all(Array.from({ length: Math.min(CONCURRENCY, count) }, worker));
+}
+
+async function borrow(port: number): Promise<{ connection: HttpConnection; idle: HttpConnection[] }> {
+  const idle = IDLE.get(port) ?? [];
+  IDLE.set(port, idle);
+  for (let known = idle.pop(); known; known = idle.pop()) {
+    if (known.fresh) return { connection: known, idle };
+    known.close();
+  }
+  return { connection: await HttpConnection.open(port), idle };
 }
 
 /** How many requests make so many units. @throws when it is no whole number: the price of a unit would be wrong */

@@ -1,4 +1,5 @@
 import { PINNED } from './cores.js';
+import type { SharedRedis } from './redis.js';
 import { mean } from './statistics.js';
 import { type Subject, SUBJECTS, type WorkName } from './subjects.js';
 import { ServerProcess } from './server-process.js';
@@ -10,7 +11,9 @@ export interface Plan {
   /** Milliseconds of CPU time that each server is given before the first round, at least. */
   readonly warmMs: number;
   /** Milliseconds of CPU time that each server is given in a round, about. */
-  readonly windowMs: number;
+  readonly roundMs: number;
+  /** Milliseconds of CPU time in which it is not interrupted by others, about. */
+  readonly turnMs: number;
   /** Only these subjects, by name; all of them if there are none. */
   readonly subjects: readonly string[];
   /** A folder for profiles of the servers. */
@@ -33,6 +36,8 @@ export interface WorkResult {
 /** One row of the bench, or several. */
 export interface Work {
   readonly name: WorkName;
+  /** How often it is begun anew, in fresh processes and with its share of the rounds; once if not said. */
+  readonly times?: number;
   run(plan: Plan): Promise<WorkResult[]>;
 }
 
@@ -53,10 +58,19 @@ export function startServer(subject: Subject, plan: Plan, env: Environment = {})
   return ServerProcess.start(subject.file, { ADAPTER: subject.adapter, ...env }, { nodeArgs });
 }
 
+/** What a unit of work took: microseconds. */
+export interface Spent {
+  /** CPU time of all servers together. */
+  readonly server: number;
+  readonly redis: number;
+  readonly wall: number;
+}
+
 export interface Loaded {
   /** Tells it apart from the others in the rounds. */
   readonly key: string;
-  readonly server: Pick<ServerProcess, 'cpu'>;
+  readonly servers: readonly Pick<ServerProcess, 'cpu'>[];
+  readonly redis?: Pick<SharedRedis, 'cpu'> | undefined;
   readonly load: Load;
   /** Units that cannot be divided. */
   readonly step?: number;
@@ -64,68 +78,85 @@ export interface Loaded {
   readonly warmUp: number;
 }
 
-export type Turns = Pick<Plan, 'rounds' | 'warmMs' | 'windowMs'>;
+export type Turns = Pick<Plan, 'rounds' | 'roundMs' | 'turnMs' | 'warmMs'>;
 
-/** So many times in a round each server has its turn: a machine is slow for half a second, and not for all of them alike. */
-const PASSES = 4;
+/** Turns to warm up in, at least. */
+const WARM_TURNS = 4;
+/** Where one turn lasts longer than a round was to be, there are fewer of them, but so many at least. */
+const FEWEST_ROUNDS = 3;
 
 /**
- * CPU time per unit, in rounds of some passes that each begin with another server.
+ * What a unit takes, round by round. In a round everybody has many short turns, and what they took is added up: a machine is
+ * slow for some milliseconds or for seconds, and so it is slow for all of them alike.
  *
- * Warms up first, and looks what a unit costs: so that a round lasts as long for the cheap as for the dear, and everything as
- * long as was planned, however slow the machine is.
+ * Warms up first, by turns too, and looks what a unit costs: so that a turn lasts as long for the cheap as for the dear (as long
+ * as the largest step, if that is more than was planned), and everything as long as was planned, however slow the machine is.
  */
 export async function timed(
   loaded: readonly Loaded[],
-  { rounds, warmMs, windowMs }: Turns,
-): Promise<Record<string, number[]>> {
-  const runners: Runner[] = [];
-  for (const one of loaded) {
-    const cost = await costWhenWarm(one, warmMs);
-    const count = stepped((windowMs * 1000) / cost / PASSES, one.step);
-    // A large step may be a whole round.
-    const passes = Math.min(PASSES, Math.max(1, Math.round((windowMs * 1000) / cost / count)));
-    runners.push({ one, count, passes, costs: [] });
-  }
-  await interleaved(runners, rounds * PASSES, async (runner, turn) => {
-    if (turn % PASSES >= runner.passes) return;
-    runner.costs.push(await costOf(runner.one, runner.count));
+  { rounds, roundMs, turnMs, warmMs }: Turns,
+): Promise<Record<string, Spent[]>> {
+  const warm = await warmed(loaded, warmMs);
+  const turn = Math.max(turnMs * 1000, ...warm.map(({ one, cost }) => cost * (one.step ?? 1)));
+  const passes = Math.max(1, Math.round((roundMs * 1000) / turn));
+  const most = Math.max(FEWEST_ROUNDS, Math.round((rounds * roundMs * 1000) / (passes * turn)));
+  const runners = warm.map(({ one, cost }): Runner => ({ one, count: stepped(turn / cost, one.step), turns: [] }));
+  await interleaved(runners, Math.min(rounds, most) * passes, async ({ one, count, turns }) => {
+    turns.push(await spentBy(one, count));
   });
-  return Object.fromEntries(runners.map(({ one, passes, costs }) => [one.key, meansOf(costs, passes)]));
+  return Object.fromEntries(runners.map(({ one, turns }) => [one.key, chunks(turns, passes).map(together)]));
 }
 
-/** @returns what a unit costs once V8 has compiled what is used, which takes time rather than units */
-async function costWhenWarm(one: Loaded, warmMs: number): Promise<number> {
-  const began = await one.server.cpu();
-  await one.load(stepped(one.warmUp, one.step));
-  const some = stepped(one.warmUp / 4, one.step);
-  let cost = await costOf(one, some);
-  while ((await one.server.cpu()) - began < warmMs * 1000) cost = await costOf(one, some);
-  return cost;
+/** CPU time of the server per unit. */
+export async function cpuTimes(loaded: readonly Loaded[], turns: Turns): Promise<Record<string, number[]>> {
+  const times = Object.entries(await timed(loaded, turns));
+  return Object.fromEntries(times.map(([key, spent]) => [key, spent.map(({ server }) => server)]));
 }
 
 interface Runner {
   readonly one: Loaded;
-  /** Units in one pass. */
+  /** Units in one turn. */
   readonly count: number;
-  /** Passes in a round. */
-  readonly passes: number;
-  readonly costs: number[];
+  readonly turns: Spent[];
 }
 
-/** The mean of each so many. */
-function meansOf(values: readonly number[], many: number): number[] {
-  return Array.from({ length: values.length / many }, (_, at) => mean(values.slice(at * many, (at + 1) * many)));
+/** Values in the order they came, so many in each chunk. */
+function chunks<T>(values: readonly T[], size: number): T[][] {
+  return Array.from({ length: values.length / size }, (_, chunk) => values.slice(chunk * size, (chunk + 1) * size));
 }
 
-/** Everybody's turn in each round; each round begins with another one. */
+/** What a unit took on average. */
+function together(turns: readonly Spent[]): Spent {
+  const average = (one: (spent: Spent) => number): number => mean(turns.map(one));
+  return {
+    server: average(({ server }) => server),
+    redis: average(({ redis }) => redis),
+    wall: average(({ wall }) => wall),
+  };
+}
+
+/** @returns what a unit costs each, once V8 has compiled what is used, which takes time rather than units */
+async function warmed(loaded: readonly Loaded[], warmMs: number): Promise<readonly { one: Loaded; cost: number }[]> {
+  const all = loaded.map((one) => ({ one, cost: 0, spent: 0, wanted: warmMs * 1000 * one.servers.length }));
+  for (let turn = 0; all.some(({ spent, wanted }) => turn < WARM_TURNS || spent < wanted); turn++) {
+    for (const warm of all) {
+      if (turn >= WARM_TURNS && warm.spent >= warm.wanted) continue;
+      const count = stepped(warm.one.warmUp / WARM_TURNS, warm.one.step);
+      warm.cost = (await spentBy(warm.one, count)).server;
+      warm.spent += warm.cost * count;
+    }
+  }
+  return all;
+}
+
+/** Everybody's turn, so many times; each pass begins with another one. */
 export async function interleaved<T>(
   all: readonly T[],
-  rounds: number,
-  turn: (one: T, round: number) => Promise<void>,
+  passes: number,
+  turn: (one: T) => Promise<void>,
 ): Promise<void> {
-  for (let round = 0; round < rounds; round++) {
-    for (let at = 0; at < all.length; at++) await turn(all[(round + at) % all.length]!, round);
+  for (let pass = 0; pass < passes; pass++) {
+    for (let at = 0; at < all.length; at++) await turn(all[(pass + at) % all.length]!);
   }
 }
 
@@ -134,22 +165,32 @@ export function stepped(units: number, step = 1): number {
   return Math.max(1, Math.round(units / step)) * step;
 }
 
-/** Microseconds of CPU time per unit. */
-async function costOf({ server, load }: Loaded, count: number): Promise<number> {
-  const before = await server.cpu();
+/** What a unit took, on average of so many. */
+async function spentBy({ servers, redis, load }: Loaded, count: number): Promise<Spent> {
+  const now = async (): Promise<Spent> => {
+    const cpu = await Promise.all(servers.map((server) => server.cpu()));
+    const server = cpu.reduce((sum, one) => sum + one, 0);
+    return { server, redis: (await redis?.cpu()) ?? 0, wall: performance.now() * 1000 };
+  };
+  const before = await now();
   await awake(load(count));
-  return ((await server.cpu()) - before) / count;
+  const after = await now();
+  return {
+    server: (after.server - before.server) / count,
+    redis: (after.redis - before.redis) / count,
+    wall: (after.wall - before.wall) / count,
+  };
 }
 
 /**
  * Keeps the load from falling asleep between two answers. Who wakes a process on another core pays for it, 10 to 45 µs on the
  * virtual machine where this was looked at: so the more of each answer, the slower a server is.
  */
-async function awake(work: Promise<void>): Promise<void> {
+export async function awake<T>(work: Promise<T>): Promise<T> {
   let busy = PINNED;
   const look = (): void => void (busy && setImmediate(look));
   look();
-  await work.finally(() => (busy = false));
+  return work.finally(() => (busy = false));
 }
 
 export interface TimedWork {
@@ -160,37 +201,30 @@ export interface TimedWork {
   readonly step?: number;
   /** Units of work before the first round; half of it when the bench shall be quick. */
   readonly warmUp: number;
-  /** How often all servers are started anew: two processes of one program differ by up to a fifth, for as long as they run. */
-  readonly processes?: number;
+  /** How often it is begun anew, in fresh processes; once if not said. */
+  readonly times?: number;
   prepare(server: ServerProcess, subject: Subject): Promise<{ load: Load; close?: () => void }>;
 }
 
 /** A work whose price is CPU time: all subjects side by side. */
-export function timedWork({ name, title, env, step = 1, warmUp, processes = 1, prepare }: TimedWork): Work {
-  const inFreshProcesses = async (plan: Plan, rounds: number): Promise<Record<string, number[]>> => {
-    const loaded: (Loaded & { server: ServerProcess; close?: () => void })[] = [];
+export function timedWork({ name, title, env, step = 1, warmUp, times = 1, prepare }: TimedWork): Work {
+  const run = async (plan: Plan): Promise<WorkResult[]> => {
+    const servers: ServerProcess[] = [];
+    const loaded: (Loaded & { close?: () => void })[] = [];
     const size = { step, warmUp: plan.quick ? warmUp / 2 : warmUp };
     try {
       for (const subject of able(name, plan)) {
         const server = await startServer(subject, plan, env);
-        loaded.push({ key: subject.name, server, ...size, ...(await prepare(server, subject)) });
+        servers.push(server);
+        loaded.push({ key: subject.name, servers: [server], ...size, ...(await prepare(server, subject)) });
       }
-      return await timed(loaded, { ...plan, rounds });
+      return [{ work: name, title, unit: 'µs', rounds: await cpuTimes(loaded, plan) }];
     } finally {
       for (const { close } of loaded) close?.();
-      await Promise.all(loaded.map(({ server }) => server.stop()));
+      await Promise.all(servers.map((server) => server.stop()));
     }
   };
-  const run = async (plan: Plan): Promise<WorkResult[]> => {
-    const times = plan.quick ? 1 : processes;
-    const rounds: Record<string, number[]> = {};
-    for (let time = 0; time < times; time++) {
-      const found = await inFreshProcesses(plan, Math.ceil(plan.rounds / times));
-      for (const [key, costs] of Object.entries(found)) (rounds[key] ??= []).push(...costs);
-    }
-    return [{ work: name, title, unit: 'µs', rounds }];
-  };
-  return { name, run };
+  return { name, times, run };
 }
 
 export interface MemoryWork {
@@ -226,7 +260,6 @@ export function memoryWork({ name, title, env, count, prepare }: MemoryWork): Wo
   };
   const run = async (plan: Plan): Promise<WorkResult[]> => {
     const rounds: Record<string, number[]> = {};
-    // Once: memory differs little from process to process.
     for (const subject of able(name, plan)) rounds[subject.name] = [await measure(subject, plan)];
     return [{ work: name, title, unit: 'bytes', rounds }];
   };

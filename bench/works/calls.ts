@@ -13,7 +13,7 @@ export const call = timedWork({
   name: 'call',
   title: 'tools/call in a session',
   warmUp: 4_000,
-  processes: 3,
+  times: 2,
   prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
 });
 
@@ -30,7 +30,7 @@ export const modernCall = timedWork({
   name: 'modern-call',
   title: 'tools/call, 2026-07-28',
   warmUp: 4_000,
-  processes: 3,
+  times: 2,
   prepare: async (server, { modernPath = '/mcp' }) => ({
     load: (count) =>
       inParallel(server.port, count, (connection, index) => callModernAdd(connection, modernPath, index)),

@@ -6,10 +6,11 @@ import type { ServerProcess } from '../harness/server-process.js';
 import type { Subject } from '../harness/subjects.js';
 import {
   able,
+  cpuTimes,
+  type Load,
   type Loaded,
   type Plan,
   startServer,
-  timed,
   type Turns,
   type Work,
   type WorkResult,
@@ -20,14 +21,19 @@ import { notifications, openStreams } from './streams.js';
 
 /**
  * The same work while there are ever more sessions: calls spread over all of them, newcomers beside them, a notification to
- * all of them. The servers with few and with many sessions run side by side, each warmed up alike: what differs is the number
- * of sessions.
+ * all of them. The servers with few and with many sessions run side by side: a machine differs more from one minute to the next
+ * than two processes of one program do.
  */
 
-const SIZES = [10, 1_000, 10_000];
-const QUICK_SIZES = [10, 1_000];
-/** With fewer sessions, what is theirs is lost in what is not. */
-const WEIGHTY = 1_000;
+/** Sessions of the two servers while they are called. */
+const CALLED = [10, 10_000];
+/** Sessions of the two while they are notified: of fewer, what is theirs would be lost in what is not. */
+const NOTIFIED = [1_000, 10_000];
+const [CALLED_QUICK, NOTIFIED_QUICK] = [
+  [10, 1_000],
+  [500, 1_000],
+];
+
 /** Files that a process needs for itself. */
 const OWN_FILES = 200;
 
@@ -37,12 +43,12 @@ const DELIVERIES = 'one notification to each of all open streams';
 const MEMORY = 'memory per session that has been called';
 const STREAM_MEMORY = 'memory per open GET stream of many';
 
-interface Grown {
-  readonly size: number;
+interface Growing {
   readonly server: ServerProcess;
-  readonly sessions: readonly Session[];
-  /** Bytes, before there was a session. */
-  readonly empty: number;
+  /** Those that are there now. */
+  readonly sessions: Session[];
+  /** Its memory before most of them came. */
+  before: { readonly bytes: number; readonly sessions: number };
 }
 
 /** By title, number of sessions and subject. */
@@ -63,80 +69,93 @@ async function run(plan: Plan): Promise<WorkResult[]> {
 }
 
 async function measure(subject: Subject, plan: Plan, found: Found): Promise<void> {
-  const grown: Grown[] = [];
   const keep: Keep = (title, size, values) => {
     (found.get(title)![size] ??= {})[subject.name] = values;
   };
-  // There are three servers of each, and ratios between numbers of sessions need less than those between subjects.
-  const turns = { ...plan, rounds: Math.min(5, plan.rounds), windowMs: plan.windowMs / 2 };
-  const warmth = plan.quick ? 1 / 3 : 1;
-  const keepAll = (title: string, costs: Readonly<Record<string, readonly number[]>>): void => {
-    for (const [size, values] of Object.entries(costs)) keep(title, Number(size), values);
-  };
+  // Fewer: there is much to time, one after the other.
+  const turns = { ...plan, rounds: Math.ceil(plan.rounds / 2) };
+  const servers: Growing[] = [];
   try {
-    for (const size of plan.quick ? QUICK_SIZES : SIZES) grown.push(await grow(subject, size, plan));
-    // What differs is told by the fewest and the most; those between are there for memory and streams.
-    const ends = [grown[0]!, grown.at(-1)!];
-    const calls = ends.map((one) => calling(one, 4_000 * warmth));
-    keepAll(CALLS, await timed(calls, turns));
-    for (const one of grown) if (!ends.includes(one)) await calling(one, 0).load(one.size);
-    const newcomers = ends.map((one) => coming(one, 1_200 * warmth));
-    keepAll(NEWCOMERS, await timed(newcomers, turns));
-    for (const { size, server, empty } of grown) {
-      if (size >= WEIGHTY) keep(MEMORY, size, [((await memoryOf(server)) - empty) / size]);
-    }
-    keepAll(DELIVERIES, await withStreams(grown, subject, turns, keep));
+    while (servers.length < CALLED.length) servers.push(await start(subject, plan));
+    await resize(servers, subject, plan.quick ? CALLED_QUICK : CALLED);
+    await time(CALLS, servers.map(calling), turns, keep);
+    await time(NEWCOMERS, servers.map(coming), turns, keep);
+    // By now code has been compiled, which is in the memory and not theirs; among ten thousand that is nothing.
+    servers[0]!.before = { bytes: await memoryOf(servers[0]!.server), sessions: sizeOf(servers[0]!) };
+    await resize(servers, subject, plan.quick ? NOTIFIED_QUICK : NOTIFIED);
+    for (const one of servers) keep(MEMORY, sizeOf(one), [await memoryPerSession(one)]);
+    await withStreams(servers, keep, async (streaming) => {
+      if (subject.cannot.notify === undefined) await time(DELIVERIES, streaming, turns, keep);
+    });
   } finally {
-    await Promise.all(grown.map(({ server }) => server.stop()));
+    await Promise.all(servers.map(({ server }) => server.stop()));
   }
 }
 
-async function grow(subject: Subject, size: number, plan: Plan): Promise<Grown> {
+async function start(subject: Subject, plan: Plan): Promise<Growing> {
   const server = await startServer(subject, plan);
   // What the first sessions load stays, and is not theirs.
   await lifecycles(server)(100);
-  const empty = await memoryOf(server);
-  return { size, server, empty, sessions: await openSessionsOf(server, subject, size) };
+  return { server, before: { bytes: await memoryOf(server), sessions: 0 }, sessions: [] };
 }
 
-function calling({ size, server, sessions }: Grown, warmUp: number): Loaded {
+/** Until each has so many sessions, all of which have been called. */
+async function resize(servers: readonly Growing[], subject: Subject, sizes: readonly number[]): Promise<void> {
+  for (const [at, one] of servers.entries()) {
+    const more = await openSessionsOf(one.server, subject, sizes[at]! - sizeOf(one));
+    await callsTo(one.server, more)(more.length);
+    one.sessions.push(...more);
+  }
+}
+
+async function time(title: string, loaded: readonly Loaded[], turns: Turns, keep: Keep): Promise<void> {
+  for (const [size, costs] of Object.entries(await cpuTimes(loaded, turns))) keep(title, Number(size), costs);
+}
+
+function calling(one: Growing): Loaded {
+  return { ...loaded(one), load: callsTo(one.server, one.sessions), warmUp: 4_000 };
+}
+
+function coming(one: Growing): Loaded {
+  return { ...loaded(one), load: lifecycles(one.server), warmUp: 1_200 };
+}
+
+const sizeOf = ({ sessions }: Growing): number => sessions.length;
+const loaded = (one: Growing): Pick<Loaded, 'key' | 'servers'> => ({ key: String(sizeOf(one)), servers: [one.server] });
+
+function callsTo({ port }: ServerProcess, sessions: readonly Session[]): Load {
   // Each round goes on where the last one ended, so that all sessions have their turn.
   let turn = 0;
-  const load = (count: number): Promise<void> =>
-    inParallel(server.port, count, (connection, index) =>
-      callAdd(connection, sessions[turn++ % sessions.length]!, index),
-    );
-  // The first call of a session may cost more.
-  return { key: String(size), server, load, warmUp: Math.max(warmUp, size) };
+  return (count) =>
+    inParallel(port, count, (connection, index) => callAdd(connection, sessions[turn++ % sessions.length]!, index));
 }
 
-function coming({ size, server }: Grown, warmUp: number): Loaded {
-  return { key: String(size), server, load: lifecycles(server), warmUp };
-}
-
-/** Opens the stream of each session. @returns what a delivery costs, by number of streams */
+/** While the stream of each session is open, where the system allows so many. */
 async function withStreams(
-  grown: readonly Grown[],
-  { cannot }: Subject,
-  turns: Turns,
+  servers: readonly Growing[],
   keep: Keep,
-): Promise<Readonly<Record<string, readonly number[]>>> {
+  use: (streaming: readonly Loaded[]) => Promise<void>,
+): Promise<void> {
   const opened: EventStream[] = [];
-  const loaded: Loaded[] = [];
+  const streaming: Loaded[] = [];
   try {
-    for (const { size, server, sessions } of grown) {
-      // To tell the server to notify costs as much as some deliveries.
-      if (size < WEIGHTY || size + OWN_FILES > FILE_LIMIT) continue;
-      const before = await memoryOf(server);
-      const streams = await openStreams(server, sessions);
+    for (const one of servers) {
+      const size = sizeOf(one);
+      if (size + OWN_FILES > FILE_LIMIT) continue;
+      const before = await memoryOf(one.server);
+      const streams = await openStreams(one.server, one.sessions);
       opened.push(...streams);
-      keep(STREAM_MEMORY, size, [((await memoryOf(server)) - before) / size]);
-      loaded.push({ key: String(size), server, load: notifications(server, streams), step: size, warmUp: 20_000 });
+      keep(STREAM_MEMORY, size, [((await memoryOf(one.server)) - before) / size]);
+      streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size, warmUp: 10_000 });
     }
-    return cannot.notify === undefined ? await timed(loaded, turns) : {};
+    await use(streaming);
   } finally {
     for (const stream of opened) stream.close();
   }
+}
+
+async function memoryPerSession({ server, sessions, before }: Growing): Promise<number> {
+  return ((await memoryOf(server)) - before.bytes) / (sessions.length - before.sessions);
 }
 
 async function memoryOf(server: ServerProcess): Promise<number> {
@@ -150,5 +169,5 @@ const FILE_LIMIT = fileLimit();
 function fileLimit(): number {
   // Node.js takes all that it may have.
   const limit = spawnSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).stdout.trim();
-  return limit === 'unlimited' ? Infinity : Number(limit) - WEIGHTY;
+  return limit === 'unlimited' ? Infinity : Number(limit) - NOTIFIED[0]!;
 }

@@ -1,12 +1,23 @@
 import { CORE } from '../harness/cores.js';
 import { EventStream } from '../harness/event-stream.js';
-import { inParallel, requestsFor } from '../harness/in-parallel.js';
+import { CONCURRENCY, inParallel, requestsFor } from '../harness/in-parallel.js';
 import { callAdd, callProgress, progressRequest, type Session } from '../harness/mcp-client.js';
 import { SharedRedis } from '../harness/redis.js';
 import { ServerProcess } from '../harness/server-process.js';
 import { median } from '../harness/statistics.js';
 import { NODES, OURS } from '../harness/subjects.js';
-import { interleaved, type Load, type Plan, stepped, type Unit, type Work, type WorkResult } from '../harness/work.js';
+import {
+  awake,
+  interleaved,
+  type Load,
+  type Loaded,
+  type Plan,
+  type Spent,
+  timed,
+  type Unit,
+  type Work,
+  type WorkResult,
+} from '../harness/work.js';
 import { openSessions } from './sessions.js';
 
 /**
@@ -19,19 +30,13 @@ const SESSIONS = 10;
 const REPORTS = 200;
 /** Of the events of a timed call, the first are logged while its reader changes nodes. */
 const ON_THE_MOVE = 20;
+const TIMED_REPORTS = 60;
 
 interface Deployment {
   readonly key: (typeof NODES)[number]['name'];
   readonly nodes: readonly ServerProcess[];
   readonly redis: SharedRedis | undefined;
   readonly sessions: readonly Session[];
-}
-
-/** What some work took: microseconds. */
-interface Spent {
-  readonly nodes: number;
-  readonly redis: number;
-  readonly wall: number;
 }
 
 /** Rounds by what was measured, and by deployment. */
@@ -51,6 +56,7 @@ const [PER_SECOND, CALL, CALL_REDIS, EVENT, EVENT_REDIS, ON_THE_WAY] = Object.ke
 
 export const nodes: Work = {
   name: 'nodes',
+  times: 2,
   run: async (plan) => {
     if (plan.subjects.length > 0 && !plan.subjects.includes('ours-fastify')) return [];
     const redis = await SharedRedis.obtain('What nodes that share their sessions cost');
@@ -92,80 +98,20 @@ async function withDeployments(
 }
 
 async function costs(deployments: readonly Deployment[], plan: Plan, found: Found): Promise<void> {
-  const calls = await rounds(deployments, plan, calling, { warmUp: 6_000, step: 2 });
-  const events = await rounds(deployments, plan, reporting, { warmUp: 60 * REPORTS, step: 2 * REPORTS });
+  const loaded = (loadOf: (deployment: Deployment) => Load, warmUp: number, step: number): Loaded[] =>
+    deployments.map((one) => ({ key: one.key, servers: one.nodes, redis: one.redis, load: loadOf(one), warmUp, step }));
+  const calls = await timed(loaded(calling, 6_000, 2), plan);
+  const events = await timed(loaded(reporting, 4 * CONCURRENCY * REPORTS, CONCURRENCY * REPORTS), plan);
   for (const { key, redis } of deployments) {
-    keep(
-      found,
-      PER_SECOND,
-      key,
-      calls[key]!.map(({ wall }) => 1e6 / wall),
-    );
-    keep(
-      found,
-      CALL,
-      key,
-      calls[key]!.map(({ nodes }) => nodes),
-    );
-    keep(
-      found,
-      EVENT,
-      key,
-      events[key]!.map(({ nodes }) => nodes),
-    );
+    const told = (title: string, all: Record<string, Spent[]>, value: (spent: Spent) => number): void =>
+      keep(found, title, key, all[key]!.map(value));
+    told(PER_SECOND, calls, ({ wall }) => 1e6 / wall);
+    told(CALL, calls, ({ server }) => server);
+    told(EVENT, events, ({ server }) => server);
     if (!redis) continue;
-    keep(
-      found,
-      CALL_REDIS,
-      key,
-      calls[key]!.map((spent) => spent.redis),
-    );
-    keep(
-      found,
-      EVENT_REDIS,
-      key,
-      events[key]!.map((spent) => spent.redis),
-    );
+    told(CALL_REDIS, calls, (spent) => spent.redis);
+    told(EVENT_REDIS, events, (spent) => spent.redis);
   }
-}
-
-/** What a unit took each deployment, in each round. */
-async function rounds(
-  deployments: readonly Deployment[],
-  { rounds, windowMs, quick }: Plan,
-  loadOf: (deployment: Deployment) => Load,
-  { warmUp, step }: { warmUp: number; step: number },
-): Promise<Record<string, Spent[]>> {
-  const found: Record<string, Spent[]> = {};
-  const sized: { deployment: Deployment; load: Load; count: number }[] = [];
-  for (const deployment of deployments) {
-    found[deployment.key] = [];
-    const load = loadOf(deployment);
-    const units = stepped(quick ? warmUp / 2 : warmUp, step);
-    await load(units);
-    const { nodes } = await spentBy(deployment, load, stepped(units / 4, step));
-    sized.push({ deployment, load, count: stepped((windowMs * 1000) / nodes, step) });
-  }
-  await interleaved(sized, rounds, async ({ deployment, load, count }) => {
-    found[deployment.key]!.push(await spentBy(deployment, load, count));
-  });
-  return found;
-}
-
-async function spentBy(deployment: Deployment, load: Load, count: number): Promise<Spent> {
-  const now = async (): Promise<Spent> => {
-    const cpu = await Promise.all(deployment.nodes.map((node) => node.cpu()));
-    const redis = (await deployment.redis?.cpu()) ?? 0;
-    return { nodes: cpu.reduce((sum, one) => sum + one, 0), redis, wall: performance.now() * 1000 };
-  };
-  const before = await now();
-  await load(count);
-  const after = await now();
-  return {
-    nodes: (after.nodes - before.nodes) / count,
-    redis: (after.redis - before.redis) / count,
-    wall: (after.wall - before.wall) / count,
-  };
 }
 
 function calling({ nodes, sessions }: Deployment): Load {
@@ -183,15 +129,17 @@ function reporting({ nodes, sessions }: Deployment): Load {
     });
 }
 
-async function latencies(deployments: readonly Deployment[], { rounds, quick }: Plan, found: Found): Promise<void> {
+async function latencies(deployments: readonly Deployment[], { rounds }: Plan, found: Found): Promise<void> {
   let id = 0;
-  const turn = async ({ key, nodes, sessions }: Deployment): Promise<void> =>
-    keep(found, ON_THE_WAY, key, [median(await timesOf(portsOf(nodes), sessions[0]!, ++id, quick ? 60 : REPORTS))]);
+  const turn = async ({ key, nodes, sessions }: Deployment): Promise<void> => {
+    const times = await awake(timesOf(portsOf(nodes), sessions[0]!, ++id, TIMED_REPORTS));
+    keep(found, ON_THE_WAY, key, [median(times)]);
+  };
   // The first calls are for V8, and for the nodes to meet the session.
   for (const deployment of deployments) {
     for (let i = 0; i < 3; i++) await timesOf(portsOf(deployment.nodes), deployment.sessions[0]!, ++id, REPORTS);
   }
-  await interleaved(deployments, rounds, turn);
+  await interleaved(deployments, 2 * rounds, turn);
 }
 
 /** Calls at the first node, reads at the last. @returns microseconds from the handler to here, event by event */

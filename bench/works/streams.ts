@@ -17,7 +17,7 @@ export function sessionMemory(tools: number) {
     name: 'session-memory',
     title: `memory per idle session, ${tools} tools`,
     env: { TOOLS: String(tools) },
-    count: tools > 10 ? 1_000 : 1_500,
+    count: 1_000,
     prepare: async (server, subject, count) => {
       // What the first sessions load stays.
       await endSessions(server, await openSessionsOf(server, subject, 200));

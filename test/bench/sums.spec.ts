@@ -3,7 +3,7 @@ import { deviations } from '../../bench/harness/deviations.js';
 import { judged } from '../../bench/harness/goals.js';
 import { ratiosOf } from '../../bench/harness/ratios.js';
 import { report } from '../../bench/harness/report.js';
-import { stepped, timed, type WorkResult } from '../../bench/harness/work.js';
+import { cpuTimes, interleaved, stepped, timed, type WorkResult } from '../../bench/harness/work.js';
 import { grownIn, type QuietPoint } from '../../bench/soak/verdict.js';
 
 const CALLS: WorkResult = {
@@ -75,24 +75,52 @@ describe('the sums of the benchmark', () => {
     expect(text).toContain('| one event | – | 5.0 µs | 9.00× ours (45 µs) |');
   });
 
-  it('gives each server the same time, whatever its units cost, in whole steps, once it is warm', async () => {
-    const server = (key: string, cost: number, step = 10) => {
-      let spent = 0;
-      const counts: number[] = [];
-      const load = async (count: number): Promise<void> => {
-        counts.push(count);
-        spent += cost * count;
-      };
-      return { key, counts, server: { cpu: async () => spent }, load, step, warmUp: 100 };
+  /** Takes so many microseconds for a unit. */
+  function server(key: string, cost: number, step = 10) {
+    let spent = 0;
+    const counts: number[] = [];
+    const load = async (count: number): Promise<void> => {
+      counts.push(count);
+      spent += cost * count;
     };
-    const [cheap, dear, bulky] = [server('cheap', 20), server('dear', 300), server('bulky', 20, 3_000)];
-    const found = await timed([cheap, dear, bulky], { rounds: 2, warmMs: 0, windowMs: 60 });
-    expect(found).toEqual({ cheap: [20, 20], dear: [300, 300], bulky: [20, 20] });
-    // Four passes in each of two rounds, or one where a step takes the whole round.
-    expect(cheap.counts.slice(2)).toEqual(Array.from({ length: 8 }, () => 750));
-    expect(dear.counts.slice(2)).toEqual(Array.from({ length: 8 }, () => 50));
-    expect(bulky.counts.slice(2)).toEqual(Array.from({ length: 2 }, () => 3_000));
+    return { key, counts, servers: [{ cpu: async () => spent }], load, step, warmUp: 400 };
+  }
+
+  const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
+
+  it('gives each server the same time, whatever its units cost, once it is warm', async () => {
+    const [cheap, dear] = [server('cheap', 20), server('dear', 300)];
+    const found = await cpuTimes([cheap, dear], { rounds: 4, roundMs: 60, turnMs: 30, warmMs: 150 });
+    expect(found).toEqual({ cheap: times(4, 20), dear: times(4, 300) });
+    // Warm after 150 ms, and after four turns at least; then four rounds of two turns.
+    expect(cheap.counts).toEqual([...times(75, 100), ...times(8, 1_500)]);
+    expect(dear.counts).toEqual([...times(5, 100), ...times(8, 100)]);
+  });
+
+  it('lets turns last as long as the largest step, and makes fewer rounds of them', async () => {
+    const [cheap, bulky] = [server('cheap', 20), server('bulky', 20, 3_000)];
+    const found = await cpuTimes([cheap, bulky], { rounds: 10, roundMs: 30, turnMs: 10, warmMs: 0 });
+    expect(found).toEqual({ cheap: times(5, 20), bulky: times(5, 20) });
+    expect(cheap.counts).toEqual([...times(4, 100), ...times(5, 3_000)]);
+    expect(bulky.counts).toEqual([...times(4, 3_000), ...times(5, 3_000)]);
+    const few = await cpuTimes([server('bulky', 20, 3_000)], { rounds: 10, roundMs: 1, turnMs: 1, warmMs: 0 });
+    expect(few).toEqual({ bulky: times(3, 20) });
     expect(stepped(3, 10)).toBe(10);
+  });
+
+  it('begins each pass with another one', async () => {
+    const order: string[] = [];
+    await interleaved(['a', 'b', 'c'], 3, async (one) => void order.push(one));
+    expect(order.join('')).toBe('abcbcacab');
+  });
+
+  it('adds up the servers of one deployment, and tells them from their Redis', async () => {
+    let count = 0;
+    const spending = (cost: number) => ({ cpu: async () => cost * count });
+    const load = async (more: number): Promise<void> => void (count += more);
+    const deployment = { key: 'two nodes', servers: [spending(30), spending(20)], redis: spending(7), load, warmUp: 8 };
+    const found = await timed([deployment], { rounds: 1, roundMs: 1, turnMs: 1, warmMs: 0 });
+    expect(found).toEqual({ 'two nodes': [{ server: 50, redis: 7, wall: expect.any(Number) }] });
   });
 });
 
