@@ -43,8 +43,8 @@ function among(kind: string, names: readonly string[], known: readonly string[])
 }
 
 /**
- * Everything, then again what is to be begun anew: two processes of one program differ by up to a fifth, for as long as they
- * run, and a machine from one quarter of an hour to the next.
+ * Everything, then again what is to be begun anew: a machine differs from one quarter of an hour to the next, and not all servers
+ * feel it alike.
  */
 async function measure(plan: Plan, works: readonly Work[]): Promise<WorkResult[]> {
   const results: WorkResult[] = [];
@@ -83,6 +83,7 @@ const plan: Plan = {
   warmMs: options.quick ? 400 : 1_500,
   roundMs: options.quick ? 60 : 160,
   turnMs: 20,
+  only,
   subjects,
   profile: options.profile,
 };

@@ -12,10 +12,10 @@ const RUNS = [
 const TIMEOUT = 120_000;
 
 /** @returns what was wrong */
-function judge({ args, scenarios }) {
+async function judge({ args, scenarios }) {
   // What `npm run conformance:client` is, without an npm for each scenario.
   const command = 'node scripts/conformance-client.mjs';
-  const { status, output } = runSuite('client', '--command', command, '--timeout', String(TIMEOUT), ...args);
+  const { status, output } = await runSuite('client', '--command', command, '--timeout', String(TIMEOUT), ...args);
   const summary = output.slice(output.indexOf('=== SUITE SUMMARY ==='));
   const passed = [...summary.matchAll(/^✓ ([\w/-]+): \d+ passed, 0 failed/gm)].map(([, name]) => name);
   const total = /^Total: .*$/m.exec(summary)?.[0] ?? 'no total';
@@ -29,5 +29,6 @@ function judge({ args, scenarios }) {
 installSuite();
 // Before the first scenario, whose time it would take.
 await upToDateClient();
-const wrong = RUNS.flatMap(judge);
+const wrong = [];
+for (const run of RUNS) wrong.push(...(await judge(run)));
 if (wrong.length > 0) throw new Error(`Conformance of the client: ${wrong.join('; ')}`);

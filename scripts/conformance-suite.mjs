@@ -1,7 +1,9 @@
 // The official conformance suite: where it is, and the Node.js 22 that its command line needs.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { isInstalled } from './installed.mjs';
 
@@ -13,16 +15,11 @@ const cli = join(folder, 'node_modules/@modelcontextprotocol/conformance/dist/in
 /** @returns milliseconds, 0 for what is not there */
 export const changedAt = (path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 
-function run(command, args, options = {}) {
-  const { status, stdout, stderr } = spawnSync(command, args, { cwd: root, encoding: 'utf8', ...options });
-  return { status, output: `${stdout}${stderr}` };
-}
-
 /** @throws when the command fails, after it has printed what the command said */
-export function must(command, args, options) {
-  const { status, output } = run(command, args, options);
+export function must(command, args, options = {}) {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd: root, encoding: 'utf8', ...options });
   if (status === 0) return;
-  process.stderr.write(output);
+  process.stderr.write(`${stdout}${stderr}`);
   throw new Error(`${command} ${args.join(' ')} ended with ${status}`);
 }
 
@@ -31,4 +28,8 @@ export function installSuite() {
 }
 
 /** @returns exit code and output of the suite's command line */
-export const runSuite = (...args) => run(node22, [cli, ...args]);
+export async function runSuite(...args) {
+  const child = spawn(node22, [cli, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  const [[status], ...said] = await Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)]);
+  return { status, output: said.join('') };
+}

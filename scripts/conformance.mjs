@@ -47,8 +47,8 @@ function failedOf(output) {
 }
 
 /** @returns what was wrong */
-function judge(adapter, url, args) {
-  const { status, output } = runSuite('server', '--url', url, ...args);
+async function judge(adapter, url, args) {
+  const { status, output } = await runSuite('server', '--url', url, ...args);
   const passed = [...output.matchAll(/^✓ (\S+): [1-9]\d* passed, 0 failed/gm)].length;
   const failed = failedOf(output);
   const warned = /[1-9]\d* warnings?\b|⚠/i.test(output);
@@ -60,18 +60,20 @@ function judge(adapter, url, args) {
   return [label];
 }
 
-installSuite();
-build();
-
-const wrong = [];
-for (const adapter of ['express', 'fastify']) {
+async function check(adapter) {
   const { child, url } = await start(adapter);
+  const wrong = [];
   try {
-    for (const args of RUNS) wrong.push(...judge(adapter, url, args));
+    for (const args of RUNS) wrong.push(...(await judge(adapter, url, args)));
   } finally {
     const ended = once(child, 'exit');
     child.kill('SIGTERM');
     await ended;
   }
+  return wrong;
 }
+
+installSuite();
+build();
+const wrong = (await Promise.all(['express', 'fastify'].map(check))).flat();
 if (wrong.length > 0) throw new Error(`Conformance: ${wrong.join('; ')}`);

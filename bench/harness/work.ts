@@ -14,6 +14,8 @@ export interface Plan {
   readonly roundMs: number;
   /** Milliseconds of CPU time in which it is not interrupted by others, about. */
   readonly turnMs: number;
+  /** Only these works, by name; all of them if there are none. */
+  readonly only: readonly string[];
   /** Only these subjects, by name; all of them if there are none. */
   readonly subjects: readonly string[];
   /** A folder for profiles of the servers. */

@@ -58,6 +58,7 @@ export const lifecycle = timedWork({
   name: 'lifecycle',
   title: 'initialize, initialized, DELETE',
   warmUp: 2_000,
+  times: 2,
   prepare: async (server) => ({ load: lifecycles(server) }),
 });
 

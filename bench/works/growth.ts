@@ -3,7 +3,7 @@ import type { EventStream } from '../harness/event-stream.js';
 import { inParallel } from '../harness/in-parallel.js';
 import { callAdd, type Session } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
-import type { Subject } from '../harness/subjects.js';
+import { OURS, type Subject } from '../harness/subjects.js';
 import {
   able,
   cpuTimes,
@@ -16,22 +16,25 @@ import {
   type WorkResult,
 } from '../harness/work.js';
 import { lifecycles } from './calls.js';
-import { openSessionsOf } from './sessions.js';
+import { endSessions, openSessionsOf } from './sessions.js';
 import { notifications, openStreams } from './streams.js';
 
 /**
  * The same work while there are ever more sessions: calls spread over all of them, newcomers beside them, a notification to
- * all of them. The servers with few and with many sessions run side by side: a machine differs more from one minute to the next
- * than two processes of one program do.
+ * all of them. The servers with few and with many sessions run side by side, for a machine changes from one minute to the next.
+ * Halfway they change roles, so that what differs between two processes of one program is in both.
  */
 
-/** Sessions of the two servers while they are called. */
-const CALLED = [10, 10_000];
-/** Sessions of the two while they are notified: of fewer, what is theirs would be lost in what is not. */
-const NOTIFIED = [1_000, 10_000];
-const [CALLED_QUICK, NOTIFIED_QUICK] = [
+/** Sessions of the two servers. */
+type Sizes = readonly [number, number];
+
+/** While they are called. */
+const CALLED: Sizes = [10, 10_000];
+/** While they are notified: of fewer, what is theirs would be lost in what is not. */
+const NOTIFIED: Sizes = [10_000, 1_000];
+const [CALLED_QUICK, NOTIFIED_QUICK]: readonly [Sizes, Sizes] = [
   [10, 1_000],
-  [500, 1_000],
+  [1_000, 500],
 ];
 
 /** Files that a process needs for itself. */
@@ -59,7 +62,7 @@ export const growth: Work = { name: 'growth', run };
 
 async function run(plan: Plan): Promise<WorkResult[]> {
   const found: Found = new Map([CALLS, NEWCOMERS, DELIVERIES, MEMORY, STREAM_MEMORY].map((title) => [title, {}]));
-  for (const subject of able('growth', plan)) await measure(subject, plan, found);
+  for (const subject of growing(plan)) await measure(subject, plan, found);
   return [...found].flatMap(([title, sizes]) =>
     Object.entries(sizes).map(([size, rounds]): WorkResult => ({
       ...{ work: 'growth', title, size: Number(size), rounds },
@@ -68,29 +71,45 @@ async function run(plan: Plan): Promise<WorkResult[]> {
   );
 }
 
+/** Peers take more than a minute each: they are not in the run of everything. */
+function growing(plan: Plan): Subject[] {
+  const everything = plan.only.length === 0 && plan.subjects.length === 0;
+  return able('growth', plan).filter(({ file }) => file === OURS || !everything);
+}
+
 async function measure(subject: Subject, plan: Plan, found: Found): Promise<void> {
   const keep: Keep = (title, size, values) => {
-    (found.get(title)![size] ??= {})[subject.name] = values;
+    const rounds = (found.get(title)![size] ??= {});
+    rounds[subject.name] = [...(rounds[subject.name] ?? []), ...values];
   };
-  // Fewer: there is much to time, one after the other.
+  // In each role.
   const turns = { ...plan, rounds: Math.ceil(plan.rounds / 2) };
   const servers: Growing[] = [];
   try {
     while (servers.length < CALLED.length) servers.push(await start(subject, plan));
-    await resize(servers, subject, plan.quick ? CALLED_QUICK : CALLED);
-    await time(CALLS, servers.map(calling), turns, keep);
-    await time(NEWCOMERS, servers.map(coming), turns, keep);
+    for (const sizes of bothWays(plan.quick ? CALLED_QUICK : CALLED)) {
+      await resize(servers, subject, sizes);
+      await time(CALLS, servers.map(calling), turns, keep);
+      await time(NEWCOMERS, servers.map(coming), turns, keep);
+    }
     // By now code has been compiled, which is in the memory and not theirs; among ten thousand that is nothing.
-    servers[0]!.before = { bytes: await memoryOf(servers[0]!.server), sessions: sizeOf(servers[0]!) };
-    await resize(servers, subject, plan.quick ? NOTIFIED_QUICK : NOTIFIED);
-    for (const one of servers) keep(MEMORY, sizeOf(one), [await memoryPerSession(one)]);
-    await withStreams(servers, keep, async (streaming) => {
-      if (subject.cannot.notify === undefined) await time(DELIVERIES, streaming, turns, keep);
-    });
+    servers[1]!.before = { bytes: await memoryOf(servers[1]!.server), sessions: sizeOf(servers[1]!) };
+    for (const [role, sizes] of bothWays(plan.quick ? NOTIFIED_QUICK : NOTIFIED).entries()) {
+      await resize(servers, subject, sizes);
+      if (role === 0) for (const one of servers) keep(MEMORY, sizeOf(one), [await memoryPerSession(one)]);
+      await withStreams(servers, keep, async (streaming) => {
+        if (subject.cannot.notify === undefined) await time(DELIVERIES, streaming, turns, keep);
+      });
+    }
   } finally {
     await Promise.all(servers.map(({ server }) => server.stop()));
   }
 }
+
+const bothWays = ([one, other]: Sizes): Sizes[] => [
+  [one, other],
+  [other, one],
+];
 
 async function start(subject: Subject, plan: Plan): Promise<Growing> {
   const server = await startServer(subject, plan);
@@ -100,8 +119,9 @@ async function start(subject: Subject, plan: Plan): Promise<Growing> {
 }
 
 /** Until each has so many sessions, all of which have been called. */
-async function resize(servers: readonly Growing[], subject: Subject, sizes: readonly number[]): Promise<void> {
+async function resize(servers: readonly Growing[], subject: Subject, sizes: Sizes): Promise<void> {
   for (const [at, one] of servers.entries()) {
+    await endSessions(one.server, one.sessions.splice(sizes[at]!));
     const more = await openSessionsOf(one.server, subject, sizes[at]! - sizeOf(one));
     await callsTo(one.server, more)(more.length);
     one.sessions.push(...more);
@@ -169,5 +189,5 @@ const FILE_LIMIT = fileLimit();
 function fileLimit(): number {
   // Node.js takes all that it may have.
   const limit = spawnSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).stdout.trim();
-  return limit === 'unlimited' ? Infinity : Number(limit) - NOTIFIED[0]!;
+  return limit === 'unlimited' ? Infinity : Number(limit) - NOTIFIED[1];
 }

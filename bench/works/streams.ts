@@ -70,6 +70,7 @@ export const replay = timedWork({
   env: { ANSWERS: 'sse', RESUMABLE: '1' },
   step: EVENTS * READERS,
   warmUp: 40 * EVENTS * READERS,
+  times: 2,
   prepare: async (server, subject) => {
     const finished: { session: Session; cursor: string }[] = [];
     const sessions = await openSessionsOf(server, subject, READERS);
