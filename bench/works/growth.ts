@@ -96,8 +96,10 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
     servers[1]!.before = { bytes: await memoryOf(servers[1]!.server), sessions: sizeOf(servers[1]!) };
     for (const [role, sizes] of bothWays(plan.quick ? NOTIFIED_QUICK : NOTIFIED).entries()) {
       await resize(servers, subject, sizes);
-      if (role === 0) for (const one of servers) keep(MEMORY, sizeOf(one), [await memoryPerSession(one)]);
-      await withStreams(servers, keep, async (streaming) => {
+      // Who has had more before takes less for as many again.
+      const keepMemory: Keep = role === 0 ? keep : () => {};
+      for (const one of servers) keepMemory(MEMORY, sizeOf(one), [await memoryPerSession(one)]);
+      await withStreams(servers, keepMemory, async (streaming) => {
         if (subject.cannot.notify === undefined) await time(DELIVERIES, streaming, turns, keep);
       });
     }
@@ -153,7 +155,7 @@ function callsTo({ port }: ServerProcess, sessions: readonly Session[]): Load {
 /** While the stream of each session is open, where the system allows so many. */
 async function withStreams(
   servers: readonly Growing[],
-  keep: Keep,
+  keepMemory: Keep,
   use: (streaming: readonly Loaded[]) => Promise<void>,
 ): Promise<void> {
   const opened: EventStream[] = [];
@@ -165,7 +167,7 @@ async function withStreams(
       const before = await memoryOf(one.server);
       const streams = await openStreams(one.server, one.sessions);
       opened.push(...streams);
-      keep(STREAM_MEMORY, size, [((await memoryOf(one.server)) - before) / size]);
+      keepMemory(STREAM_MEMORY, size, [((await memoryOf(one.server)) - before) / size]);
       streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size, warmUp: 10_000 });
     }
     await use(streaming);
