@@ -88,7 +88,7 @@ const WARM_TURNS = 4;
 const FEWEST_ROUNDS = 3;
 
 /**
- * What a unit takes, round by round. In a round everybody has many short turns, and what they took is added up: a machine is
+ * What a unit takes, round by round. In a round everybody has many short turns, which are averaged: a machine is
  * slow for some milliseconds or for seconds, and so it is slow for all of them alike.
  *
  * Warms up first, by turns too, and looks what a unit costs: so that a turn lasts as long for the cheap as for the dear (as long
