@@ -106,7 +106,7 @@ function footnotes(results: readonly WorkResult[]): string {
   );
   const widest = all.toSorted((a, b) => b.spread - a.spread)[0];
   const lines = [
-    'How many times the bare Nest route on the same adapter (“ours” where a bare route cannot do it), and the CPU time of the server process per unit of work: the mean of the faster half of the rounds. Memory is heap and buffers after a collection.',
+    'How many times the bare Nest route on the same adapter (“ours” where a bare route cannot do it), and the CPU time of the server process per unit of work: the mean without the slowest quarter of the rounds. Memory is heap and buffers after a collection.',
     ...(reasons.length > 0 ? [`${ABSENT}: ${[...new Set(reasons)].join('; ')}.`] : []),
     ...(widest ? [`Widest spread of rounds: ${percent(widest.spread)}, “${widest.title}”, ${widest.name}.`] : []),
   ];

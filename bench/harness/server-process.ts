@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Memory, Message, Question } from '../agent.js';
-import { CORE, pinnedTo } from './cores.js';
+import { CORE, pin, pinnedTo } from './cores.js';
 
 /** How long a server may take to listen, or to answer the bench, in milliseconds. */
 const PATIENCE_MS = 120_000;
@@ -21,14 +21,18 @@ export class ServerProcess {
     child.once('exit', (code, signal) => this.#gone(new Error(`The server ended (${signal ?? code}).`)));
   }
 
-  /** @param nodeArgs for the server's Node.js, for example a profiler */
+  /**
+   * It gets its core when it listens: until then the load has nothing to do, and servers may start side by side.
+   *
+   * @param nodeArgs for the server's Node.js, for example a profiler
+   */
   static async start(
     file: string,
     env: Environment,
     { nodeArgs = [], core = CORE.server }: { nodeArgs?: readonly string[]; core?: number } = {},
   ): Promise<ServerProcess> {
     const node = [process.execPath, '--expose-gc', '--max-old-space-size=6144', ...nodeArgs, file];
-    const [command, ...args] = pinnedTo(core, node);
+    const [command, ...args] = pinnedTo('any', node);
     const child = spawn(command, args, {
       env: { ...process.env, PORT: '0', ...env },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
@@ -40,6 +44,7 @@ export class ServerProcess {
     const [message] = (await Promise.race([once(child, 'message', { signal }), exit])) as [Message];
     exit.catch(() => {});
     if (!('listening' in message)) throw new Error(`${file} did not say where it listens.`);
+    pin(child.pid!, core);
     return new ServerProcess(child, message.listening);
   }
 

@@ -11,14 +11,14 @@ export function mean(values: readonly number[]): number {
 }
 
 /**
- * What is found where nothing disturbs: the mean of the better half of the values, at least one. Whatever disturbs a round (code
- * that is still being compiled, a neighbour on the machine) makes it worse, and never better.
+ * What is found where little disturbs: the mean without the worst quarter of the values (at least one is left). Whatever disturbs a round (code that
+ * is still being compiled, a neighbour on the machine) makes it worse, and never better.
  *
  * @param better what is `more` is better than what is `less`, or the other way round
  */
 export function undisturbed(values: readonly number[], better: 'less' | 'more' = 'less'): number {
   const sorted = values.toSorted((a, b) => (better === 'less' ? a - b : b - a));
-  return mean(sorted.slice(0, Math.ceil(sorted.length / 2)));
+  return mean(sorted.slice(0, Math.max(1, Math.floor(0.75 * sorted.length))));
 }
 
 /** How far the values lie apart, as a share of their median. */

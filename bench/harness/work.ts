@@ -211,13 +211,13 @@ export interface TimedWork {
 /** A work whose price is CPU time: all subjects side by side. */
 export function timedWork({ name, title, env, step = 1, warmUp, times = 1, prepare }: TimedWork): Work {
   const run = async (plan: Plan): Promise<WorkResult[]> => {
-    const servers: ServerProcess[] = [];
+    const subjects = able(name, plan);
+    const servers = await Promise.all(subjects.map((subject) => startServer(subject, plan, env)));
     const loaded: (Loaded & { close?: () => void })[] = [];
     const size = { step, warmUp: plan.quick ? warmUp / 2 : warmUp };
     try {
-      for (const subject of able(name, plan)) {
-        const server = await startServer(subject, plan, env);
-        servers.push(server);
+      for (const [at, subject] of subjects.entries()) {
+        const server = servers[at]!;
         loaded.push({ key: subject.name, servers: [server], ...size, ...(await prepare(server, subject)) });
       }
       return [{ work: name, title, unit: 'µs', rounds: await cpuTimes(loaded, plan) }];

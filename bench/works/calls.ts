@@ -43,6 +43,7 @@ export const progress = timedWork({
   env: { ANSWERS: 'sse' },
   step: REPORTS,
   warmUp: 1_000 * REPORTS,
+  times: 2,
   prepare: async (server, subject) => {
     const sessions = await openSessionsOf(server, subject, SESSIONS);
     let id = 0;

@@ -29,7 +29,7 @@ export function sessionMemory(tools: number) {
 export const streamMemory = memoryWork({
   name: 'stream-memory',
   title: 'memory per open GET stream',
-  count: 3 * STREAMS,
+  count: 2 * STREAMS,
   prepare: async (server, subject, count) => {
     const sessions = await openSessionsOf(server, subject, count + 50);
     const streams = await openStreams(server, sessions.splice(0, 50));

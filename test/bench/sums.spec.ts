@@ -41,7 +41,7 @@ describe('the sums of the benchmark', () => {
     ]);
   });
 
-  it('takes the half with more calls per second for the better one', () => {
+  it('leaves out the rounds with fewer calls per second', () => {
     const work: WorkResult = {
       ...CALLS,
       work: 'nodes',
