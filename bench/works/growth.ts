@@ -25,17 +25,17 @@ import { notifications, openStreams } from './streams.js';
  * Halfway they change roles, so that what differs between two processes of one program is in both.
  */
 
-/** Sessions of the two servers. */
-type Sizes = readonly [number, number];
+/** How many sessions there are. */
+interface Sizes {
+  readonly many: number;
+  /** Beside them, while sessions are called. */
+  readonly few: number;
+  /** While they are notified: of fewer, what is theirs would be lost in what is not. */
+  readonly fewNotified: number;
+}
 
-/** While they are called. */
-const CALLED: Sizes = [10, 10_000];
-/** While they are notified: of fewer, what is theirs would be lost in what is not. */
-const NOTIFIED: Sizes = [10_000, 1_000];
-const [CALLED_QUICK, NOTIFIED_QUICK]: readonly [Sizes, Sizes] = [
-  [10, 1_000],
-  [1_000, 500],
-];
+const FULL: Sizes = { many: 10_000, few: 10, fewNotified: 1_000 };
+const QUICK: Sizes = { many: 1_000, few: 10, fewNotified: 500 };
 
 /** Files that a process needs for itself. */
 const OWN_FILES = 200;
@@ -45,6 +45,8 @@ const NEWCOMERS = 'initialize, initialized, DELETE';
 const DELIVERIES = 'one notification to each of all open streams';
 const MEMORY = 'memory per session that has been called';
 const STREAM_MEMORY = 'memory per open GET stream of many';
+
+const isMemory = (title: string): boolean => title === MEMORY || title === STREAM_MEMORY;
 
 interface Growing {
   readonly server: ServerProcess;
@@ -66,7 +68,7 @@ async function run(plan: Plan): Promise<WorkResult[]> {
   return [...found].flatMap(([title, sizes]) =>
     Object.entries(sizes).map(([size, rounds]): WorkResult => ({
       ...{ work: 'growth', title, size: Number(size), rounds },
-      unit: title === MEMORY || title === STREAM_MEMORY ? 'bytes' : 'µs',
+      unit: isMemory(title) ? 'bytes' : 'µs',
     })),
   );
 }
@@ -82,52 +84,52 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
     const rounds = (found.get(title)![size] ??= {});
     rounds[subject.name] = [...(rounds[subject.name] ?? []), ...values];
   };
-  // In each role.
-  const turns = { ...plan, rounds: Math.ceil(plan.rounds / 2) };
+  // Who has had more before takes less for as many again.
+  const keepTimes: Keep = (title, size, values) => (isMemory(title) ? undefined : keep(title, size, values));
   const servers: Growing[] = [];
   try {
-    while (servers.length < CALLED.length) servers.push(await start(subject, plan));
-    for (const sizes of bothWays(plan.quick ? CALLED_QUICK : CALLED)) {
-      await resize(servers, subject, sizes);
-      await time(CALLS, servers.map(calling), turns, keep);
-      await time(NEWCOMERS, servers.map(coming), turns, keep);
-    }
-    // By now code has been compiled, which is in the memory and not theirs; among ten thousand that is nothing.
-    servers[1]!.before = { bytes: await memoryOf(servers[1]!.server), sessions: sizeOf(servers[1]!) };
-    for (const [role, sizes] of bothWays(plan.quick ? NOTIFIED_QUICK : NOTIFIED).entries()) {
-      await resize(servers, subject, sizes);
-      // Who has had more before takes less for as many again.
-      const keepMemory: Keep = role === 0 ? keep : () => {};
-      for (const one of servers) keepMemory(MEMORY, sizeOf(one), [await memoryPerSession(one)]);
-      await withStreams(servers, keepMemory, async (streaming) => {
-        if (subject.cannot.notify === undefined) await time(DELIVERIES, streaming, turns, keep);
-      });
-    }
+    const one = await start(subject, plan, servers);
+    const other = await start(subject, plan, servers);
+    await sideBySide(one, other, subject, plan, keep);
+    await sideBySide(other, one, subject, plan, keepTimes);
   } finally {
     await Promise.all(servers.map(({ server }) => server.stop()));
   }
 }
 
-const bothWays = ([one, other]: Sizes): Sizes[] => [
-  [one, other],
-  [other, one],
-];
+async function sideBySide(small: Growing, large: Growing, subject: Subject, plan: Plan, keep: Keep): Promise<void> {
+  const { many, few, fewNotified } = plan.quick ? QUICK : FULL;
+  // There are only two of them, and half of it is done in each role.
+  const turns = { ...plan, rounds: 2 * Math.ceil(plan.rounds / 2) };
+  const both = [small, large];
+  await resize(small, subject, few);
+  await resize(large, subject, many);
+  await time(CALLS, both.map(calling), turns, keep);
+  await time(NEWCOMERS, both.map(coming), turns, keep);
+  // By now code has been compiled, which is in the memory and not theirs; among ten thousand that is nothing.
+  small.before = { bytes: await memoryOf(small.server), sessions: few };
+  await resize(small, subject, fewNotified);
+  for (const one of both) keep(MEMORY, sizeOf(one), [await memoryPerSession(one)]);
+  await withStreams(both, keep, async (streaming) => {
+    if (subject.cannot.notify === undefined) await time(DELIVERIES, streaming, turns, keep);
+  });
+}
 
-async function start(subject: Subject, plan: Plan): Promise<Growing> {
+async function start(subject: Subject, plan: Plan, started: Growing[]): Promise<Growing> {
   const server = await startServer(subject, plan);
   // What the first sessions load stays, and is not theirs.
   await lifecycles(server)(100);
-  return { server, before: { bytes: await memoryOf(server), sessions: 0 }, sessions: [] };
+  const one: Growing = { server, before: { bytes: await memoryOf(server), sessions: 0 }, sessions: [] };
+  started.push(one);
+  return one;
 }
 
-/** Until each has so many sessions, all of which have been called. */
-async function resize(servers: readonly Growing[], subject: Subject, sizes: Sizes): Promise<void> {
-  for (const [at, one] of servers.entries()) {
-    await endSessions(one.server, one.sessions.splice(sizes[at]!));
-    const more = await openSessionsOf(one.server, subject, sizes[at]! - sizeOf(one));
-    await callsTo(one.server, more)(more.length);
-    one.sessions.push(...more);
-  }
+/** Until it has so many sessions, all of which have been called. */
+async function resize({ server, sessions }: Growing, subject: Subject, size: number): Promise<void> {
+  await endSessions(server, sessions.splice(size));
+  const more = await openSessionsOf(server, subject, size - sessions.length);
+  await callsTo(server, more)(more.length);
+  sessions.push(...more);
 }
 
 async function time(title: string, loaded: readonly Loaded[], turns: Turns, keep: Keep): Promise<void> {
@@ -155,7 +157,7 @@ function callsTo({ port }: ServerProcess, sessions: readonly Session[]): Load {
 /** While the stream of each session is open, where the system allows so many. */
 async function withStreams(
   servers: readonly Growing[],
-  keepMemory: Keep,
+  keep: Keep,
   use: (streaming: readonly Loaded[]) => Promise<void>,
 ): Promise<void> {
   const opened: EventStream[] = [];
@@ -167,7 +169,7 @@ async function withStreams(
       const before = await memoryOf(one.server);
       const streams = await openStreams(one.server, one.sessions);
       opened.push(...streams);
-      keepMemory(STREAM_MEMORY, size, [((await memoryOf(one.server)) - before) / size]);
+      keep(STREAM_MEMORY, size, [((await memoryOf(one.server)) - before) / size]);
       streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size, warmUp: 10_000 });
     }
     await use(streaming);
@@ -191,5 +193,5 @@ const FILE_LIMIT = fileLimit();
 function fileLimit(): number {
   // Node.js takes all that it may have.
   const limit = spawnSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).stdout.trim();
-  return limit === 'unlimited' ? Infinity : Number(limit) - NOTIFIED[1];
+  return limit === 'unlimited' ? Infinity : Number(limit) - FULL.fewNotified;
 }
