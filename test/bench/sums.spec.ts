@@ -51,10 +51,11 @@ describe('the sums of the benchmark', () => {
     expect(ratiosOf([work])).toEqual([{ label: 'tools/call: redis / memory', ratio: 0.5 }]);
   });
 
-  it('finds how far runs are apart, the widest first, and leaves out what not all have', () => {
+  it('finds how far runs are from their median and from each other, the farthest first, and leaves out what not all have', () => {
     const other: WorkResult = { ...CALLS, rounds: { ...CALLS.rounds, 'sdk-v1': [390, 780, 390] } };
-    const found = deviations([[CALLS, EVENTS], [other]]);
-    expect(found.map(({ label, share }) => [label, share.toFixed(2)])).toEqual([
+    const found = deviations([[CALLS, EVENTS], [CALLS], [other]]);
+    expect(found.map(({ stray }) => stray)).toEqual([expect.closeTo(0.3), 0]);
+    expect(found.map(({ label, range }) => [label, range.toFixed(2)])).toEqual([
       ['tools/call: sdk-v1 / bare-express', '0.30'],
       ['tools/call: ours-express / bare-express', '0.00'],
     ]);
