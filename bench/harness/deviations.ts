@@ -25,5 +25,5 @@ export function deviations(runs: readonly (readonly WorkResult[])[]): Deviation[
     const stray = Math.max(...ratios.map((ratio) => Math.abs(ratio / middle - 1)));
     return [{ label, ratios, stray, range: Math.max(...ratios) / Math.min(...ratios) - 1 }];
   });
-  return found.toSorted((a, b) => b.stray - a.stray);
+  return found.toSorted((a, b) => b.range - a.range);
 }

@@ -11,8 +11,8 @@ export function mean(values: readonly number[]): number {
 }
 
 /**
- * What is found where little disturbs: the mean without the worst quarter of the values (at least one is left). Whatever disturbs a round (code that
- * is still being compiled, a neighbour on the machine) makes it worse, and never better.
+ * What is found where little disturbs: the mean without the worst quarter of the values (at least one is left). Whatever
+ * disturbs a round (code that is still being compiled, a neighbour on the machine) makes it worse, and never better.
  *
  * @param better what is `more` is better than what is `less`, or the other way round
  */

@@ -51,7 +51,7 @@ describe('the sums of the benchmark', () => {
     expect(ratiosOf([work])).toEqual([{ label: 'tools/call: redis / memory', ratio: 0.5 }]);
   });
 
-  it('finds how far runs are from their median and from each other, the farthest first, and leaves out what not all have', () => {
+  it('finds how far runs are from their median and from each other, the widest first, and leaves out what not all have', () => {
     const other: WorkResult = { ...CALLS, rounds: { ...CALLS.rounds, 'sdk-v1': [390, 780, 390] } };
     const found = deviations([[CALLS, EVENTS], [CALLS], [other]]);
     expect(found.map(({ stray }) => stray)).toEqual([expect.closeTo(0.3), 0]);
