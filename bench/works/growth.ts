@@ -4,17 +4,8 @@ import { inParallel } from '../harness/in-parallel.js';
 import { callAdd, type Session } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import { OURS, type Subject } from '../harness/subjects.js';
-import {
-  able,
-  cpuTimes,
-  type Load,
-  type Loaded,
-  type Plan,
-  startServer,
-  type Turns,
-  type Work,
-  type WorkResult,
-} from '../harness/work.js';
+import { cpuTimes, type Load, type Loaded, timed, type Turns } from '../harness/turns.js';
+import { able, type LoneWork, type Plan, startServer, type WorkResult } from '../harness/work.js';
 import { lifecycles } from './calls.js';
 import { endSessions, openSessionsOf } from './sessions.js';
 import { notifications, openStreams } from './streams.js';
@@ -60,7 +51,7 @@ interface Growing {
 type Found = Map<string, Record<number, Record<string, readonly number[]>>>;
 type Keep = (title: string, size: number, values: readonly number[]) => void;
 
-export const growth: Work = { name: 'growth', run };
+export const growth: LoneWork = { name: 'growth', run };
 
 async function run(plan: Plan): Promise<WorkResult[]> {
   const found: Found = new Map([CALLS, NEWCOMERS, DELIVERIES, MEMORY, STREAM_MEMORY].map((title) => [title, {}]));
@@ -99,8 +90,8 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
 
 async function sideBySide(small: Growing, large: Growing, subject: Subject, plan: Plan, keep: Keep): Promise<void> {
   const { many, few, fewNotified } = plan.quick ? QUICK : FULL;
-  // There are only two of them, and half of it is done in each role.
-  const turns = { ...plan, rounds: 2 * Math.ceil(plan.rounds / 2) };
+  // There are only two of them at a time, and half of it is done in each role.
+  const turns = { ...plan, rounds: Math.ceil(plan.rounds / 3) };
   const both = [small, large];
   await resize(small, subject, few);
   await resize(large, subject, many);
@@ -133,15 +124,16 @@ async function resize({ server, sessions }: Growing, subject: Subject, size: num
 }
 
 async function time(title: string, loaded: readonly Loaded[], turns: Turns, keep: Keep): Promise<void> {
-  for (const [size, costs] of Object.entries(await cpuTimes(loaded, turns))) keep(title, Number(size), costs);
+  const [times] = await timed([loaded], turns);
+  for (const [size, costs] of Object.entries(cpuTimes(times!))) keep(title, Number(size), costs);
 }
 
 function calling(one: Growing): Loaded {
-  return { ...loaded(one), load: callsTo(one.server, one.sessions), warmUp: 4_000 };
+  return { ...loaded(one), load: callsTo(one.server, one.sessions) };
 }
 
 function coming(one: Growing): Loaded {
-  return { ...loaded(one), load: lifecycles(one.server), warmUp: 1_200 };
+  return { ...loaded(one), load: lifecycles(one.server) };
 }
 
 const sizeOf = ({ sessions }: Growing): number => sessions.length;
@@ -170,7 +162,7 @@ async function withStreams(
       const streams = await openStreams(one.server, one.sessions);
       opened.push(...streams);
       keep(STREAM_MEMORY, size, [((await memoryOf(one.server)) - before) / size]);
-      streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size, warmUp: 10_000 });
+      streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size });
     }
     await use(streaming);
   } finally {
