@@ -63,7 +63,7 @@ async function told<T>(name: string, what: () => Promise<T>): Promise<T> {
   return found;
 }
 
-const rounds = Number(options.rounds ?? (options.quick ? 12 : 32));
+const rounds = Number(options.rounds ?? (options.quick ? 12 : 40));
 if (!Number.isInteger(rounds) || rounds < 1)
   throw new Error(`--rounds wants a number from 1, not "${options.rounds}".`);
 const only = among(
@@ -81,9 +81,9 @@ if (!PINNED) console.warn('Server and load share cores: taskset is missing, or t
 const plan: Plan = {
   quick: options.quick,
   rounds,
-  warmMs: options.quick ? 400 : 1_500,
+  warmMs: options.quick ? 1_000 : 3_000,
   roundMs: options.quick ? 60 : 160,
-  turnMs: 20,
+  turnMs: 40,
   only,
   subjects,
   profile: options.profile,

@@ -88,21 +88,18 @@ export interface CpuWork {
   readonly env?: Environment;
   /** Units that cannot be divided. */
   readonly step?: number;
-  /** Units of work before the first round; half of it when the bench shall be quick. */
-  readonly warmUp: number;
   prepare(server: ServerProcess, subject: Subject): Promise<{ load: Load; close?: () => void }>;
 }
 
 /** A work whose price is CPU time: all subjects side by side. */
-export function cpuWork({ name, title, env, step = 1, warmUp, prepare }: CpuWork): TimedWork {
+export function cpuWork({ name, title, env, step = 1, prepare }: CpuWork): TimedWork {
   const begin = async (plan: Plan): Promise<Begun> => {
     const subjects = able(name, plan);
     const servers = await Promise.all(subjects.map((subject) => startServer(subject, plan, env)));
     const loaded: (Loaded & { close?: () => void })[] = [];
-    const size = { step, warmUp: plan.quick ? warmUp / 2 : warmUp };
     for (const [at, subject] of subjects.entries()) {
       const server = servers[at]!;
-      loaded.push({ key: subject.name, servers: [server], ...size, ...(await prepare(server, subject)) });
+      loaded.push({ key: subject.name, servers: [server], step, ...(await prepare(server, subject)) });
     }
     const results = (times: Times): WorkResult[] => [{ work: name, title, unit: 'µs', rounds: cpuTimes(times) }];
     const end = async (): Promise<void> => {

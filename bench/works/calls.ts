@@ -13,7 +13,6 @@ const REPORTS = 200;
 export const call = cpuWork({
   name: 'call',
   title: 'tools/call in a session',
-  warmUp: 4_000,
   prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
 });
 
@@ -29,7 +28,6 @@ export async function callsOf(server: ServerProcess, subject: Subject, count: nu
 export const modernCall = cpuWork({
   name: 'modern-call',
   title: 'tools/call, 2026-07-28',
-  warmUp: 4_000,
   prepare: async (server, { modernPath = '/mcp' }) => ({
     load: (count) =>
       inParallel(server.port, count, (connection, index) => callModernAdd(connection, modernPath, index)),
@@ -41,7 +39,6 @@ export const progress = cpuWork({
   title: `one progress event, ${REPORTS} a request`,
   env: { ANSWERS: 'sse' },
   step: REPORTS,
-  warmUp: 1_000 * REPORTS,
   prepare: async (server, subject) => {
     const sessions = await openSessionsOf(server, subject, SESSIONS);
     let id = 0;
@@ -56,7 +53,6 @@ export const progress = cpuWork({
 export const lifecycle = cpuWork({
   name: 'lifecycle',
   title: 'initialize, initialized, DELETE',
-  warmUp: 2_000,
   prepare: async (server) => ({ load: lifecycles(server) }),
 });
 

@@ -90,8 +90,8 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
 
 async function sideBySide(small: Growing, large: Growing, subject: Subject, plan: Plan, keep: Keep): Promise<void> {
   const { many, few, fewNotified } = plan.quick ? QUICK : FULL;
-  // Half of it is done in each role.
-  const turns = { ...plan, rounds: Math.ceil(plan.rounds / 2) };
+  // There are only two of them at a time, who do one work after the other, and half of it in each role.
+  const turns = { ...plan, rounds: Math.ceil(plan.rounds / 3), warmMs: plan.warmMs / 4 };
   const both = [small, large];
   await resize(small, subject, few);
   await resize(large, subject, many);
@@ -129,11 +129,11 @@ async function time(title: string, loaded: readonly Loaded[], turns: Turns, keep
 }
 
 function calling(one: Growing): Loaded {
-  return { ...loaded(one), load: callsTo(one.server, one.sessions), warmUp: 4_000 };
+  return { ...loaded(one), load: callsTo(one.server, one.sessions) };
 }
 
 function coming(one: Growing): Loaded {
-  return { ...loaded(one), load: lifecycles(one.server), warmUp: 1_200 };
+  return { ...loaded(one), load: lifecycles(one.server) };
 }
 
 const sizeOf = ({ sessions }: Growing): number => sessions.length;
@@ -162,7 +162,7 @@ async function withStreams(
       const streams = await openStreams(one.server, one.sessions);
       opened.push(...streams);
       keep(STREAM_MEMORY, size, [((await memoryOf(one.server)) - before) / size]);
-      streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size, warmUp: 10_000 });
+      streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size });
     }
     await use(streaming);
   } finally {

@@ -46,7 +46,6 @@ export const notify = cpuWork({
   name: 'notify',
   title: `one notification to each of ${STREAMS} open streams`,
   step: STREAMS,
-  warmUp: 15 * STREAMS,
   prepare: async (server, subject) => {
     const streams = await openStreams(server, await openSessionsOf(server, subject, STREAMS));
     return { load: notifications(server, streams), close: () => streams.forEach((stream) => stream.close()) };
@@ -70,7 +69,6 @@ export const replay = cpuWork({
   title: `one event of a replay, ${EVENTS} a request`,
   env: { ANSWERS: 'sse', RESUMABLE: '1' },
   step: EVENTS * READERS,
-  warmUp: 40 * EVENTS * READERS,
   prepare: async (server, subject) => {
     const finished: { session: Session; cursor: string }[] = [];
     const sessions = await openSessionsOf(server, subject, READERS);
