@@ -81,9 +81,9 @@ if (!PINNED) console.warn('Server and load share cores: taskset is missing, or t
 const plan: Plan = {
   quick: options.quick,
   rounds,
-  warmMs: options.quick ? 1_000 : 3_000,
+  warmMs: options.quick ? 400 : 1_500,
   roundMs: options.quick ? 60 : 160,
-  turnMs: 40,
+  turnMs: 20,
   only,
   subjects,
   profile: options.profile,

@@ -62,7 +62,6 @@ async function start(adapter: string, redis: SharedRedis | undefined): Promise<S
     IDLE_MS: String(idleMs),
     ...shared,
   });
-  server.settle();
   return {
     title: redis ? `${adapter}, Redis` : adapter,
     server,

@@ -14,21 +14,20 @@ type Environment = Readonly<Record<string, string>>;
 /** One server under measurement: a process, and what it says about itself. */
 export class ServerProcess {
   #lastId = 0;
-  #settled = false;
   readonly #waiting = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
 
   private constructor(
     private readonly child: ChildProcess,
     readonly port: number,
-    private readonly core: number,
   ) {
     child.on('message', (message: Message) => this.#receive(message));
     child.once('exit', (code, signal) => this.#gone(new Error(`The server ended (${signal ?? code}).`)));
   }
 
   /**
+   * It gets its core when it listens: until then the load has nothing to do, and servers may start side by side.
+   *
    * @param nodeArgs for the server's Node.js, for example a profiler
-   * @param core where it is when it has settled; before, it is on any
    */
   static async start(
     file: string,
@@ -48,13 +47,8 @@ export class ServerProcess {
     const [message] = (await Promise.race([once(child, 'message', { signal }), exit])) as [Message];
     exit.catch(() => {});
     if (!('listening' in message)) throw new Error(`${file} did not say where it listens.`);
-    return new ServerProcess(child, message.listening, core);
-  }
-
-  /** From now on it stays on its core. */
-  settle(): void {
-    if (!this.#settled) pin(this.child.pid!, this.core);
-    this.#settled = true;
+    pin(child.pid!, core);
+    return new ServerProcess(child, message.listening);
   }
 
   /** Microseconds of CPU time that the process has had. */

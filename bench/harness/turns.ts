@@ -22,7 +22,7 @@ export interface Spent {
 export interface Loaded {
   /** Tells it apart from the others that do the same. */
   readonly key: string;
-  readonly servers: readonly Pick<ServerProcess, 'cpu' | 'settle'>[];
+  readonly servers: readonly Pick<ServerProcess, 'cpu'>[];
   readonly redis?: Pick<SharedRedis, 'cpu'> | undefined;
   readonly load: Load;
   /** Units that cannot be divided. */
@@ -42,12 +42,10 @@ export interface Turns {
 /** What a unit took, round by round, by the key of who did it. */
 export type Times = Record<string, Spent[]>;
 
-/** How many are warmed up at a time: they share all cores with the load, which needs less than one. */
-const WARMED_AT_A_TIME = 3;
-/** How long a stretch of warming up lasts in the end, in milliseconds of CPU time. */
-const STRETCH_MS = 100;
+/** How long a turn to warm up lasts in the end, in milliseconds of CPU time. */
+const WARM_TURN_MS = 100;
 /** How much longer than the one before it may be: the first units say little of what others will cost. */
-const STRETCH_GROWTH = 8;
+const WARM_GROWTH = 8;
 /** Where one turn lasts longer than a round was to be, there are fewer of them, but so many at least. */
 const FEWEST_ROUNDS = 3;
 
@@ -111,36 +109,18 @@ function together(turns: readonly Spent[]): Spent {
   };
 }
 
-/**
- * Until V8 has compiled what is used, which takes time rather than units. Then everybody gets the core where it is measured.
- *
- * @returns what a unit costs each
- */
+/** @returns what a unit costs each, once V8 has compiled what is used, which takes time rather than units */
 async function warmed(loaded: readonly Loaded[], warmMs: number): Promise<ReadonlyMap<Loaded, number>> {
-  const counts = new Map<Loaded, number>();
-  const cold = loaded.values();
-  const warm = async (): Promise<void> => {
-    for (const one of cold) counts.set(one, await warmUp(one, warmMs * one.servers.length));
-  };
-  await Promise.all(Array.from({ length: WARMED_AT_A_TIME }, warm));
-  for (const { servers } of loaded) servers.forEach((server) => server.settle());
-  const costs = new Map<Loaded, number>();
-  for (const one of loaded) costs.set(one, (await spentBy(one, counts.get(one)!)).server);
-  return costs;
-}
-
-/** @returns how many units take a stretch */
-async function warmUp(one: Loaded, warmMs: number): Promise<number> {
-  let count = stepped(1, one.step);
-  const began = await cpuOf(one);
-  for (let spent = 0; spent < warmMs * 1000;) {
-    await one.load(count);
-    const now = (await cpuOf(one)) - began;
-    const cost = (now - spent) / count;
-    spent = now;
-    count = stepped(Math.min((STRETCH_MS * 1000) / cost, STRETCH_GROWTH * count), one.step);
+  const all = loaded.map((one) => ({ one, count: stepped(1, one.step), cost: 0, left: warmMs * 1000 }));
+  for (let cold = all; cold.length > 0; cold = cold.filter(({ left }) => left > 0)) {
+    for (const warm of cold) {
+      const { one, count } = warm;
+      warm.cost = (await spentBy(one, count)).server;
+      warm.left -= (warm.cost * count) / one.servers.length;
+      warm.count = stepped(Math.min((WARM_TURN_MS * 1000) / warm.cost, WARM_GROWTH * count), one.step);
+    }
   }
-  return count;
+  return new Map(all.map(({ one, cost }) => [one, cost]));
 }
 
 /** Everybody's turns, spread evenly from the beginning to the end; each pass begins with another one. */
@@ -164,26 +144,20 @@ export function stepped(units: number, step = 1): number {
 }
 
 /** What a unit took, on average of so many. */
-async function spentBy(one: Loaded, count: number): Promise<Spent> {
-  const now = async (): Promise<Spent> => ({
-    server: await cpuOf(one),
-    redis: (await one.redis?.cpu()) ?? 0,
-    wall: performance.now() * 1000,
-  });
+async function spentBy({ servers, redis, load }: Loaded, count: number): Promise<Spent> {
+  const now = async (): Promise<Spent> => {
+    const cpu = await Promise.all(servers.map((server) => server.cpu()));
+    const server = cpu.reduce((sum, one) => sum + one, 0);
+    return { server, redis: (await redis?.cpu()) ?? 0, wall: performance.now() * 1000 };
+  };
   const before = await now();
-  await awake(one.load(count));
+  await awake(load(count));
   const after = await now();
   return {
     server: (after.server - before.server) / count,
     redis: (after.redis - before.redis) / count,
     wall: (after.wall - before.wall) / count,
   };
-}
-
-/** Microseconds of CPU time that all its servers have had. */
-async function cpuOf({ servers }: Loaded): Promise<number> {
-  const cpu = await Promise.all(servers.map((server) => server.cpu()));
-  return cpu.reduce((sum, one) => sum + one, 0);
 }
 
 /**

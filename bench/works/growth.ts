@@ -90,8 +90,8 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
 
 async function sideBySide(small: Growing, large: Growing, subject: Subject, plan: Plan, keep: Keep): Promise<void> {
   const { many, few, fewNotified } = plan.quick ? QUICK : FULL;
-  // There are only two of them at a time, who do one work after the other, and half of it in each role.
-  const turns = { ...plan, rounds: Math.ceil(plan.rounds / 3), warmMs: plan.warmMs / 4 };
+  // There are only two of them at a time, and half of it is done in each role.
+  const turns = { ...plan, rounds: Math.ceil(plan.rounds / 3) };
   const both = [small, large];
   await resize(small, subject, few);
   await resize(large, subject, many);

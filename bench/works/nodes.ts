@@ -26,6 +26,7 @@ interface Deployment {
   readonly key: (typeof NODES)[number]['name'];
   readonly nodes: readonly ServerProcess[];
   readonly redis: SharedRedis | undefined;
+  readonly sessions: readonly Session[];
 }
 
 /** What calls and events cost. */
@@ -39,7 +40,7 @@ export const nodes: TimedWork = {
       await stop();
       await redis.stop();
     };
-    return { contests: [await calls(deployments), await events(deployments)], end };
+    return { contests: [calls(deployments), events(deployments)], end };
   },
 };
 
@@ -77,7 +78,8 @@ async function deployed(
       const core = node === 0 ? CORE.server : CORE.secondServer;
       nodes.push(await ServerProcess.start(OURS, { ADAPTER: 'fastify', ...env, ...place }, { core }));
     }
-    deployments.push({ key: name, nodes, redis: shared ? redis : undefined });
+    const sessions = await openSessions(nodes[0]!.port, SESSIONS);
+    deployments.push({ key: name, nodes, redis: shared ? redis : undefined, sessions });
   }
   const stop = async (): Promise<void> => {
     await Promise.all(deployments.flatMap(({ nodes }) => nodes.map((node) => node.stop())));
@@ -85,8 +87,8 @@ async function deployed(
   return { deployments, stop };
 }
 
-async function calls(deployments: readonly Deployment[]): Promise<Contest> {
-  const loaded = await loadedBy(deployments, calling, 2);
+function calls(deployments: readonly Deployment[]): Contest {
+  const loaded = deployments.map((one): Loaded => ({ ...of(one), load: calling(one), step: 2 }));
   const perSecond = ({ wall }: Spent): number => 1e6 / wall;
   const results = (times: Times): WorkResult[] => [
     result('tools/call in a session, calls per second', 'calls/s', values(times, perSecond)),
@@ -95,23 +97,10 @@ async function calls(deployments: readonly Deployment[]): Promise<Contest> {
   return { loaded, results };
 }
 
-async function events(deployments: readonly Deployment[]): Promise<Contest> {
-  const loaded = await loadedBy(deployments, reporting, CONCURRENCY * REPORTS);
+function events(deployments: readonly Deployment[]): Contest {
+  const step = CONCURRENCY * REPORTS;
+  const loaded = deployments.map((one): Loaded => ({ ...of(one), load: reporting(one), step }));
   return { loaded, results: (times) => cpuResults('one progress event', times) };
-}
-
-/** Each contest has its own sessions: what is warmed up at the same time must not share the ids of requests. */
-async function loadedBy(
-  deployments: readonly Deployment[],
-  loadOf: (nodes: readonly ServerProcess[], sessions: readonly Session[]) => Load,
-  step: number,
-): Promise<Loaded[]> {
-  const loaded: Loaded[] = [];
-  for (const { key, nodes, redis } of deployments) {
-    const sessions = await openSessions(nodes[0]!.port, SESSIONS);
-    loaded.push({ key, servers: nodes, redis, load: loadOf(nodes, sessions), step });
-  }
-  return loaded;
 }
 
 function cpuResults(title: string, times: Times): WorkResult[] {
@@ -140,14 +129,18 @@ function values(times: Times, value: (spent: Spent) => number): Record<string, n
   return Object.fromEntries(Object.entries(times).map(([key, spent]) => [key, spent.map(value)]));
 }
 
-function calling(nodes: readonly ServerProcess[], sessions: readonly Session[]): Load {
+function of({ key, nodes, redis }: Deployment): Pick<Loaded, 'key' | 'servers' | 'redis'> {
+  return { key, servers: nodes, redis };
+}
+
+function calling({ nodes, sessions }: Deployment): Load {
   return (count) =>
     inParallel(portsOf(nodes), count, (connection, index) =>
       callAdd(connection, sessions[Math.floor(index / nodes.length) % SESSIONS]!, index),
     );
 }
 
-function reporting(nodes: readonly ServerProcess[], sessions: readonly Session[]): Load {
+function reporting({ nodes, sessions }: Deployment): Load {
   let id = 0;
   return (count) =>
     inParallel(portsOf(nodes), requestsFor(count, REPORTS), async (connection, index) => {
@@ -157,18 +150,14 @@ function reporting(nodes: readonly ServerProcess[], sessions: readonly Session[]
 
 async function latencies(deployments: readonly Deployment[], { rounds }: Plan): Promise<Record<string, number[]>> {
   let id = 0;
-  const all: { key: string; ports: readonly number[]; session: Session; turns: number }[] = [];
-  for (const { key, nodes } of deployments) {
-    nodes.forEach((node) => node.settle());
-    const ports = portsOf(nodes);
-    const [session] = await openSessions(ports[0]!, 1);
-    // The first calls are for V8, and for the nodes to meet the session.
-    for (let i = 0; i < 3; i++) await timesOf(ports, session!, ++id, REPORTS);
-    all.push({ key, ports, session: session!, turns: rounds });
+  // The first calls are for V8, and for the nodes to meet the session.
+  for (const { nodes, sessions } of deployments) {
+    for (let i = 0; i < 3; i++) await timesOf(portsOf(nodes), sessions[0]!, ++id, REPORTS);
   }
   const found: Record<string, number[]> = {};
-  await interleaved(all, async ({ key, ports, session }) => {
-    const times = await awake(timesOf(ports, session, ++id, TIMED_REPORTS));
+  const all = deployments.map((one) => ({ ...one, turns: rounds }));
+  await interleaved(all, async ({ key, nodes, sessions }) => {
+    const times = await awake(timesOf(portsOf(nodes), sessions[0]!, ++id, TIMED_REPORTS));
     (found[key] ??= []).push(median(times));
   });
   return found;
