@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
 import { PINNED } from './harness/cores.js';
 import { machine } from './harness/machine.js';
-import { kept } from './harness/results.js';
+import { add, kept } from './harness/results.js';
 import { SUBJECTS } from './harness/subjects.js';
-import { type Plan, sideBySide, type Work, type WorkResult } from './harness/work.js';
+import type { Plan, Work, WorkResult } from './harness/work.js';
 import { call, lifecycle, modernCall, progress } from './works/calls.js';
 import { growth } from './works/growth.js';
-import { nodes, onTheWay } from './works/nodes.js';
+import { nodes } from './works/nodes.js';
 import { notify, replay, sessionMemory, streamMemory } from './works/streams.js';
 
 /** `npm run bench`: see bench/README.md. This process makes the load and does the sums; the servers have processes of their own. */
@@ -23,7 +23,6 @@ const WORKS: readonly Work[] = [
   replay,
   growth,
   nodes,
-  onTheWay,
 ];
 
 const { values: options } = parseArgs({
@@ -43,27 +42,27 @@ function among(kind: string, names: readonly string[], known: readonly string[])
   throw new Error(`There is no ${kind} "${unknown}". There are: ${[...new Set(known)].join(', ')}.`);
 }
 
-/** What is measured in time, all of it side by side; then the others, one after the other. */
+/**
+ * Everything, then again what is to be begun anew: a machine differs from one quarter of an hour to the next, and not all servers
+ * feel it alike.
+ */
 async function measure(plan: Plan, works: readonly Work[]): Promise<WorkResult[]> {
-  const timed = works.filter((work) => 'begin' in work);
-  const results = await told('turn by turn', () => sideBySide(timed, plan));
-  for (const work of works) {
-    if ('run' in work) results.push(...(await told(work.name, () => work.run(plan))));
+  const results: WorkResult[] = [];
+  const timesOf = ({ times = 1 }: Work): number => (plan.quick ? 1 : times);
+  for (let time = 0; time < Math.max(...works.map(timesOf)); time++) {
+    for (const work of works) {
+      const times = timesOf(work);
+      if (time >= times) continue;
+      const began = performance.now();
+      for (const found of await work.run({ ...plan, rounds: Math.ceil(plan.rounds / times) })) add(results, found);
+      const seconds = Math.round((performance.now() - began) / 1000);
+      console.log(`${work.name}: ${seconds} s`);
+    }
   }
-  // As they were asked for, not as they were done.
-  const order = works.map(({ name }) => name);
-  return results.toSorted((a, b) => order.indexOf(a.work) - order.indexOf(b.work));
+  return results;
 }
 
-/** Says how long it took. */
-async function told<T>(name: string, what: () => Promise<T>): Promise<T> {
-  const began = performance.now();
-  const found = await what();
-  console.log(`${name}: ${Math.round((performance.now() - began) / 1000)} s`);
-  return found;
-}
-
-const rounds = Number(options.rounds ?? (options.quick ? 12 : 40));
+const rounds = Number(options.rounds ?? (options.quick ? 8 : 16));
 if (!Number.isInteger(rounds) || rounds < 1)
   throw new Error(`--rounds wants a number from 1, not "${options.rounds}".`);
 const only = among(

@@ -21,8 +21,7 @@ import {
 /**
  * Ours: `npm run bench:server`, with `PORT` (3000; 0 takes any) and `ADAPTER` (`express` or `fastify`).
  *
- * The defaults of the module, but for the caps of sessions (10,000 anonymous ones are more than it lets in), and for how long
- * a finished call can be read again: the bench does so until its end.
+ * The defaults of the module, but for the caps of sessions: 10,000 anonymous ones are more than it lets in.
  */
 const { PORT = '3000', ADAPTER = 'express', STAMPS } = process.env;
 
@@ -60,7 +59,6 @@ for (const name of ADDING_TOOLS) {
       serverInfo: SERVER_INFO,
       maxSessions: 100_000,
       maxSessionsPerPrincipal: 100_000,
-      eventLog: { finishedStreamMs: 3_600_000 },
     }),
   ],
   providers: [BenchTools],

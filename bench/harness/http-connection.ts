@@ -36,7 +36,7 @@ type State =
 const IDLE: State = { is: 'idle' };
 
 /** How long a server surely keeps a connection that is not used, in milliseconds: for Node.js it is 5 seconds. */
-const KEPT_MS = 4_000;
+const KEPT_MS = 2_000;
 
 export class HttpConnection {
   #state: State = IDLE;

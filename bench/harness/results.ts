@@ -11,6 +11,18 @@ export interface Results extends About {
   readonly results: readonly WorkResult[];
 }
 
+/** Puts the rounds of one more time beside those that are there. */
+export function add(results: WorkResult[], found: WorkResult): void {
+  const same = results.findIndex(({ title, size }) => title === found.title && size === found.size);
+  if (same < 0) {
+    results.push(found);
+    return;
+  }
+  const before = results[same]!;
+  const rounds = Object.entries(found.rounds).map(([key, values]) => [key, [...(before.rounds[key] ?? []), ...values]]);
+  results[same] = { ...before, rounds: { ...before.rounds, ...Object.fromEntries(rounds) } };
+}
+
 /** @returns the Markdown, and where it is */
 export function kept(results: Results): { text: string; file: string } {
   mkdirSync(FOLDER, { recursive: true });

@@ -6,9 +6,6 @@ import { CORE, pin, pinnedTo } from './cores.js';
 /** How long a server may take to listen, or to answer the bench, in milliseconds. */
 const PATIENCE_MS = 120_000;
 
-/** V8 takes a server that waits for its turn for idle, and would give up code that it needs again a second later. */
-const ALWAYS_BUSY = ['--no-flush-bytecode', '--no-memory-reducer'];
-
 type Environment = Readonly<Record<string, string>>;
 
 /** One server under measurement: a process, and what it says about itself. */
@@ -34,7 +31,7 @@ export class ServerProcess {
     env: Environment,
     { nodeArgs = [], core = CORE.server }: { nodeArgs?: readonly string[]; core?: number } = {},
   ): Promise<ServerProcess> {
-    const node = [process.execPath, '--expose-gc', '--max-old-space-size=6144', ...ALWAYS_BUSY, ...nodeArgs, file];
+    const node = [process.execPath, '--expose-gc', '--max-old-space-size=6144', ...nodeArgs, file];
     const [command, ...args] = pinnedTo('any', node);
     const child = spawn(command, args, {
       env: { ...process.env, PORT: '0', ...env },

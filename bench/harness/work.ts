@@ -1,10 +1,19 @@
+import { PINNED } from './cores.js';
+import type { SharedRedis } from './redis.js';
+import { mean } from './statistics.js';
 import { type Subject, SUBJECTS, type WorkName } from './subjects.js';
 import { ServerProcess } from './server-process.js';
-import { cpuTimes, type Load, type Loaded, timed, type Times, type Turns } from './turns.js';
 
 /** What the bench was asked for. */
-export interface Plan extends Turns {
+export interface Plan {
   readonly quick: boolean;
+  readonly rounds: number;
+  /** Milliseconds of CPU time that each server is given before the first round, at least. */
+  readonly warmMs: number;
+  /** Milliseconds of CPU time that each server is given in a round, about. */
+  readonly roundMs: number;
+  /** Milliseconds of CPU time in which it is not interrupted by others, about. */
+  readonly turnMs: number;
   /** Only these works, by name; all of them if there are none. */
   readonly only: readonly string[];
   /** Only these subjects, by name; all of them if there are none. */
@@ -26,31 +35,16 @@ export interface WorkResult {
   readonly rounds: Readonly<Record<string, readonly number[]>>;
 }
 
-/** One row of the bench, or several: measured on its own, or, where the price is time, beside all others of that kind. */
-export type Work = LoneWork | TimedWork;
-
-export interface LoneWork {
+/** One row of the bench, or several. */
+export interface Work {
   readonly name: WorkName;
+  /** How often it is begun anew, in fresh processes and with its share of the rounds; once if not said. */
+  readonly times?: number;
   run(plan: Plan): Promise<WorkResult[]>;
 }
 
-export interface TimedWork {
-  readonly name: WorkName;
-  /** Starts the servers, and fills them. */
-  begin(plan: Plan): Promise<Begun>;
-}
-
-export interface Begun {
-  readonly contests: readonly Contest[];
-  end(): Promise<void>;
-}
-
-/** Those who do the same, each for itself. */
-export interface Contest {
-  readonly loaded: readonly Loaded[];
-  /** What its times tell. */
-  results(times: Times): WorkResult[];
-}
+/** Work for a server that is ready: `count` units of it. */
+export type Load = (count: number) => Promise<void>;
 
 export type Environment = Readonly<Record<string, string>>;
 
@@ -66,49 +60,173 @@ export function startServer(subject: Subject, plan: Plan, env: Environment = {})
   return ServerProcess.start(subject.file, { ADAPTER: subject.adapter, ...env }, { nodeArgs });
 }
 
-/** Has works that are measured in time done side by side, so that each of them lasts as long as all of them together. */
-export async function sideBySide(works: readonly TimedWork[], plan: Plan): Promise<WorkResult[]> {
-  const begun: Begun[] = [];
-  try {
-    for (const work of works) begun.push(await work.begin(plan));
-    const contests = begun.flatMap((one) => one.contests);
-    const times = await timed(
-      contests.map(({ loaded }) => loaded),
-      plan,
-    );
-    return contests.flatMap((contest, at) => contest.results(times[at]!));
-  } finally {
-    await Promise.all(begun.map((one) => one.end()));
+/** What a unit of work took: microseconds. */
+export interface Spent {
+  /** CPU time of all servers together. */
+  readonly server: number;
+  readonly redis: number;
+  readonly wall: number;
+}
+
+export interface Loaded {
+  /** Tells it apart from the others in the rounds. */
+  readonly key: string;
+  readonly servers: readonly Pick<ServerProcess, 'cpu'>[];
+  readonly redis?: Pick<SharedRedis, 'cpu'> | undefined;
+  readonly load: Load;
+  /** Units that cannot be divided. */
+  readonly step?: number;
+  /** Units of work before the first round, until V8 has compiled what is used. */
+  readonly warmUp: number;
+}
+
+export type Turns = Pick<Plan, 'rounds' | 'roundMs' | 'turnMs' | 'warmMs'>;
+
+/** Turns to warm up in, at least. */
+const WARM_TURNS = 4;
+/** Where one turn lasts longer than a round was to be, there are fewer of them, but so many at least. */
+const FEWEST_ROUNDS = 3;
+
+/**
+ * What a unit takes, round by round. In a round everybody has many short turns, which are averaged: a machine is
+ * slow for some milliseconds or for seconds, and so it is slow for all of them alike.
+ *
+ * Warms up first, by turns too, and looks what a unit costs: so that a turn lasts as long for the cheap as for the dear (as long
+ * as the largest step, if that is more than was planned), and everything as long as was planned, however slow the machine is.
+ */
+export async function timed(
+  loaded: readonly Loaded[],
+  { rounds, roundMs, turnMs, warmMs }: Turns,
+): Promise<Record<string, Spent[]>> {
+  const warm = await warmed(loaded, warmMs);
+  const turn = Math.max(turnMs * 1000, ...warm.map(({ one, cost }) => cost * (one.step ?? 1)));
+  const passes = Math.max(1, Math.round((roundMs * 1000) / turn));
+  const most = Math.max(FEWEST_ROUNDS, Math.round((rounds * roundMs * 1000) / (passes * turn)));
+  const runners = warm.map(({ one, cost }): Runner => ({ one, count: stepped(turn / cost, one.step), turns: [] }));
+  await interleaved(runners, Math.min(rounds, most) * passes, async ({ one, count, turns }) => {
+    turns.push(await spentBy(one, count));
+  });
+  return Object.fromEntries(runners.map(({ one, turns }) => [one.key, chunks(turns, passes).map(together)]));
+}
+
+/** CPU time of the server per unit. */
+export async function cpuTimes(loaded: readonly Loaded[], turns: Turns): Promise<Record<string, number[]>> {
+  const times = Object.entries(await timed(loaded, turns));
+  return Object.fromEntries(times.map(([key, spent]) => [key, spent.map(({ server }) => server)]));
+}
+
+interface Runner {
+  readonly one: Loaded;
+  /** Units in one turn. */
+  readonly count: number;
+  readonly turns: Spent[];
+}
+
+/** Values in the order they came, so many in each chunk. */
+function chunks<T>(values: readonly T[], size: number): T[][] {
+  return Array.from({ length: values.length / size }, (_, chunk) => values.slice(chunk * size, (chunk + 1) * size));
+}
+
+/** What a unit took on average. */
+function together(turns: readonly Spent[]): Spent {
+  const average = (one: (spent: Spent) => number): number => mean(turns.map(one));
+  return {
+    server: average(({ server }) => server),
+    redis: average(({ redis }) => redis),
+    wall: average(({ wall }) => wall),
+  };
+}
+
+/** @returns what a unit costs each, once V8 has compiled what is used, which takes time rather than units */
+async function warmed(loaded: readonly Loaded[], warmMs: number): Promise<readonly { one: Loaded; cost: number }[]> {
+  const all = loaded.map((one) => ({ one, cost: 0, spent: 0, wanted: warmMs * 1000 * one.servers.length }));
+  for (let turn = 0; all.some(({ spent, wanted }) => turn < WARM_TURNS || spent < wanted); turn++) {
+    for (const warm of all) {
+      if (turn >= WARM_TURNS && warm.spent >= warm.wanted) continue;
+      const count = stepped(warm.one.warmUp / WARM_TURNS, warm.one.step);
+      warm.cost = (await spentBy(warm.one, count)).server;
+      warm.spent += warm.cost * count;
+    }
+  }
+  return all;
+}
+
+/** Everybody's turn, so many times; each pass begins with another one. */
+export async function interleaved<T>(
+  all: readonly T[],
+  passes: number,
+  turn: (one: T) => Promise<void>,
+): Promise<void> {
+  for (let pass = 0; pass < passes; pass++) {
+    for (let at = 0; at < all.length; at++) await turn(all[(pass + at) % all.length]!);
   }
 }
 
-export interface CpuWork {
+/** The nearest number of units that is a whole number of steps, at least one. */
+export function stepped(units: number, step = 1): number {
+  return Math.max(1, Math.round(units / step)) * step;
+}
+
+/** What a unit took, on average of so many. */
+async function spentBy({ servers, redis, load }: Loaded, count: number): Promise<Spent> {
+  const now = async (): Promise<Spent> => {
+    const cpu = await Promise.all(servers.map((server) => server.cpu()));
+    const server = cpu.reduce((sum, one) => sum + one, 0);
+    return { server, redis: (await redis?.cpu()) ?? 0, wall: performance.now() * 1000 };
+  };
+  const before = await now();
+  await awake(load(count));
+  const after = await now();
+  return {
+    server: (after.server - before.server) / count,
+    redis: (after.redis - before.redis) / count,
+    wall: (after.wall - before.wall) / count,
+  };
+}
+
+/**
+ * Keeps the load from falling asleep between two answers. Who wakes a process on another core pays for it, 10 to 45 µs on the
+ * virtual machine where this was looked at: so the more of each answer, the slower a server is.
+ */
+export async function awake<T>(work: Promise<T>): Promise<T> {
+  let busy = PINNED;
+  const look = (): void => void (busy && setImmediate(look));
+  look();
+  return work.finally(() => (busy = false));
+}
+
+export interface TimedWork {
   readonly name: WorkName;
   readonly title: string;
   readonly env?: Environment;
   /** Units that cannot be divided. */
   readonly step?: number;
+  /** Units of work before the first round; half of it when the bench shall be quick. */
+  readonly warmUp: number;
+  /** How often it is begun anew, in fresh processes; once if not said. */
+  readonly times?: number;
   prepare(server: ServerProcess, subject: Subject): Promise<{ load: Load; close?: () => void }>;
 }
 
 /** A work whose price is CPU time: all subjects side by side. */
-export function cpuWork({ name, title, env, step = 1, prepare }: CpuWork): TimedWork {
-  const begin = async (plan: Plan): Promise<Begun> => {
+export function timedWork({ name, title, env, step = 1, warmUp, times = 1, prepare }: TimedWork): Work {
+  const run = async (plan: Plan): Promise<WorkResult[]> => {
     const subjects = able(name, plan);
     const servers = await Promise.all(subjects.map((subject) => startServer(subject, plan, env)));
     const loaded: (Loaded & { close?: () => void })[] = [];
-    for (const [at, subject] of subjects.entries()) {
-      const server = servers[at]!;
-      loaded.push({ key: subject.name, servers: [server], step, ...(await prepare(server, subject)) });
-    }
-    const results = (times: Times): WorkResult[] => [{ work: name, title, unit: 'µs', rounds: cpuTimes(times) }];
-    const end = async (): Promise<void> => {
+    const size = { step, warmUp: plan.quick ? warmUp / 2 : warmUp };
+    try {
+      for (const [at, subject] of subjects.entries()) {
+        const server = servers[at]!;
+        loaded.push({ key: subject.name, servers: [server], ...size, ...(await prepare(server, subject)) });
+      }
+      return [{ work: name, title, unit: 'µs', rounds: await cpuTimes(loaded, plan) }];
+    } finally {
       for (const { close } of loaded) close?.();
       await Promise.all(servers.map((server) => server.stop()));
-    };
-    return { contests: [{ loaded, results }], end };
+    }
   };
-  return { name, begin };
+  return { name, times, run };
 }
 
 export interface MemoryWork {
@@ -127,7 +245,7 @@ export interface Holding {
 }
 
 /** A work whose price is memory (heap and buffers after a collection): each time in a fresh process. */
-export function memoryWork({ name, title, env, count, prepare }: MemoryWork): LoneWork {
+export function memoryWork({ name, title, env, count, prepare }: MemoryWork): Work {
   const measure = async (subject: Subject, plan: Plan): Promise<number> => {
     const server = await startServer(subject, plan, env);
     try {

@@ -2,17 +2,18 @@ import { inParallel, requestsFor } from '../harness/in-parallel.js';
 import { callAdd, callModernAdd, callProgress, endSession, openSession } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import type { Subject } from '../harness/subjects.js';
-import type { Load } from '../harness/turns.js';
-import { cpuWork } from '../harness/work.js';
+import { type Load, timedWork } from '../harness/work.js';
 import { openSessionsOf } from './sessions.js';
 
 /** How many sessions the calls are spread over. */
 const SESSIONS = 10;
 const REPORTS = 200;
 
-export const call = cpuWork({
+export const call = timedWork({
   name: 'call',
   title: 'tools/call in a session',
+  warmUp: 4_000,
+  times: 2,
   prepare: async (server, subject) => ({ load: await callsOf(server, subject, SESSIONS) }),
 });
 
@@ -25,20 +26,24 @@ export async function callsOf(server: ServerProcess, subject: Subject, count: nu
     );
 }
 
-export const modernCall = cpuWork({
+export const modernCall = timedWork({
   name: 'modern-call',
   title: 'tools/call, 2026-07-28',
+  warmUp: 4_000,
+  times: 2,
   prepare: async (server, { modernPath = '/mcp' }) => ({
     load: (count) =>
       inParallel(server.port, count, (connection, index) => callModernAdd(connection, modernPath, index)),
   }),
 });
 
-export const progress = cpuWork({
+export const progress = timedWork({
   name: 'progress',
   title: `one progress event, ${REPORTS} a request`,
   env: { ANSWERS: 'sse' },
   step: REPORTS,
+  warmUp: 1_000 * REPORTS,
+  times: 2,
   prepare: async (server, subject) => {
     const sessions = await openSessionsOf(server, subject, SESSIONS);
     let id = 0;
@@ -50,9 +55,11 @@ export const progress = cpuWork({
   },
 });
 
-export const lifecycle = cpuWork({
+export const lifecycle = timedWork({
   name: 'lifecycle',
   title: 'initialize, initialized, DELETE',
+  warmUp: 2_000,
+  times: 2,
   prepare: async (server) => ({ load: lifecycles(server) }),
 });
 

@@ -4,8 +4,17 @@ import { inParallel } from '../harness/in-parallel.js';
 import { callAdd, type Session } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import { OURS, type Subject } from '../harness/subjects.js';
-import { cpuTimes, type Load, type Loaded, timed, type Turns } from '../harness/turns.js';
-import { able, type LoneWork, type Plan, startServer, type WorkResult } from '../harness/work.js';
+import {
+  able,
+  cpuTimes,
+  type Load,
+  type Loaded,
+  type Plan,
+  startServer,
+  type Turns,
+  type Work,
+  type WorkResult,
+} from '../harness/work.js';
 import { lifecycles } from './calls.js';
 import { endSessions, openSessionsOf } from './sessions.js';
 import { notifications, openStreams } from './streams.js';
@@ -51,7 +60,7 @@ interface Growing {
 type Found = Map<string, Record<number, Record<string, readonly number[]>>>;
 type Keep = (title: string, size: number, values: readonly number[]) => void;
 
-export const growth: LoneWork = { name: 'growth', run };
+export const growth: Work = { name: 'growth', run };
 
 async function run(plan: Plan): Promise<WorkResult[]> {
   const found: Found = new Map([CALLS, NEWCOMERS, DELIVERIES, MEMORY, STREAM_MEMORY].map((title) => [title, {}]));
@@ -90,8 +99,8 @@ async function measure(subject: Subject, plan: Plan, found: Found): Promise<void
 
 async function sideBySide(small: Growing, large: Growing, subject: Subject, plan: Plan, keep: Keep): Promise<void> {
   const { many, few, fewNotified } = plan.quick ? QUICK : FULL;
-  // There are only two of them at a time, and half of it is done in each role.
-  const turns = { ...plan, rounds: Math.ceil(plan.rounds / 3) };
+  // There are only two of them, and half of it is done in each role.
+  const turns = { ...plan, rounds: 2 * Math.ceil(plan.rounds / 2) };
   const both = [small, large];
   await resize(small, subject, few);
   await resize(large, subject, many);
@@ -124,16 +133,15 @@ async function resize({ server, sessions }: Growing, subject: Subject, size: num
 }
 
 async function time(title: string, loaded: readonly Loaded[], turns: Turns, keep: Keep): Promise<void> {
-  const [times] = await timed([loaded], turns);
-  for (const [size, costs] of Object.entries(cpuTimes(times!))) keep(title, Number(size), costs);
+  for (const [size, costs] of Object.entries(await cpuTimes(loaded, turns))) keep(title, Number(size), costs);
 }
 
 function calling(one: Growing): Loaded {
-  return { ...loaded(one), load: callsTo(one.server, one.sessions) };
+  return { ...loaded(one), load: callsTo(one.server, one.sessions), warmUp: 4_000 };
 }
 
 function coming(one: Growing): Loaded {
-  return { ...loaded(one), load: lifecycles(one.server) };
+  return { ...loaded(one), load: lifecycles(one.server), warmUp: 1_200 };
 }
 
 const sizeOf = ({ sessions }: Growing): number => sessions.length;
@@ -162,7 +170,7 @@ async function withStreams(
       const streams = await openStreams(one.server, one.sessions);
       opened.push(...streams);
       keep(STREAM_MEMORY, size, [((await memoryOf(one.server)) - before) / size]);
-      streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size });
+      streaming.push({ ...loaded(one), load: notifications(one.server, streams), step: size, warmUp: 10_000 });
     }
     await use(streaming);
   } finally {

@@ -6,8 +6,18 @@ import { SharedRedis } from '../harness/redis.js';
 import { ServerProcess } from '../harness/server-process.js';
 import { median } from '../harness/statistics.js';
 import { NODES, OURS } from '../harness/subjects.js';
-import { awake, interleaved, type Load, type Loaded, type Spent, type Times } from '../harness/turns.js';
-import type { Contest, LoneWork, Plan, TimedWork, Unit, WorkResult } from '../harness/work.js';
+import {
+  awake,
+  interleaved,
+  type Load,
+  type Loaded,
+  type Plan,
+  type Spent,
+  timed,
+  type Unit,
+  type Work,
+  type WorkResult,
+} from '../harness/work.js';
 import { openSessions } from './sessions.js';
 
 /**
@@ -29,108 +39,81 @@ interface Deployment {
   readonly sessions: readonly Session[];
 }
 
-/** What calls and events cost. */
-export const nodes: TimedWork = {
-  name: 'nodes',
-  begin: async (plan) => {
-    const redis = await redisFor(plan);
-    if (!redis) return { contests: [], end: async () => {} };
-    const { deployments, stop } = await deployed(redis, {});
-    const end = async (): Promise<void> => {
-      await stop();
-      await redis.stop();
-    };
-    return { contests: [calls(deployments), events(deployments)], end };
-  },
-};
+/** Rounds by what was measured, and by deployment. */
+type Found = Map<string, Record<string, number[]>>;
 
-/** How long an event is on its way. */
-export const onTheWay: LoneWork = {
+const UNITS: Readonly<Record<string, Unit>> = {
+  'tools/call in a session, calls per second': 'calls/s',
+  'tools/call in a session, CPU of the nodes': 'µs',
+  'tools/call in a session, CPU of Redis': 'µs',
+  'one progress event, CPU of the nodes': 'µs',
+  'one progress event, CPU of Redis': 'µs',
+  'one progress event, from handler to client': 'µs',
+};
+const [PER_SECOND, CALL, CALL_REDIS, EVENT, EVENT_REDIS, ON_THE_WAY] = Object.keys(UNITS) as [
+  ...[string, string, string, string, string, string],
+];
+
+export const nodes: Work = {
   name: 'nodes',
+  times: 2,
   run: async (plan) => {
-    const redis = await redisFor(plan);
+    if (plan.subjects.length > 0 && !plan.subjects.includes('ours-fastify')) return [];
+    const redis = await SharedRedis.obtain('What nodes that share their sessions cost');
     if (!redis) return [];
-    const { deployments, stop } = await deployed(redis, { STAMPS: '1' });
+    const found: Found = new Map();
     try {
-      const rounds = await latencies(deployments, plan);
-      return [result('one progress event, from handler to client', 'µs', rounds)];
+      await withDeployments(redis, {}, (all) => costs(all, plan, found));
+      await withDeployments(redis, { STAMPS: '1' }, (all) => latencies(all, plan, found));
     } finally {
-      await stop();
       await redis.stop();
     }
+    return [...found].map(([title, rounds]): WorkResult => ({ work: 'nodes', title, unit: UNITS[title]!, rounds }));
   },
 };
 
-async function redisFor({ subjects }: Plan): Promise<SharedRedis | undefined> {
-  if (subjects.length > 0 && !subjects.includes('ours-fastify')) return undefined;
-  return SharedRedis.obtain('What nodes that share their sessions cost');
-}
-
-async function deployed(
+async function withDeployments(
   redis: SharedRedis,
   env: Readonly<Record<string, string>>,
-): Promise<{ deployments: readonly Deployment[]; stop: () => Promise<void> }> {
-  const deployments: Deployment[] = [];
-  for (const { name, count, shared } of NODES) {
-    const place = shared && { REDIS_URL: redis.url, REDIS_PREFIX: `bench-${process.pid}-${name}` };
-    const nodes: ServerProcess[] = [];
-    for (let node = 0; node < count; node++) {
-      const core = node === 0 ? CORE.server : CORE.secondServer;
-      nodes.push(await ServerProcess.start(OURS, { ADAPTER: 'fastify', ...env, ...place }, { core }));
+  use: (all: readonly Deployment[]) => Promise<void>,
+): Promise<void> {
+  const started: ServerProcess[] = [];
+  try {
+    const deployments: Deployment[] = [];
+    for (const { name, count, shared } of NODES) {
+      const place = shared && { REDIS_URL: redis.url, REDIS_PREFIX: `bench-${process.pid}-${name}` };
+      const servers: ServerProcess[] = [];
+      for (let node = 0; node < count; node++) {
+        const core = node === 0 ? CORE.server : CORE.secondServer;
+        servers.push(await ServerProcess.start(OURS, { ADAPTER: 'fastify', ...env, ...place }, { core }));
+        started.push(servers.at(-1)!);
+      }
+      const sessions = await openSessions(servers[0]!.port, SESSIONS);
+      deployments.push({ key: name, nodes: servers, redis: shared ? redis : undefined, sessions });
     }
-    const sessions = await openSessions(nodes[0]!.port, SESSIONS);
-    deployments.push({ key: name, nodes, redis: shared ? redis : undefined, sessions });
+    await use(deployments);
+  } finally {
+    await Promise.all(started.map((server) => server.stop()));
   }
-  const stop = async (): Promise<void> => {
-    await Promise.all(deployments.flatMap(({ nodes }) => nodes.map((node) => node.stop())));
-  };
-  return { deployments, stop };
 }
 
-function calls(deployments: readonly Deployment[]): Contest {
-  const loaded = deployments.map((one): Loaded => ({ ...of(one), load: calling(one), step: 2 }));
-  const perSecond = ({ wall }: Spent): number => 1e6 / wall;
-  const results = (times: Times): WorkResult[] => [
-    result('tools/call in a session, calls per second', 'calls/s', values(times, perSecond)),
-    ...cpuResults('tools/call in a session', times),
-  ];
-  return { loaded, results };
-}
-
-function events(deployments: readonly Deployment[]): Contest {
-  const step = CONCURRENCY * REPORTS;
-  const loaded = deployments.map((one): Loaded => ({ ...of(one), load: reporting(one), step }));
-  return { loaded, results: (times) => cpuResults('one progress event', times) };
-}
-
-function cpuResults(title: string, times: Times): WorkResult[] {
-  const shared = Object.fromEntries(
-    Object.entries(times).filter(([key]) => NODES.some((node) => node.name === key && node.shared)),
-  );
-  return [
-    result(
-      `${title}, CPU of the nodes`,
-      'µs',
-      values(times, ({ server }) => server),
-    ),
-    result(
-      `${title}, CPU of Redis`,
-      'µs',
-      values(shared, ({ redis }) => redis),
-    ),
-  ];
-}
-
-function result(title: string, unit: Unit, rounds: WorkResult['rounds']): WorkResult {
-  return { work: 'nodes', title, unit, rounds };
-}
-
-function values(times: Times, value: (spent: Spent) => number): Record<string, number[]> {
-  return Object.fromEntries(Object.entries(times).map(([key, spent]) => [key, spent.map(value)]));
-}
-
-function of({ key, nodes, redis }: Deployment): Pick<Loaded, 'key' | 'servers' | 'redis'> {
-  return { key, servers: nodes, redis };
+async function costs(deployments: readonly Deployment[], plan: Plan, found: Found): Promise<void> {
+  const loaded = (loadOf: (deployment: Deployment) => Load, warmUp: number, step: number): Loaded[] =>
+    deployments.map((one) => ({ key: one.key, servers: one.nodes, redis: one.redis, load: loadOf(one), warmUp, step }));
+  // There are only three of them.
+  const turns = { ...plan, rounds: 3 * plan.rounds };
+  const calls = await timed(loaded(calling, 6_000, 2), turns);
+  const events = await timed(loaded(reporting, 4 * CONCURRENCY * REPORTS, CONCURRENCY * REPORTS), turns);
+  for (const { key, redis } of deployments) {
+    const told = (title: string, all: Record<string, Spent[]>, value: (spent: Spent) => number): void =>
+      keep(found, title, key, all[key]!.map(value));
+    told(PER_SECOND, calls, ({ wall }) => 1e6 / wall);
+    told(CALL, calls, ({ server }) => server);
+    told(EVENT, events, ({ server }) => server);
+    if (!redis) continue;
+    told(CALL_REDIS, calls, (spent) => spent.redis);
+    told(EVENT_REDIS, events, (spent) => spent.redis);
+  }
 }
 
 function calling({ nodes, sessions }: Deployment): Load {
@@ -148,19 +131,17 @@ function reporting({ nodes, sessions }: Deployment): Load {
     });
 }
 
-async function latencies(deployments: readonly Deployment[], { rounds }: Plan): Promise<Record<string, number[]>> {
+async function latencies(deployments: readonly Deployment[], { rounds }: Plan, found: Found): Promise<void> {
   let id = 0;
-  // The first calls are for V8, and for the nodes to meet the session.
-  for (const { nodes, sessions } of deployments) {
-    for (let i = 0; i < 3; i++) await timesOf(portsOf(nodes), sessions[0]!, ++id, REPORTS);
-  }
-  const found: Record<string, number[]> = {};
-  const all = deployments.map((one) => ({ ...one, turns: rounds }));
-  await interleaved(all, async ({ key, nodes, sessions }) => {
+  const turn = async ({ key, nodes, sessions }: Deployment): Promise<void> => {
     const times = await awake(timesOf(portsOf(nodes), sessions[0]!, ++id, TIMED_REPORTS));
-    (found[key] ??= []).push(median(times));
-  });
-  return found;
+    keep(found, ON_THE_WAY, key, [median(times)]);
+  };
+  // The first calls are for V8, and for the nodes to meet the session.
+  for (const deployment of deployments) {
+    for (let i = 0; i < 3; i++) await timesOf(portsOf(deployment.nodes), deployment.sessions[0]!, ++id, REPORTS);
+  }
+  await interleaved(deployments, 2 * rounds, turn);
 }
 
 /** Calls at the first node, reads at the last. @returns microseconds from the handler to here, event by event */
@@ -180,6 +161,12 @@ async function timesOf(ports: readonly number[], session: Session, id: number, n
   });
   stream.close();
   return times.slice(ON_THE_MOVE);
+}
+
+function keep(found: Found, title: string, key: string, values: readonly number[]): void {
+  const rounds = found.get(title) ?? {};
+  (rounds[key] ??= []).push(...values);
+  found.set(title, rounds);
 }
 
 function portsOf(nodes: readonly ServerProcess[]): number[] {

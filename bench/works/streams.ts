@@ -3,8 +3,7 @@ import { CONCURRENCY, inParallel, requestsFor } from '../harness/in-parallel.js'
 import { callProgress, type Session } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
 import { sseSplitter } from '../harness/sse.js';
-import type { Load } from '../harness/turns.js';
-import { cpuWork, memoryWork } from '../harness/work.js';
+import { type Load, memoryWork, timedWork } from '../harness/work.js';
 import { endSessions, openSessionsOf } from './sessions.js';
 
 const STREAMS = 1_000;
@@ -42,10 +41,11 @@ export const streamMemory = memoryWork({
   },
 });
 
-export const notify = cpuWork({
+export const notify = timedWork({
   name: 'notify',
   title: `one notification to each of ${STREAMS} open streams`,
   step: STREAMS,
+  warmUp: 15 * STREAMS,
   prepare: async (server, subject) => {
     const streams = await openStreams(server, await openSessionsOf(server, subject, STREAMS));
     return { load: notifications(server, streams), close: () => streams.forEach((stream) => stream.close()) };
@@ -64,11 +64,13 @@ export function notifications(server: ServerProcess, streams: readonly EventStre
   };
 }
 
-export const replay = cpuWork({
+export const replay = timedWork({
   name: 'replay',
   title: `one event of a replay, ${EVENTS} a request`,
   env: { ANSWERS: 'sse', RESUMABLE: '1' },
   step: EVENTS * READERS,
+  warmUp: 40 * EVENTS * READERS,
+  times: 2,
   prepare: async (server, subject) => {
     const finished: { session: Session; cursor: string }[] = [];
     const sessions = await openSessionsOf(server, subject, READERS);

@@ -3,8 +3,7 @@ import { deviations } from '../../bench/harness/deviations.js';
 import { judged } from '../../bench/harness/goals.js';
 import { ratiosOf } from '../../bench/harness/ratios.js';
 import { report } from '../../bench/harness/report.js';
-import { cpuTimes, interleaved, type Loaded, stepped, timed, type Turns } from '../../bench/harness/turns.js';
-import type { WorkResult } from '../../bench/harness/work.js';
+import { cpuTimes, interleaved, stepped, timed, type WorkResult } from '../../bench/harness/work.js';
 import { grownIn, type QuietPoint } from '../../bench/soak/verdict.js';
 
 const CALLS: WorkResult = {
@@ -85,82 +84,43 @@ describe('the sums of the benchmark', () => {
       counts.push(count);
       spent += cost * count;
     };
-    return { key, counts, servers: [{ cpu: async () => spent }], load, step };
+    return { key, counts, servers: [{ cpu: async () => spent }], load, step, warmUp: 400 };
   }
-
-  /** Of one contest. */
-  const costs = async (loaded: readonly Loaded[], turns: Turns): Promise<Record<string, number[]>> =>
-    cpuTimes((await timed([loaded], turns))[0]!);
 
   const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
 
   it('gives each server the same time, whatever its units cost, once it is warm', async () => {
     const [cheap, dear] = [server('cheap', 20), server('dear', 300)];
-    const found = await costs([cheap, dear], { rounds: 4, roundMs: 60, turnMs: 30, warmMs: 150 });
+    const found = await cpuTimes([cheap, dear], { rounds: 4, roundMs: 60, turnMs: 30, warmMs: 150 });
     expect(found).toEqual({ cheap: times(4, 20), dear: times(4, 300) });
-    // Warm after 150 ms, by turns that get longer; then four rounds of two turns.
-    expect(cheap.counts).toEqual([10, 80, 640, 5_000, 5_000, ...times(8, 1_500)]);
-    expect(dear.counts).toEqual([10, 80, 330, 330, ...times(8, 100)]);
+    // Warm after 150 ms, and after four turns at least; then four rounds of two turns.
+    expect(cheap.counts).toEqual([...times(75, 100), ...times(8, 1_500)]);
+    expect(dear.counts).toEqual([...times(5, 100), ...times(8, 100)]);
   });
 
   it('lets turns last as long as the largest step, and makes fewer rounds of them', async () => {
     const [cheap, bulky] = [server('cheap', 20), server('bulky', 20, 3_000)];
-    const found = await costs([cheap, bulky], { rounds: 10, roundMs: 30, turnMs: 10, warmMs: 0 });
+    const found = await cpuTimes([cheap, bulky], { rounds: 10, roundMs: 30, turnMs: 10, warmMs: 0 });
     expect(found).toEqual({ cheap: times(5, 20), bulky: times(5, 20) });
-    expect(cheap.counts).toEqual([10, ...times(5, 3_000)]);
-    expect(bulky.counts).toEqual([3_000, ...times(5, 3_000)]);
-    const few = await costs([server('bulky', 20, 3_000)], { rounds: 10, roundMs: 1, turnMs: 1, warmMs: 0 });
+    expect(cheap.counts).toEqual([...times(4, 100), ...times(5, 3_000)]);
+    expect(bulky.counts).toEqual([...times(4, 3_000), ...times(5, 3_000)]);
+    const few = await cpuTimes([server('bulky', 20, 3_000)], { rounds: 10, roundMs: 1, turnMs: 1, warmMs: 0 });
     expect(few).toEqual({ bulky: times(3, 20) });
     expect(stepped(3, 10)).toBe(10);
   });
 
-  it('measures contests side by side, each by turns of its own length', async () => {
+  it('begins each pass with another one', async () => {
     const order: string[] = [];
-    const noted = (one: ReturnType<typeof server>): Loaded => {
-      const load = (count: number): Promise<void> => {
-        order.push(one.key);
-        return one.load(count);
-      };
-      return { ...one, load };
-    };
-    const [cheap, bulky] = [noted(server('cheap', 20)), noted(server('bulky', 20, 3_000))];
-    const found = await timed([[cheap], [bulky]], { rounds: 2, roundMs: 120, turnMs: 30, warmMs: 0 });
-    expect(found.map(cpuTimes)).toEqual([{ cheap: times(2, 20) }, { bulky: times(2, 20) }]);
-    // Four turns make a round of the first, two make one of the second; both last from the beginning to the end.
-    expect(order.slice(2)).toEqual([
-      'cheap',
-      'bulky',
-      'cheap',
-      'cheap',
-      'bulky',
-      'cheap',
-      'cheap',
-      'bulky',
-      'cheap',
-      'cheap',
-      'bulky',
-      'cheap',
-    ]);
-  });
-
-  it('begins each pass with another one, and spreads fewer turns evenly', async () => {
-    const passes = async (...turns: number[]): Promise<string> => {
-      const order: string[] = [];
-      const all = turns.map((count, at) => ({ turns: count, name: 'abc'[at]! }));
-      await interleaved(all, async ({ name }) => void order.push(name));
-      return order.join('');
-    };
-    expect(await passes(3, 3, 3)).toBe('abcbcacab');
-    expect(await passes(6, 2)).toBe('aaabaaba');
-    expect(await passes()).toBe('');
+    await interleaved(['a', 'b', 'c'], 3, async (one) => void order.push(one));
+    expect(order.join('')).toBe('abcbcacab');
   });
 
   it('adds up the servers of one deployment, and tells them from their Redis', async () => {
     let count = 0;
     const spending = (cost: number) => ({ cpu: async () => cost * count });
     const load = async (more: number): Promise<void> => void (count += more);
-    const deployment = { key: 'two nodes', servers: [spending(30), spending(20)], redis: spending(7), load };
-    const [found] = await timed([[deployment]], { rounds: 1, roundMs: 1, turnMs: 1, warmMs: 0 });
+    const deployment = { key: 'two nodes', servers: [spending(30), spending(20)], redis: spending(7), load, warmUp: 8 };
+    const found = await timed([deployment], { rounds: 1, roundMs: 1, turnMs: 1, warmMs: 0 });
     expect(found).toEqual({ 'two nodes': [{ server: 50, redis: 7, wall: expect.any(Number) }] });
   });
 });
