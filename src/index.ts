@@ -13,12 +13,12 @@ export type { Era } from './wire/era.js';
 export type { RequestId } from './wire/json-rpc.js';
 export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wire/revisions.js';
 
-export { McpContext, type McpProgress } from './call/mcp-context.js';
-export type { McpAnswer, McpAnswers, McpElicitation, McpQuestion } from './call/mcp-questions.js';
-export type { McpPrincipalState, McpState } from './call/mcp-state.js';
-export { McpStateError, UnknownStateError, type McpStateErrorCode } from './call/mcp-state.errors.js';
-export { McpExecutionContext, type McpHandlerKind } from './call/mcp-execution-context.js';
-export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './call/mcp-call.js';
+export { McpContext, type McpProgress } from './context/mcp-context.js';
+export type { McpAnswer, McpAnswers, McpElicitation, McpQuestion } from './context/mcp-questions.js';
+export type { McpPrincipalState, McpState } from './context/mcp-state.js';
+export { McpStateError, UnknownStateError, type McpStateErrorCode } from './context/mcp-state.errors.js';
+export { McpExecutionContext, type McpHandlerKind } from './context/mcp-execution-context.js';
+export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
 
 export { Complete } from './handlers/decorators/complete.decorator.js';
 export { McpHandlers, type McpHandlersOptions } from './handlers/decorators/mcp-handlers.decorator.js';

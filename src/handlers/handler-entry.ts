@@ -9,7 +9,7 @@ import type {
   Tool,
   UriTemplate,
 } from '@modelcontextprotocol/server';
-import type { McpContext } from '../call/mcp-context.js';
+import type { McpContext } from '../context/mcp-context.js';
 import type { ParamHeader } from '../wire/param-headers.js';
 import type { CacheHints } from './definitions/handler-options.js';
 

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { ServerResponse } from 'node:http';
 import { isThenable } from '../base/thenable.js';
-import type { McpReply } from '../call/mcp-reply.js';
+import type { McpReply } from '../context/mcp-reply.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { LAST_EVENT_ID_HEADER, singleHeader } from '../wire/header.js';

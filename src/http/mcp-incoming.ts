@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.js';
 import { isThenable } from '../base/thenable.js';
-import type { McpHttpCall, McpSessionInfo } from '../call/mcp-call.js';
+import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
 import { acceptsMediaTypes } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
 import { McpError } from '../wire/errors.js';

@@ -1,7 +1,7 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isThenable } from '../base/thenable.js';
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Clock, ClockTimer } from '../base/clock.js';
-import type { McpReply, McpStreamReply } from '../call/mcp-reply.js';
+import type { McpReply, McpStreamReply } from '../context/mcp-reply.js';
 import { closeWithConnection } from './pipelined-response.js';
 import { hasGone, SseResponse, type SseOwner } from './sse-response.js';
 

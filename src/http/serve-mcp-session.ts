@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { systemClock } from '../base/clock.js';
-import type { McpReply } from '../call/mcp-reply.js';
+import type { McpReply } from '../context/mcp-reply.js';
 import { loneRequestId, refuseModern } from '../protocol/mcp-endpoint.js';
 import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';

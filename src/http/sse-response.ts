@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
-import type { StreamFlow } from '../call/mcp-reply.js';
+import type { StreamFlow } from '../context/mcp-reply.js';
 import { commentFrame } from '../wire/sse-frame.js';
 
 /*

@@ -1,5 +1,5 @@
-import type { McpHttpCall, McpSessionInfo } from '../call/mcp-call.js';
-import { ACCEPTED, type McpReply, type McpServing } from '../call/mcp-reply.js';
+import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
+import { ACCEPTED, type McpReply, type McpServing } from '../context/mcp-reply.js';
 import { McpError } from '../wire/errors.js';
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/header.js';

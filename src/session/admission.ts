@@ -1,4 +1,4 @@
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import { McpError } from '../wire/errors.js';
 import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../wire/json-rpc.js';
 import { allowsBatches } from '../wire/revisions.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runInCall, type McpHttpCall, type McpSessionInfo } from '../call/mcp-call.js';
+import { runInCall, type McpHttpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { InFlightCalls } from './in-flight-calls.js';
 import { SessionCall } from './session-call.js';

@@ -1,4 +1,4 @@
-import { currentMcpCall } from '../call/mcp-call.js';
+import { currentMcpCall } from '../context/mcp-call.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { CancelledRequests } from './late-messages.js';
 import { SessionCall } from './session-call.js';

@@ -1,4 +1,4 @@
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { InitializeParams } from './session-store.js';
 
 /** Who is at the other end, as far as it has said so: nothing at first, then what stands in its `initialize`. */

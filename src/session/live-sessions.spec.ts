@@ -3,7 +3,7 @@ import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { deferred } from '../base/deferred.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
-import type { McpHttpCall } from '../call/mcp-call.js';
+import type { McpHttpCall } from '../context/mcp-call.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';

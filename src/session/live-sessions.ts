@@ -2,7 +2,7 @@ import type { Server } from '@modelcontextprotocol/server';
 import { deferred } from '../base/deferred.js';
 import { Retry } from '../base/retry.js';
 import { within } from '../base/within.js';
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import { McpError } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';

@@ -1,6 +1,6 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
-import { runBeyondCancelledCall, type McpSessionInfo } from '../call/mcp-call.js';
+import { runBeyondCancelledCall, type McpSessionInfo } from '../context/mcp-call.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
 import { changeOf } from '../wire/changes.js';

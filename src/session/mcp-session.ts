@@ -3,8 +3,8 @@ import { AsyncSubject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
 import { within } from '../base/within.js';
-import { runInCall, type McpHttpCall, type McpSessionInfo } from '../call/mcp-call.js';
-import { ACCEPTED, type McpReply, type McpServing } from '../call/mcp-reply.js';
+import { runInCall, type McpHttpCall, type McpSessionInfo } from '../context/mcp-call.js';
+import { ACCEPTED, type McpReply, type McpServing } from '../context/mcp-reply.js';
 import type { McpStream } from '../stream/mcp-stream.js';
 import { errorResponse, McpError } from '../wire/errors.js';
 import {

@@ -1,5 +1,5 @@
 import { randomToken } from '../base/random-token.js';
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { missingCapability } from './capabilities.js';
 import type { Related } from './in-flight-calls.js';

@@ -1,12 +1,12 @@
 import { EMPTY, type Observable } from 'rxjs';
 import type { Clock, ClockTimer } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
-import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
+import type { McpReply, StreamFlow } from '../context/mcp-reply.js';
 import type { DuplicateRequestError } from '../stream/event-store.errors.js';
 import type { McpStream } from '../stream/mcp-stream.js';
 import { McpError } from '../wire/errors.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import type { HttpRefusal } from '../call/served-call.js';
+import type { HttpRefusal } from '../context/served-call.js';
 import { sessionMessages } from './session.messages.js';
 import type { ResponseMode } from './session.options.js';
 

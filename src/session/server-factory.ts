@@ -1,5 +1,5 @@
 import type { Server } from '@modelcontextprotocol/server';
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { Era } from '../wire/era.js';
 import type { McpSessionService } from './mcp-session.service.js';
 

@@ -1,5 +1,5 @@
-import type { McpHttpCall, McpSessionInfo } from '../call/mcp-call.js';
-import { ServedCall } from '../call/served-call.js';
+import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
+import { ServedCall } from '../context/served-call.js';
 import type { ClockTimer } from '../base/clock.js';
 import type { JsonRpcNotification, JsonRpcRequest } from '../wire/json-rpc.js';
 import type { PostExchange } from './post-exchange.js';

@@ -1,5 +1,5 @@
 import type { RequestId } from '../wire/json-rpc.js';
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 
 /**
  * Why a session ended.

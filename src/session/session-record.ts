@@ -1,4 +1,4 @@
-import type { McpSessionInfo } from '../call/mcp-call.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import { ServerFactoryError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
 import type { McpSession } from './mcp-session.js';

@@ -1,7 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
-import type { McpReply, StreamFlow } from '../call/mcp-reply.js';
+import type { McpReply, StreamFlow } from '../context/mcp-reply.js';
 import {
   DuplicateRequestError,
   EventsEvictedError,

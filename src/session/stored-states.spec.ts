@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type McpStateError, UnknownStateError } from '../call/mcp-state.errors.js';
+import { type McpStateError, UnknownStateError } from '../context/mcp-state.errors.js';
 import { ManualClock } from '../testing/index.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
 import type { McpSessionStore } from './session-store.js';

@@ -52,14 +52,14 @@ describe('the check itself', () => {
     findImportViolations(new Map([[path, text]]), declared).map(({ line, message }) => `${line}: ${message}`);
 
   it.each([
-    ['src/wire/a.ts', `import type { X } from '../call/x.js';`, '"wire" may import no other room, not "call"'],
+    ['src/wire/a.ts', `import type { X } from '../context/x.js';`, '"wire" may import no other room, not "context"'],
     ['src/wire/a.ts', `import { now } from '../base/clock.js';`, '"wire" may import no other room, not "base"'],
     ['src/wire/a.ts', `import { Injectable } from '@nestjs/common';`, 'nothing of Nest'],
     ['src/wire/a.ts', `import { map } from 'rxjs/operators';`, 'nothing of rxjs'],
-    ['src/wire/a.spec.ts', `import { x } from '../call/x.js';`, 'not "call"'],
+    ['src/wire/a.spec.ts', `import { x } from '../context/x.js';`, 'not "context"'],
     ['src/base/a.ts', `import { x } from '../wire/x.js';`, 'not "wire"'],
     ['src/stream/a.ts', `export { x } from '../session/x.js';`, 'not "session"'],
-    ['src/handlers/a.ts', `import { x } from '../session/x.js';`, 'only base, wire, call, not "session"'],
+    ['src/handlers/a.ts', `import { x } from '../session/x.js';`, 'only base, wire, context, not "session"'],
     ['src/session/a.ts', `const x = await import('../http/x.js');`, 'not "http"'],
     ['src/session/a.ts', `type X = import('../protocol/legacy/x.js').X;`, 'not "protocol"'],
     ['src/protocol/legacy/a.ts', `import { x } from '../../http/x.js';`, 'not "http"'],

@@ -30,13 +30,13 @@ export type DeclaredPackages = ReadonlySet<string>;
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
   base: [],
   wire: [],
-  call: ['base', 'wire'],
-  bus: ['base', 'wire', 'call'],
-  stream: ['base', 'wire', 'call', 'bus'],
-  session: ['base', 'wire', 'call', 'bus', 'stream'],
-  handlers: ['base', 'wire', 'call'],
-  protocol: ['base', 'wire', 'call', 'bus', 'stream', 'session', 'handlers'],
-  http: ['base', 'wire', 'call', 'bus', 'stream', 'session', 'handlers', 'protocol'],
+  context: ['base', 'wire'],
+  bus: ['base', 'wire', 'context'],
+  stream: ['base', 'wire', 'context', 'bus'],
+  session: ['base', 'wire', 'context', 'bus', 'stream'],
+  handlers: ['base', 'wire', 'context'],
+  protocol: ['base', 'wire', 'context', 'bus', 'stream', 'session', 'handlers'],
+  http: ['base', 'wire', 'context', 'bus', 'stream', 'session', 'handlers', 'protocol'],
 };
 
 /** The files that lie directly in `src`: the module, its definition, the public API. They compose all the rooms. */

@@ -20,7 +20,7 @@ import { APP_FILTER, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { throwError } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { McpExecutionContext } from '../../src/call/mcp-execution-context.js';
+import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
 import { HandlerDeniedError } from '../../src/handlers/results/handler-denied.error.js';
 import { HandlerCancelled } from '../../src/handlers/results/handler-signal.js';
 import { ADAPTERS, EntryProvider, InvokingApp } from '../support/invoking-app.js';

@@ -12,7 +12,7 @@ import {
 import { APP_GUARD, Reflector } from '@nestjs/core';
 import { of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { McpExecutionContext } from '../../src/call/mcp-execution-context.js';
+import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
 import { McpArgs } from '../../src/handlers/params/mcp-params.decorators.js';
 import { ADAPTERS, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 

@@ -26,8 +26,8 @@ import {
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
 import { map } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { McpContext } from '../../src/call/mcp-context.js';
-import { McpExecutionContext } from '../../src/call/mcp-execution-context.js';
+import { McpContext } from '../../src/context/mcp-context.js';
+import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
 import { McpArgs, McpCtx } from '../../src/handlers/params/mcp-params.decorators.js';
 import { ADAPTERS, EntryProvider, InvokingApp } from '../support/invoking-app.js';
 

@@ -15,8 +15,8 @@ import { DiscoveryModule, DiscoveryService } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import type { McpCall } from '../../src/call/mcp-call.js';
-import { McpContext, type McpClientPort } from '../../src/call/mcp-context.js';
+import type { McpCall } from '../../src/context/mcp-call.js';
+import { McpContext, type McpClientPort } from '../../src/context/mcp-context.js';
 import { HandlerInvokers, type HandlerInvoker } from '../../src/handlers/invocation/handler-invokers.js';
 import type { ProviderWrapper } from '../../src/handlers/invocation/nest-metadata.js';
 

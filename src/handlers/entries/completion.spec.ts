@@ -1,6 +1,6 @@
 import { ForbiddenException, Logger } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import { completionOf } from './completion.js';
 
 const about = { name: 'review', origin: 'Prompts.languages' };

@@ -1,7 +1,7 @@
 import { UriTemplate } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import type {
   PromptOptions,
   ResourceOptions,

@@ -1,6 +1,6 @@
 import { type CanActivate, Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import type { HandlerKind } from '../handler-entry.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { invocationMessages } from '../invocation.messages.js';

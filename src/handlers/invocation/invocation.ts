@@ -1,8 +1,8 @@
 import { AsyncResource } from 'node:async_hooks';
 import { Observable } from 'rxjs';
 import { isThenable } from '../../base/thenable.js';
-import type { McpContext } from '../../call/mcp-context.js';
-import { McpHandlerCall, type McpHandlerKind } from '../../call/mcp-execution-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
+import { McpHandlerCall, type McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { comesInParts, drain, type Drain } from '../results/drain.js';
 import { HandlerCancelled } from '../results/handler-signal.js';
 import type { Method } from './nest-metadata.js';

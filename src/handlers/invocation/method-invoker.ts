@@ -2,7 +2,7 @@ import { type CanActivate, HttpException, Logger, type Type } from '@nestjs/comm
 import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../base/thenable.js';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { HANDLER_ARGUMENTS, handlerParams, type ParamLayout } from '../params/param-layout.js';
 import { HandlerDeniedError, isDenial } from '../results/handler-denied.error.js';

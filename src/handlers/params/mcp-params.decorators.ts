@@ -1,5 +1,5 @@
 import { Body, createParamDecorator, type PipeTransform, type Type } from '@nestjs/common';
-import { McpExecutionContext } from '../../call/mcp-execution-context.js';
+import { McpExecutionContext } from '../../context/mcp-execution-context.js';
 
 type ParamPipe = Type<PipeTransform> | PipeTransform;
 

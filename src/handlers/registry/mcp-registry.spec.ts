@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import { firstValueFrom, of } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import { HandlerTable, type HandlerListChange } from '../handler-table.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import { toolProgress } from '../results/tool-event.js';

@@ -1,4 +1,4 @@
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import type {
   CompletionValues,
   PromptOptions,

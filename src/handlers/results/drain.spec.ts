@@ -1,7 +1,7 @@
 import { concat, interval, NEVER, Observable, of, Subject, takeWhile } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { deferred } from '../../base/deferred.js';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import { drain, comesInParts } from './drain.js';
 import { HandlerCancelled } from './handler-signal.js';
 import { toolLog, toolProgress } from './tool-event.js';

@@ -1,5 +1,5 @@
 import { isObservable, type Observable } from 'rxjs';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import { IterableDrain } from './iterable-drain.js';
 import { ObservableDrain } from './observable-drain.js';
 

@@ -9,7 +9,7 @@ import {
 } from '@nestjs/common';
 import { ProtocolError, UrlElicitationRequiredError } from '@modelcontextprotocol/server';
 import { describe, expect, it, vi } from 'vitest';
-import { McpStateError, UnknownStateError } from '../../call/mcp-state.errors.js';
+import { McpStateError, UnknownStateError } from '../../context/mcp-state.errors.js';
 import { McpError } from '../../wire/errors.js';
 import { HandlerDeniedError } from './handler-denied.error.js';
 import { toReadFailure, toToolFailure } from './handler-failure.js';

@@ -5,8 +5,8 @@ import {
   ProtocolErrorCode,
   ResourceNotFoundError,
 } from '@modelcontextprotocol/server';
-import type { McpHandlerKind } from '../../call/mcp-execution-context.js';
-import { McpStateError, UnknownStateError } from '../../call/mcp-state.errors.js';
+import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
+import { McpStateError, UnknownStateError } from '../../context/mcp-state.errors.js';
 import { McpError } from '../../wire/errors.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { textBlock } from './content.js';

@@ -1,7 +1,7 @@
 import type { GetPromptResult, InputRequiredResult, ReadResourceResult } from '@modelcontextprotocol/server';
 import { Logger } from '@nestjs/common';
-import type { McpContext } from '../../call/mcp-context.js';
-import type { McpHandlerKind } from '../../call/mcp-execution-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
+import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { type FailureReport, toReadFailure, toToolFailure } from './handler-failure.js';
 import { inspected } from './inspected.js';

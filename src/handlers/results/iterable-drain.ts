@@ -1,5 +1,5 @@
 import { deferred } from '../../base/deferred.js';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import type { Drain } from './drain.js';
 import { HandlerCancelled } from './handler-signal.js';
 import { SingleResult } from './single-result.js';

@@ -1,6 +1,6 @@
 import { from, type Observable, Subject, takeUntil } from 'rxjs';
 import { deferred } from '../../base/deferred.js';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import type { Drain } from './drain.js';
 import { EventQueue } from './event-queue.js';
 import { HandlerCancelled } from './handler-signal.js';

@@ -1,4 +1,4 @@
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 
 /** A registered symbol: events of another copy of this package are events too. */
 const TOOL_EVENT: unique symbol = Symbol.for('nestjs-mcp-streamable:tool-event');

@@ -1,6 +1,6 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { runInCall, type McpCall } from '../../call/mcp-call.js';
+import { runInCall, type McpCall } from '../../context/mcp-call.js';
 import type { HandlerEntry } from '../../handlers/handler-entry.js';
 import { HandlerTable } from '../../handlers/handler-table.js';
 import { type CachePolicy, discoveryHints, listHints, withReadHints } from './cache-hints.js';

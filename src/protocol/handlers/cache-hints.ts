@@ -1,5 +1,5 @@
 import { isInputRequiredResult } from '@modelcontextprotocol/server';
-import { currentMcpCall } from '../../call/mcp-call.js';
+import { currentMcpCall } from '../../context/mcp-call.js';
 import type { CacheHints } from '../../handlers/definitions/handler-options.js';
 import type { HandlerKind } from '../../handlers/handler-entry.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';

@@ -1,5 +1,5 @@
 import type { ServerContext } from '@modelcontextprotocol/server';
-import type { McpCall } from '../../call/mcp-call.js';
+import type { McpCall } from '../../context/mcp-call.js';
 import type { InitializeParams } from '../../session/session-store.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY } from '../../wire/era.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';

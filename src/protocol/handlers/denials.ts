@@ -1,5 +1,5 @@
 import { ProtocolError } from '@modelcontextprotocol/server';
-import { currentMcpCall } from '../../call/mcp-call.js';
+import { currentMcpCall } from '../../context/mcp-call.js';
 import { HandlerDeniedError } from '../../handlers/results/handler-denied.error.js';
 
 /** JSON-RPC code of a denial, which the specification leaves to HTTP. */

@@ -7,8 +7,8 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { currentMcpCall } from '../../call/mcp-call.js';
-import { McpContext } from '../../call/mcp-context.js';
+import { currentMcpCall } from '../../context/mcp-call.js';
+import { McpContext } from '../../context/mcp-context.js';
 import type { Completion, HandlerKind } from '../../handlers/handler-entry.js';
 import type { EntryOf, HandlerTable } from '../../handlers/handler-table.js';
 import type { StoredStates } from '../../session/stored-states.js';

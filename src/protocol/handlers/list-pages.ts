@@ -1,5 +1,5 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
-import type { McpContext } from '../../call/mcp-context.js';
+import type { McpContext } from '../../context/mcp-context.js';
 import type { HandlerKind } from '../../handlers/handler-entry.js';
 import type { EntryOf, HandlerTable } from '../../handlers/handler-table.js';
 import { protocolMessages } from '../protocol.messages.js';

@@ -1,6 +1,6 @@
 import { randomToken } from '../../base/random-token.js';
-import type { McpHttpCall, McpSessionInfo } from '../../call/mcp-call.js';
-import type { McpReply, McpServing } from '../../call/mcp-reply.js';
+import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
+import type { McpReply, McpServing } from '../../context/mcp-reply.js';
 import { asking } from '../../session/asking.js';
 import type { LiveSession } from '../../session/live-session.js';
 import type { LiveSessions } from '../../session/live-sessions.js';

@@ -1,5 +1,5 @@
 import { quiet } from '../../base/quiet.js';
-import { McpContext, type McpClientPort } from '../../call/mcp-context.js';
+import { McpContext, type McpClientPort } from '../../context/mcp-context.js';
 import { ServerRequestError } from '../../session/session.errors.js';
 import { CLIENT_CAPABILITIES_META_KEY } from '../../wire/era.js';
 import type { ModernCall } from './modern-call.js';

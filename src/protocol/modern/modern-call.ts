@@ -1,5 +1,5 @@
-import type { McpHttpCall } from '../../call/mcp-call.js';
-import { ServedCall } from '../../call/served-call.js';
+import type { McpHttpCall } from '../../context/mcp-call.js';
+import { ServedCall } from '../../context/served-call.js';
 import type { JsonRpcRequest, RequestId } from '../../wire/json-rpc.js';
 
 /**

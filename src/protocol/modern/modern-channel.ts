@@ -5,7 +5,7 @@ import {
   type Server,
   type TransportSendOptions,
 } from '@modelcontextprotocol/server';
-import { runInCall } from '../../call/mcp-call.js';
+import { runInCall } from '../../context/mcp-call.js';
 import { answerText } from '../../session/answer-text.js';
 import { withParamsError } from '../../session/malformed-params.js';
 import { errorResponse, REQUEST_FAILED } from '../../wire/errors.js';

@@ -1,5 +1,5 @@
-import type { McpHttpCall } from '../../call/mcp-call.js';
-import { ACCEPTED, type McpServing } from '../../call/mcp-reply.js';
+import type { McpHttpCall } from '../../context/mcp-call.js';
+import { ACCEPTED, type McpServing } from '../../context/mcp-reply.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';
 import type { StatelessCalls } from '../../session/stateless-calls.js';
 import { McpError } from '../../wire/errors.js';

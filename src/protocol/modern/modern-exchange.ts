@@ -1,10 +1,10 @@
 import { EMPTY, Observable, type Subscriber } from 'rxjs';
 import type { Clock, ClockTimer } from '../../base/clock.js';
 import { deferred, type Deferred } from '../../base/deferred.js';
-import type { McpReply, McpServing, StreamFlow } from '../../call/mcp-reply.js';
+import type { McpReply, McpServing, StreamFlow } from '../../context/mcp-reply.js';
 import type { ResponseMode } from '../../session/session.options.js';
 import { messageFrame } from '../../wire/sse-frame.js';
-import type { HttpRefusal } from '../../call/served-call.js';
+import type { HttpRefusal } from '../../context/served-call.js';
 
 /**
  * # One modern request, from its arrival to its answer

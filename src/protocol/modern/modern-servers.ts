@@ -1,6 +1,6 @@
 import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
 import { deferred } from '../../base/deferred.js';
-import type { McpHttpCall } from '../../call/mcp-call.js';
+import type { McpHttpCall } from '../../context/mcp-call.js';
 import { McpError } from '../../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { type ChannelEars, ModernChannel } from './modern-channel.js';

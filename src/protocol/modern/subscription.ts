@@ -1,7 +1,7 @@
 import { Observable, Subscription as Hearing, type Subscriber } from 'rxjs';
 import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { deferred } from '../../base/deferred.js';
-import type { McpReply, McpServing, StreamFlow } from '../../call/mcp-reply.js';
+import type { McpReply, McpServing, StreamFlow } from '../../context/mcp-reply.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { notificationOf } from '../../wire/changes.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';

@@ -1,8 +1,8 @@
 import type { Implementation, ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
-import { runInCall, type McpHttpCall } from '../../call/mcp-call.js';
-import type { McpContext } from '../../call/mcp-context.js';
-import type { McpServing } from '../../call/mcp-reply.js';
+import { runInCall, type McpHttpCall } from '../../context/mcp-call.js';
+import type { McpContext } from '../../context/mcp-context.js';
+import type { McpServing } from '../../context/mcp-reply.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';

@@ -7,9 +7,9 @@ import {
 } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, expectTypeOf, it } from 'vitest';
 import { deferred } from '../../base/deferred.js';
-import type { McpCall } from '../../call/mcp-call.js';
-import { McpContext } from '../../call/mcp-context.js';
-import type { McpQuestion } from '../../call/mcp-questions.js';
+import type { McpCall } from '../../context/mcp-call.js';
+import { McpContext } from '../../context/mcp-context.js';
+import type { McpQuestion } from '../../context/mcp-questions.js';
 import { HandlerSignal } from '../../handlers/results/handler-signal.js';
 import { ServerRequestError } from '../../session/session.errors.js';
 import { ManualClock } from '../../testing/manual-clock.js';

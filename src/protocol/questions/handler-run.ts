@@ -10,9 +10,9 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import { quiet } from '../../base/quiet.js';
-import type { McpCall } from '../../call/mcp-call.js';
-import type { McpClientPort } from '../../call/mcp-context.js';
-import type { McpQuestion } from '../../call/mcp-questions.js';
+import type { McpCall } from '../../context/mcp-call.js';
+import type { McpClientPort } from '../../context/mcp-context.js';
+import type { McpQuestion } from '../../context/mcp-questions.js';
 import { HandlerSuspended } from '../../handlers/results/handler-signal.js';
 import { ServerRequestError } from '../../session/session.errors.js';
 import type { SdkClientPort } from '../handlers/sdk-client-port.js';

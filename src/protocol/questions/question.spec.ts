@@ -1,7 +1,7 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { McpQuestion } from '../../call/mcp-questions.js';
+import type { McpQuestion } from '../../context/mcp-questions.js';
 import { missingCapabilities } from './client-capabilities.js';
 import { Question } from './question.js';
 import { RequestedSchemas } from './requested-schemas.js';

@@ -7,7 +7,7 @@ import {
   type JsonSchemaValidator,
   specTypeSchemas,
 } from '@modelcontextprotocol/server';
-import type { McpElicitation, McpQuestion } from '../../call/mcp-questions.js';
+import type { McpElicitation, McpQuestion } from '../../context/mcp-questions.js';
 import { questionMessages } from './questions.messages.js';
 import type { RequestedSchemas } from './requested-schemas.js';
 
