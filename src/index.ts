@@ -129,5 +129,5 @@ export type { McpServerFunction } from './protocol/user-server-factory.js';
 
 export { serveMcpSession } from './http/serve-mcp-session.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
-export type { McpHttpOptions, PrincipalFunction } from './http/http.options.js';
+export type { McpHttpOptions, PrincipalFunction, PrincipalId } from './http/http.options.js';
 export type { HostOriginOptions } from './http/edge/host-origin.js';

@@ -6,7 +6,7 @@ import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 import { McpMessageBus } from './bus/message-bus.js';
 import { hostOriginPolicy, SESSION_METHODS, STATELESS_METHODS, type EdgePolicy } from './http/edge/edge-policy.js';
 import { httpMessages } from './http/http.messages.js';
-import { HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
+import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
 import { EDGE_POLICY } from './http/mcp-edge.guard.js';
 import { McpExceptionFilter } from './http/mcp-exception.filter.js';
 import { McpHttpHandler } from './http/mcp-http-handler.js';
@@ -14,13 +14,13 @@ import { McpRequestReader } from './http/mcp-incoming.js';
 import { McpResponder } from './http/responder.js';
 import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
-import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import { FaultLog } from './mcp-streamable.fault-log.js';
 import { handlerProviders } from './mcp-streamable.handler-providers.js';
 import type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
 import { protocolProviders } from './mcp-streamable.protocol-providers.js';
 import { questionProviders } from './mcp-streamable.question-providers.js';
-import { stateProviders } from './mcp-streamable.state-providers.js';
+import { CACHE_POLICY, stateProviders } from './mcp-streamable.state-providers.js';
+import type { CachePolicy } from './protocol/handlers/cache-hints.js';
 import { PROTOCOL_OPTIONS, resolveProtocolOptions, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
 import { InMemorySessionStore } from './session/in-memory-session-store.js';
 import { McpSessionService } from './session/mcp-session.service.js';
@@ -173,9 +173,13 @@ function httpProviders(): Provider[] {
     McpExceptionFilter,
     {
       provide: McpRequestReader,
-      useFactory: (options: ResolvedHttpOptions, clock: Clock, { guarded }: EndpointName) =>
-        new McpRequestReader(options, clock, guarded ? once(() => logger.warn(httpMessages.noPrincipal())) : undefined),
-      inject: [HTTP_OPTIONS, Clock, ENDPOINT_NAME],
+      useFactory: (options: ResolvedHttpOptions, clock: Clock, policy: CachePolicy) => {
+        const warn = once(() => logger.warn(httpMessages.noPrincipal()));
+        // A function of the app that gives no id means it.
+        const byDefault = options.principal === defaultPrincipal;
+        return new McpRequestReader(options, clock, byDefault ? () => policy.guarded() && warn() : undefined);
+      },
+      inject: [HTTP_OPTIONS, Clock, CACHE_POLICY],
     },
     {
       provide: McpResponder,

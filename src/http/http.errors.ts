@@ -2,3 +2,8 @@ import { McpOptionError } from '../base/option-checks.js';
 
 /** An option of the HTTP edge that cannot work; thrown while the app starts. @publicApi */
 export class McpHttpOptionError extends McpOptionError {}
+
+/** Who sends a request cannot be told: an operator's mistake, which the log names once. @internal */
+export class UnknownPrincipalError extends Error {
+  override readonly name = 'UnknownPrincipalError';
+}

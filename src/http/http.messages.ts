@@ -32,11 +32,22 @@ export const httpMessages = {
   getNotAcceptable: (accept: string | undefined) =>
     `The Accept header is ${shown(accept)}; a GET must accept "text/event-stream".`,
   badPrincipal: (got: unknown) =>
-    `The option "principal" must return a text or undefined; it returned ${shown(got)} (${typeof got}).`,
+    `The option "principal" must return a text, a number, a bigint or undefined; it returned ${kindOf(got)}. Requests whose principal is anything else are refused. Return what identifies the caller, such as request.user.email.`,
+  userWithoutPrincipal: (user: unknown) =>
+    `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns what identifies the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`,
   noPrincipal: () =>
-    'Guards are configured, but "principal" finds nobody in a request that they let in: all such callers count as one, the anonymous, and who knows the id of a session can use it. Set "principal" to say who sends a request.',
+    'Guards let in a request for which "principal" gives no id: its caller is anonymous, and an anonymous session can be used by all who know its id. Set the option "principal" to say who sends a request; if callers are meant to be anonymous, set it to () => undefined.',
   refused: (status: number) => (status >= 500 ? 'Internal error' : `The request was refused (${status}).`),
   shuttingDown: () => 'This server is shutting down. Try again in a moment.',
   noSessionGuard: () =>
     'The session guard did not run. A class given as "sessionGuard" must call super.canActivate(context).',
 };
+
+/** What a value is, without what is in it: a user may hold secrets. */
+function kindOf(value: unknown): string {
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (typeof value !== 'object' || value === null) return `a ${typeof value}`;
+  if (Array.isArray(value)) return 'an array';
+  const keys = Object.keys(value);
+  return keys.length > 0 ? `an object with the keys ${shown(keys.slice(0, 10))}` : 'an object without keys';
+}

@@ -1,17 +1,25 @@
 import { check } from '../base/option-checks.js';
 import type { HostOriginOptions } from './edge/host-origin.js';
 
-/** Who sends a request. @publicApi */
-export type PrincipalFunction = (request: never) => string | undefined | Promise<string | undefined>;
+/** What identifies a caller: a text, or what has one text per value, such as a number or an `ObjectId`. @publicApi */
+export type PrincipalId = string | number | bigint | { toHexString(): string };
+
+/** Says who sends a request; nothing, `''` and `NaN` are the anonymous caller. @publicApi */
+export type PrincipalFunction = (
+  request: never,
+) => PrincipalId | null | undefined | Promise<PrincipalId | null | undefined>;
 
 /** How the endpoint speaks HTTP. @publicApi */
 export interface McpHttpOptions extends HostOriginOptions {
   /**
-   * Who sends a request: a text that stays the same when a token is refreshed, or `undefined` for anonymous. It gets the
+   * Who sends a request: an id that stays the same when a token is refreshed, or `undefined` for anonymous. It gets the
    * request as the guards left it (Express' `Request` or Fastify's `FastifyRequest`). A session belongs to the principal
-   * that initialized it, and nobody else can tell that it exists.
+   * that initialized it; for other principals it does not exist.
    *
-   * @default request.user?.sub ?? request.user?.id ?? request.auth?.clientId
+   * Numbers, bigints and an `ObjectId` of MongoDB are taken as their text. A request with a `user` for whom there is no
+   * principal is refused (500): as anonymous callers, such users would share their sessions.
+   *
+   * @default request.user?.sub ?? request.user?.id ?? request.user?.userId ?? request.user?._id ?? request.auth?.clientId
    */
   principal?: PrincipalFunction;
   /**
@@ -64,11 +72,33 @@ export function resolveHttpOptions(options: McpHttpOptions = {}): ResolvedHttpOp
   };
 }
 
-/** What the guards of the Nest world usually leave behind: Passport's `user`, the MCP SDK's `auth`. */
-function defaultPrincipal(request: {
-  user?: { sub?: unknown; id?: unknown };
-  auth?: { clientId?: unknown };
-}): string | undefined {
-  const id = request.user?.sub ?? request.user?.id ?? request.auth?.clientId;
-  return typeof id === 'number' || typeof id === 'bigint' ? String(id) : (id as string | undefined);
+/** What guards leave on a request: Passport's `user`, the MCP SDK's `auth`. */
+interface Marked {
+  readonly user?: unknown;
+  readonly auth?: { readonly clientId?: unknown };
+}
+
+/** Express' request, or Fastify's, where middleware leaves its marks on Node's request. */
+type MarkedRequest = Marked & { readonly raw?: Marked };
+
+/**
+ * The user that guards, or middleware, left on a request.
+ *
+ * @returns `undefined` also for the `false` that Passport leaves where signing in is optional
+ * @internal
+ */
+export function userOf({ user, raw }: MarkedRequest): unknown {
+  const left = user ?? raw?.user ?? false;
+  return left === false ? undefined : left;
+}
+
+/** @internal */
+export function defaultPrincipal(request: MarkedRequest): PrincipalId | null | undefined {
+  const user = userOf(request);
+  // Texts have a method "sub".
+  const fields: Partial<Record<'sub' | 'id' | 'userId' | '_id', unknown>> = typeof user === 'object' ? user! : {};
+  const id = fields.sub ?? fields.id ?? fields.userId ?? fields._id;
+  // Many users have the same OAuth client: it must not stand for a user without an id.
+  const byClient = user === undefined || (typeof user === 'object' && Object.keys(user!).length === 0);
+  return (id ?? (byClient ? (request.auth ?? request.raw?.auth)?.clientId : undefined)) as PrincipalId | undefined;
 }

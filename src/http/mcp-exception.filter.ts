@@ -6,6 +6,7 @@ import { loneRequestId } from '../protocol/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
 import { abandonBody } from './abandon-body.js';
+import { UnknownPrincipalError } from './http.errors.js';
 import { httpMessages } from './http.messages.js';
 import { McpRequestReader, rawRequest, type PlatformRequest } from './mcp-incoming.js';
 
@@ -17,6 +18,7 @@ const INTERNAL_ERROR = -32603;
 @Catch()
 export class McpExceptionFilter implements ExceptionFilter {
   readonly #logger = new Logger('McpStreamable');
+  #saidPrincipal = false;
 
   constructor(
     @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
@@ -59,6 +61,12 @@ export class McpExceptionFilter implements ExceptionFilter {
 
   /** The client is told nothing of what went wrong inside; the operator all of it. */
   #log(exception: unknown): void {
+    if (exception instanceof UnknownPrincipalError) {
+      // One missing option fails every request: saying it once is enough.
+      if (this.#saidPrincipal) return this.#logger.debug(exception.message);
+      this.#saidPrincipal = true;
+      return this.#logger.error(exception.message);
+    }
     if (exception instanceof Error) this.#logger.error(exception.message, exception.stack);
     else this.#logger.error(exception);
   }

@@ -10,8 +10,9 @@ import { readMessages, type IncomingBody } from '../wire/json-rpc.js';
 import { isJsonMediaType } from '../wire/media-type.js';
 import { abandonBody } from './abandon-body.js';
 import { parsedBodyOf, readBody, type InterruptBody } from './body-reader.js';
+import { UnknownPrincipalError } from './http.errors.js';
 import { httpMessages } from './http.messages.js';
-import type { ResolvedHttpOptions } from './http.options.js';
+import { userOf, type ResolvedHttpOptions } from './http.options.js';
 
 const JSON_TYPE = 'application/json';
 const SSE_TYPE = 'text/event-stream';
@@ -66,8 +67,8 @@ export class McpRequestReader {
   constructor(
     private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
     private readonly clock: Clock,
-    /** Called when guards have let somebody in of whom nobody knows who it is. */
-    private readonly onNobody?: () => void,
+    /** Called for each request of an anonymous caller. */
+    private readonly onAnonymous?: () => void,
   ) {}
 
   /** The server stops: bodies that have not arrived are not waited for. */
@@ -87,7 +88,10 @@ export class McpRequestReader {
     return this.of(request)?.body ?? (request as ReadRequest)[REFUSED];
   }
 
-  /** @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST */
+  /**
+   * @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST
+   * @throws UnknownPrincipalError
+   */
   async read(request: PlatformRequest & ReadRequest): Promise<McpIncoming> {
     const { method, headers } = request;
     if (method === 'GET' && !acceptsMediaTypes(headers.accept, SSE_TYPE)) {
@@ -96,7 +100,7 @@ export class McpRequestReader {
     const body = method === 'POST' ? readMessages(await this.#text(request)) : NO_BODY;
     try {
       const said: unknown = this.options.principal(request as never);
-      const principal = this.#principal(isThenable(said) ? await said : said);
+      const principal = this.#principal(isThenable(said) ? await said : said, request);
       const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
       const call: McpHttpCall = { era, request, principal };
       const incoming: McpIncoming = { method, headers, body, call, session: undefined };
@@ -123,12 +127,35 @@ export class McpRequestReader {
     return readBody(raw, { maxBytes, timeoutMs, clock, parsed, underWay: this.#underWay });
   }
 
-  #principal(said: unknown): string | undefined {
-    if (typeof said === 'string' && said !== '') return said;
-    if ((said ?? '') !== '') throw new TypeError(httpMessages.badPrincipal(said));
-    this.onNobody?.();
+  #principal(said: unknown, request: object): string | undefined {
+    const principal = principalText(said);
+    if (principal !== undefined) return principal;
+    const user = userOf(request);
+    if (user !== undefined) throw new UnknownPrincipalError(httpMessages.userWithoutPrincipal(user));
+    this.onAnonymous?.();
     return undefined;
   }
+}
+
+/** An `ObjectId` or `UUID` of MongoDB's driver, as text. */
+const HEX_ID = /^[\da-f]{8}[\da-f-]{16,28}$/i;
+
+/**
+ * Takes only what has one text per value: most objects are "[object Object]", and would make all callers one.
+ *
+ * @returns `undefined` for the anonymous caller
+ * @throws UnknownPrincipalError
+ */
+function principalText(said: unknown): string | undefined {
+  if (said === undefined || said === null || said === '' || Number.isNaN(said)) return undefined;
+  if (typeof said === 'string') return said;
+  if (typeof said === 'bigint') return String(said);
+  // Beyond, neighbours are the same number.
+  if (typeof said === 'number' && Math.abs(said) <= Number.MAX_SAFE_INTEGER) return String(said);
+  const { toHexString } = said as { toHexString?: unknown };
+  const hex: unknown = typeof toHexString === 'function' ? toHexString.call(said) : undefined;
+  if (typeof hex === 'string' && HEX_ID.test(hex)) return hex;
+  throw new UnknownPrincipalError(httpMessages.badPrincipal(said));
 }
 
 function eraOf(headers: IncomingHttpHeaders, body: IncomingBody): Era {

@@ -2,7 +2,7 @@ import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
-import { expectRefusal } from '../support/refusal.js';
+import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 import { as, trustingGuard } from '../support/users.js';
@@ -124,7 +124,9 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
     ['user.id', { user: { id: 'id' }, auth: { clientId: 'client' } }, 'id'],
     ['user.id, a number', { user: { id: 7 } }, '7'],
     ['auth.clientId', { auth: { clientId: 'client' } }, 'client'],
-    ['nothing', { user: { name: 'nobody' } }, undefined],
+    ['user.userId', { user: { userId: 3, username: 'ann' }, auth: { clientId: 'client' } }, '3'],
+    ['user._id', { user: { _id: 'mongo' }, auth: { clientId: 'client' } }, 'mongo'],
+    ['nothing', { auth: { token: 'of no client' } }, undefined],
   ])('S8: by default the principal is %s', async (_, found, principal) => {
     const guard: CanActivate = {
       canActivate: (context: ExecutionContext) =>
@@ -134,6 +136,20 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
     const client = await app.client().initialize();
     expect((await app.service.get(client.sessionId!))?.principal).toBe(principal);
     expect(await app.service.list({ principal: principal ?? null })).toHaveLength(1);
+  });
+
+  it('S8: a user for whom there is no principal is refused, and has no session', async () => {
+    const log = new RecordedLog();
+    const guard: CanActivate = {
+      canActivate: (context) => Boolean((context.switchToHttp().getRequest().user = { name: 'ann' })),
+    };
+    await start({ guards: [guard] });
+    log.attach(app.app);
+    const client = app.client();
+    await expectGenericFailure(await client.post(client.initializeMessage()), 1);
+    log.release();
+    expect(log.texts('error')).toEqual([expect.stringContaining('"principal"')]);
+    expect(await app.service.list()).toEqual([]);
   });
 
   it('S8: the principal is what the option says, also when that takes a while', async () => {

@@ -1,7 +1,9 @@
 import { UnauthorizedException, type CanActivate } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
 import { currentMcpCall, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS } from '../support/app.js';
+import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo, serverSaying, whoami } from '../support/nest-app.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 
@@ -34,6 +36,12 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     [{ user: { id: 42n } }, '42'],
     [{ user: {}, auth: { clientId: 'app', token: 't' } }, 'app'],
     [{ user: { sub: null, id: 'cid' } }, 'cid'],
+    [{ user: { userId: 7, username: 'dan' } }, '7'],
+    [{ user: { id: 0, userId: 'no' } }, '0'],
+    [{ user: { userId: 'eve', _id: 'no' } }, 'eve'],
+    [{ user: { _id: new ObjectId('65f1c0ffee65f1c0ffee65f1') } }, '65f1c0ffee65f1c0ffee65f1'],
+    [{ user: undefined, auth: { clientId: 'app' } }, 'app'],
+    [{ user: false, auth: { clientId: 'app' } }, 'app'],
   ])('is by default what guards usually leave: %o', async (request, principal) => {
     await start();
     left = request;
@@ -56,16 +64,35 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(await owners()).toEqual(['acme']);
   });
 
-  it.each([undefined, null, ''])('may be nobody: %j is the anonymous caller', async (nobody) => {
+  it.each([undefined, null, '', Number.NaN])('may be nobody: %j is the anonymous caller', async (nobody) => {
     await start(() => nobody, []);
     expect(await whoami(await app.client().initialize())).toBe('undefined');
     expect(await owners()).toEqual([undefined]);
     expect(app.log.texts('warn')).toEqual([]);
   });
 
+  it.each<[string, unknown, string]>([
+    ['a number', 42, '42'],
+    ['zero', 0, '0'],
+    ['a bigint', 9_007_199_254_740_993n, '9007199254740993'],
+    ['an ObjectId', new ObjectId('65f1c0ffee65f1c0ffee65f1'), '65f1c0ffee65f1c0ffee65f1'],
+  ])('may be %s, at once or later: its text', async (_, id, text) => {
+    let later = false;
+    await start(() => (later ? Promise.resolve(id) : id));
+    const client = await app.client().initialize();
+    later = true;
+    expect(await whoami(client)).toBe(text);
+    expect(await owners()).toEqual([text]);
+  });
+
   it.each<[string, unknown]>([
-    ['a number', 42],
+    ['a number that stands for several', 2 ** 53],
+    ['Infinity', Infinity],
     ['an object', { sub: 'ann' }],
+    ['an object with a text', { toString: () => 'ann' }],
+    ['an object whose hex text is none', { toHexString: () => 'every one of them' }],
+    ['a function', () => 'ann'],
+    ['a symbol', Symbol('ann')],
     ['true', true],
     ['a list', ['ann']],
   ])('cannot be %s: generic to the client, told to the log, with the option', async (_, principal) => {
@@ -100,6 +127,86 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual(['the tenant of secret@example.com is unknown']);
   });
 
+  it.each<[string, object]>([
+    ['a name only', { user: { username: 'ann' } }],
+    ['a name only, of a known OAuth client', { user: { username: 'ann' }, auth: { clientId: 'app' } }],
+    ['an empty id', { user: { id: '' } }],
+    ['NaN for an id', { user: { id: Number.NaN } }],
+    ['nothing', { user: {} }],
+    ['no fields, as a text', { user: 'ann' }],
+  ])('of a user with %s cannot be told: refused, generic to the client, told to the log once', async (_, request) => {
+    await start();
+    left = request;
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const client = app.client();
+      const { message } = await expectGenericFailure(await client.post(client.initializeMessage()), 1);
+      expect(message).not.toMatch(/principal|ann/);
+    }
+    const [text, ...more] = app.log.texts('error');
+    expect(text).toMatch(/option "principal" to a function/);
+    expect(text).not.toMatch(/ann/);
+    expect([more, app.log.texts('warn'), await owners()]).toEqual([[], [], []]);
+  });
+
+  it('that the function of the app leaves unknown is refused as well when there is a user', async () => {
+    await start((request: { user?: { misspelt?: string } }) => request.user?.misspelt);
+    await app.client().initialize();
+    left = { user: { sub: 'ann' } };
+    const client = app.client();
+    await expectGenericFailure(await client.post(client.initializeMessage()), 1);
+    expect(app.log.texts('error')).toEqual([expect.stringContaining('"principal"')]);
+    expect(await owners()).toEqual([undefined]);
+  });
+
+  it('that is unknown is refused on every method, and in both eras', async () => {
+    await start();
+    const client = await app.client().initialize();
+    left = { user: { username: 'ann' } };
+    await expectGenericFailure(await client.call('whoami', {}, { id: 'x' }), 'x');
+    await expectGenericFailure(await client.get(), null);
+    await expectGenericFailure(await client.delete(), null);
+    const modern = new ModernClient(client.url);
+    await expectGenericFailure(await modern.call('whoami', {}, { id: 'y' }), 'y');
+    expect(await owners()).toEqual([undefined]);
+  });
+
+  it('that is unknown is refused, wherever the guard stands', async () => {
+    const endpoint = McpStreamableModule.forRoot({ serverInfo, server: () => serverSaying(() => 'served') });
+    const refused = async () => {
+      left = { user: { username: 'ann' } };
+      const client = app.client();
+      await expectGenericFailure(await client.post(client.initializeMessage()), 1);
+      expect(app.log.texts('error')).toEqual([expect.stringContaining('"principal"')]);
+    };
+    app = await NestApp.start(adapter, { imports: [endpoint], providers: [{ provide: APP_GUARD, useValue: guard }] });
+    await refused();
+    await app.close();
+    app = await NestApp.start(adapter, { imports: [endpoint] }, (nest) => void nest.useGlobalGuards(guard));
+    await refused();
+    await app.close();
+    // Middleware leaves it on the request of Node, which on Fastify is another one than guards see.
+    app = await NestApp.start(adapter, { imports: [endpoint] }, (nest) => {
+      nest.use((request: object, _response: object, next: () => void) => {
+        Object.assign(request, left);
+        next();
+      });
+    });
+    await refused();
+    left = { user: { id: 'ann' } };
+    await app.client().initialize();
+    expect(await owners()).toEqual(['ann']);
+  });
+
+  it('tells users apart whom the recipe of Nest for Passport leaves', async () => {
+    await start();
+    left = { user: { userId: 1, username: 'john' } };
+    const johns = await app.client().initialize();
+    left = { user: { userId: 2, username: 'maria' } };
+    await expectRefusal(await johns.call('whoami', {}, { id: 'x' }), { status: 404, code: -32001, id: 'x' });
+    await app.client().initialize();
+    expect(await owners()).toEqual(['1', '2']);
+  });
+
   it('may be refused by its function', async () => {
     await start(() => {
       throw new UnauthorizedException('No tenant.');
@@ -109,11 +216,37 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     await expectRefusal(response, { status: 401, code: -32000, id: 1, says: ['No tenant.'] });
   });
 
-  it('that guards leave unknown is warned of, once', async () => {
+  it('that guards leave unknown is warned of, once, where there is no user', async () => {
     await start();
     expect(app.log.texts('warn')).toEqual([]);
     await whoami(await app.client().initialize());
     await app.client().initialize();
     expect(app.log.texts('warn')).toEqual([expect.stringContaining('"principal"')]);
   });
+
+  it('that global guards leave unknown is warned of too, unless the option says that this is meant', async () => {
+    left = {};
+    const warnings = async (options: Partial<McpStreamableOptions>) => {
+      const server = () => serverSaying(() => 'served');
+      const imports = [McpStreamableModule.forRoot({ serverInfo, server, ...options })];
+      app = await NestApp.start(adapter, { imports, providers: [{ provide: APP_GUARD, useValue: guard }] });
+      await app.client().initialize();
+      await app.client().initialize();
+      return app.log.texts('warn');
+    };
+    expect(await warnings({})).toEqual([expect.stringContaining('"principal"')]);
+    await app.close();
+    expect(await warnings({ principal: () => undefined })).toEqual([]);
+  });
 });
+
+/** As in MongoDB's driver. */
+class ObjectId {
+  readonly #hex: string;
+  constructor(hex: string) {
+    this.#hex = hex;
+  }
+  toHexString(): string {
+    return this.#hex;
+  }
+}
