@@ -42,10 +42,30 @@ export const check = {
     throw new McpOptionError(option, messages.flag(option, value));
   },
 
-  /** An object with options of its own; `undefined` is none. */
-  group<T>(option: string, value: T): T {
-    if (value === undefined || (typeof value === 'object' && value !== null && !Array.isArray(value))) return value;
-    throw new McpOptionError(option, messages.group(option, value));
+  /**
+   * An object with options of its own; `undefined` is none.
+   *
+   * @param names of all there are, see {@link namesOf}; without it any are accepted
+   */
+  group<T>(option: string, value: T, names?: readonly string[]): T {
+    if (value === undefined) return value;
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw new McpOptionError(option, messages.group(option, value));
+    }
+    if (names) check.names(option, value, names);
+    return value;
+  },
+
+  /**
+   * Every property is one of these options: a misspelt one would have no effect.
+   *
+   * @param group where they are; empty: at the root
+   */
+  names(group: string, options: object, names: readonly string[]): void {
+    const unknown = Object.keys(options).find((name) => !names.includes(name));
+    if (unknown === undefined) return;
+    const option = group === '' ? unknown : `${group}.${unknown}`;
+    throw new McpOptionError(option, messages.unknown(option, adviceOn(unknown, names)));
   },
 
   oneOf<const T extends string>(option: string, value: unknown, allowed: readonly T[]): T {
@@ -77,6 +97,33 @@ export const check = {
   },
 };
 
+/** The names of an interface's options. One that is missing here does not compile. */
+export function namesOf<T>(names: Record<keyof Required<T>, true>): readonly string[] {
+  return Object.keys(names);
+}
+
+/** What to say of an option that does not exist: which one it may have meant, or all there are. */
+export function adviceOn(name: string, names: readonly string[]): string {
+  const distances = names.map((known) => editDistance(name.toLowerCase(), known.toLowerCase()));
+  const least = Math.min(...distances);
+  if (least > Math.max(2, 0.4 * name.length)) return `The options are: ${names.join(', ')}.`;
+  return `Did you mean "${names[distances.indexOf(least)]}"?`;
+}
+
+/** How many letters must be added, removed or replaced to make one text of the other (Levenshtein). */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (let line = 1; line <= from.length; line++) {
+    const next = [line];
+    for (let column = 1; column <= to.length; column++) {
+      const replaced = row[column - 1]! + (from[line - 1] === to[column - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[column]! + 1, next[column - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[to.length]!;
+}
+
 /** As JSON, if it can be: a message about a wrong value must not fail over the value (cycles, bigints). */
 function shown(value: unknown): string {
   try {
@@ -87,6 +134,7 @@ function shown(value: unknown): string {
 }
 
 const messages = {
+  unknown: (option: string, advice: string) => `There is no option "${option}". ${advice}`,
   count: (option: string, min: number, orInfinity: string, value: unknown) =>
     `The option "${option}" must be a whole number of at least ${min}${orInfinity}; got ${typeof value === 'number' ? value : shown(value)}.`,
   timer: (option: string, value: number) =>

@@ -35,6 +35,8 @@ export const handlerMessages = {
   // Decorators and definitions
   symbolMethod: (decorator: string) => `@${decorator}() needs a method with a name; this one is a symbol.`,
   noOptions: (decorator: string, got: unknown) => `@${decorator}() takes an object of options; got ${shown(got)}.`,
+  unknownOption: (decorator: string, name: string, advice: string) =>
+    `@${decorator}() has no option "${name}". ${advice}`,
   notAMethod: (decorator: string) => `@${decorator}() belongs on a method, not on a property or an accessor.`,
   staticMethod: (decorator: string) => `@${decorator}() belongs on a method of instances, not on a static one.`,
   noName: (option: string, got: unknown) => `its "${option}" must be a text that is not empty; got ${shown(got)}.`,

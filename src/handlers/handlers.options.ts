@@ -1,6 +1,6 @@
 import type { CanActivate, Type } from '@nestjs/common';
 import { check, McpOptionError } from '../base/option-checks.js';
-import type { CacheHints } from './definitions/handler-options.js';
+import { CACHE_NAMES, type CacheHints } from './definitions/handler-options.js';
 import { handlerMessages } from './handlers.messages.js';
 
 /** How the handlers of an endpoint are listed. @publicApi */
@@ -49,7 +49,7 @@ export function resolveHandlerOptions({
 }: McpHandlerOptions = {}): ResolvedHandlerOptions {
   const classes = Array.isArray(listGuards) && listGuards.every((guard) => typeof guard === 'function');
   if (!classes) throw new McpOptionError('listGuards', handlerMessages.notGuards());
-  const { ttlMs, scope = 'private' } = check.group('listCache', listCache);
+  const { ttlMs, scope = 'private' } = check.group('listCache', listCache, CACHE_NAMES);
   return {
     pageSize: check.count('pageSize', pageSize),
     listGuards,

@@ -1,4 +1,4 @@
-import { check, McpOptionError } from '../base/option-checks.js';
+import { check, McpOptionError, namesOf } from '../base/option-checks.js';
 import { redisMessages } from './redis.messages.js';
 
 /** Options of `redisBackend()`. @publicApi */
@@ -68,15 +68,22 @@ export type ResolvedRedisOptions = Required<Omit<RedisBackendOptions, 'eventLog'
   readonly eventLog: Required<RedisEventLogOptions>;
 };
 
+const NAMES = namesOf<RedisBackendOptions>({
+  ...{ prefix: true, commandTimeoutMs: true, heartbeatMs: true, deadAfterMs: true, expireAfterMs: true },
+  eventLog: true,
+});
+const EVENT_LOG_NAMES = namesOf<RedisEventLogOptions>({ maxEvents: true, maxBytes: true, finishedStreamMs: true });
+
 /** @throws McpOptionError */
 export function resolveRedisOptions(options: RedisBackendOptions = {}): ResolvedRedisOptions {
+  check.names('', check.group('options', options), NAMES);
   const { prefix = 'mcp', commandTimeoutMs = 2_000, heartbeatMs = 2_000, deadAfterMs = 10_000 } = options;
   const { expireAfterMs = 86_400_000 } = options;
   const {
     maxEvents = 1_000,
     maxBytes = 8 * 1024 ** 2,
     finishedStreamMs = 300_000,
-  } = check.group('eventLog', options.eventLog) ?? {};
+  } = check.group('eventLog', options.eventLog, EVENT_LOG_NAMES) ?? {};
   if (check.timer('deadAfterMs', deadAfterMs) < 3 * check.timer('heartbeatMs', heartbeatMs)) {
     throw new McpOptionError('deadAfterMs', redisMessages.deadAfter(heartbeatMs, deadAfterMs));
   }

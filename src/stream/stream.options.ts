@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.js';
-import { check } from '../base/option-checks.js';
+import { check, namesOf } from '../base/option-checks.js';
 import type { RetryPolicy } from '../base/retry.js';
 import type { McpEventStore, ReaderRef } from './event-store.js';
 
@@ -77,6 +77,13 @@ export interface EventLogOptions {
 /** The injection token of the resolved {@link EventLogOptions}. */
 export const EVENT_LOG_OPTIONS = Symbol('nestjs-mcp-streamable:event-log-options');
 
+const NAMES = namesOf<EventLogOptions>({
+  maxEvents: true,
+  maxBytes: true,
+  maxTotalBytes: true,
+  finishedStreamMs: true,
+});
+
 /** @throws McpOptionError */
 export function resolveEventLogOptions(options: EventLogOptions = {}): Required<EventLogOptions> {
   const {
@@ -84,7 +91,7 @@ export function resolveEventLogOptions(options: EventLogOptions = {}): Required<
     maxBytes = 8 * 1024 ** 2,
     maxTotalBytes = 256 * 1024 ** 2,
     finishedStreamMs = 300_000,
-  } = check.group('eventLog', options);
+  } = check.group('eventLog', options, NAMES);
   return {
     maxEvents: check.count('eventLog.maxEvents', maxEvents),
     maxBytes: check.count('eventLog.maxBytes', maxBytes),

@@ -18,6 +18,8 @@ describe('what redisBackend() takes', () => {
     ['prefix', { prefix: '' }],
     ['expireAfterMs', { expireAfterMs: 1_000 }],
     ['eventLog', { eventLog: 5 as never }],
+    ['heartbeat', { heartbeat: 5 } as never],
+    ['eventLog.maxEvent', { eventLog: { maxEvent: 5 } as never }],
     ['eventLog.maxEvents', { eventLog: { maxEvents: 0 } }],
   ])('an option "%s" that cannot work is refused', (option, options) => {
     expect(() => redisBackend(NOBODY, options)).toThrow(expect.objectContaining({ name: 'McpOptionError', option }));

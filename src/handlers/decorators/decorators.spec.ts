@@ -130,6 +130,30 @@ describe('handler decorators', () => {
         },
         'NoOptions.find cannot be served: @Tool() takes an object of options; got nothing.',
       ],
+      [
+        () => {
+          const options = { name: 'find', inputschema: { type: 'object' } };
+          class Misspelt {
+            @Tool(options)
+            find(): void {}
+          }
+          return Misspelt;
+        },
+        'Misspelt.find cannot be served: @Tool() has no option "inputschema". Did you mean "inputSchema"?',
+      ],
+      [
+        () => {
+          const options = { prompt: 'review', argument: 'language', colour: 'red' };
+          class Unknown {
+            @Complete(options)
+            languages(): string[] {
+              return [];
+            }
+          }
+          return Unknown;
+        },
+        '@Complete() has no option "colour". The options are: prompt, template, argument.',
+      ],
     ];
     for (const [decorate, message] of decorated) {
       expect(decorate).toThrow(HandlerDefinitionError);

@@ -1,11 +1,13 @@
+import { adviceOn } from '../../base/option-checks.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { handlerMessages } from '../handlers.messages.js';
-import type {
-  CompleteOptions,
-  PromptOptions,
-  ResourceOptions,
-  ResourceTemplateOptions,
-  ToolOptions,
+import {
+  type CompleteOptions,
+  HANDLER_OPTION_NAMES,
+  type PromptOptions,
+  type ResourceOptions,
+  type ResourceTemplateOptions,
+  type ToolOptions,
 } from '../definitions/handler-options.js';
 
 /** What a decorator said of a method. */
@@ -37,7 +39,7 @@ export function declareHandler(decorator: string, declaration: HandlerDeclaratio
     const method: unknown = (descriptor as PropertyDescriptor | undefined)?.value;
     const static_ = typeof target === 'function';
     const owner = static_ ? target : target.constructor;
-    const fault = faultOf(decorator, { key, method, static_, options: declaration.options });
+    const fault = faultOf(decorator, { key, method, static_, declaration });
     if (fault) throw new HandlerDefinitionError(`${owner.name}.${String(key)}`, fault);
     // Decorators run from the last to the first; the order of the source is what counts.
     const declared = [declaration, ...declarationsOf(method)];
@@ -56,13 +58,16 @@ interface Decorated {
   readonly key: string | symbol;
   readonly method: unknown;
   readonly static_: boolean;
-  readonly options: unknown;
+  readonly declaration: HandlerDeclaration;
 }
 
-function faultOf(decorator: string, { key, method, static_, options }: Decorated): string | undefined {
+function faultOf(decorator: string, { key, method, static_, declaration }: Decorated): string | undefined {
   if (typeof key === 'symbol') return handlerMessages.symbolMethod(decorator);
   if (typeof method !== 'function') return handlerMessages.notAMethod(decorator);
   if (static_) return handlerMessages.staticMethod(decorator);
-  const isObject = typeof options === 'object' && options !== null;
-  return isObject ? undefined : handlerMessages.noOptions(decorator, options);
+  const options: unknown = declaration.options;
+  if (typeof options !== 'object' || options === null) return handlerMessages.noOptions(decorator, options);
+  const names: readonly string[] = HANDLER_OPTION_NAMES[declaration.kind];
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  return unknown && handlerMessages.unknownOption(decorator, unknown, adviceOn(unknown, names));
 }

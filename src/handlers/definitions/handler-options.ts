@@ -1,4 +1,5 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
+import { namesOf } from '../../base/option-checks.js';
 import type { HandlerSchema } from '../schema/handler-schema.js';
 
 /** What every handler may say of itself. @publicApi */
@@ -168,3 +169,25 @@ export interface ResourceArgs {
 export interface ResourceTemplateArgs extends ResourceArgs {
   readonly [variable: string]: string | string[];
 }
+
+const DESCRIBED = { title: true, description: true, icons: true, _meta: true } as const;
+
+export const CACHE_NAMES = namesOf<CacheHints>({ ttlMs: true, scope: true });
+
+/** The options that each decorator takes. */
+export const HANDLER_OPTION_NAMES = {
+  tool: namesOf<ToolOptions>({
+    ...DESCRIBED,
+    ...{ name: true, annotations: true, inputSchema: true, outputSchema: true },
+  }),
+  resource: namesOf<ResourceOptions>({
+    ...DESCRIBED,
+    ...{ uri: true, name: true, mimeType: true, size: true, annotations: true, cache: true },
+  }),
+  template: namesOf<ResourceTemplateOptions>({
+    ...DESCRIBED,
+    ...{ uriTemplate: true, name: true, mimeType: true, annotations: true, cache: true },
+  }),
+  prompt: namesOf<PromptOptions>({ ...DESCRIBED, ...{ name: true, inputSchema: true, arguments: true } }),
+  completion: ['prompt', 'template', 'argument'],
+} as const;

@@ -1,9 +1,10 @@
 import { UriTemplate } from '@modelcontextprotocol/server';
-import type {
-  CacheHints,
-  ResourceOptions,
-  ResourceTemplateArgs,
-  ResourceTemplateOptions,
+import {
+  CACHE_NAMES,
+  type CacheHints,
+  type ResourceOptions,
+  type ResourceTemplateArgs,
+  type ResourceTemplateOptions,
 } from '../definitions/handler-options.js';
 import type { Completion, ResourceEntry, ResourceTemplateEntry } from '../handler-entry.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
@@ -120,7 +121,8 @@ function faultOf(template: UriTemplate): string | undefined {
 function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Readonly<CacheHints> } {
   if (cache === undefined) return {};
   const { ttlMs, scope = 'private' } = cache;
-  const fits = Number.isSafeInteger(ttlMs) && ttlMs >= 0 && (scope === 'public' || scope === 'private');
+  const named = Object.keys(cache).every((name) => CACHE_NAMES.includes(name));
+  const fits = named && Number.isSafeInteger(ttlMs) && ttlMs >= 0 && (scope === 'public' || scope === 'private');
   if (!fits) throw new HandlerDefinitionError(origin, handlerMessages.badCache(cache));
   return { cache: Object.freeze({ ttlMs, scope }) };
 }
