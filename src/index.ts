@@ -1,7 +1,12 @@
 export { McpServer, Server } from '@modelcontextprotocol/server';
 
 export { McpStreamableModule } from './mcp-streamable.module.js';
-export type { McpBackend, McpStreamableExtras, McpStreamableOptions } from './mcp-streamable.options.js';
+export type {
+  McpBackend,
+  McpEndpointVersion,
+  McpStreamableExtras,
+  McpStreamableOptions,
+} from './mcp-streamable.options.js';
 export { getMcpRegistryToken, InjectMcpRegistry } from './mcp-registry.token.js';
 export { getMcpSessionServiceToken, InjectMcpSessionService } from './mcp-session-service.token.js';
 

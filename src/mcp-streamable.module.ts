@@ -8,7 +8,7 @@ import {
   type OnModuleInit,
   type Type,
 } from '@nestjs/common';
-import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { Clock } from './base/clock.js';
 import { McpOptionError } from './base/option-checks.js';
 import { McpMessageBus } from './bus/message-bus.js';
@@ -18,11 +18,20 @@ import { HttpEdge } from './http/edge/http-edge.js';
 import { EDGE_POLICY, ENDPOINT_KEY } from './http/mcp-edge.guard.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
 import { McpResponder } from './http/responder.js';
-import { ConfigurableModuleClass } from './mcp-streamable.module-definition.js';
+import {
+  type ASYNC_OPTIONS_TYPE,
+  assertAsyncOptions,
+  assertOptions,
+  ConfigurableModuleClass,
+  type OPTIONS_TYPE,
+} from './mcp-streamable.module-definition.js';
 import { featureModule } from './mcp-streamable.feature-module.js';
 import { moduleMessages } from './mcp-streamable.messages.js';
-import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
+import { ENDPOINT_NAME, type EndpointName, sharedPath } from './mcp-streamable.endpoint-name.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
+
+/** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
+const MODULE_PATH = '__module_path__';
 
 /** Milliseconds that responses have at shutdown to be read to their end. */
 const DRAIN_MS = 300;
@@ -51,8 +60,21 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(McpMessageBus) private readonly bus: McpMessageBus,
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
   ) {
     super();
+  }
+
+  /** @throws McpOptionError */
+  static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
+    assertOptions(options);
+    return super.forRoot(options);
+  }
+
+  /** As `forRoot`, with options from a factory; what Nest needs before stands beside it. @throws McpOptionError */
+  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+    assertAsyncOptions(options);
+    return super.forRootAsync(options);
   }
 
   /**
@@ -73,17 +95,33 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return featureModule(providers, name);
   }
 
-  /** The edge goes in front of the app's router, before there are routes. @internal */
+  /**
+   * The edge goes in front of the app's router, before there are routes.
+   *
+   * @throws McpOptionError when another endpoint of the app has the same path
+   * @internal
+   */
   configure(_consumer: MiddlewareConsumer): void {
+    const versioning = this.config.getVersioning();
+    for (const other of this.#others()) {
+      const endpoints = [this.endpointName, other.endpointName] as const;
+      const path = sharedPath(endpoints, [this.#routerPath, other.#routerPath], versioning);
+      if (path === undefined) continue;
+      throw new McpOptionError(
+        'path',
+        moduleMessages.samePath(
+          path,
+          endpoints.map(({ name }) => name),
+        ),
+      );
+    }
     new HttpEdge(this.clock).install(this.adapterHost.httpAdapter, this.key, this.policy);
   }
 
   /** @throws McpOptionError when another endpoint of the app has the same name @internal */
   onModuleInit(): void {
     const { name, path } = this.endpointName;
-    for (const { instance } of this.modules.values()) {
-      if (!(instance instanceof McpStreamableModule) || instance === this) continue;
-      const other = instance.endpointName;
+    for (const { endpointName: other } of this.#others()) {
       if (other.name === name) throw new McpOptionError('name', moduleMessages.sameName(name, path, other.path));
     }
   }
@@ -94,5 +132,21 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     await this.endpoint.close();
     await this.responder.drain(DRAIN_MS);
     await this.bus.close();
+  }
+
+  #others(): McpStreamableModule[] {
+    const instances = [...this.modules.values()].map(({ instance }): unknown => instance);
+    return instances.filter((instance): instance is McpStreamableModule => {
+      return instance instanceof McpStreamableModule && instance !== this;
+    });
+  }
+
+  /** What RouterModule puts before the paths of this module. Nest keeps it on the class, by app or for all. */
+  get #routerPath(): string {
+    const { applicationId } = this.modules;
+    const [ofApp, ofAll] = [`${MODULE_PATH}${applicationId}`, MODULE_PATH].map(
+      (key) => Reflect.getMetadata(key, this.constructor) as string | undefined,
+    );
+    return ofApp ?? ofAll ?? '';
   }
 }

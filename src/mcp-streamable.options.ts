@@ -1,4 +1,5 @@
-import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
+import type { CanActivate, ControllerOptions, ModuleMetadata, Type } from '@nestjs/common';
+import { namesOf } from './base/option-checks.js';
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { McpMessageBus } from './bus/message-bus.js';
 import type { McpHandlerOptions } from './handlers/handlers.options.js';
@@ -66,16 +67,35 @@ export interface McpBackend {
   readonly messageBus: McpMessageBus;
 }
 
+/** One API version, several, or `VERSION_NEUTRAL` of `@nestjs/common`. @publicApi */
+export type McpEndpointVersion = NonNullable<ControllerOptions['version']>;
+
 /** What must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
 export interface McpStreamableExtras {
   /**
-   * Where the endpoint is; below the app's global prefix and versioning, as for any controller.
+   * Where the endpoint is; below the app's global prefix, as for any controller.
    *
    * @default 'mcp'
    */
   path?: string;
+  /**
+   * The API version that the endpoint is served under, as `version` of `@Controller()`; no effect in an app without
+   * `enableVersioning()`. By default it is served whatever version a request asks for, also when the app has a
+   * `defaultVersion`: MCP has revisions of its own, and its clients send no version of the app's.
+   *
+   * @default VERSION_NEUTRAL
+   * @see https://docs.nestjs.com/techniques/versioning
+   */
+  version?: McpEndpointVersion;
   /** Guards of the endpoint, before the session guard. Resolved in the endpoint's module: what they inject comes from `imports`. */
   guards?: (Type<CanActivate> | CanActivate)[];
+  /**
+   * Decorators for the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`: what global
+   * guards and interceptors read by `Reflector` from `getClass()`. Guards among them (`UseGuards()`) run before `guards`.
+   *
+   * @default none
+   */
+  decorators?: readonly ClassDecorator[];
   /**
    * Decides who may use a session.
    *
@@ -89,3 +109,25 @@ export interface McpStreamableExtras {
   /** Tells several endpoints of one app apart; their services are injected with `@InjectMcpSessionService(name)`. */
   name?: string;
 }
+
+export const OPTION_NAMES = namesOf<McpStreamableOptions>({
+  ...{ serverInfo: true, instructions: true, server: true },
+  ...{ backend: true, eventLog: true, sessionStore: true, eventStore: true, messageBus: true },
+  // McpSessionOptions
+  ...{ sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true, serverRequestTimeoutMs: true },
+  ...{ requestTimeoutMs: true, idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true },
+  maxStateBytes: true,
+  // McpHttpOptions
+  ...{ principal: true, maxBodyBytes: true, bodyTimeoutMs: true, keepAliveMs: true, maxBufferedBytes: true },
+  ...{ allowedHosts: true, allowedOrigins: true },
+  // McpHandlerOptions
+  ...{ pageSize: true, listGuards: true, listCache: true },
+  // McpProtocolOptions
+  ...{ eras: true, maxSubscriptions: true, maxSubscriptionsPerPrincipal: true },
+  ...{ requestStateKeys: true, requestStateTtlMs: true, maxRequestStateBytes: true },
+});
+
+export const EXTRA_NAMES = namesOf<McpStreamableExtras>({
+  ...{ path: true, version: true, guards: true, decorators: true, sessionGuard: true },
+  ...{ imports: true, isGlobal: true, name: true },
+});

@@ -1,6 +1,7 @@
 import {
   type CanActivate,
   Controller,
+  type ControllerOptions,
   Delete,
   Get,
   Inject,
@@ -13,6 +14,7 @@ import {
   UseFilters,
   UseGuards,
 } from '@nestjs/common';
+import { McpOptionError } from '../base/option-checks.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
 import { McpEdgeGuard } from './mcp-edge.guard.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
@@ -23,6 +25,9 @@ import type { McpSessionGuard } from './mcp-session.guard.js';
 export interface McpControllerOptions {
   readonly endpoint: EndpointKey;
   readonly path: string;
+  readonly version: NonNullable<ControllerOptions['version']>;
+  /** Of the app; they run before those that make it a controller, so that they can replace nothing of it. */
+  readonly decorators: readonly ClassDecorator[];
   readonly guards: readonly (Type<CanActivate> | CanActivate)[];
   readonly sessionGuard: Type<McpSessionGuard>;
 }
@@ -33,14 +38,16 @@ export interface McpControllerOptions {
  *
  * @internal
  */
-export function createMcpController({ endpoint, path, guards, sessionGuard }: McpControllerOptions): Type {
+export function createMcpController(options: McpControllerOptions): Type {
+  const { endpoint, path, version, decorators, guards, sessionGuard } = options;
   const OfEndpoint = EndpointRoute(endpoint);
 
-  @Controller(path)
+  @Controller({ path, version })
   @UseGuards(McpEdgeGuard, ...guards, sessionGuard)
   @UseFilters(McpExceptionFilter)
   // Not part of the app's REST description; the key is that of @ApiExcludeController().
   @SetMetadata('swagger/apiExcludeController', [true])
+  @Decorated(decorators)
   class McpController {
     constructor(@Inject(McpHttpHandler) private readonly handler: McpHttpHandler) {}
 
@@ -69,4 +76,23 @@ export function createMcpController({ endpoint, path, guards, sessionGuard }: Mc
     }
   }
   return McpController;
+}
+
+/** In the order in which they would stand above the class. @throws McpOptionError for one that is not for classes */
+function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
+  return (target) => {
+    const refusal = (reason: string): McpOptionError =>
+      new McpOptionError(
+        'decorators',
+        `The option "decorators" has one that cannot be applied to the controller: ${reason}. Give what decorators of classes return, such as [Public(), SkipThrottle()].`,
+      );
+    let decorated: unknown;
+    try {
+      decorated = Reflect.decorate([...decorators], target);
+    } catch (error) {
+      throw refusal(String(error));
+    }
+    if (decorated === target || (decorated as Type).prototype instanceof target) return decorated as typeof target;
+    throw refusal('it returned something else than the class');
+  };
 }

@@ -1,4 +1,4 @@
-import { Controller, Get, Inject, Injectable, Module, VersioningType, type INestApplication } from '@nestjs/common';
+import { Controller, Get, Inject, Injectable, Module, type INestApplication } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import {
@@ -91,27 +91,6 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     await start({}, (nest) => nest.setGlobalPrefix('api'));
     expect(await whoami(await app.client('api/mcp').initialize())).toBe('me');
     expect((await app.client('mcp').get()).status).toBe(404);
-  });
-
-  it('is below a version of the URI, with a prefix', async () => {
-    await start({}, (nest) => {
-      nest.setGlobalPrefix('api');
-      nest.enableVersioning({ type: VersioningType.URI, defaultVersion: '1' });
-    });
-    const client = await app.client('api/v1/mcp').initialize();
-    expect(await whoami(client)).toBe('me');
-    // The edge goes with the route.
-    const refused = await client.post(client.initializeMessage(), { host: 'evil.example' });
-    expect(refused.status).toBe(403);
-    const large = client.toolCall('whoami', { text: 'x'.repeat(2 * 1024 ** 2) });
-    expect((await client.post(large)).status).toBe(200);
-  });
-
-  it('is served whatever version a header asks for, when it has none', async () => {
-    await start({}, (nest) =>
-      nest.enableVersioning({ type: VersioningType.HEADER, header: 'x-api', defaultVersion: '1' }),
-    );
-    expect(await whoami(await app.client('mcp', { 'x-api': '1' }).initialize())).toBe('me');
   });
 
   it('leaves the routes of the app alone', async () => {

@@ -1,3 +1,4 @@
+import { HttpCode, SetMetadata } from '@nestjs/common';
 import {
   McpOptionError,
   McpStreamableModule,
@@ -7,6 +8,9 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { serverInfo, startFailure } from '../support/nest-app.js';
 import { RecordedLog } from '../support/recorded-log.js';
+
+/** Instead of `Public()`: what it returns is lost. */
+const Public = () => SetMetadata('isPublic', true);
 
 const NOT_COUNTS = [0, -1, 1.5, Number.NaN, '5', null, {}, 10n];
 const TOO_LONG_FOR_A_TIMER = 2 ** 31;
@@ -70,6 +74,8 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
 /** The same for what must be known before the app starts. */
 const BAD_EXTRAS: Record<keyof McpStreamableExtras, unknown[]> = {
   path: ['', null, 1, ['mcp']],
+  version: ['', null, 1, [], [null], [['1']], {}],
+  decorators: [null, {}, 'x', [undefined], [null], ['x'], () => {}, [HttpCode(200)], [Public]],
   guards: [null, {}, 'x', [undefined], [null], ['x'], [{}]],
   sessionGuard: [null, 'x', {}, class NotASessionGuard {}, () => true],
   imports: [null, 'x', {}],
@@ -123,6 +129,51 @@ describe('the options are checked at start', () => {
   it.each(Object.keys(BAD_EXTRAS))('%s cannot come from the factory of forRootAsync', async (option) => {
     const useFactory = (): McpStreamableOptions => ({ serverInfo, [option]: [] });
     await expectNamed(option, () => ({ imports: [McpStreamableModule.forRootAsync({ useFactory })] }));
+  });
+
+  it.each([
+    ['serverinfo', 'serverInfo'],
+    ['sesionStore', 'sessionStore'],
+    ['maxBodySize', 'maxBodyBytes'],
+    ['guard', 'guards'],
+    ['eventLog.maxEvent', 'maxEvents'],
+    ['listCache.ttl', 'ttlMs'],
+  ])('%s is no option; the text names it and what it may have meant', async (unknown, nearest) => {
+    const [group, name] = unknown.split('.') as [string, string?];
+    const given = { [group]: name === undefined ? true : { [name]: 1, ...(group === 'listCache' && { ttlMs: 1 }) } };
+    const useFactory = (): McpStreamableOptions => ({ serverInfo, ...given });
+    for (const module of [
+      () => endpoint(given),
+      () => ({ imports: [McpStreamableModule.forRootAsync({ useFactory })] }),
+    ]) {
+      await expectNamed(group, module);
+      const { message } = await startFailure('express', module);
+      expect(message).toBe(`There is no option "${unknown}". Did you mean "${nearest}"?`);
+    }
+  });
+
+  it('an option that resembles none is refused with the names of all', async () => {
+    const { message } = await startFailure('express', () => endpoint({ transport: 'stdio' }));
+    expect(message).toContain('There is no option "transport". The options are: serverInfo, ');
+    expect(message).toContain(', guards, ');
+  });
+
+  it('an option beside the factory of forRootAsync is refused, and told where it belongs', async () => {
+    const beside = (given: object) => () => ({
+      imports: [McpStreamableModule.forRootAsync({ useFactory: () => ({ serverInfo }), ...given })],
+    });
+    const misplaced = await startFailure('express', beside({ serverInfo }));
+    expect(misplaced.message).toContain('Return it from the factory');
+    const unknown = await startFailure('express', beside({ gards: [] }));
+    expect(unknown.message).toBe('There is no option "gards". Did you mean "guards"?');
+  });
+
+  it.each([undefined, null, 'options'])('forRoot() and forRootAsync() cannot be given %s', (options) => {
+    for (const method of ['forRoot', 'forRootAsync'] as const) {
+      const call = () => McpStreamableModule[method](options as never);
+      expect(call).toThrow(McpOptionError);
+      expect(call).toThrow(`McpStreamableModule.${method}() takes an object of options; got ${options}.`);
+    }
   });
 
   it.each([undefined, null, 'options'])('the factory of forRootAsync cannot return %s', async (options) => {

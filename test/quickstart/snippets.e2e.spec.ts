@@ -9,6 +9,7 @@ import { longWork } from '../../examples/snippets/call-context.js';
 import { AppModule as CustomStoreApp } from '../../examples/snippets/custom-store-module.js';
 import { AppModule as FactoryApp } from '../../examples/snippets/factory-app.js';
 import { AppModule as FirstApp } from '../../examples/snippets/first-app.js';
+import { AppModule as GloballyGuardedApp } from '../../examples/snippets/global-guards.js';
 import { AppModule as GuardedApp } from '../../examples/snippets/guarded-app.js';
 import { AppModule as HandlersApp } from '../../examples/snippets/handlers.js';
 import { AppModule as LateApp } from '../../examples/snippets/late-injection.js';
@@ -37,6 +38,18 @@ describe('the code of the documentation', () => {
     const [session] = await app.get(McpSessionService, { strict: false }).list();
     expect(session!.principal).toBe('ann');
   });
+
+  it.each(['express', 'fastify'])(
+    'global guards on %s: skipped by the endpoint, counted by caller',
+    async (adapter) => {
+      const url = await urlOf(await start(GloballyGuardedApp, adapter));
+      await expect(connect(url)).rejects.toThrow('Unauthorized');
+      const client = await connect(url, { authorization: 'Bearer secret' });
+      for (let calls = 0; calls < 5; calls++) expect(await call(client, 'opening_hours')).toBe('9 to 5');
+      expect(await call(client, 'opening_hours')).toContain('Too Many Requests');
+      expect(await client.listTools()).toHaveProperty('tools.length', 1);
+    },
+  );
 
   it('session guard', async () => {
     const client = await connect(await urlOf(await start(SupportApp)), { authorization: 'Bearer secret' });

@@ -66,10 +66,14 @@ export class NestApp {
 }
 
 /** Why an app with these modules does not start. */
-export async function startFailure(adapter: Adapter, module: () => ModuleMetadata): Promise<Error> {
+export async function startFailure(
+  adapter: Adapter,
+  module: () => ModuleMetadata,
+  configure?: (app: INestApplication) => void,
+): Promise<Error> {
   let app: NestApp;
   try {
-    app = await NestApp.start(adapter, module());
+    app = await NestApp.start(adapter, module(), configure);
   } catch (error) {
     return error as Error;
   }

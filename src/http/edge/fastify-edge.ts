@@ -54,15 +54,21 @@ export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, d
   const fastify = adapter.getInstance() as Fastify;
   const patterns = new Map<string, RegExp>();
 
-  const isOurs = ({ raw, routeOptions: { config } }: FastifyRequest): boolean => {
-    if (endpointOfConfig(config) === endpoint) return true;
+  const isRouted = ({ routeOptions: { config } }: FastifyRequest): boolean => endpointOfConfig(config) === endpoint;
+  const isOurs = (request: FastifyRequest): boolean => {
+    if (isRouted(request)) return true;
+    const {
+      raw,
+      routeOptions: { config },
+    } = request;
     const declared = config?.url !== undefined && !config.url.endsWith('*');
     return !declared && matchesOne(patterns, raw.url!);
   };
   const edge: RequestHook = (request, reply, done) => {
     if (!isOurs(request)) return done();
     if (!decide(request.raw, reply.raw)) return reply.hijack();
-    if (hasParser(request.raw)) hideMediaType(request.raw);
+    // Not of a version of the API that the endpoint does not have: the parser would answer 415 instead of 404.
+    if (isRouted(request) && hasParser(request.raw)) hideMediaType(request.raw);
     done();
   };
 

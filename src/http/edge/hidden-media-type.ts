@@ -21,7 +21,8 @@ type EdgedRequest = IncomingMessage & { [MARK]?: EdgeMark };
 
 /** Notes that the edge of an endpoint has decided in favour of a request. @internal */
 export function markAdmitted(request: EdgedRequest, endpoint: EndpointKey): void {
-  request[MARK] = { endpoint, hidden: undefined };
+  // Of two endpoints that share a path on Express, told apart by a version in a header, both edges decide.
+  request[MARK] = { endpoint, hidden: request[MARK]?.hidden };
 }
 
 /** Whether the edge of this endpoint has decided in favour of the request. @internal */

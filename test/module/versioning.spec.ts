@@ -1,0 +1,176 @@
+import { Controller, Get, VERSION_NEUTRAL, VersioningType, type VersioningOptions } from '@nestjs/common';
+import { RouterModule } from '@nestjs/core';
+import { McpOptionError, McpStreamableModule, type McpStreamableExtras } from 'nestjs-mcp-streamable';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, scriptedServer } from '../support/app.js';
+import { send } from '../support/http.js';
+import { ModernClient } from '../support/modern-client.js';
+import { NestApp, serverInfo, serverSaying, startFailure, whoami } from '../support/nest-app.js';
+import { RecordedLog } from '../support/recorded-log.js';
+
+const URI: VersioningOptions = { type: VersioningType.URI, defaultVersion: '1' };
+const HEADER: VersioningOptions = { type: VersioningType.HEADER, header: 'x-api', defaultVersion: '1' };
+const MEDIA_TYPE: VersioningOptions = { type: VersioningType.MEDIA_TYPE, key: 'v=', defaultVersion: '1' };
+const CUSTOM: VersioningOptions = {
+  type: VersioningType.CUSTOM,
+  extractor: (request) => (request as { headers: Record<string, string | undefined> }).headers['x-api'] ?? '1',
+  defaultVersion: '1',
+};
+const ALL = { 'the URI': URI, 'a header': HEADER, 'the media type': MEDIA_TYPE, 'its own way': CUSTOM };
+
+/** What asks for version 1, or 2. */
+const asking = (versioning: VersioningOptions, version: string): Record<string, string> =>
+  versioning.type === VersioningType.MEDIA_TYPE
+    ? { accept: `application/json;v=${version}, text/event-stream` }
+    : { 'x-api': version };
+
+@Controller('beside')
+class BesideController {
+  @Get()
+  beside(): string {
+    return 'of version 1';
+  }
+}
+
+const endpoint = (extras: McpStreamableExtras = {}) => {
+  const { name = 'the only one' } = extras;
+  return McpStreamableModule.forRoot({
+    serverInfo,
+    server: (context) => scriptedServer({ whoami: () => name }, context),
+    ...extras,
+  });
+};
+
+describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
+  let app: NestApp;
+
+  const start = async (
+    versioning: VersioningOptions | undefined,
+    ...endpoints: McpStreamableExtras[]
+  ): Promise<void> => {
+    const module = { imports: endpoints.map((extras) => endpoint(extras)), controllers: [BesideController] };
+    app = await NestApp.start(adapter, module, (nest) => {
+      nest.setGlobalPrefix('api');
+      if (versioning) nest.enableVersioning(versioning);
+    });
+  };
+  const initializes = async (path: string, headers?: Record<string, string>): Promise<number> => {
+    const client = app.client(path, headers);
+    return (await client.post(client.initializeMessage())).status;
+  };
+
+  describe('one endpoint', () => {
+    afterEach(async () => {
+      await app.service.terminateAll();
+      await app.close();
+    });
+
+    it.each(Object.entries(ALL))(
+      'by %s: it is served without one, and whichever is asked for',
+      async (_, versioning) => {
+        await start(versioning, {});
+        expect(await whoami(await app.client('api/mcp').initialize())).toBe('the only one');
+        const modern = await new ModernClient(app.client('api/mcp').url).call('whoami');
+        expect(await modern.json()).toHaveProperty('result.content.0.text', 'the only one');
+        const stream = await (await app.client('api/mcp').initialize()).listen();
+        stream.destroy();
+        if (versioning.type === VersioningType.URI) return;
+        for (const version of ['1', '2']) {
+          expect(await whoami(await app.client('api/mcp', asking(versioning, version)).initialize())).toBe(
+            'the only one',
+          );
+        }
+        const beside = await send(`${app.base}/api/beside`, { method: 'GET', headers: asking(versioning, '1') });
+        expect(await beside.text()).toBe('of version 1');
+      },
+    );
+
+    it('the version may be one of the URI, and the edge goes with the route', async () => {
+      await start(URI, { version: '2' });
+      const client = await app.client('api/v2/mcp').initialize();
+      expect(await whoami(client)).toBe('the only one');
+      expect((await client.post(client.initializeMessage(), { host: 'evil.example' })).status).toBe(403);
+      const large = client.toolCall('whoami', { text: 'x'.repeat(2 * 1024 ** 2) });
+      expect((await client.post(large)).status).toBe(200);
+      expect([await initializes('api/mcp'), await initializes('api/v1/mcp')]).toEqual([404, 404]);
+    });
+
+    it('it may have several versions, and none', async () => {
+      await start(URI, { version: ['1', '2', VERSION_NEUTRAL] });
+      for (const path of ['api/v1/mcp', 'api/v2/mcp', 'api/mcp']) expect(await initializes(path)).toBe(200);
+    });
+
+    it.each([
+      ['a header', HEADER],
+      ['the media type', MEDIA_TYPE],
+    ])('the version may be one of %s: any other is 404', async (_, versioning) => {
+      await start(versioning, { version: '2' });
+      expect(await whoami(await app.client('api/mcp', asking(versioning, '2')).initialize())).toBe('the only one');
+      expect(await initializes('api/mcp', asking(versioning, '1'))).toBe(404);
+      expect(await initializes('api/mcp')).toBe(404);
+    });
+
+    it('a version is of no effect in an app without', async () => {
+      await start(undefined, { version: '2' });
+      expect(await initializes('api/mcp')).toBe(200);
+    });
+  });
+
+  it.each([
+    ['a header', HEADER],
+    ['the media type', MEDIA_TYPE],
+  ])('two endpoints may share a path when %s tells them apart', async (_, versioning) => {
+    await start(versioning, { name: 'old', version: '1' }, { name: 'new', version: '2' });
+    for (const [version, name] of [
+      ['1', 'old'],
+      ['2', 'new'],
+    ] as const) {
+      const client = await app.client('api/mcp', asking(versioning, version)).initialize();
+      expect(await whoami(client)).toBe(name);
+      const accept = `text/event-stream;v=${version}`;
+      const listening = await (await client.get(undefined, { accept })).sse().opened();
+      expect((await client.delete({ accept })).status).toBe(204);
+      expect(await listening.end()).toBe('end');
+    }
+    await app.close();
+  });
+
+  it.each<[string, VersioningOptions | undefined, McpStreamableExtras, McpStreamableExtras]>([
+    ['the default path', undefined, {}, {}],
+    ['the same path, written otherwise', undefined, { path: 'a/mcp' }, { path: '/A/mcp/' }],
+    ['a parameter in the same place', undefined, { path: ':tenant/mcp' }, { path: ':org/mcp' }],
+    ['versions that do not exist', undefined, { version: '1' }, { version: '2' }],
+    ['the same version of the URI', URI, { version: '1' }, { version: ['1', '2'] }],
+    ['a version that the path of the other has', URI, { version: '1' }, { path: 'v1/mcp' }],
+    ['the same version of a header', HEADER, { version: ['1', '2'] }, { version: '2' }],
+    ['no version beside one of a header', HEADER, {}, { version: '2' }],
+  ])('two endpoints with %s keep it from starting', async (_, versioning, one, other) => {
+    const log = new RecordedLog().attach();
+    const imports = () => [endpoint({ name: 'one', ...one }), endpoint({ name: 'other', ...other })];
+    const error = await startFailure(
+      adapter,
+      () => ({ imports: imports() }),
+      (nest) => {
+        if (versioning) nest.enableVersioning(versioning);
+      },
+    );
+    log.release();
+    expect(error).toBeInstanceOf(McpOptionError);
+    expect((error as McpOptionError).option).toBe('path');
+    expect(error.message).toMatch(/^Two MCP endpoints of this app \("one" and "other"\) are served at "\/[\w/:]*mcp"/);
+  });
+
+  it('two endpoints with the same path below different paths of their modules are two', async () => {
+    class InternalMcp extends McpStreamableModule {}
+    const internal = InternalMcp.forRoot({
+      serverInfo,
+      server: () => serverSaying(() => 'internal'),
+      name: 'internal',
+    });
+    const router = RouterModule.register([{ path: 'internal', module: InternalMcp }]);
+    app = await NestApp.start(adapter, { imports: [endpoint({ name: 'public' }), internal, router] });
+    expect(await whoami(await app.client('mcp').initialize())).toBe('public');
+    expect(await whoami(await app.client('internal/mcp').initialize())).toBe('internal');
+    await app.close();
+  });
+});
