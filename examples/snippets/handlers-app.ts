@@ -17,7 +17,8 @@ import { TenantTools } from './tenant-tools.js';
 const callerFromHeaders: CanActivate = {
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<{ headers: Record<string, string>; user?: unknown }>();
-    request.user = { id: request.headers['x-user'], roles: [request.headers['x-role']] };
+    const { 'x-user': id, 'x-role': role } = request.headers;
+    if (id !== undefined) request.user = { id, roles: [role] };
     return true;
   },
 };
