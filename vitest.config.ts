@@ -5,6 +5,8 @@ import { defineConfig } from 'vitest/config';
 const source = (path: string): string => fileURLToPath(new URL(`./src/${path}`, import.meta.url));
 
 export default defineConfig({
+  // Of TypeScript's endings Vite leaves out .cts.
+  oxc: { include: /\.[cm]?tsx?$/ },
   resolve: {
     // Tests and examples name the package as its users do; here that means its sources, so that tests need no build.
     // The same list as `paths` in tsconfig.json.

@@ -15,7 +15,7 @@ const root = new URL('../../', import.meta.url);
 function readSources(...folders: string[]): FileMap {
   const files = folders.flatMap((folder) =>
     readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.ts'))
+      .filter((name) => /\.c?ts$/.test(name))
       .map((name) => `${folder}/${name.replaceAll('\\', '/')}`),
   );
   return new Map(files.map((path) => [path, readFileSync(fileURLToPath(new URL(path, root)), 'utf8')]));

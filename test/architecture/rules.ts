@@ -105,8 +105,8 @@ function objectionTo(path: string, reference: ModuleReference, declared: Declare
 
 function objectionToFile(path: string, imported: string): string | undefined {
   if (!imported.startsWith('src/')) return 'sources do not import what lies outside src';
-  if (!imported.endsWith('.js')) return 'a relative import ends in .js';
-  const source = imported.replace(/\.js$/, '.ts');
+  if (!/\.c?js$/.test(imported)) return 'a relative import ends in .js';
+  const source = imported.replace(/js$/, 'ts');
   const [from, to] = [roomOf(path), roomOf(source)];
   if (from === to) return undefined;
   if (isSpec(path) && OF_SPECS.includes(to)) return undefined;

@@ -5,8 +5,8 @@ const missing = vi.hoisted(() =>
   Object.assign(new Error("Cannot find module 'ioredis'"), { code: 'MODULE_NOT_FOUND' }),
 );
 
-vi.mock('node:module', () => ({
-  createRequire: () => () => {
+vi.mock('../../src/base/optional-package.cjs', () => ({
+  requirePackage: () => {
     throw missing;
   },
 }));

@@ -1,5 +1,5 @@
-import { createRequire } from 'node:module';
 import type { Type } from '@nestjs/common';
+import { requirePackage } from '../../base/optional-package.cjs';
 import { handlerMessages } from '../handlers.messages.js';
 
 /** One rule that a decorator of class-validator left behind. */
@@ -51,7 +51,7 @@ export interface ClassPackages {
  * @param load finds a package
  * @throws Error that says what to install
  */
-export function loadClassPackages(load: (name: string) => unknown = createRequire(import.meta.url)): ClassPackages {
+export function loadClassPackages(load: (name: string) => unknown = requirePackage): ClassPackages {
   try {
     return {
       validator: load('class-validator') as ClassValidator,

@@ -1,6 +1,6 @@
-import { createRequire } from 'node:module';
 import type * as ioredis from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+import { requirePackage } from '../../base/optional-package.cjs';
 import { redisMessages } from '../redis.messages.js';
 import { RedisSetupError } from '../redis.errors.js';
 
@@ -58,7 +58,7 @@ function clientOf(url: string, limits: ClientLimits): Redis {
 
 function loadIoredis(): typeof ioredis {
   try {
-    return createRequire(import.meta.url)('ioredis') as typeof ioredis;
+    return requirePackage('ioredis') as typeof ioredis;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     throw new RedisSetupError(redisMessages.missing(), { cause });
