@@ -132,6 +132,7 @@ export type { McpSessionOptions, ResponseMode } from './session/session.options.
 
 export type { McpServerFunction } from './protocol/user-server-factory.js';
 
+export { mcpCors, type McpCors, type McpCorsOptions } from './http/mcp-cors.js';
 export { serveMcpSession } from './http/serve-mcp-session.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions, PrincipalFunction, PrincipalId } from './http/http.options.js';

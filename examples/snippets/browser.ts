@@ -1,6 +1,6 @@
 import type { INestApplication } from '@nestjs/common';
 import { Module } from '@nestjs/common';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { mcpCors, McpStreamableModule } from 'nestjs-mcp-streamable';
 
 const serverInfo = { name: 'orders', version: '1.0.0' };
 
@@ -14,12 +14,7 @@ const endpoint = McpStreamableModule.forRoot({
 
 export function configure(app: INestApplication): void {
   // #region cors
-  app.enableCors({
-    origin: ['https://app.example.com'],
-    methods: ['GET', 'POST', 'DELETE'],
-    allowedHeaders: ['Content-Type', 'Authorization', 'Mcp-Session-Id', 'MCP-Protocol-Version', 'Last-Event-ID'],
-    exposedHeaders: ['Mcp-Session-Id'],
-  });
+  app.enableCors({ origin: ['https://app.example.com'], credentials: true, ...mcpCors() });
   // #endregion
 }
 

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isThenable } from '../base/thenable.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
+import { isCrossOrigin } from './edge/host-origin.js';
 import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';
 import { McpError } from '../wire/errors.js';
@@ -77,7 +78,9 @@ export class McpSessionGuard implements CanActivate {
       if (body.messages.some(isInitializeRequest)) {
         throw new McpError('INVALID_REQUEST', protocolMessages.initializeInBatch());
       }
-      throw new McpError('BAD_REQUEST', protocolMessages.noSessionId());
+      // A page that did initialize could not read the id unless CORS exposes it (S5).
+      const authority = headers.host ?? singleHeader(headers[':authority']);
+      throw new McpError('BAD_REQUEST', protocolMessages.noSessionId(isCrossOrigin(headers.origin, authority)));
     }
     const found = this.endpoint.legacy.lookup(id);
     const known = isThenable(found) ? await found : found;

@@ -24,7 +24,8 @@ export const protocolMessages = {
   modernBatch: () => 'Revision 2026-07-28 has no batches. Send the messages one by one.',
   cursorOnPost: () =>
     'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.',
-  noSessionId: () => 'Mcp-Session-Id is missing. Send "initialize" first, and its Mcp-Session-Id with every request.',
+  noSessionId: (crossOrigin = false) =>
+    `Mcp-Session-Id is missing. Send "initialize" first, and its Mcp-Session-Id with every request.${crossOrigin ? ' A page of another origin can read that header only if CORS of this server exposes it: app.enableCors({ origin, ...mcpCors() }).' : ''}`,
   unknownSession: () => 'There is no such session. It may have ended; start a new one with "initialize".',
   initializeInBatch: () => '"initialize" cannot be part of a batch. Send it alone.',
   initializedAlready: () =>

@@ -46,6 +46,21 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
     },
   );
 
+  it.each(['request', 'get', 'delete'] as const)(
+    'S5: a %s of a page of another origin reads that CORS may not expose the header, one of its own does not',
+    async (use) => {
+      await start();
+      const refused = async (headers: Record<string, string>): Promise<string> => {
+        const response = await uses(app.client(headers), undefined)[use]();
+        return (await expectRefusal(response, { ...NO_SESSION_ID, id: use === 'request' ? 'r' : null })).message;
+      };
+      const says = 'app.enableCors({ origin, ...mcpCors() })';
+      expect(await refused({ origin: 'http://localhost:5173' })).toContain(says);
+      expect(await refused({ origin: new URL(app.url).origin })).not.toContain(says);
+      expect(await refused({})).not.toContain(says);
+    },
+  );
+
   it('S5: an empty session id is none', async () => {
     await start();
     const client = app.client();

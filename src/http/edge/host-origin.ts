@@ -140,9 +140,20 @@ function originAllowed(text: string, host: Authority, loopback: boolean, rules: 
   if (!origin) return false;
   if (rules.origins.has(serialised(origin))) return true;
   if (loopback && isLoopbackName(origin.name)) return true;
-  // The scheme is not compared: behind a proxy that takes TLS off we cannot know our own.
+  return isOwn(origin, host);
+}
+
+/** The scheme is not compared: behind a proxy that takes TLS off we cannot know our own. */
+function isOwn(origin: Origin, host: Authority): boolean {
   const own = DEFAULT_PORTS[origin.scheme];
   return own !== undefined && origin.name === host.name && (origin.port ?? own) === (host.port ?? own);
+}
+
+/** Whether a page of another origin sent a request, so that CORS decides what the page can read. @internal */
+export function isCrossOrigin(origin: string | undefined, host: string | undefined): boolean {
+  if (origin === undefined) return false;
+  const [page, endpoint] = [parseOrigin(origin), parseAuthority(host ?? '')];
+  return !page || !endpoint || !isOwn(page, endpoint);
 }
 
 function parseAuthority(text: string): Authority | undefined {

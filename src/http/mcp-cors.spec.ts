@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import { McpHttpOptionError } from './http.errors.js';
+import { mcpCors } from './mcp-cors.js';
+
+describe('mcpCors()', () => {
+  it('takes nothing away from the other routes of the app: no method, and no header', () => {
+    expect(mcpCors().methods).toEqual(['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE']);
+    expect(mcpCors()).not.toHaveProperty('allowedHeaders');
+  });
+
+  it('adds to a list of headers those of both eras', () => {
+    expect(mcpCors({ headers: [] }).allowedHeaders).toEqual([
+      ...['Content-Type', 'Authorization', 'MCP-Protocol-Version', 'Mcp-Session-Id', 'Last-Event-ID'],
+      ...['Mcp-Method', 'Mcp-Name'],
+    ]);
+    expect(mcpCors({ headers: ['Mcp-Param-Region'] }).allowedHeaders).toContain('Mcp-Param-Region');
+  });
+
+  it.each([['Mcp-Param-*'], ['*'], ['X Tenant'], [''], [undefined], [7]])('refuses a header named %j', (name) => {
+    expect(() => mcpCors({ headers: ['X-Tenant', name as string] })).toThrow(McpHttpOptionError);
+  });
+
+  it.each(['X-Tenant', null, {}])('refuses %j for a list', (headers) => {
+    expect(() => mcpCors({ headers: headers as never })).toThrow(/"headers" of mcpCors\(\) must be a list/);
+  });
+});

@@ -1,0 +1,65 @@
+import { McpHttpOptionError } from './http.errors.js';
+
+/** @publicApi */
+export interface McpCorsOptions {
+  /**
+   * Further headers that pages may send, and thereby the end of "any header": those of your other routes, such as `X-Api-Key`,
+   * and those of parameters, such as `Mcp-Param-Region`. With credentials no wildcard stands for the latter, so each is listed.
+   *
+   * @default any header that a page asks for, as CORS of Express and Fastify does by default
+   */
+  readonly headers?: readonly string[];
+}
+
+/** What both adapters take in `app.enableCors()`. @publicApi */
+export interface McpCors {
+  methods: string[];
+  allowedHeaders?: string[];
+  exposedHeaders: string[];
+}
+
+/** What clients of both eras send; `Accept` needs no permission. */
+const REQUEST_HEADERS = [
+  'Content-Type',
+  'Authorization',
+  'MCP-Protocol-Version',
+  'Mcp-Session-Id',
+  'Last-Event-ID',
+  'Mcp-Method',
+  'Mcp-Name',
+];
+
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/**
+ * The part of the app's CORS that browsers need for clients of both eras. Without it a page cannot read `Mcp-Session-Id`, and on
+ * Fastify may not send DELETE. CORS holds for the whole app, so nothing is narrowed: methods are those of Express' default.
+ *
+ * ```ts
+ * app.enableCors({ origin: ['https://app.example.com'], credentials: true, ...mcpCors() });
+ * ```
+ *
+ * The origins belong into the option `allowedOrigins` too.
+ *
+ * @throws McpHttpOptionError for a header that is not the full name of one
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+ * @publicApi
+ */
+export function mcpCors({ headers }: McpCorsOptions = {}): McpCors {
+  const cors: McpCors = {
+    methods: ['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE'],
+    exposedHeaders: ['Mcp-Session-Id', 'WWW-Authenticate', 'Retry-After'],
+  };
+  if (headers === undefined) return cors;
+  const list: unknown = headers;
+  if (!Array.isArray(list) || !list.every(isHeaderName)) {
+    const text = `The option "headers" of mcpCors() must be a list of full names of headers, such as "Mcp-Param-Region"; got ${JSON.stringify(list)}.`;
+    throw new McpHttpOptionError('headers', text);
+  }
+  return { ...cors, allowedHeaders: [...REQUEST_HEADERS, ...headers] };
+}
+
+/** `*` is a name to the letter of the grammar; with credentials browsers take it for one, too. */
+function isHeaderName(name: unknown): boolean {
+  return typeof name === 'string' && HEADER_NAME.test(name) && !name.includes('*');
+}

@@ -1,0 +1,29 @@
+import { existsSync } from 'node:fs';
+import { type Browser, chromium } from 'playwright-core';
+import { afterAll, beforeAll, describe } from 'vitest';
+
+const path = [
+  process.env['CHROMIUM_PATH'],
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+].find((path) => path !== undefined && existsSync(path));
+
+/**
+ * Tests in a real browser: the one of `CHROMIUM_PATH`, or an installed Chromium. Without either they are skipped, loudly; in CI
+ * they fail. Every host name leads to this machine, so that pages can have origins like those of real sites.
+ */
+export function describeChromium(name: string, body: (browser: () => Browser) => void): void {
+  const missing = `${name}: needs Chromium. Install the package chromium, or set CHROMIUM_PATH.`;
+  if (!path && process.env['CI']) throw new Error(missing);
+  if (!path) process.stderr.write(`\n!!! SKIPPED: ${missing} !!!\n`);
+  describe.skipIf(!path)(name, () => {
+    let browser: Browser;
+    beforeAll(async () => {
+      const args = ['--host-resolver-rules=MAP * 127.0.0.1'];
+      browser = await chromium.launch({ executablePath: path!, chromiumSandbox: false, args });
+    }, 60_000);
+    afterAll(() => browser?.close());
+    body(() => browser);
+  });
+}
