@@ -1,16 +1,18 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { ServerResponse } from 'node:http';
+import { Clock } from '../base/clock.js';
 import { isThenable } from '../base/thenable.js';
 import type { McpReply } from '../context/mcp-reply.js';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { LAST_EVENT_ID_HEADER, singleHeader } from '../wire/header.js';
+import { abandonBody } from './abandon-body.js';
 import type { EdgePolicy } from './edge/edge-policy.js';
 import { methodNotAllowed } from './edge/http-edge.js';
 import { httpMessages } from './http.messages.js';
 import { EDGE_POLICY } from './mcp-edge.guard.js';
-import { type McpIncoming, McpRequestReader } from './mcp-incoming.js';
+import { type McpIncoming, McpRequestReader, type PlatformRequest, rawRequest } from './mcp-incoming.js';
 import { closeWithConnection } from './pipelined-response.js';
 import { McpResponder } from './responder.js';
 import { hasGone } from './sse-response.js';
@@ -25,6 +27,7 @@ export class McpHttpHandler {
     @Inject(McpResponder) private readonly responder: McpResponder,
     @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
     @Inject(EDGE_POLICY) private readonly policy: EdgePolicy,
+    @Inject(Clock) private readonly clock: Clock,
   ) {}
 
   /** Settles when the head of the answer is written, however long the stream lasts: a timeout of the app must not end it. */
@@ -61,8 +64,8 @@ export class McpHttpHandler {
   }
 
   /** Left to the app's CORS, which answers before any route; what gets here found none (E2). */
-  options(): never {
-    throw methodNotAllowed('OPTIONS', this.policy.allow);
+  options(request: PlatformRequest): never {
+    throw methodNotAllowed('OPTIONS', this.policy.allow, abandonBody(rawRequest(request), this.clock));
   }
 
   #incoming(request: object): McpIncoming {

@@ -19,6 +19,7 @@ import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
 import { McpEdgeGuard } from './mcp-edge.guard.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpHttpHandler } from './mcp-http-handler.js';
+import type { PlatformRequest } from './mcp-incoming.js';
 import type { McpSessionGuard } from './mcp-session.guard.js';
 
 /** What a controller is made from; known before the app starts, since Nest makes controllers synchronously. */
@@ -71,8 +72,8 @@ export function createMcpController(options: McpControllerOptions): Type {
 
     @Options()
     @OfEndpoint
-    options(): never {
-      return this.handler.options();
+    options(@Req() request: PlatformRequest): never {
+      return this.handler.options(request);
     }
   }
   return McpController;

@@ -40,7 +40,7 @@ export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, d
   app.use(function mcpEdge(request, response, next) {
     if (!routes.has(request)) return next();
     if (!decide(request, response)) return undefined;
-    if (request.method !== 'OPTIONS') hideMediaType(request);
+    hideMediaType(request);
     return next();
   });
   moveLastToFront(stack);

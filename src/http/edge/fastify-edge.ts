@@ -97,10 +97,9 @@ const restore: RequestHook = (request, _reply, done) => {
   done();
 };
 
-/** Whether Fastify would run a body parser: of POST also when there is no type, of DELETE only when there is a body. */
-function hasParser({ method, headers }: IncomingMessage): boolean {
-  if (method === 'POST') return true;
-  return method === 'DELETE' && headers['content-type'] !== undefined;
+/** Whether Fastify may run a body parser. The one for JSON takes an empty body for an error: 400, where OPTIONS is 405 (E2). */
+function hasParser({ method }: IncomingMessage): boolean {
+  return method === 'POST' || method === 'DELETE' || method === 'OPTIONS';
 }
 
 function matchesOne(patterns: ReadonlyMap<string, RegExp>, url: string): boolean {

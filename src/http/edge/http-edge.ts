@@ -84,9 +84,13 @@ export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpErro
   return methodNotAllowed(method, policy.allow);
 }
 
-/** The answer to a method that is not served (E2). @internal */
-export function methodNotAllowed(method: string | undefined, allow: readonly string[]): McpError {
+/** The answer to a method that is not served (E2). @param headers besides `Allow` @internal */
+export function methodNotAllowed(
+  method: string | undefined,
+  allow: readonly string[],
+  headers?: Record<string, string>,
+): McpError {
   return new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, allow), {
-    headers: { Allow: allow.join(', ') },
+    headers: { Allow: allow.join(', '), ...headers },
   });
 }
