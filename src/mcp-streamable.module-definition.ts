@@ -13,6 +13,7 @@ import {
 } from './mcp-streamable.options.js';
 import { ENDPOINT_NAME } from './mcp-streamable.endpoint-name.js';
 import { endpointExports, endpointProviders } from './mcp-streamable.providers.js';
+import { McpShutdownModule } from './mcp-streamable.shutdown.js';
 
 type DecidedExtras = Required<Omit<McpStreamableExtras, 'name'>> & Pick<McpStreamableExtras, 'name'>;
 
@@ -47,7 +48,7 @@ function furnish(definition: DynamicModule, extras: McpStreamableExtras): Dynami
   return {
     ...definition,
     global: isGlobal,
-    imports: [...new Set([DiscoveryModule, ...(definition.imports ?? []), ...imports])],
+    imports: [...new Set([DiscoveryModule, McpShutdownModule, ...(definition.imports ?? []), ...imports])],
     controllers: [createMcpController({ endpoint, path, version, guards, decorators, sessionGuard })],
     providers: [
       ...(definition.providers ?? []),

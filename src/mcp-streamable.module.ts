@@ -27,14 +27,15 @@ import {
 } from './mcp-streamable.module-definition.js';
 import { featureModule } from './mcp-streamable.feature-module.js';
 import { moduleMessages } from './mcp-streamable.messages.js';
+import { EndpointShutdown } from './mcp-streamable.shutdown.js';
 import { ENDPOINT_NAME, type EndpointName, sharedPath } from './mcp-streamable.endpoint-name.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
 
 /** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
 const MODULE_PATH = '__module_path__';
 
-/** Milliseconds that responses have at shutdown to be read to their end. */
-const DRAIN_MS = 300;
+/** Milliseconds that responses have to be read to their end, once all is said. */
+const LAST_READS_MS = 300;
 
 /**
  * An MCP endpoint in a NestJS app: the Streamable HTTP transport with sessions, resumable streams and Nest guards.
@@ -49,6 +50,8 @@ const DRAIN_MS = 300;
  */
 @Module({})
 export class McpStreamableModule extends ConfigurableModuleClass implements NestModule, OnModuleInit, OnModuleDestroy {
+  #stopped: Promise<void> | undefined;
+
   constructor(
     @Inject(ENDPOINT_NAME) readonly endpointName: EndpointName,
     @Inject(ENDPOINT_KEY) private readonly key: EndpointKey,
@@ -61,8 +64,10 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
+    @Inject(EndpointShutdown) shutdown: EndpointShutdown,
   ) {
     super();
+    shutdown.add(() => this.onModuleDestroy());
   }
 
   /** @throws McpOptionError */
@@ -126,11 +131,20 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     }
   }
 
-  /** Every open call is answered and every stream ended, so that the app's server can close. @internal */
-  async onModuleDestroy(): Promise<void> {
+  /**
+   * Running calls may end; then every open call is answered and every stream ended, so that the app's server can close. Idempotent.
+   *
+   * @internal
+   */
+  onModuleDestroy(): Promise<void> {
+    return (this.#stopped ??= this.#stop());
+  }
+
+  async #stop(): Promise<void> {
+    await this.endpoint.drain();
     this.reader.close();
     await this.endpoint.close();
-    await this.responder.drain(DRAIN_MS);
+    await this.responder.drain(LAST_READS_MS);
     await this.bus.close();
   }
 

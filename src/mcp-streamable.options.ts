@@ -115,7 +115,7 @@ export const OPTION_NAMES = namesOf<McpStreamableOptions>({
   ...{ backend: true, eventLog: true, sessionStore: true, eventStore: true, messageBus: true },
   // McpSessionOptions
   ...{ sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true, serverRequestTimeoutMs: true },
-  ...{ requestTimeoutMs: true, idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true },
+  ...{ requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true },
   maxStateBytes: true,
   // McpHttpOptions
   ...{ principal: true, maxBodyBytes: true, bodyTimeoutMs: true, keepAliveMs: true, maxBufferedBytes: true },

@@ -22,6 +22,9 @@ import { McpSessionStore } from './session/session-store.js';
 
 const logger = new Logger('McpStreamable');
 
+/** `drainMs`, where other nodes go on with the sessions. */
+const DEFAULT_DRAIN_MS = 10_000;
+
 function report(error: unknown): void {
   logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack);
 }
@@ -93,7 +96,7 @@ function endpoint(): Provider {
   return {
     provide: McpEndpoint,
     useFactory: (
-      { sessions, environment, stateless }: SessionRoom,
+      { sessions, environment }: SessionRoom,
       store: McpSessionStore,
       session: ResolvedSessionOptions,
       { maxBufferedBytes }: ResolvedHttpOptions,
@@ -110,7 +113,9 @@ function endpoint(): Provider {
         report,
       };
       const requests = { clock, responseMode, sseAfterMs, requestTimeoutMs, maxBufferedBytes };
-      return new McpEndpoint(legacy, { servers, subscriptions, table, stateless, options: requests }, eras);
+      const modern = { servers, subscriptions, table, running: environment.running, options: requests };
+      const drainMs = session.drainMs ?? (store.scope === 'shared' ? DEFAULT_DRAIN_MS : 0);
+      return new McpEndpoint(legacy, modern, eras, drainMs);
     },
     inject: [
       ...[SESSION_ROOM, McpSessionStore, SESSION_OPTIONS, HTTP_OPTIONS, PROTOCOL_OPTIONS],

@@ -38,7 +38,6 @@ export const httpMessages = {
   noPrincipal: () =>
     'Guards let in a request for which "principal" gives no id: its caller is anonymous, and an anonymous session can be used by all who know its id. Set the option "principal" to say who sends a request; if callers are meant to be anonymous, set it to () => undefined.',
   refused: (status: number) => (status >= 500 ? 'Internal error' : `The request was refused (${status}).`),
-  shuttingDown: () => 'This server is shutting down. Try again in a moment.',
   noSessionGuard: () =>
     'The session guard did not run. A class given as "sessionGuard" must call super.canActivate(context).',
 };

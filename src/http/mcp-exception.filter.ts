@@ -2,7 +2,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject,
 import { HttpAdapterHost } from '@nestjs/core';
 import type { ServerResponse } from 'node:http';
 import { Clock } from '../base/clock.js';
-import { loneRequestId } from '../protocol/mcp-endpoint.js';
+import { loneRequestId, McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
 import { abandonBody } from './abandon-body.js';
@@ -24,9 +24,11 @@ export class McpExceptionFilter implements ExceptionFilter {
     @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
   ) {}
 
-  catch(exception: unknown, context: ArgumentsHost): void {
+  catch(thrown: unknown, context: ArgumentsHost): void {
+    const exception = this.endpoint.refusalFor(thrown);
     const http = context.switchToHttp();
     const response: unknown = http.getResponse();
     const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);

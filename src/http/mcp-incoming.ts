@@ -4,7 +4,7 @@ import { isThenable } from '../base/thenable.js';
 import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
 import { acceptsMediaTypes } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
-import { McpError } from '../wire/errors.js';
+import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/header.js';
 import { readMessages, type IncomingBody } from '../wire/json-rpc.js';
 import { isJsonMediaType } from '../wire/media-type.js';
@@ -74,7 +74,7 @@ export class McpRequestReader {
   /** The server stops: bodies that have not arrived are not waited for. */
   close(): void {
     for (const interrupt of [...this.#underWay]) {
-      interrupt((headers) => new McpError('UNAVAILABLE', httpMessages.shuttingDown(), { headers }));
+      interrupt(shutdownRefusal);
     }
   }
 

@@ -61,7 +61,7 @@ export class McpSessionGuard implements CanActivate {
     if (!SESSION_METHODS.includes(request.method)) return true;
     const incoming = await this.reader.read(request);
     // First: at shutdown sessions vanish one by one, and 404 would have their clients start over here (E13).
-    this.endpoint.assertOpen();
+    this.endpoint.assertTaken(incoming.method, incoming.body);
     // An endpoint without sessions has none to look for.
     const sessions = this.endpoint.eras !== 'modern' && incoming.call.era === 'legacy';
     if (sessions) incoming.session = await this.#admit(incoming);

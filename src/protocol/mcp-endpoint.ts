@@ -1,6 +1,6 @@
 import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
 import { ACCEPTED, type McpReply, type McpServing } from '../context/mcp-reply.js';
-import { McpError } from '../wire/errors.js';
+import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/header.js';
 import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.js';
@@ -9,26 +9,28 @@ import type { InitializationHost } from './legacy/initialization.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
 import { unsupportedRevision } from './modern/modern-classification.js';
 import { ModernEndpoint, type ModernEndpointParts } from './modern/modern-endpoint.js';
+import type { RunningCalls } from '../session/running-calls.js';
 import { protocolMessages } from './protocol.messages.js';
 import type { Eras } from './protocol.options.js';
-
-const RETRY_AFTER = { 'Retry-After': '1' };
 
 /**
  * One endpoint: takes what HTTP brings, hands it to the era it belongs to, and says what to answer.
  *
- *     open ──close()──▶ closing (503 to everybody) ──▶ closed
+ *     open ──drain()──▶ draining (503 to what is no part of a running call) ──▶ stopped (503 to everything)
  */
 export class McpEndpoint {
   readonly legacy: LegacyEndpoint;
   readonly modern: ModernEndpoint;
-  #closed: Promise<void> | undefined;
+  readonly #running: RunningCalls;
 
   constructor(
     private readonly host: InitializationHost,
     modern: ModernEndpointParts,
     readonly eras: Eras,
+    /** How long running calls have to end when the app shuts down. */
+    private readonly drainMs: number,
   ) {
+    this.#running = host.environment.running;
     this.legacy = new LegacyEndpoint(host);
     this.modern = new ModernEndpoint(modern);
   }
@@ -43,7 +45,7 @@ export class McpEndpoint {
     headers: RequestHeaders,
     session: McpSessionInfo | undefined,
   ): McpServing | Promise<McpServing> {
-    this.assertOpen();
+    this.assertTaken('POST', body);
     if (http.era === 'modern') {
       return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(http, body, headers);
     }
@@ -51,29 +53,52 @@ export class McpEndpoint {
   }
 
   async get(session: McpSessionInfo, lastEventId: string | undefined): Promise<McpReply> {
-    this.assertOpen();
-    return this.legacy.get(session, lastEventId);
+    this.assertTaken('GET');
+    if (this.#running.state === 'draining' && !this.legacy.leadsToRunningCall(session, lastEventId)) {
+      throw shutdownRefusal();
+    }
+    const [opened] = await Promise.allSettled([this.legacy.get(session, lastEventId)]);
+    // While the log was asked the session may have ended here: a response would be empty, or would never end.
+    if (this.#running.state === 'stopped') throw shutdownRefusal();
+    if (opened.status === 'rejected') throw opened.reason;
+    return opened.value;
   }
 
   async delete(session: McpSessionInfo): Promise<McpReply> {
-    this.assertOpen();
+    this.assertTaken('DELETE');
     return this.legacy.delete(session);
   }
 
-  /** Answers every open call and ends every stream of this node. Idempotent. */
-  close(): Promise<void> {
-    return (this.#closed ??= this.#close());
+  /** Takes no more calls, and lets those that run end, for `drainMs` at most. */
+  drain(): Promise<void> {
+    return this.#running.drain(this.drainMs, this.host.environment.clock);
   }
 
-  /** @throws McpError UNAVAILABLE from the moment on when shutdown begins (E13) */
-  assertOpen(): void {
-    if (this.#closed) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
-  }
-
-  async #close(): Promise<void> {
+  /** After `drain()`: answers every open call and ends every stream of this node. */
+  async close(): Promise<void> {
     await Promise.all([this.modern.close(), this.host.sessions.shutdown()]);
   }
+
+  /**
+   * While running calls may end, answers and cancellations are taken, and GETs looked at: they may belong to one.
+   *
+   * @throws McpError UNAVAILABLE from the moment on when shutdown begins (E13)
+   */
+  assertTaken(method: string, { messages }: IncomingBody = NO_BODY): void {
+    const { state } = this.#running;
+    if (state === 'open') return;
+    const accompanies = method === 'GET' || (method === 'POST' && !messages.some(isRequest));
+    if (state === 'stopped' || !accompanies) throw shutdownRefusal();
+  }
+
+  /** Why a request is refused: while a node stops its sessions vanish, and 404 would have their clients start over (E13). */
+  refusalFor(error: unknown): unknown {
+    const vanished = error instanceof McpError && error.code === 'SESSION_NOT_FOUND';
+    return vanished && this.#running.state !== 'open' ? shutdownRefusal() : error;
+  }
 }
+
+const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
 /** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (behaviour §0, M3). */
 export function refuseModern(body: IncomingBody): McpServing {

@@ -9,7 +9,6 @@ export const protocolMessages = {
   tooManySessions: (max: number) => `This server has its ${max} sessions ("maxSessions"). Try again later.`,
   tooManyOfPrincipal: (max: number) =>
     `You have ${max} sessions here already ("maxSessionsPerPrincipal"). End one with DELETE, or wait until one is idle for long enough.`,
-  shuttingDown: () => 'This server is shutting down. Try again in a moment.',
   initializeFailed: () => 'The session could not be started. The log of the server says why.',
   clientGone: () => 'The client closed the connection before "initialize" was answered.',
   modernUnsupported: (requested: unknown) =>

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { runInCall, type McpHttpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { InFlightCalls } from './in-flight-calls.js';
+import { RunningCalls } from './running-calls.js';
 import { SessionCall } from './session-call.js';
 
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
@@ -12,7 +13,7 @@ const INFO: McpSessionInfo = {
 
 function setup() {
   const owner = {};
-  const calls = new InFlightCalls(owner);
+  const calls = new InFlightCalls(owner, new RunningCalls());
   const call = (id: RequestId, of: object = owner) =>
     new SessionCall(of, INFO, HTTP, { jsonrpc: '2.0', id, method: 'tools/call' }, undefined);
   const begin = (id: RequestId) => {

@@ -1,6 +1,7 @@
 import { currentMcpCall } from '../context/mcp-call.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { CancelledRequests } from './late-messages.js';
+import type { RunningCalls } from './running-calls.js';
 import { SessionCall } from './session-call.js';
 
 /** What a message of the server belongs to. */
@@ -23,7 +24,11 @@ export class InFlightCalls {
   readonly #calls = new Map<RequestId, SessionCall>();
   #cancelled: CancelledRequests | undefined;
 
-  constructor(private readonly owner: object) {}
+  constructor(
+    private readonly owner: object,
+    /** Those of all sessions. */
+    private readonly running: RunningCalls,
+  ) {}
 
   get size(): number {
     return this.#calls.size;
@@ -43,12 +48,16 @@ export class InFlightCalls {
 
   add(call: SessionCall): void {
     this.#calls.set(call.requestId!, call);
+    this.running.began();
     this.#cancelled?.delete(call.requestId!);
   }
 
   remove(call: SessionCall): void {
     const id = call.requestId!;
-    if (this.#calls.get(id) === call) this.#calls.delete(id);
+    if (this.#calls.get(id) === call) {
+      this.#calls.delete(id);
+      this.running.ended();
+    }
     if (call.state === 'cancelled') (this.#cancelled ??= new CancelledRequests()).add(id);
   }
 

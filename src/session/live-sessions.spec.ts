@@ -403,7 +403,7 @@ describe('shutdown', () => {
     const outcome = refusalOf(sessions.acquire('s'));
     await new Promise(setImmediate);
     await sessions.shutdown();
-    expect(await outcome).toBe('SERVER_FACTORY');
+    expect(await outcome).toBe('UNAVAILABLE');
     expect(await left()).toEqual(NOTHING);
   });
 

@@ -3,7 +3,7 @@ import { deferred } from '../base/deferred.js';
 import { Retry } from '../base/retry.js';
 import { within } from '../base/within.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
-import { McpError } from '../wire/errors.js';
+import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { LastAnswers } from './last-answers.js';
@@ -167,7 +167,7 @@ export class LiveSessions {
     const rest = record !== undefined || (!taken && this.#live.has(id));
     if (rest) this.lastAnswers.askFor(id, reason);
     // Whoever took the record says so, once; the client is told the reason in any case.
-    if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', reason);
+    if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', sessionMessages.ended(reason));
     this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest });
     return record !== undefined;
   }
@@ -186,7 +186,7 @@ export class LiveSessions {
   async shutdown(): Promise<void> {
     this.#closing = true;
     this.#drops.cancel();
-    for (const giveUp of this.#making.values()) giveUp(new McpError('UNAVAILABLE', sessionMessages.nodeStops()));
+    for (const giveUp of this.#making.values()) giveUp(shutdownRefusal());
     for (const session of this.#newborn.values()) void session.end('shutdown');
     const live = new Set(this.#live.keys());
     const forget = this.store.scope === 'node';
@@ -230,7 +230,10 @@ export class LiveSessions {
   }
 
   async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, forget: boolean): Promise<void> {
-    await live?.session.end(reason);
+    // A shared store has the session for other nodes.
+    const told =
+      this.store.scope === 'shared' ? sessionMessages.nodeStopped() : sessionMessages.nodeStoppedWithSession();
+    await live?.session.end(reason, reason === 'shutdown' ? told : undefined);
     this.environment.event({ type: 'closed', sessionId: id, reason });
     if (forget) await this.lastAnswers.complete(id).then(() => this.forget(id));
     await this.#sweeper.stopIfNothingLeft();
@@ -251,6 +254,7 @@ export class LiveSessions {
 
   async #rebuild(id: string): Promise<LiveSession | undefined> {
     const { environment } = this;
+    if (this.#closing) throw shutdownRefusal();
     const record = await asking(environment, id, () => this.store.get(id));
     if (!isSession(record)) return undefined;
     await asking(environment, id, () => environment.store.open(id));
@@ -281,6 +285,7 @@ export class LiveSessions {
       return live;
     } catch (error) {
       if (live) await this.discard(live.session);
+      if (this.#closing) throw shutdownRefusal();
       if (!(error instanceof McpError && error.code === 'SESSION_NOT_FOUND')) throw error;
       await this.forget(record.id);
       return undefined;
@@ -290,7 +295,7 @@ export class LiveSessions {
   /** Another node has ended a session. @returns settles when its calls here are answered */
   async endedElsewhere(id: string, why?: SessionEndReason): Promise<void> {
     const live = this.#live.get(id);
-    void live?.session.end('ended-elsewhere', why);
+    void live?.session.end('ended-elsewhere', why && sessionMessages.ended(why));
     this.#finish(id, 'ended-elsewhere', { forget: this.environment.store.scope === 'node' });
     this.relax();
     await live?.session.end('ended-elsewhere');

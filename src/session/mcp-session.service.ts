@@ -14,7 +14,6 @@ import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
 import type { SessionEnvironment } from './session.options.js';
 import type { McpSessionRecord, McpSessionStore } from './session-store.js';
-import type { StatelessCalls } from './stateless-calls.js';
 
 /**
  * The sessions of one endpoint, for the application: look at them, talk to their clients, end them.
@@ -32,8 +31,15 @@ export class McpSessionService {
     /** What happens to sessions on this node: they come, go, are read, and say something too late. Never errors. */
     readonly events$: Observable<McpSessionEvent>,
     private readonly changes: ChangeFeed,
-    private readonly stateless: StatelessCalls,
   ) {}
+
+  /**
+   * Whether this node takes calls, for readiness checks: `true` until the app begins to shut down. From then on new calls get
+   * 503, those that run may end (`drainMs`), and the load balancer should send no more.
+   */
+  get accepting(): boolean {
+    return this.environment.running.state === 'open';
+  }
 
   /**
    * All sessions of the endpoint, oldest first, live on this node or not.
@@ -151,11 +157,23 @@ export class McpSessionService {
     const { sessions: logs, streams: loggedStreams, events, bytes } = await this.environment.store.stats();
     const [sessions, states] = await Promise.all([this.store.count('session'), this.store.count('state')]);
     const counts = { sessions, states, live: this.sessions.size };
-    const sum = { inFlight: this.stateless.count, streams: 0, readers: 0, outbound: 0 };
+    const sum = { streams: 0, readers: 0, outbound: 0 };
     for (const { session } of this.sessions.all()) {
-      for (const [key, count] of Object.entries(session.counts)) sum[key as keyof typeof sum] += count;
+      const { streams, readers, outbound } = session.counts;
+      sum.streams += streams;
+      sum.readers += readers;
+      sum.outbound += outbound;
     }
-    return { ...counts, ...sum, subscriptions: this.changes.listeners, logs, loggedStreams, events, bytes };
+    return {
+      ...counts,
+      inFlight: this.environment.running.count,
+      ...sum,
+      subscriptions: this.changes.listeners,
+      logs,
+      loggedStreams,
+      events,
+      bytes,
+    };
   }
 
   /** Tells who listens without a session, if it is a change. */

@@ -64,7 +64,7 @@ export class McpSession implements Transport, ExchangeHost {
   onerror?: Transport['onerror'];
   onmessage?: Transport['onmessage'];
 
-  readonly #calls = new InFlightCalls(this);
+  readonly #calls: InFlightCalls;
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
   readonly #endings: CallEndings;
@@ -87,6 +87,7 @@ export class McpSession implements Transport, ExchangeHost {
   ) {
     const { id, principal } = identity;
     this.#info = introduced({ id, principal, protocolVersion: '' });
+    this.#calls = new InFlightCalls(this, environment.running);
     this.#streams = new SessionStreams(id, environment, this);
     this.#outgoing = new OutgoingMessages(environment, this.#streams, this);
     this.#endings = new CallEndings(this.#calls, this.#outgoing, environment, this);
@@ -346,11 +347,12 @@ export class McpSession implements Transport, ExchangeHost {
   }
 
   /**
-   * Ends the session: every open call is answered with an error (`told` says why), its handler cancelled, every response ends.
+   * Ends the session: every open call is answered with an error, its handler cancelled, every response ends.
    *
+   * @param told the text of that error
    * @returns settles when everything is released; bounded, also when the event store is not
    */
-  end(reason: SessionEndReason, told = reason): Promise<void> {
+  end(reason: SessionEndReason, told = sessionMessages.ended(reason)): Promise<void> {
     if (this.#lifetime.is === 'ended') return this.#lifetime.done;
     const done = deferred();
     // First, since handlers that are aborted may end the session too.
@@ -359,9 +361,8 @@ export class McpSession implements Transport, ExchangeHost {
     return done.promise;
   }
 
-  async #finish(reason: SessionEndReason, told: SessionEndReason): Promise<void> {
-    const message = sessionMessages.ended(told);
-    this.#endings.failAll(message);
+  async #finish(reason: SessionEndReason, told: string): Promise<void> {
+    this.#endings.failAll(told);
     this.#outgoing.clear();
     this.#replays.clear();
     this.#inbox?.close();

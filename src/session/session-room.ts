@@ -10,10 +10,10 @@ import { ClusterPeers } from './cluster-messages.js';
 import { LiveSessions } from './live-sessions.js';
 import { McpSessionService } from './mcp-session.service.js';
 import { Reaper } from './reaper.js';
+import { RunningCalls } from './running-calls.js';
 import type { McpServerFactory } from './server-factory.js';
 import type { McpSessionEvent } from './session-events.js';
 import type { ResolvedSessionOptions, SessionEnvironment } from './session.options.js';
-import { StatelessCalls } from './stateless-calls.js';
 import type { McpSessionStore } from './session-store.js';
 
 /** The injection token of the {@link SessionRoom}. */
@@ -26,7 +26,6 @@ export interface SessionRoom {
   readonly service: McpSessionService;
   /** What changes, for whoever listens without a session. */
   readonly feed: ChangeFeed;
-  readonly stateless: StatelessCalls;
   readonly events$: Observable<McpSessionEvent>;
 }
 
@@ -57,6 +56,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => events$.next(event),
     peers,
+    running: new RunningCalls(),
     patched: async (sessionId, patch) => {
       try {
         await patches.run(() => sessionStore.patch(sessionId, patch));
@@ -94,14 +94,12 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
   );
   const reaper = new Reaper(bus, environment, sessions, peers);
   const feed = new ChangeFeed(bus);
-  const stateless = new StatelessCalls();
   const service: McpSessionService = new McpSessionService(
     sessions,
     sessionStore,
     environment,
     events$.asObservable(),
     feed,
-    stateless,
   );
-  return { environment, sessions, service, feed, stateless, events$: events$.asObservable() };
+  return { environment, sessions, service, feed, events$: events$.asObservable() };
 }

@@ -6,6 +6,7 @@ import type { McpStream } from '../stream/mcp-stream.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import { formatEventId } from '../wire/event-id.js';
 import type { McpSessionEvent } from './session-events.js';
+import { RunningCalls } from './running-calls.js';
 import { SessionStreams } from './session-streams.js';
 import { NO_PEERS } from './cluster-messages.js';
 import { resolveSessionOptions, type SessionEnvironment } from './session.options.js';
@@ -20,6 +21,7 @@ async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options 
   const events: McpSessionEvent[] = [];
   const failures: [string, unknown][] = [];
   const environment: SessionEnvironment = {
+    running: new RunningCalls(),
     ...resolveSessionOptions({ retryMs: 77 }),
     ...{ store, clock, nodeId: 'n', maxQueuedBytes: 100_000, peers: NO_PEERS },
     retry: { firstDelayMs: 10, maxDelayMs: 10, giveUpAfterMs: 20 },

@@ -141,6 +141,12 @@ export class SessionStreams implements StreamObserver {
     });
   }
 
+  /** Whether a call that runs here is answered on this stream: it ends with the last answer. */
+  isOfRunningCall(id: string): boolean {
+    const stream = this.#streams?.get(id);
+    return stream !== undefined && id !== STANDALONE_STREAM && !stream.settled;
+  }
+
   /** The frames of one response: where the client is, then what follows. */
   frames$(stream: McpStream, after: number, { flow, headOnly, takesOver }: FrameOptions): Observable<string> {
     return new Observable((subscriber) => {

@@ -29,7 +29,10 @@ export const sessionMessages = {
     `The client did not answer "${method}" within ${ms} ms ("serverRequestTimeoutMs").`,
   nodeDied: () =>
     'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.',
-  nodeStops: () => 'This server is shutting down. Try again in a moment.',
+  nodeStopped: () =>
+    'This server is shutting down and ended this request before it was answered. Whether it had an effect is not known. Repeat it if that does no harm.',
+  nodeStoppedWithSession: () =>
+    'This server is shutting down and ended this request before it was answered, and its session with it. Whether it had an effect is not known. Start a new session, and repeat the request if that does no harm.',
   tooManyCalls: (max: number) =>
     `This session has ${max} requests in flight, the most it may have. Wait for answers before you send more.`,
   tooManySubscriptions: (max: number) =>

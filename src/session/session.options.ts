@@ -2,6 +2,7 @@ import type { Clock } from '../base/clock.js';
 import { check } from '../base/option-checks.js';
 import type { StreamEnvironment, StreamPeers } from '../stream/stream.options.js';
 import type { SessionPeers } from './cluster-messages.js';
+import type { RunningCalls } from './running-calls.js';
 import type { McpSessionEvent, SessionEndReason } from './session-events.js';
 import type { SessionPatch } from './session-store.js';
 
@@ -60,6 +61,14 @@ export interface McpSessionOptions {
    */
   requestTimeoutMs?: number;
   /**
+   * Milliseconds that running calls have to end when the app shuts down; those that are left get an error. Meanwhile new ones
+   * are refused (503), and `McpSessionService.accepting` is `false`. Raising it delays `app.close()` while calls run: keep it
+   * below what the process is given (30 s in Kubernetes). 0: running calls are ended at once.
+   *
+   * @default 10000 (10 s) with a shared session store, 0 without
+   */
+  drainMs?: number;
+  /**
    * Milliseconds without a sign of life after which a session ends. Running calls and open streams are signs of life. State
    * that outlives a call (`ctx.state()`) ends when it was not used for as long.
    * Lower: less memory; clients that come back later must initialize again, and many cannot.
@@ -88,9 +97,9 @@ export interface McpSessionOptions {
   maxStateBytes?: number;
 }
 
-/** Every option, decided. */
-export type ResolvedSessionOptions = Required<Omit<McpSessionOptions, 'sessionIdGenerator'>> &
-  Pick<McpSessionOptions, 'sessionIdGenerator'>;
+/** Every option, decided; but for `drainMs`, as the store decides its default. */
+export type ResolvedSessionOptions = Required<Omit<McpSessionOptions, 'sessionIdGenerator' | 'drainMs'>> &
+  Pick<McpSessionOptions, 'sessionIdGenerator' | 'drainMs'>;
 
 /** The injection token of the {@link ResolvedSessionOptions}. */
 export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
@@ -98,7 +107,7 @@ export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
 /** @throws McpOptionError */
 export function resolveSessionOptions(options: McpSessionOptions = {}): ResolvedSessionOptions {
   const { responseMode = 'auto', sseAfterMs = 500, retryMs = 3_000, serverRequestTimeoutMs = 300_000 } = options;
-  const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000 } = options;
+  const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs } = options;
   const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxStateBytes = 65_536 } = options;
   return {
     sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
@@ -107,6 +116,7 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     retryMs: check.count('retryMs', retryMs, { min: 0 }),
     serverRequestTimeoutMs: check.timer('serverRequestTimeoutMs', serverRequestTimeoutMs),
     requestTimeoutMs: check.timer('requestTimeoutMs', requestTimeoutMs, { infinite: true }),
+    ...(drainMs !== undefined && { drainMs: check.timer('drainMs', drainMs, { min: 0 }) }),
     idleTimeoutMs: check.count('idleTimeoutMs', idleTimeoutMs, { infinite: true }),
     maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
     maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
@@ -124,6 +134,7 @@ export type SessionBehaviour = Pick<
 export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour {
   readonly clock: Clock;
   readonly peers: StreamPeers & SessionPeers;
+  readonly running: RunningCalls;
   /** Hears of everything that happens to a session. */
   event(event: McpSessionEvent): void;
   /** The client changed what a session *is*: the record follows. Rejects when the store was away for too long. */

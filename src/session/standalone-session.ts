@@ -10,6 +10,7 @@ import {
 } from '../stream/stream.options.js';
 import { NO_PEERS } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
+import { RunningCalls } from './running-calls.js';
 import type { McpSessionEvent } from './session-events.js';
 import { resolveSessionOptions, type McpSessionOptions, type SessionEnvironment } from './session.options.js';
 
@@ -53,6 +54,7 @@ export async function createMcpSession(options: StandaloneSessionOptions = {}): 
     clock,
     nodeId: randomToken(10),
     peers: NO_PEERS,
+    running: new RunningCalls(),
     retry: DEFAULT_RETRY,
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => onEvent?.(event),

@@ -113,6 +113,18 @@ export class McpError extends Error {
 }
 
 /**
+ * The refusal of a server that stops (E13). Its client repeats the request, and another node may take it at once.
+ *
+ * @param headers besides `Retry-After`
+ * @internal
+ */
+export function shutdownRefusal(headers?: Record<string, string>): McpError {
+  return new McpError('UNAVAILABLE', 'This server is shutting down. Try again in a moment.', {
+    headers: { ...headers, 'Retry-After': '1' },
+  });
+}
+
+/**
  * A JSON-RPC error response (JSON-RPC 2.0 §5.1).
  *
  * @param id of the request, or `null` when it could not be read

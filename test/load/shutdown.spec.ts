@@ -9,7 +9,9 @@ import { RawClient } from '../support/raw-client.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
 
 const OPEN = 100;
-const ENDED = { error: { code: -32000, message: expect.stringContaining('(shutdown)') } };
+const ENDED = {
+  error: { code: -32000, message: expect.stringMatching(/shutting down.*Start a new session, and repeat/) },
+};
 const NOTHING = {
   sessions: 0,
   live: 0,

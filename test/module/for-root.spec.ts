@@ -173,7 +173,11 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     const closing = app.close();
     expect(await calling.end()).toBe('end');
     expect(calling.messages).toEqual([
-      { jsonrpc: '2.0', id: expect.any(Number), error: { code: -32000, message: expect.stringContaining('shutdown') } },
+      {
+        jsonrpc: '2.0',
+        id: expect.any(Number),
+        error: { code: -32000, message: expect.stringContaining('shutting down') },
+      },
     ]);
     expect(await listening.end()).toBe('end');
     await closing;

@@ -31,7 +31,7 @@ const UNLOGGED = 'a call is known to its node only before it has begun a stream 
 export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, reason: string])[] = [
   [/legacy\/sessions-idle/, /./, TIME],
   [/legacy\/streams-open/, /finishedStreamMs/, TIME],
-  [/legacy\/sessions-shutdown/, /./, SHUTDOWN],
+  [/legacy\/(sessions-shutdown|shutdown-drain)/, /./, SHUTDOWN],
   [/./, /\bshutdown\b|completes with the app/, SHUTDOWN],
   [/legacy\/sessions-access/, /S8: guards that leave no principal are warned of once/, OBJECTS],
   [/legacy\/sessions-access/, /S11: an id that is in flight is refused/, UNLOGGED],

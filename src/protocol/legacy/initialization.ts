@@ -7,7 +7,7 @@ import type { LiveSessions } from '../../session/live-sessions.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
 import type { SessionEnvironment } from '../../session/session.options.js';
 import type { InitializeParams, McpSessionStore, SessionCaps } from '../../session/session-store.js';
-import { McpError } from '../../wire/errors.js';
+import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { SESSION_ID_HEADER } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { negotiateLegacyRevision } from '../../wire/revisions.js';
@@ -66,6 +66,7 @@ export class Initialization implements McpServing {
       if (reply) return reply;
     } catch (error) {
       await this.#undo();
+      if (this.host.sessions.closing) throw shutdownRefusal().withRequestId(request.id);
       throw error instanceof McpError ? error.withRequestId(request.id) : this.#failure(error, request);
     }
     return this.#undo();
@@ -105,6 +106,8 @@ export class Initialization implements McpServing {
     if (this.#gone) return undefined;
     const reply = await live.session.receive(this.http, this.body).reply;
     if (this.#gone || reply.kind !== 'json') return undefined;
+    // The answer is an error then, that this session has ended: there was none yet (E13).
+    if (sessions.closing) throw shutdownRefusal();
     if (!('result' in (JSON.parse(reply.body) as object))) {
       await this.#undo();
       return reply;
@@ -114,7 +117,7 @@ export class Initialization implements McpServing {
     await this.#asking(() => store.create(record));
     if (this.#gone) return undefined;
     // What becomes a session after all others have ended would be nobody's to end.
-    if (sessions.closing) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
+    if (sessions.closing) throw shutdownRefusal();
     if (!sessions.add(live))
       throw new McpError('UNAVAILABLE', protocolMessages.initializeFailed(), { headers: RETRY_AFTER });
     this.#begun = true;

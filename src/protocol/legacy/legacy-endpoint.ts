@@ -5,6 +5,7 @@ import type { LiveSession } from '../../session/live-session.js';
 import { infoOf, isSession } from '../../session/session-record.js';
 import { sessionMessages } from '../../session/session.messages.js';
 import { McpError } from '../../wire/errors.js';
+import { parseEventId } from '../../wire/event-id.js';
 import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
 import { protocolMessages } from '../protocol.messages.js';
 import { Initialization, type InitializationHost } from './initialization.js';
@@ -41,6 +42,15 @@ export class LegacyEndpoint {
       await live.session.handOn(body);
     }
     return live.session.receive(http, body);
+  }
+
+  /** Whether a cursor is one of the stream on which a call that runs here is answered. */
+  leadsToRunningCall(session: McpSessionInfo, lastEventId: string | undefined): boolean {
+    const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
+    return (
+      cursor !== undefined &&
+      (this.host.sessions.peek(session.id)?.session.streams.isOfRunningCall(cursor.stream) ?? false)
+    );
   }
 
   async get(session: McpSessionInfo, lastEventId: string | undefined): Promise<McpReply> {

@@ -1,26 +1,23 @@
 import type { McpHttpCall } from '../../context/mcp-call.js';
 import { ACCEPTED, type McpServing } from '../../context/mcp-reply.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';
-import type { StatelessCalls } from '../../session/stateless-calls.js';
-import { McpError } from '../../wire/errors.js';
+import type { RunningCalls } from '../../session/running-calls.js';
+import { shutdownRefusal } from '../../wire/errors.js';
 import type { RequestHeaders } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
-import { protocolMessages } from '../protocol.messages.js';
 import { ModernCall } from './modern-call.js';
 import { modernRequest } from './modern-classification.js';
 import type { ModernServers } from './modern-servers.js';
 import { OpenRequest, type ModernRequestOptions } from './open-request.js';
 import type { Subscriptions } from './subscriptions.js';
 
-const RETRY_AFTER = { 'Retry-After': '1' };
-
 export interface ModernEndpointParts {
   readonly servers: ModernServers;
   readonly table: HandlerTable;
   readonly subscriptions: Subscriptions;
   readonly options: ModernRequestOptions;
-  readonly stateless: StatelessCalls;
+  readonly running: RunningCalls;
 }
 
 /**
@@ -39,7 +36,7 @@ export class ModernEndpoint {
 
   /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
   async post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): Promise<McpServing> {
-    const { servers, subscriptions, stateless, options } = this.parts;
+    const { servers, subscriptions, running, options } = this.parts;
     const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
@@ -48,15 +45,15 @@ export class ModernEndpoint {
     const taken = await servers.take(http);
     if (this.#closed) {
       taken.release();
-      throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: RETRY_AFTER });
+      throw shutdownRefusal();
     }
     const request = new OpenRequest(new ModernCall(http, message), options, (over) => {
       this.#open.delete(over);
-      stateless.ended();
+      running.ended();
       taken.release();
     });
     this.#open.add(request);
-    stateless.began();
+    running.began();
     request.begin(taken.channel);
     return request.exchange;
   }

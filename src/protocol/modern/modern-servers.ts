@@ -1,11 +1,10 @@
 import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
 import { deferred } from '../../base/deferred.js';
 import type { McpHttpCall } from '../../context/mcp-call.js';
-import { McpError } from '../../wire/errors.js';
+import { type McpError, shutdownRefusal } from '../../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { type ChannelEars, ModernChannel } from './modern-channel.js';
 import { unsupportedRevision } from './modern-classification.js';
-import { protocolMessages } from '../protocol.messages.js';
 
 /**
  * The servers that modern requests are dispatched by.
@@ -103,7 +102,7 @@ class ServerPerRequest extends ModernServers {
   }
 
   close(): Promise<void> {
-    const reason = new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: { 'Retry-After': '1' } });
+    const reason = shutdownRefusal();
     for (const giveUp of this.#making) giveUp(reason);
     this.#making.clear();
     for (const server of this.#open) this.#retire(server);

@@ -55,7 +55,7 @@ export class OpenRequest {
 
   /** This node stops. */
   stop(): void {
-    const text = sessionMessages.nodeStops();
+    const text = sessionMessages.nodeStopped();
     const refusal = new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' } });
     this.#giveUp(text);
     if (!this.exchange.refuse(refusal)) this.#fail(REQUEST_FAILED, text);

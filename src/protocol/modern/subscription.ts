@@ -5,7 +5,7 @@ import type { McpReply, McpServing, StreamFlow } from '../../context/mcp-reply.j
 import type { HeardChange } from '../../session/change-feed.js';
 import { notificationOf } from '../../wire/changes.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
-import { McpError } from '../../wire/errors.js';
+import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { messageFrame } from '../../wire/sse-frame.js';
 import { protocolMessages } from '../protocol.messages.js';
 import type { ModernCall } from './modern-call.js';
@@ -82,8 +82,9 @@ export class Subscription implements McpServing {
   close(): void {
     const state = this.#state;
     if (state.is === 'asked') {
-      this.call.cancel(new Error(protocolMessages.shuttingDown()));
-      this.#refuse(new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), { headers: { 'Retry-After': '1' } }));
+      const refusal = shutdownRefusal();
+      this.call.cancel(refusal);
+      this.#refuse(refusal);
     } else if (state.is === 'honored') this.#state = { ...state, goesOn: false };
     else if (state.is === 'open') this.#finish(state.subscriber);
   }

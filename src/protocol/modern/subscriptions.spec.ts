@@ -130,7 +130,7 @@ describe('Subscriptions', () => {
     });
     expectNothingLeft();
     expect(() => listen({ toolsListChanged: true })).toThrow(
-      expect.objectContaining({ code: 'UNAVAILABLE', requestId: 1, headers: { 'Retry-After': '5' } }) as Error,
+      expect.objectContaining({ code: 'UNAVAILABLE', requestId: 1, headers: { 'Retry-After': '1' } }) as Error,
     );
   });
 

@@ -4,9 +4,8 @@ import { runInCall, type McpHttpCall } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { McpServing } from '../../context/mcp-reply.js';
 import type { HeardChange } from '../../session/change-feed.js';
-import { McpError } from '../../wire/errors.js';
+import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
-import { protocolMessages } from '../protocol.messages.js';
 import { listeningContext } from './listening-context.js';
 import { ModernCall } from './modern-call.js';
 import { Subscription, type SubscriptionHost } from './subscription.js';
@@ -130,7 +129,7 @@ export class Subscriptions implements SubscriptionHost {
   #assertRoom(principal: string | undefined, { id: requestId }: JsonRpcRequest): void {
     const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.parts;
     const options = { requestId, headers: RETRY_AFTER };
-    if (this.#closed) throw new McpError('UNAVAILABLE', protocolMessages.shuttingDown(), options);
+    if (this.#closed) throw shutdownRefusal().withRequestId(requestId);
     if (this.#open.size >= maxSubscriptions) {
       throw new McpError('UNAVAILABLE', subscriptionMessages.tooMany(maxSubscriptions), options);
     }
