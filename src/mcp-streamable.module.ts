@@ -12,23 +12,28 @@ import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/co
 import { Clock } from './base/clock.js';
 import { McpOptionError } from './base/option-checks.js';
 import { McpMessageBus } from './bus/message-bus.js';
+import { HandlerTable } from './handlers/handler-table.js';
 import type { EdgePolicy } from './http/edge/edge-policy.js';
 import type { EndpointKey } from './http/edge/endpoint-route.js';
 import { HttpEdge } from './http/edge/http-edge.js';
 import { EDGE_POLICY, ENDPOINT_KEY } from './http/mcp-edge.guard.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
+import { RefusalLog } from './http/refusal-log.js';
 import { McpResponder } from './http/responder.js';
 import {
   type ASYNC_OPTIONS_TYPE,
   assertAsyncOptions,
   assertOptions,
   ConfigurableModuleClass,
+  MODULE_OPTIONS_TOKEN,
   type OPTIONS_TYPE,
 } from './mcp-streamable.module-definition.js';
 import { featureModule } from './mcp-streamable.feature-module.js';
 import { moduleMessages } from './mcp-streamable.messages.js';
 import { EndpointShutdown } from './mcp-streamable.shutdown.js';
 import { ENDPOINT_NAME, type EndpointName, sharedPath } from './mcp-streamable.endpoint-name.js';
+import type { McpStreamableOptions } from './mcp-streamable.options.js';
+import { logWhatIsServed } from './mcp-streamable.start-log.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
 
 /** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
@@ -51,6 +56,8 @@ const LAST_READS_MS = 300;
 @Module({})
 export class McpStreamableModule extends ConfigurableModuleClass implements NestModule, OnModuleInit, OnModuleDestroy {
   #stopped: Promise<void> | undefined;
+  /** Where the endpoint is, by the app's router. */
+  #paths = (): string[] => [];
 
   constructor(
     @Inject(ENDPOINT_NAME) readonly endpointName: EndpointName,
@@ -65,6 +72,9 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(EndpointShutdown) shutdown: EndpointShutdown,
+    @Inject(RefusalLog) private readonly refusals: RefusalLog,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(MODULE_OPTIONS_TOKEN) private readonly options: McpStreamableOptions,
   ) {
     super();
     shutdown.add(() => this.onModuleDestroy());
@@ -120,7 +130,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
         ),
       );
     }
-    new HttpEdge(this.clock).install(this.adapterHost.httpAdapter, this.key, this.policy);
+    const edge = new HttpEdge(this.clock, ({ method }, refusal) => this.refusals.note(method, refusal));
+    this.#paths = edge.install(this.adapterHost.httpAdapter, this.key, this.policy);
   }
 
   /** @throws McpOptionError when another endpoint of the app has the same name @internal */
@@ -129,6 +140,11 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     for (const { endpointName: other } of this.#others()) {
       if (other.name === name) throw new McpOptionError('name', moduleMessages.sameName(name, path, other.path));
     }
+    // Not before: the app's hooks at start may register handlers.
+    this.adapterHost.listen$.subscribe(() => {
+      const paths = this.#paths();
+      logWhatIsServed(name, paths.length > 0 ? paths : [path], this.options.server ? 'server' : this.table);
+    });
   }
 
   /**

@@ -11,9 +11,11 @@ import { EDGE_POLICY } from './http/mcp-edge.guard.js';
 import { McpExceptionFilter } from './http/mcp-exception.filter.js';
 import { McpHttpHandler } from './http/mcp-http-handler.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
+import { RefusalLog } from './http/refusal-log.js';
 import { McpResponder } from './http/responder.js';
 import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
+import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import { FaultLog } from './mcp-streamable.fault-log.js';
 import { handlerProviders } from './mcp-streamable.handler-providers.js';
 import type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
@@ -171,6 +173,7 @@ function httpProviders(): Provider[] {
   return [
     McpHttpHandler,
     McpExceptionFilter,
+    { provide: RefusalLog, useFactory: ({ path }: EndpointName) => new RefusalLog(path), inject: [ENDPOINT_NAME] },
     {
       provide: McpRequestReader,
       useFactory: (options: ResolvedHttpOptions, clock: Clock, policy: CachePolicy) => {

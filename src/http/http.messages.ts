@@ -2,10 +2,14 @@ import { shown } from '../wire/wire.messages.js';
 
 /** What users read of this room. */
 export const httpMessages = {
-  forbiddenHost: (host: string | undefined) =>
-    `The Host ${shown(host)} is not allowed here. Use a host name of this server, or add it to "allowedHosts".`,
+  forbiddenHost: (host: string | undefined, name: string | undefined) =>
+    `The Host ${shown(host)} is not allowed here. ${
+      name === undefined
+        ? 'Send a host name of this server (see "allowedHosts").'
+        : `If clients reach this server by that name, as through a tunnel, a proxy or a container, add "${name}" to the option "allowedHosts".`
+    }`,
   forbiddenOrigin: (origin: string) =>
-    `The Origin ${shown(origin)} is not allowed here. Call from an allowed origin, or add it to "allowedOrigins".`,
+    `The Origin ${shown(origin)} is not allowed here. If pages from there may call this server, add it to the option "allowedOrigins" as it stands here.`,
   hostsUnlisted: () =>
     'A request arrived on a network address while "allowedHosts" is empty, so every Host is let in and DNS rebinding is possible. List the host names of this server in "allowedHosts".',
   badAllowedHost: (entry: unknown) =>

@@ -9,6 +9,7 @@ import { abandonBody } from './abandon-body.js';
 import { UnknownPrincipalError } from './http.errors.js';
 import { httpMessages } from './http.messages.js';
 import { McpRequestReader, rawRequest, type PlatformRequest } from './mcp-incoming.js';
+import { RefusalLog } from './refusal-log.js';
 
 /** JSON-RPC code of a refusal that has none of its own. */
 const REFUSED = -32000;
@@ -25,6 +26,7 @@ export class McpExceptionFilter implements ExceptionFilter {
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
+    @Inject(RefusalLog) private readonly refusals: RefusalLog,
   ) {}
 
   catch(thrown: unknown, context: ArgumentsHost): void {
@@ -34,7 +36,7 @@ export class McpExceptionFilter implements ExceptionFilter {
     const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);
     const request = http.getRequest<PlatformRequest>();
     const body = this.reader.bodyOf(request);
-    const { status, headers, payload } = this.#answer(exception, body ? loneRequestId(body) : null);
+    const { status, headers, payload } = this.#answer(exception, request.method, body ? loneRequestId(body) : null);
     if (raw.headersSent) return void raw.destroy();
     const adapter = this.host.httpAdapter;
     // An McpError brings the headers of a body that was not read to its end; guards of the app know nothing of bodies (E3).
@@ -44,10 +46,10 @@ export class McpExceptionFilter implements ExceptionFilter {
     adapter.reply(response, JSON.stringify(payload), status);
   }
 
-  #answer(exception: unknown, requestId: RequestId | null): Answer {
+  #answer(exception: unknown, method: string, requestId: RequestId | null): Answer {
     if (exception instanceof McpError) {
       const { status, headers } = exception;
-      if (status >= 500 && exception.cause === undefined) this.#logger.debug(exception.message);
+      this.refusals.note(method, exception);
       const refusal = exception.requestId === null ? exception.withRequestId(requestId) : exception;
       return { status, headers, payload: refusal.toResponse() };
     }
@@ -55,6 +57,8 @@ export class McpExceptionFilter implements ExceptionFilter {
       const status = exception.getStatus();
       const message = status >= 500 ? httpMessages.refused(status) : exception.message || httpMessages.refused(status);
       if (status >= 500) this.#log(exception);
+      // Without the text: a guard may quote the token that it refuses.
+      else this.refusals.note(method, { status, message: `${exception.name} of the app.` });
       return { status, payload: errorResponse(requestId, status >= 500 ? INTERNAL_ERROR : REFUSED, message) };
     }
     this.#log(exception);

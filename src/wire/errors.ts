@@ -48,6 +48,8 @@ export interface McpErrorOptions {
   requestId?: RequestId | null;
   /** What caused it; for logs, never sent. */
   cause?: unknown;
+  /** The option of the endpoint that decides it: the first such refusal is a warning in the log, which names it. */
+  option?: string | undefined;
 }
 
 /**
@@ -68,6 +70,8 @@ export class McpError extends Error {
   readonly data?: unknown;
   /** Headers of the HTTP response. */
   readonly headers?: Record<string, string>;
+  /** The option of the endpoint that decides it; for logs. */
+  readonly option?: string | undefined;
   /** Id of the refused request; `null` when it could not be read, or when there is not exactly one. */
   readonly requestId: RequestId | null;
 
@@ -86,6 +90,7 @@ export class McpError extends Error {
     this.rpcCode = ANSWERS[code].rpcCode;
     this.data = options.data;
     this.headers = options.headers;
+    this.option = options.option;
     this.requestId = options.requestId ?? null;
   }
 
@@ -105,8 +110,8 @@ export class McpError extends Error {
    * @returns a copy with the same stack and cause; this one is not changed
    */
   withRequestId(id: RequestId | null): McpError {
-    const { code, message, data, headers, cause } = this;
-    const copy = new McpError(code, message, { data, headers, cause, requestId: id });
+    const { code, message, data, headers, cause, option } = this;
+    const copy = new McpError(code, message, { data, headers, cause, option, requestId: id });
     copy.stack = this.stack;
     return copy;
   }

@@ -32,8 +32,8 @@ interface Route {
   readonly methods: Readonly<Record<string, boolean>>;
 }
 
-/** @internal */
-export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): void {
+/** @returns tells the paths of the endpoint's routes @internal */
+export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
   const app = adapter.getInstance() as Express;
   const { stack } = app.router;
   const routes = new MarkedRoutes(stack, endpoint);
@@ -44,6 +44,7 @@ export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, d
     return next();
   });
   moveLastToFront(stack);
+  return () => routes.paths();
 }
 
 /** The endpoint's routes in the stack of the app's router. */
@@ -61,12 +62,18 @@ class MarkedRoutes {
   ) {}
 
   has({ path, method }: ExpressRequest): boolean {
-    if (this.stack.length !== this.seen) this.read();
+    this.lookAgain();
     if (!this.layers.some((layer) => matches(layer, path))) return false;
     return !this.rivals.some((layer) => serves(layer.route!, method!) && matches(layer, path));
   }
 
-  private read(): void {
+  paths(): string[] {
+    this.lookAgain();
+    return this.layers.map((layer) => String(layer.route!.path));
+  }
+
+  private lookAgain(): void {
+    if (this.stack.length === this.seen) return;
     this.seen = this.stack.length;
     const ours = this.stack.filter((layer) => layer.route && this.prepare(layer.route));
     this.layers = [...new Map(ours.map((layer) => [String(layer.route!.path), layer])).values()];

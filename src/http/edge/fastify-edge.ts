@@ -49,8 +49,8 @@ interface Fastify {
   addContentTypeParser(type: string, parser: (request: unknown, body: unknown, done: Done) => void): void;
 }
 
-/** @internal */
-export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): void {
+/** @returns tells the paths of the endpoint's routes @internal */
+export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
   const fastify = adapter.getInstance() as Fastify;
   const patterns = new Map<string, RegExp>();
 
@@ -85,6 +85,7 @@ export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, d
     route.preParsing = [...[route.preParsing ?? []].flat(), disguise];
     route.preValidation = [restore, ...[route.preValidation ?? []].flat()];
   });
+  return () => [...patterns.keys()];
 }
 
 const disguise: PayloadHook = (request, _reply, _payload, done) => {

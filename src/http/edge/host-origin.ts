@@ -62,6 +62,8 @@ interface Origin extends Authority {
   readonly scheme: string;
 }
 
+/** Characters of a DNS name (RFC 1035 §2.3.4). */
+const LONGEST_HOST = 253;
 const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{0,5}))?$/;
 const ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)$/;
 const IPV4_LOOPBACK = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
@@ -114,10 +116,15 @@ export function checkHostAndOrigin(
   const loopback = isLoopbackAddress(facts.localAddress);
   const host = facts.host === undefined ? undefined : parseAuthority(facts.host);
   if (!host || !hostAllowed(host, loopback, rules)) {
-    return new McpError('FORBIDDEN_HOST', httpMessages.forbiddenHost(facts.host));
+    // What is no host name cannot be listed either.
+    const name = host && host.name.length <= LONGEST_HOST ? host.name : undefined;
+    const option = name === undefined ? undefined : 'allowedHosts';
+    return new McpError('FORBIDDEN_HOST', httpMessages.forbiddenHost(facts.host, name), { option });
   }
   if (facts.origin !== undefined && !originAllowed(facts.origin, host, loopback, rules)) {
-    return new McpError('FORBIDDEN_ORIGIN', httpMessages.forbiddenOrigin(facts.origin));
+    // What is no origin cannot be listed either.
+    const option = facts.origin === 'null' || parseOrigin(facts.origin) ? 'allowedOrigins' : undefined;
+    return new McpError('FORBIDDEN_ORIGIN', httpMessages.forbiddenOrigin(facts.origin), { option });
   }
   if (!loopback && rules.hosts.length === 0) onUnlisted();
   return undefined;

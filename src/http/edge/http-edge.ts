@@ -25,7 +25,10 @@ import { markAdmitted, wasAdmitted } from './hidden-media-type.js';
 
 /** Puts endpoints behind their policies. Holds no state: that is in the app's router. @internal */
 export class HttpEdge {
-  constructor(private readonly clock: Clock = systemClock) {}
+  constructor(
+    private readonly clock: Clock = systemClock,
+    private readonly onRefused?: (request: IncomingMessage, refusal: McpError) => void,
+  ) {}
 
   /**
    * Puts the edge in front of all routes marked with `@EndpointRoute(endpoint)`, also when they are declared later.
@@ -33,9 +36,10 @@ export class HttpEdge {
    * To be called from a module's `configure()`: the adapter exists by then, also in apps made by a `TestingModule`, and no
    * route does, which Fastify needs. One app may have several endpoints.
    *
+   * @returns tells the paths of these routes, once they are declared
    * @throws McpHttpOptionError for an adapter other than Express' and Fastify's
    */
-  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): void {
+  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): () => string[] {
     const decide: EdgeDecision = (request, response) => {
       const refusal = refusalOf(request, policy);
       if (refusal) this.refuse(request, response, refusal);
@@ -43,12 +47,13 @@ export class HttpEdge {
       return refusal === undefined;
     };
     const type = adapter.getType();
-    if (type === 'express') installExpressEdge(adapter, endpoint, decide);
-    else if (type === 'fastify') installFastifyEdge(adapter, endpoint, decide);
-    else throw new McpHttpOptionError('adapter', httpMessages.unknownAdapter(type));
+    if (type === 'express') return installExpressEdge(adapter, endpoint, decide);
+    if (type === 'fastify') return installFastifyEdge(adapter, endpoint, decide);
+    throw new McpHttpOptionError('adapter', httpMessages.unknownAdapter(type));
   }
 
   private refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): void {
+    this.onRefused?.(request, refusal);
     const body = JSON.stringify(refusal.toResponse());
     response.writeHead(refusal.status, {
       ...refusal.headers,

@@ -1,0 +1,42 @@
+import { Logger } from '@nestjs/common';
+import type { HandlerKind } from './handlers/handler-entry.js';
+import type { HandlerTable } from './handlers/handler-table.js';
+
+/** Of each kind so many are named, by so many characters: what is served by the hundreds must not fill the log. */
+const NAMED = 20;
+const CHARACTERS = 60;
+
+const NOUNS: Readonly<Record<HandlerKind, string>> = {
+  tool: 'tool',
+  resource: 'resource',
+  template: 'resource template',
+  prompt: 'prompt',
+};
+
+/** Says at start what an endpoint serves, and where: a handler that was not found is seen here first. */
+export function logWhatIsServed(
+  name: string | undefined,
+  paths: readonly string[],
+  table: HandlerTable | 'server',
+): void {
+  const logger = new Logger('McpStreamable');
+  const endpoint = `MCP endpoint${name === undefined ? '' : ` "${name}"`} at ${paths.join(', ')}`;
+  if (table === 'server') return logger.log(`${endpoint}: served by the servers that the option "server" makes.`);
+  const kinds = Object.keys(NOUNS) as HandlerKind[];
+  logger.log(`${endpoint}: ${kinds.map((kind) => counted(kind, table)).join(', ')}.`);
+  if (kinds.every((kind) => table.size(kind) === 0)) {
+    logger.warn(
+      `${endpoint} serves nothing: no class of this app that belongs to it has a method with @Tool(), @Resource(), @ResourceTemplate() or @Prompt(), and nothing is registered in McpRegistry. Put the class into the "providers" of a module that the app imports.`,
+    );
+  }
+}
+
+/** `2 tools (find_order, cancel_order)` */
+function counted(kind: HandlerKind, table: HandlerTable): string {
+  const count = table.size(kind);
+  const noun = `${count} ${NOUNS[kind]}${count === 1 ? '' : 's'}`;
+  if (count === 0) return noun;
+  const names = Array.from(table.all(kind), ({ key }) => key).slice(0, NAMED);
+  const cut = names.map((name) => (name.length > CHARACTERS ? `${name.slice(0, CHARACTERS)}…` : name));
+  return `${noun} (${cut.join(', ')}${count > NAMED ? ` and ${count - NAMED} more` : ''})`;
+}
