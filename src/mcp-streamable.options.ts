@@ -116,7 +116,7 @@ export const OPTION_NAMES = namesOf<McpStreamableOptions>({
   // McpSessionOptions
   ...{ sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true, serverRequestTimeoutMs: true },
   ...{ requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true },
-  maxStateBytes: true,
+  ...{ maxAnonymousSessions: true, maxStateBytes: true },
   // McpHttpOptions
   ...{ principal: true, maxBodyBytes: true, bodyTimeoutMs: true, keepAliveMs: true, maxBufferedBytes: true },
   ...{ allowedHosts: true, allowedOrigins: true },

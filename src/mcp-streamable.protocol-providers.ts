@@ -108,7 +108,7 @@ function endpoint(): Provider {
         sessions,
         environment,
         store,
-        caps: { total: session.maxSessions, perPrincipal: session.maxSessionsPerPrincipal },
+        limits: session,
         newSessionId: () => makeSessionId(session.sessionIdGenerator),
         report,
       };

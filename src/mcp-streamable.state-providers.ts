@@ -18,14 +18,14 @@ export function stateProviders(): Provider[] {
       provide: StoredStates,
       useFactory: (
         store: McpSessionStore,
-        { maxSessions, maxSessionsPerPrincipal, idleTimeoutMs, maxStateBytes }: ResolvedSessionOptions,
+        limits: ResolvedSessionOptions,
         { name, path }: EndpointName,
         clock: Clock,
       ) => {
-        const caps = { total: maxSessions, perPrincipal: maxSessionsPerPrincipal };
+        const { idleTimeoutMs, maxStateBytes } = limits;
         // The path of one endpoint may be the name of another.
         const endpoint = name === undefined ? `path ${path}` : `name ${name}`;
-        return new StoredStates({ store, clock, endpoint, caps, idleTimeoutMs, maxStateBytes });
+        return new StoredStates({ store, clock, endpoint, limits, idleTimeoutMs, maxStateBytes });
       },
       inject: [McpSessionStore, SESSION_OPTIONS, ENDPOINT_NAME, Clock],
     },

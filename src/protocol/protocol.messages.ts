@@ -6,9 +6,12 @@ export const protocolMessages = {
     `"initialize" needs params.${what}; got ${shown(got)}. See the specification, "Lifecycle".`,
   initializeTooLarge: (size: number, max: number) =>
     `The parameters of "initialize" have ${size} characters as JSON; ${max} is the most. Say less of the client.`,
-  tooManySessions: (max: number) => `This server has its ${max} sessions ("maxSessions"). Try again later.`,
+  tooManySessions: (max: number) =>
+    `This server has ${max} sessions and states, the most it may have ("maxSessions"). Try again later.`,
   tooManyOfPrincipal: (max: number) =>
-    `You have ${max} sessions here already ("maxSessionsPerPrincipal"). End one with DELETE, or wait until one is idle for long enough.`,
+    `This caller has ${max} sessions and states, the most that one may have ("maxSessionsPerPrincipal"). End a session with DELETE, or wait until one is idle for long enough.`,
+  tooManyAnonymous: (max: number) =>
+    `The anonymous callers of this server have ${max} sessions and states together, the most they may have ("maxAnonymousSessions"). Sign in, or try again later.`,
   initializeFailed: () => 'The session could not be started. The log of the server says why.',
   clientGone: () => 'The client closed the connection before "initialize" was answered.',
   modernUnsupported: (requested: unknown) =>

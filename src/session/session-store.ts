@@ -26,7 +26,8 @@ export interface McpSessionStore {
   /**
    * Claims a place for a session that is about to be.
    *
-   * @param principal whose it will be; `undefined` is the anonymous caller, who has a cap like anybody else
+   * @param principal whose it will be; `undefined`: the anonymous callers, who count together
+   * @param caps for this principal
    */
   reserve(id: string, principal: string | undefined, caps: SessionCaps): Promise<ReserveOutcome>;
 
@@ -70,9 +71,9 @@ export const McpSessionStore = Symbol('nestjs-mcp-streamable:McpSessionStore');
 
 /** @publicApi */
 export interface SessionCaps {
-  /** Records and reservations in all. */
+  /** Records and reservations in all; `Infinity`: no cap. */
   total: number;
-  /** Records and reservations of one principal. */
+  /** Records and reservations of the principal that is asked for; `Infinity`: no cap but that of all. */
   perPrincipal: number;
 }
 

@@ -57,9 +57,11 @@ export const sessionMessages = {
   initializeInBatch: () => '"initialize" cannot be part of a batch. Send it alone.',
   anonymousState: () => 'This needs state of your own, but it is not known who you are. Sign in, and call again.',
   tooManyStates: (max: number) =>
-    `This server has its ${max} sessions and states ("maxSessions"), and no room for a new one. Try again later.`,
+    `This server has ${max} sessions and states, the most it may have ("maxSessions"). Try again later.`,
   tooManyStatesOfPrincipal: (max: number) =>
-    `You have ${max} sessions and states here already ("maxSessionsPerPrincipal"). Go on with the handle of one that you have, or wait until one is idle for long enough.`,
+    `This caller has ${max} sessions and states, the most that one may have ("maxSessionsPerPrincipal"). Go on with the handle of a state that is there, or wait until one is idle for long enough.`,
+  tooManyAnonymousStates: (max: number) =>
+    `The anonymous callers of this server have ${max} sessions and states together, the most they may have ("maxAnonymousSessions"). Sign in, or try again later.`,
   largeState: (bytes: number, max: number) =>
     `The state would have ${bytes} bytes as JSON; ${max} is the most ("maxStateBytes"). Keep less in it.`,
   noStateChanges: (got: unknown) =>

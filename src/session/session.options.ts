@@ -4,7 +4,7 @@ import type { StreamEnvironment, StreamPeers } from '../stream/stream.options.js
 import type { SessionPeers } from './cluster-messages.js';
 import type { RunningCalls } from './running-calls.js';
 import type { McpSessionEvent, SessionEndReason } from './session-events.js';
-import type { SessionPatch } from './session-store.js';
+import type { SessionCaps, SessionPatch } from './session-store.js';
 
 /**
  * How the answer to a POST travels.
@@ -83,14 +83,21 @@ export interface McpSessionOptions {
    */
   maxSessions?: number;
   /**
-   * Sessions and states of one principal; the anonymous callers count as one. One more session gets 429.
+   * Sessions and states of one principal. One more session gets 429.
    *
    * @default 100
    */
   maxSessionsPerPrincipal?: number;
   /**
+   * Sessions and states of all anonymous callers together. One more session gets 429. Lower than `maxSessions`: places that
+   * anonymous callers cannot take from those who are signed in.
+   *
+   * @default Infinity: as many as `maxSessions`
+   */
+  maxAnonymousSessions?: number;
+  /**
    * Bytes that the data of one state (`ctx.state()`) may have as JSON. Lower: less that a client can make the server keep,
-   * which is this times `maxSessionsPerPrincipal`.
+   * which is this times `maxSessionsPerPrincipal`, and for the anonymous callers together `maxAnonymousSessions`.
    *
    * @default 65536 (64 KiB)
    */
@@ -108,7 +115,8 @@ export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
 export function resolveSessionOptions(options: McpSessionOptions = {}): ResolvedSessionOptions {
   const { responseMode = 'auto', sseAfterMs = 500, retryMs = 3_000, serverRequestTimeoutMs = 300_000 } = options;
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs } = options;
-  const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxStateBytes = 65_536 } = options;
+  const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxAnonymousSessions = Infinity } = options;
+  const { maxStateBytes = 65_536 } = options;
   return {
     sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
     responseMode: check.oneOf('responseMode', responseMode, ['auto', 'sse', 'json']),
@@ -120,8 +128,21 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     idleTimeoutMs: check.count('idleTimeoutMs', idleTimeoutMs, { infinite: true }),
     maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
     maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
+    maxAnonymousSessions: check.count('maxAnonymousSessions', maxAnonymousSessions, { infinite: true }),
     maxStateBytes: check.count('maxStateBytes', maxStateBytes, { infinite: true }),
   };
+}
+
+/** How many sessions and states there may be. */
+export type SessionLimits = Pick<
+  ResolvedSessionOptions,
+  'maxSessions' | 'maxSessionsPerPrincipal' | 'maxAnonymousSessions'
+>;
+
+/** What a newcomer is held to. Anonymous callers are many clients, so the cap of one principal is not theirs. */
+export function capsFor(principal: string | undefined, limits: SessionLimits): SessionCaps {
+  const { maxSessions: total, maxSessionsPerPrincipal, maxAnonymousSessions } = limits;
+  return { total, perPrincipal: principal === undefined ? maxAnonymousSessions : maxSessionsPerPrincipal };
 }
 
 /** How a session answers. */

@@ -26,8 +26,8 @@ function setup(options: Partial<StoredStatesParts> = {}, with_: { store?: McpSes
       };
     },
   });
-  const caps = { total: 100, perPrincipal: 10 };
-  const parts = { store, clock, endpoint: 'mcp', caps, idleTimeoutMs: IDLE_MS, maxStateBytes: 1_000, ...options };
+  const limits = { maxSessions: 100, maxSessionsPerPrincipal: 10, maxAnonymousSessions: 10 };
+  const parts = { store, clock, endpoint: 'mcp', limits, idleTimeoutMs: IDLE_MS, maxStateBytes: 1_000, ...options };
   const states = new StoredStates(parts);
   const watched = { watch: 0, relax: 0 };
   states.watchedBy({ watch: () => void watched.watch++, relax: () => void watched.relax++ });
@@ -267,8 +267,7 @@ describe('bounds of states', () => {
   });
 
   it('counts them with the sessions, and refuses newcomers', async () => {
-    const caps = { total: 3, perPrincipal: 2 };
-    const of = setup({ caps });
+    const of = setup({ limits: { maxSessions: 3, maxSessionsPerPrincipal: 2, maxAnonymousSessions: Infinity } });
     await session(of, 'S'.repeat(22), undefined, 'ann');
     await stored(of, 'ann');
     const third = await of.as('ann').open(undefined);
@@ -282,6 +281,19 @@ describe('bounds of states', () => {
     // There is room again, for the same handle.
     await of.store.delete('S'.repeat(22));
     expect(await third.patch({ a: 1 })).toEqual({ a: 1 });
+  });
+
+  it('holds anonymous callers to a cap of their own, together', async () => {
+    const of = setup({ limits: { maxSessions: 9, maxSessionsPerPrincipal: 1, maxAnonymousSessions: 2 } });
+    await stored(of, undefined);
+    await stored(of, undefined);
+    const tooMany = (await failure((await of.as(undefined).open(undefined)).patch({ a: 1 }))) as McpStateError;
+    expect([tooMany.code, tooMany.message]).toEqual([
+      'TOO_MANY_STATES',
+      expect.stringContaining('"maxAnonymousSessions"'),
+    ]);
+    await stored(of, 'ann');
+    expect(code(await failure((await of.as('ann').open(undefined)).patch({ a: 1 })))).toBe('TOO_MANY_STATES');
   });
 
   it('gives its place back when the store fails', async () => {

@@ -7,8 +7,9 @@ import { McpStateError, UnknownStateError } from '../context/mcp-state.errors.js
 import { shown } from '../wire/wire.messages.js';
 import { mergedData } from './merged-data.js';
 import { RecentTouches } from './recent-touches.js';
-import type { InitializeParams, McpSessionRecord, McpSessionStore, SessionCaps } from './session-store.js';
 import { sessionMessages } from './session.messages.js';
+import { capsFor, type SessionLimits } from './session.options.js';
+import type { InitializeParams, McpSessionRecord, McpSessionStore } from './session-store.js';
 
 /** What {@link randomToken} makes. Nothing else that a client calls a handle gets near the store. */
 const HANDLE = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
@@ -153,13 +154,16 @@ export class StoredStates {
   }
 
   async #reserve(id: string, principal: string | undefined): Promise<'reserved' | 'taken'> {
-    const { store, caps } = this.parts;
+    const { store, limits } = this.parts;
+    const caps = capsFor(principal, limits);
     const outcome = await store.reserve(id, principal, caps);
     if (outcome === 'total-cap') {
       throw new McpStateError('TOO_MANY_STATES', sessionMessages.tooManyStates(caps.total));
     }
     if (outcome === 'principal-cap') {
-      throw new McpStateError('TOO_MANY_STATES', sessionMessages.tooManyStatesOfPrincipal(caps.perPrincipal));
+      const anonymous = principal === undefined;
+      const say = anonymous ? sessionMessages.tooManyAnonymousStates : sessionMessages.tooManyStatesOfPrincipal;
+      throw new McpStateError('TOO_MANY_STATES', say(caps.perPrincipal));
     }
     return outcome;
   }
@@ -177,7 +181,7 @@ export interface StoredStatesParts {
   readonly clock: Clock;
   /** Tells the states of endpoints apart that share a store; the same on all nodes. */
   readonly endpoint: string;
-  readonly caps: SessionCaps;
+  readonly limits: SessionLimits;
   readonly idleTimeoutMs: number;
   readonly maxStateBytes: number;
 }

@@ -93,7 +93,7 @@ export const capTests: Tests = {
     assert.equal(await store.reserve('u', 'p', two), 'principal-cap');
   },
 
-  'the anonymous caller has a cap like anybody else': async ({ store }) => {
+  'anonymous callers count together, and are no principal of any name': async ({ store }) => {
     const two = { total: 99, perPrincipal: 2 };
     await begin(store, 'a');
     assert.equal(await store.reserve('b', undefined, two), 'reserved');
@@ -103,6 +103,16 @@ export const capTests: Tests = {
     }
     await store.delete('a');
     assert.equal(await store.reserve('c', undefined, two), 'reserved');
+  },
+
+  'a cap of Infinity is none': async ({ store }) => {
+    const only = { total: 6, perPrincipal: Infinity };
+    for (let n = 0; n < 3; n++) assert.equal(await store.reserve(`anonymous ${n}`, undefined, only), 'reserved');
+    for (let n = 0; n < 3; n++) assert.equal(await store.reserve(`p ${n}`, 'p', only), 'reserved');
+    assert.equal(await store.reserve('s', undefined, only), 'total-cap');
+    assert.equal(await store.reserve('s', undefined, { total: Infinity, perPrincipal: 4 }), 'reserved');
+    assert.equal(await store.reserve('t', undefined, { total: Infinity, perPrincipal: 4 }), 'principal-cap');
+    assert.equal(await store.reserve('t', undefined, { total: Infinity, perPrincipal: Infinity }), 'reserved');
   },
 
   'the total cap holds under concurrency': async (harness) => {

@@ -79,14 +79,59 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
     await app.settled({ sessions: 3, live: 3 });
   });
 
-  it('E13: all who are anonymous count as one', async () => {
-    await start({ maxSessionsPerPrincipal: 1 });
-    await app.client().initialize();
-    const another = app.client();
-    await expectRefusal(await another.post(another.initializeMessage()), { ...FULL_FOR_YOU, id: 1 });
+  it('E13: anonymous callers are many clients: the cap of one principal is not theirs', async () => {
+    await start({ maxSessionsPerPrincipal: 1, maxSessions: 4 });
+    for (let n = 0; n < 3; n++) await app.client().initialize();
     await app.client(as('ann')).initialize();
-    await app.settled({ sessions: 2 });
+    const ann = app.client(as('ann'));
+    const another = app.client();
+    for (const refused of [ann, another]) {
+      await expectRefusal(await refused.post(refused.initializeMessage()), { ...FULL, id: 1 });
+    }
+    await app.settled({ sessions: 4 });
   });
+
+  it('E13: anonymous callers have together what "maxAnonymousSessions" says, and others their places', async () => {
+    await start({ maxAnonymousSessions: 2, maxSessions: 3 });
+    const first = await app.client().initialize();
+    await app.client().initialize();
+    const third = app.client();
+    const response = await third.post(third.initializeMessage());
+    expect(response.header('retry-after')).toMatch(/^[1-9]\d*$/);
+    const says = ['"maxAnonymousSessions"', '2 sessions', /^(?!.*you have)/i];
+    await expectRefusal(response, { ...FULL_FOR_YOU, says, id: 1 });
+    await app.client(as('ann')).initialize();
+    await (await first.delete()).text();
+    await third.initialize();
+    await app.settled({ sessions: 3 });
+  });
+
+  it.each<[string, Partial<TestAppOptions>, object, number]>([
+    ['maxSessions', { maxSessions: 1 }, as('ann'), 503],
+    ['maxSessionsPerPrincipal', { maxSessionsPerPrincipal: 1 }, as('ann'), 429],
+    ['maxAnonymousSessions', { maxAnonymousSessions: 1 }, {}, 429],
+  ])(
+    'E13: the first newcomer that "%s" refuses is a warning, the next ones are not',
+    async (option, options, who, status) => {
+      await start(options);
+      log.attach(app.app).lines.length = 0;
+      const caller = () => app.client(who as Record<string, string>);
+      await caller().initialize();
+      for (let n = 0; n < 3; n++) {
+        const client = caller();
+        const { message } = await expectRefusal(await client.post(client.initializeMessage()), {
+          status,
+          code: -32000,
+          id: 1,
+        });
+        expect(message).toContain(`"${option}"`);
+        expect(message).not.toMatch(/you have/i);
+      }
+      const warned = log.texts('warn').filter((text) => text.includes('was answered with'));
+      expect(warned).toEqual([expect.stringMatching(new RegExp(`${status}.*"${option}"`))]);
+      expect(log.texts('debug').filter((text) => text.includes(`"${option}"`))).toHaveLength(2);
+    },
+  );
 
   it.each([
     ['in all', { maxSessions: 5 }, 503],

@@ -41,7 +41,7 @@ describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
   };
 
   it('E13, S2: 10,000 half-open initialises leave the caps as they are, and nothing behind', async () => {
-    await start({ maxSessionsPerPrincipal: MAX_SESSIONS });
+    await start({ maxAnonymousSessions: MAX_SESSIONS });
     const owner = await app.client().initialize();
     const random = seededRandom(1);
     // Warm, so that what compilers and pools keep is not taken for a leak.

@@ -46,6 +46,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   idleTimeoutMs: NOT_COUNTS,
   maxSessions: NOT_COUNTS,
   maxSessionsPerPrincipal: NOT_COUNTS,
+  maxAnonymousSessions: NOT_COUNTS,
   maxStateBytes: NOT_COUNTS,
   maxBodyBytes: [...NOT_COUNTS, Infinity],
   bodyTimeoutMs: [...NOT_COUNTS, Infinity, TOO_LONG_FOR_A_TIMER],

@@ -5,8 +5,8 @@ import { asking } from '../../session/asking.js';
 import type { LiveSession } from '../../session/live-session.js';
 import type { LiveSessions } from '../../session/live-sessions.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
-import type { SessionEnvironment } from '../../session/session.options.js';
-import type { InitializeParams, McpSessionStore, SessionCaps } from '../../session/session-store.js';
+import { capsFor, type SessionEnvironment, type SessionLimits } from '../../session/session.options.js';
+import type { InitializeParams, McpSessionStore } from '../../session/session-store.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { SESSION_ID_HEADER } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
@@ -73,17 +73,22 @@ export class Initialization implements McpServing {
   }
 
   async #reserve({ id: requestId }: JsonRpcRequest): Promise<void> {
-    const { store, caps } = this.host;
-    switch (await this.#asking(() => store.reserve(this.#id, this.http.principal, caps))) {
+    const { store, limits } = this.host;
+    const { principal } = this.http;
+    const caps = capsFor(principal, limits);
+    const refused = { requestId, headers: RETRY_AFTER };
+    switch (await this.#asking(() => store.reserve(this.#id, principal, caps))) {
       case 'reserved':
         return;
       case 'total-cap': {
         const message = protocolMessages.tooManySessions(caps.total);
-        throw new McpError('UNAVAILABLE', message, { requestId, headers: RETRY_AFTER });
+        throw new McpError('UNAVAILABLE', message, { ...refused, option: 'maxSessions' });
       }
       case 'principal-cap': {
-        const message = protocolMessages.tooManyOfPrincipal(caps.perPrincipal);
-        throw new McpError('TOO_MANY_SESSIONS', message, { requestId, headers: RETRY_AFTER });
+        const anonymous = principal === undefined;
+        const option = anonymous ? 'maxAnonymousSessions' : 'maxSessionsPerPrincipal';
+        const say = anonymous ? protocolMessages.tooManyAnonymous : protocolMessages.tooManyOfPrincipal;
+        throw new McpError('TOO_MANY_SESSIONS', say(caps.perPrincipal), { ...refused, option });
       }
       case 'taken':
         this.host.report(new ServerFactoryError(protocolMessages.sessionIdTaken()));
@@ -159,7 +164,7 @@ export interface InitializationHost {
   readonly sessions: LiveSessions;
   readonly store: McpSessionStore;
   readonly environment: SessionEnvironment;
-  readonly caps: SessionCaps;
+  readonly limits: SessionLimits;
   newSessionId(): string;
   /** Tells the operator. */
   report(error: unknown): void;

@@ -12,9 +12,10 @@ export const subscriptionMessages = {
     `params.notifications.resourceSubscriptions has ${count} URIs; ${max} is the most. Ask for less, or open another subscription.`,
   longUri: (length: number, max: number) =>
     `A URI in params.notifications.resourceSubscriptions has ${length} characters; ${max} is the most.`,
-  tooMany: (max: number) => `This server has its ${max} subscriptions ("maxSubscriptions"). Try again later.`,
+  tooMany: (max: number) =>
+    `This server has ${max} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`,
   tooManyOfPrincipal: (max: number) =>
-    `You have ${max} subscriptions here already ("maxSubscriptionsPerPrincipal"). Close one, and try again.`,
+    `There are ${max} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`,
   failed: () => 'The subscription could not be opened. The log of the server says why.',
   nothingToAsk: () =>
     'The client cannot be asked while it is decided what a subscription may hear of. Ask in a handler.',

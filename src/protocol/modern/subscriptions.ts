@@ -131,11 +131,12 @@ export class Subscriptions implements SubscriptionHost {
     const options = { requestId, headers: RETRY_AFTER };
     if (this.#closed) throw shutdownRefusal().withRequestId(requestId);
     if (this.#open.size >= maxSubscriptions) {
-      throw new McpError('UNAVAILABLE', subscriptionMessages.tooMany(maxSubscriptions), options);
+      const message = subscriptionMessages.tooMany(maxSubscriptions);
+      throw new McpError('UNAVAILABLE', message, { ...options, option: 'maxSubscriptions' });
     }
     if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
       const message = subscriptionMessages.tooManyOfPrincipal(maxSubscriptionsPerPrincipal);
-      throw new McpError('TOO_MANY_REQUESTS', message, options);
+      throw new McpError('TOO_MANY_REQUESTS', message, { ...options, option: 'maxSubscriptionsPerPrincipal' });
     }
   }
 
