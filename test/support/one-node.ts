@@ -20,6 +20,7 @@ const TIME = 'counts milliseconds, by the time of Redis too';
 const MEMORY = 'measures what one process holds, its log included';
 const CLOSED = 'a process that stops lets go of Redis, which the test asks afterwards';
 const PER_NODE = 'a bound that each node keeps for itself';
+const WARNINGS = 'each node warns for itself';
 const LARGE =
   'more than goes through Redis in the time of a test: hundreds of MiB, or a thousand changes of one record';
 const CUT = 'Fastify cuts off who sends too much to a route of the app: behind a balancer its answer may be lost';
@@ -60,6 +61,8 @@ export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, re
   [/handlers\/state/, /keeps it to itself/, SHUTDOWN],
   [/handlers\/observables-back-pressure/, /./, MEMORY],
   [/legacy\/edge-caps/, /E13: everybody gets 503/, SHUTDOWN],
+  [/legacy\/edge-caps/, /is a warning, the next ones are not/, WARNINGS],
+  [/legacy\/edge-origin/, /the first other is one/, WARNINGS],
   [/modern\/subscriptions/, /one more than there may be|why it was refused/, PER_NODE],
   [/modern\/own-server/, /has its own for as long as it lasts/, SERVERS],
   [/modern\/(own-server|attacks-servers)/, /when the app stops|however its request ends$/, CLOSED],
