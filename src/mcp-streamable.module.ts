@@ -33,7 +33,7 @@ import { moduleMessages } from './mcp-streamable.messages.js';
 import { EndpointShutdown } from './mcp-streamable.shutdown.js';
 import { ENDPOINT_NAME, type EndpointName, sharedPath } from './mcp-streamable.endpoint-name.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { logWhatIsServed } from './mcp-streamable.start-log.js';
+import { logMissingShutdownHooks, logWhatIsServed } from './mcp-streamable.start-log.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
 
 /** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
@@ -144,6 +144,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     this.adapterHost.listen$.subscribe(() => {
       const paths = this.#paths();
       logWhatIsServed(name, paths.length > 0 ? paths : [path], this.options.server ? 'server' : this.table);
+      if (this.#endpoints()[0] === this) logMissingShutdownHooks();
     });
   }
 
@@ -164,11 +165,14 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     await this.bus.close();
   }
 
-  #others(): McpStreamableModule[] {
+  /** All of the app. */
+  #endpoints(): McpStreamableModule[] {
     const instances = [...this.modules.values()].map(({ instance }): unknown => instance);
-    return instances.filter((instance): instance is McpStreamableModule => {
-      return instance instanceof McpStreamableModule && instance !== this;
-    });
+    return instances.filter((instance): instance is McpStreamableModule => instance instanceof McpStreamableModule);
+  }
+
+  #others(): McpStreamableModule[] {
+    return this.#endpoints().filter((endpoint) => endpoint !== this);
   }
 
   /** What RouterModule puts before the paths of this module. Nest keeps it on the class, by app or for all. */

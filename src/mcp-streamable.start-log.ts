@@ -31,6 +31,17 @@ export function logWhatIsServed(
   }
 }
 
+/**
+ * Says at start what is lost without shutdown hooks. Nest does not tell whether they are enabled: without any listener of SIGTERM
+ * they are not; with one, they are or the app handles the signal itself.
+ */
+export function logMissingShutdownHooks(): void {
+  if (process.listenerCount('SIGTERM') > 0) return;
+  new Logger('McpStreamable').log(
+    'Nothing listens for SIGTERM: it will cut off running calls and open streams, without an answer. Call app.enableShutdownHooks() before app.listen(), and they are ended first.',
+  );
+}
+
 /** `2 tools (find_order, cancel_order)` */
 function counted(kind: HandlerKind, table: HandlerTable): string {
   const count = table.size(kind);

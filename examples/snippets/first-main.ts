@@ -1,10 +1,11 @@
+// #region main
 import { NestFactory } from '@nestjs/core';
-import { AppModule } from './first-app.js';
+import { AppModule } from './app.module.js';
 
-export async function main(): Promise<void> {
-  // #region main
+async function bootstrap() {
   const app = await NestFactory.create(AppModule);
-  app.enableShutdownHooks();
-  await app.listen(3000, '127.0.0.1');
-  // #endregion
+  app.enableShutdownHooks(); // SIGTERM and Ctrl-C end calls and streams first
+  await app.listen(process.env.PORT ?? 3000, '127.0.0.1');
 }
+await bootstrap();
+// #endregion

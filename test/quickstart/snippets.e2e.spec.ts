@@ -8,7 +8,7 @@ import { AppModule as BrowserApp, configure } from '../../examples/snippets/brow
 import { longWork } from '../../examples/snippets/call-context.js';
 import { AppModule as CustomStoreApp } from '../../examples/snippets/custom-store-module.js';
 import { AppModule as FactoryApp } from '../../examples/snippets/factory-app.js';
-import { AppModule as FirstApp } from '../../examples/snippets/first-app.js';
+import { AppModule as FirstApp } from '../../examples/snippets/app.module.js';
 import { AppModule as GloballyGuardedApp } from '../../examples/snippets/global-guards.js';
 import { AppModule as GuardedApp } from '../../examples/snippets/guarded-app.js';
 import { AppModule as HandlersApp } from '../../examples/snippets/handlers.js';
@@ -27,7 +27,7 @@ describe('the code of the documentation', () => {
     ['app with a factory', FactoryApp],
   ])('%s', async (_name, module) => {
     const client = await connect(await urlOf(await start(module)));
-    expect(await call(client, 'find_order', { id: '7' })).toBe('Order 7 is on its way.');
+    expect(await call(client, 'find_order', { id: 'A-1042' })).toBe('Order A-1042 is on its way.');
   });
 
   it('guards: without a token 401, with one a session that has an owner', async () => {

@@ -3,7 +3,7 @@ import { Injectable, Module } from '@nestjs/common';
 import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
 
-const OrderId = z.object({ id: z.string().describe('The number on the invoice') });
+const OrderId = z.object({ id: z.string().describe('The number on the invoice, such as A-1042') });
 
 @Injectable()
 export class OrderTools {
@@ -17,5 +17,5 @@ export class OrderTools {
   imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })],
   providers: [OrderTools],
 })
-export class AppModule {}
+export class OrdersModule {}
 // #endregion

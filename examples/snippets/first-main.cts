@@ -1,0 +1,11 @@
+// #region main
+import { NestFactory } from '@nestjs/core';
+import { AppModule } from './app.module';
+
+async function bootstrap() {
+  const app = await NestFactory.create(AppModule);
+  app.enableShutdownHooks(); // SIGTERM and Ctrl-C end calls and streams first
+  await app.listen(process.env.PORT ?? 3000, '127.0.0.1');
+}
+void bootstrap();
+// #endregion

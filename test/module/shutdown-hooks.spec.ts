@@ -1,0 +1,38 @@
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { NestApp, serverInfo } from '../support/nest-app.js';
+
+describe('an app without shutdown hooks', () => {
+  // Those of the test runner would count.
+  const others = process.listeners('SIGTERM');
+  beforeEach(() => void process.removeAllListeners('SIGTERM'));
+  afterEach(() => others.forEach((listener) => process.on('SIGTERM', listener)));
+
+  const imports = [
+    McpStreamableModule.forRoot({ serverInfo }),
+    McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' }),
+  ];
+  const linesOf = ({ log }: NestApp) => log.lines.filter(({ text }) => text.includes('enableShutdownHooks'));
+
+  it('is told at start what it loses, in one line, however many endpoints it has', async () => {
+    const app = await NestApp.start('fastify', { imports });
+    expect(linesOf(app)).toEqual([
+      { level: 'log', text: expect.stringMatching(/SIGTERM.*running calls.*open streams/) },
+    ]);
+    await app.close();
+  });
+
+  it('is not told so when it has them', async () => {
+    const app = await NestApp.start('fastify', { imports }, (nest) => void nest.enableShutdownHooks());
+    expect(linesOf(app)).toEqual([]);
+    await app.close();
+  });
+
+  it('is not told so when it handles the signal itself', async () => {
+    process.once('SIGTERM', () => {});
+    const app = await NestApp.start('fastify', { imports });
+    expect(linesOf(app)).toEqual([]);
+    await app.close();
+    process.removeAllListeners('SIGTERM');
+  });
+});
