@@ -1,11 +1,12 @@
 // What a user gets: packs the package, installs the tarball into a fresh app of each kind outside the repository, compiles it
 // against our types, and runs it on both adapters under each version of Node, where the official clients call it.
-// Prints a table, and the output of a step only if it fails.
+// Does the same with the apps of `nest new`, whose tests must pass. Prints a table, and the output of a step only if it fails.
 import { deepEqual } from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compileConsumer, writeConsumer } from './package/consumer.mjs';
+import { compileConsumer, findTypeScript, writeConsumer } from './package/consumer.mjs';
+import { makeNestApp, startNestApp, testNatively, testNestApp } from './package/nest-app.mjs';
 import { findNodes } from './package/nodes.mjs';
 import { install, run, step } from './package/run.mjs';
 import { makeTarball, manifest } from './package/tarball.mjs';
@@ -18,6 +19,10 @@ const CONSUMERS = [
 const ADAPTERS = ['express', 'fastify'];
 /** Major versions: the running one, or from npm. */
 const NODES = [20, 22, 24];
+/** The lower bound that the README states. */
+const OLDEST_TYPESCRIPT = '5.8';
+/** The major versions of `nest new`. */
+const NEST_NEW = [11, 12];
 
 /** Who calls the tools of each app, in which revision: as test/package/main.*.ts reports. */
 const CALLS = ['client 2025-11-25', 'client 2026-07-28', 'sdk 2025-11-25'];
@@ -44,15 +49,35 @@ async function tryOut(consumer, folder, major, node, adapter) {
 }
 
 /** One kind of app: installed and compiled once, run in all combinations. */
-async function tryConsumer(consumer, folder, tarball, nodes) {
+async function tryConsumer(consumer, folder, tarball, nodes, oldest) {
   writeConsumer(folder, tarball, consumer);
   await step(`${consumer.name}: installs`, () => install(folder));
   await step(`${consumer.name}: compiles`, () => compileConsumer(folder));
+  await step(`${consumer.name}: compiles with TypeScript ${OLDEST_TYPESCRIPT}`, () =>
+    compileConsumer(folder, { tsc: oldest, project: 'tsconfig.oldest.json' }),
+  );
+  if (consumer.type === 'commonjs') {
+    await step(`${consumer.name}: finds the types of all entries with moduleResolution node10`, () =>
+      compileConsumer(folder, { tsc: oldest, project: 'tsconfig.node10.json' }),
+    );
+  }
   const rows = [];
   for (const [major, node] of nodes) {
     for (const adapter of ADAPTERS) rows.push(await tryOut(consumer, folder, major, node, adapter));
   }
   return rows;
+}
+
+/** An app of `nest new`: made and built once, tested and started on each version of Node. */
+async function tryNestNew(nest, folder, tarball, nodes) {
+  const newest = nodes.get(NODES.at(-1));
+  const app = await step(`nest new ${nest}: is made and builds`, () => makeNestApp(folder, nest, newest, tarball));
+  for (const [major, node] of nodes) {
+    await step(`nest new ${nest}, Node ${major}: starts`, () => startNestApp(app, node));
+    await step(`nest new ${nest}, Node ${major}: its tests pass`, () => testNestApp(app, nest, node));
+  }
+  if (nest > 11) return;
+  await step(`nest new ${nest}, Node ${NODES.at(-1)}: its tests pass untransformed`, () => testNatively(app, newest));
 }
 
 function versionOf(folder, name) {
@@ -81,9 +106,16 @@ function print(rows) {
 const temporary = mkdtempSync(join(tmpdir(), 'check-compat-'));
 try {
   console.log(`${manifest.name} ${manifest.version}`);
-  const [tarball, nodes] = await all([makeTarball(temporary), findNodes(NODES, join(temporary, 'nodes'))]);
-  const tried = CONSUMERS.map((consumer) => tryConsumer(consumer, join(temporary, consumer.folder), tarball, nodes));
+  const [tarball, nodes, oldest] = await all([
+    makeTarball(temporary),
+    findNodes(NODES, join(temporary, 'nodes')),
+    findTypeScript(OLDEST_TYPESCRIPT, join(temporary, 'typescript')),
+  ]);
+  const tried = CONSUMERS.map((consumer) =>
+    tryConsumer(consumer, join(temporary, consumer.folder), tarball, nodes, oldest),
+  );
   const rows = (await all(tried)).flat();
+  await all(NEST_NEW.map((nest) => tryNestNew(nest, join(temporary, `nest-new-${nest}`), tarball, nodes)));
   print(rows);
   if (rows.some(({ result }) => result !== 'ok')) process.exitCode = 1;
 } catch (error) {

@@ -2,11 +2,11 @@
 import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { assertNone, root, run } from './run.mjs';
+import { assertNone, install, root, run } from './run.mjs';
 import { manifest } from './tarball.mjs';
 
 const sources = join(root, 'test/package');
-const tsc = createRequire(import.meta.url).resolve('typescript/lib/tsc.js');
+const ownTsc = createRequire(import.meta.url).resolve('typescript/lib/tsc.js');
 
 const compilerOptions = {
   target: 'ES2023',
@@ -20,12 +20,27 @@ const compilerOptions = {
   outDir: 'out',
 };
 
+/** What is compiled with the oldest compiler too: all entries, but not what other packages have for servers and clients. */
+const oldest = {
+  extends: './tsconfig.json',
+  compilerOptions: { noEmit: true },
+  include: ['entries.ts', 'handlers.ts'],
+};
+
+/** The resolution that does not know `exports`, where `typesVersions` finds the entries. Other packages may lack that. */
+const node10 = {
+  extends: './tsconfig.oldest.json',
+  compilerOptions: { module: 'commonjs', moduleResolution: 'node10', skipLibCheck: true },
+};
+
 /** @param consumer its `type` as in package.json, `nest`, the major version, and `main` among the sources */
 export function writeConsumer(folder, tarball, { type, nest, main }) {
   mkdirSync(folder);
   const json = { name: 'consumer', private: true, type, dependencies: dependencies(tarball, nest) };
   writeFileSync(join(folder, 'package.json'), JSON.stringify(json));
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }));
+  writeFileSync(join(folder, 'tsconfig.oldest.json'), JSON.stringify(oldest));
+  writeFileSync(join(folder, 'tsconfig.node10.json'), JSON.stringify(node10));
   const shared = readdirSync(sources).filter((file) => !file.startsWith('main.'));
   for (const file of shared) cpSync(join(sources, file), join(folder, file));
   cpSync(join(sources, main), join(folder, 'main.ts'));
@@ -48,9 +63,18 @@ function dependencies(tarball, nest) {
   };
 }
 
+/** @returns the compiler of a minor version, installed into a folder */
+export async function findTypeScript(version, folder) {
+  mkdirSync(folder);
+  const dependencies = { typescript: `~${version}.0` };
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'compiler', private: true, dependencies }));
+  await install(folder);
+  return join(folder, 'node_modules/typescript/lib/tsc.js');
+}
+
 /** Compiles, and checks our declarations too. What the declarations of other packages get wrong is not ours to mend. */
-export async function compileConsumer(folder) {
-  const args = [tsc, '-p', '.', '--pretty', 'false'];
+export async function compileConsumer(folder, { tsc = ownTsc, project = '.' } = {}) {
+  const args = [tsc, '-p', project, '--pretty', 'false'];
   const failure = await run(process.execPath, args, { cwd: folder }).catch((error) => error);
   if (!(failure instanceof Error)) return;
   const errors = failure.message.split('\n').filter((line) => /\berror TS\d+/.test(line));
