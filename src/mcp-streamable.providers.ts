@@ -152,7 +152,12 @@ function sessionProviders(name: string | undefined): Provider[] {
         const room = furnishSessionRoom(parts);
         const faults = new FaultLog(clock);
         room.events$.subscribe((event) => faults.note(event));
-        states.watchedBy(room.sessions);
+        states.watchedBy({
+          watch: () => room.sessions.watch(),
+          relax: room.sessions.relax,
+          fault: (error) =>
+            room.environment.event({ type: 'store-fault', sessionId: '', streamId: '', fatal: false, error }),
+        });
         return room;
       },
       inject: [

@@ -7,10 +7,12 @@ import { callMessages } from './call.messages.js';
  * - `NO_PRINCIPAL`: state of the principal was asked for, and the caller is anonymous
  * - `STATE_TOO_LARGE`: the data would have more than `maxStateBytes` as JSON
  * - `TOO_MANY_STATES`: the server, or the principal, has as many sessions and states as it may have
+ * - `STORE_UNAVAILABLE`: the session store did not do what it was asked; its error is the `cause`. A change may have been made
  *
  * @publicApi
  */
-export type McpStateErrorCode = 'UNKNOWN_STATE' | 'NO_PRINCIPAL' | 'STATE_TOO_LARGE' | 'TOO_MANY_STATES';
+export type McpStateErrorCode =
+  'UNKNOWN_STATE' | 'NO_PRINCIPAL' | 'STATE_TOO_LARGE' | 'TOO_MANY_STATES' | 'STORE_UNAVAILABLE';
 
 /** State that cannot be had. Its message is meant for the client: a tool that throws it reports it. @publicApi */
 export class McpStateError extends Error {
@@ -18,8 +20,9 @@ export class McpStateError extends Error {
   constructor(
     readonly code: McpStateErrorCode,
     message: string,
+    options?: ErrorOptions,
   ) {
-    super(message);
+    super(message, options);
   }
 }
 

@@ -304,6 +304,14 @@ describe('a request to the client', () => {
     await expectRest();
   });
 
+  it('says that the log is away when it cannot tell whether a client listens', async () => {
+    const { events, server, store } = await setup();
+    store.faults = { refuse: ({ method }) => (method === 'describe' ? new Error('away') : undefined) };
+    const cause = expect.objectContaining({ message: 'away' }) as Error;
+    await expect(server.ping()).rejects.toMatchObject({ name: 'ServerRequestError', code: 'STORE_UNAVAILABLE', cause });
+    expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault', fatal: false }));
+  });
+
   it('P8: after its call was answered is refused', async () => {
     const late: Promise<unknown>[] = [];
     const tools: Record<string, Tool> = {

@@ -1,5 +1,8 @@
+import { quiet } from '../base/quiet.js';
 import { randomToken } from '../base/random-token.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
+import { EventStoreError } from '../stream/event-store.errors.js';
+import { STANDALONE_STREAM } from '../wire/event-id.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { missingCapability } from './capabilities.js';
 import type { Related } from './in-flight-calls.js';
@@ -66,7 +69,7 @@ export class OutgoingMessages {
       await (call ? call.exchange!.deliver(JSON.stringify(outward)) : this.#standalone(outward));
     } catch (error) {
       requests.withdraw(message.id);
-      throw error;
+      throw unsent(message.method, error);
     }
   }
 
@@ -125,7 +128,12 @@ export class OutgoingMessages {
   }
 
   #standalone(message: JsonRpcNotification | JsonRpcRequest): Promise<void> {
-    return this.streams.standalone.write({ data: JSON.stringify(message) });
+    const written = this.streams.standalone.write({ data: JSON.stringify(message) });
+    return quiet(
+      written.catch((error: unknown) => {
+        throw unsent(message.method, error);
+      }),
+    );
   }
 
   #assertUnderstood(method: string): void {
@@ -135,7 +143,11 @@ export class OutgoingMessages {
   }
 
   async #assertHeard(method: string): Promise<void> {
-    const heard = await this.streams.isHeard();
+    const heard = await this.streams.isHeard().catch((error: unknown) => {
+      const sessionId = this.session.info.id;
+      this.environment.event({ type: 'store-fault', sessionId, streamId: STANDALONE_STREAM, fatal: false, error });
+      throw unsent(method, error);
+    });
     if (this.#over) throw new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver());
     if (!heard) throw new ServerRequestError('NO_STREAM', sessionMessages.noStream(method));
   }
@@ -165,6 +177,12 @@ export class OutgoingMessages {
   #unknownResponse(requestId: RequestId | undefined): void {
     this.environment.event({ type: 'unknown-response', sessionId: this.session.info.id, requestId });
   }
+}
+
+/** What a handler is told when the log took no message: not its fault, and the client may be told. */
+function unsent(method: string, error: unknown): unknown {
+  if (error instanceof EventStoreError || error instanceof ServerRequestError) return error;
+  return new ServerRequestError('STORE_UNAVAILABLE', sessionMessages.unsentAsStoreAway(method), { cause: error });
 }
 
 type LateDisposition = 'standalone' | 'dropped' | 'refused';

@@ -7,10 +7,12 @@ import { sessionMessages } from './session.messages.js';
  * - `CALL_OVER`: the request on whose behalf it was sent is over
  * - `CLIENT_LACKS_CAPABILITY`: the client did not declare that it understands it
  * - `SESSION_OVER`: the session has ended
+ * - `STORE_UNAVAILABLE`: the event store did not do what it was asked; its error is the `cause`. A notification too fails so
  *
  * @publicApi
  */
-export type ServerRequestErrorCode = 'NO_STREAM' | 'CALL_OVER' | 'CLIENT_LACKS_CAPABILITY' | 'SESSION_OVER';
+export type ServerRequestErrorCode =
+  'NO_STREAM' | 'CALL_OVER' | 'CLIENT_LACKS_CAPABILITY' | 'SESSION_OVER' | 'STORE_UNAVAILABLE';
 
 /** A request of the server that the client will not see. Nothing was sent. @publicApi */
 export class ServerRequestError extends Error {
@@ -18,8 +20,9 @@ export class ServerRequestError extends Error {
   constructor(
     readonly code: ServerRequestErrorCode,
     message: string,
+    options?: ErrorOptions,
   ) {
-    super(message);
+    super(message, options);
   }
 }
 

@@ -12,6 +12,10 @@ export const sessionMessages = {
   handlerFailed: () => 'The server could not process this message. Its log says why.',
   unwritableAnswer: () => 'The answer of the handler cannot be written as JSON. The log of the server says why.',
   storeAway: () => 'The storage of this server is away at the moment. Try again soon.',
+  unsentAsStoreAway: (method: string) =>
+    `"${method}" could not be sent: the storage of this server is away at the moment. The request may be repeated: try again soon.`,
+  stateAway: () =>
+    'The storage of this server is away at the moment, so that state can be neither read nor changed. The request may be repeated: try again soon.',
   unrecorded: () => 'The storage of this server is away, so the change could not be kept. Try again later.',
   duplicateId: (id: RequestId) =>
     `A request with the id ${JSON.stringify(id)} is in flight in this session. Give each request an id of its own.`,

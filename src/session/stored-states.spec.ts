@@ -29,8 +29,12 @@ function setup(options: Partial<StoredStatesParts> = {}, with_: { store?: McpSes
   const limits = { maxSessions: 100, maxSessionsPerPrincipal: 10, maxAnonymousSessions: 10 };
   const parts = { store, clock, endpoint: 'mcp', limits, idleTimeoutMs: IDLE_MS, maxStateBytes: 1_000, ...options };
   const states = new StoredStates(parts);
-  const watched = { watch: 0, relax: 0 };
-  states.watchedBy({ watch: () => void watched.watch++, relax: () => void watched.relax++ });
+  const watched = { watch: 0, relax: 0, faults: [] as unknown[] };
+  states.watchedBy({
+    watch: () => void watched.watch++,
+    relax: () => void watched.relax++,
+    fault: (error) => void watched.faults.push(error),
+  });
   const as = (principal?: string) => states.of({ principal, client: () => CLIENT });
   return { clock, store: memory, calls, states, watched, as };
 }

@@ -69,7 +69,7 @@ export class StoredStates {
   async #opened(given: unknown, owner: StateOwner): Promise<McpState> {
     const handle = typeof given === 'string' ? given : shown(given);
     const id = this.#idOf(handle);
-    const record = HANDLE.test(handle) ? await this.parts.store.get(id) : undefined;
+    const record = HANDLE.test(handle) ? await this.#asking((store) => store.get(id)) : undefined;
     const theirs = record?.kind === 'state' && record.principal === owner.principal;
     if (!theirs || !(await this.#used(id))) throw new UnknownStateError(handle);
     return new HandledState(this, { id, owner, handle }, record.data);
@@ -80,7 +80,7 @@ export class StoredStates {
     const { principal } = owner;
     if (principal === undefined) throw new McpStateError('NO_PRINCIPAL', sessionMessages.anonymousState());
     const id = this.#idOf(createHash('sha256').update(principal).digest('base64url'));
-    const record = await this.parts.store.get(id);
+    const record = await this.#asking((store) => store.get(id));
     const data = record && (await this.#used(id)) ? record.data : undefined;
     return new OwnState(this, { id, owner, handle: undefined }, data);
   }
@@ -93,7 +93,7 @@ export class StoredStates {
   async #used(id: string): Promise<boolean> {
     this.#watcher?.watch();
     if (!this.#touches.due(id)) return true;
-    const exists = await this.parts.store.touch(id);
+    const exists = await this.#asking((store) => store.touch(id));
     if (exists) this.#touches.note(id);
     return exists;
   }
@@ -105,12 +105,11 @@ export class StoredStates {
    * @internal
    */
   patch(place: StatePlace, changes: Record<string, unknown>, begins: boolean): Promise<McpSessionRecord['data']> {
-    const { store } = this.parts;
     const { id, handle } = place;
     const plain = plainJson(changes);
     return this.#turns.run(id, async () => {
       for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-        const present = await store.get(id);
+        const present = await this.#asking((store) => store.get(id));
         if (!present && !begins) throw new UnknownStateError(handle!);
         const data = mergedData(present?.data ?? NOTHING, plain);
         this.#assertSize(data);
@@ -123,14 +122,14 @@ export class StoredStates {
 
   /** @internal */
   async delete({ id }: StatePlace): Promise<boolean> {
-    const record = await this.#turns.run(id, () => this.parts.store.delete(id));
+    const record = await this.#turns.run(id, () => this.#asking((store) => store.delete(id)));
     this.#touches.forget(id);
     this.#watcher?.relax();
     return record !== undefined;
   }
 
   async #patched(id: string, changes: Record<string, unknown>): Promise<McpSessionRecord | undefined> {
-    return (await this.#used(id)) ? this.parts.store.patch(id, { data: changes }) : undefined;
+    return (await this.#used(id)) ? this.#asking((store) => store.patch(id, { data: changes })) : undefined;
   }
 
   /** @returns `undefined` if another call has begun it meanwhile @throws McpStateError TOO_MANY_STATES */
@@ -148,15 +147,14 @@ export class StoredStates {
       return record;
     } catch (error) {
       if (outcome === 'reserved') await store.release(id).catch(() => {});
-      if (await store.get(id)) return undefined;
-      throw error;
+      if (await this.#asking(() => store.get(id))) return undefined;
+      throw this.#away(error);
     }
   }
 
   async #reserve(id: string, principal: string | undefined): Promise<'reserved' | 'taken'> {
-    const { store, limits } = this.parts;
-    const caps = capsFor(principal, limits);
-    const outcome = await store.reserve(id, principal, caps);
+    const caps = capsFor(principal, this.parts.limits);
+    const outcome = await this.#asking((store) => store.reserve(id, principal, caps));
     if (outcome === 'total-cap') {
       throw new McpStateError('TOO_MANY_STATES', sessionMessages.tooManyStates(caps.total));
     }
@@ -166,6 +164,21 @@ export class StoredStates {
       throw new McpStateError('TOO_MANY_STATES', say(caps.perPrincipal));
     }
     return outcome;
+  }
+
+  /** @throws McpStateError STORE_UNAVAILABLE */
+  async #asking<T>(ask: (store: McpSessionStore) => Promise<T>): Promise<T> {
+    try {
+      return await ask(this.parts.store);
+    } catch (error) {
+      throw this.#away(error);
+    }
+  }
+
+  /** A handler that passes it on tells the client; the operator hears of the fault itself. */
+  #away(error: unknown): McpStateError {
+    this.#watcher?.fault(error);
+    return new McpStateError('STORE_UNAVAILABLE', sessionMessages.stateAway(), { cause: error });
   }
 
   #assertSize(data: Record<string, unknown>): void {
@@ -193,8 +206,10 @@ export interface StateOwner {
   client(): InitializeParams;
 }
 
-/** Ends what expires. */
+/** Ends what expires, and hears of faults. */
 export interface StateWatcher {
+  /** The store failed. */
+  fault(error: unknown): void;
   /** There is something that may expire. */
   watch(): void;
   /** Something is gone: there may be nothing left. */
