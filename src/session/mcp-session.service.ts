@@ -9,7 +9,7 @@ import type { JsonRpcNotification } from '../wire/json-rpc.js';
 import type { ChangeFeed } from './change-feed.js';
 import type { LiveSession } from './live-session.js';
 import type { LiveSessions } from './live-sessions.js';
-import { infoOf, isSession } from './session-record.js';
+import { infoOf, isSession, wantsNotification } from './session-record.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
 import type { SessionEnvironment } from './session.options.js';
@@ -78,7 +78,8 @@ export class McpSessionService {
   }
 
   /**
-   * Sends a notification to one session, or to all that a filter picks.
+   * Sends a notification to one session, or to all that a filter picks. Log messages (`notifications/message`) go only to
+   * sessions whose client has set no level (`logging/setLevel`), or one that is not above that of the message.
    *
    * Called while a request of that session is handled, it travels with the answer of the request; otherwise on the
    * standalone stream, where a client that is not listening finds it later.
@@ -98,11 +99,11 @@ export class McpSessionService {
   ): Promise<number> {
     if (typeof to === 'function') this.#publish(notification);
     const records = typeof to === 'string' ? [await this.get(to)] : await this.list();
-    const chosen = records.filter((record) => record !== undefined);
-    return this.#broadcast(
-      typeof to === 'string' ? chosen : chosen.filter((record) => to(infoOf(record))),
-      notification,
-    );
+    const chosen = records
+      .filter((record) => record !== undefined)
+      .filter((record) => wantsNotification(record, notification))
+      .filter((record) => typeof to === 'string' || to(infoOf(record)));
+    return this.#broadcast(chosen, notification);
   }
 
   /**

@@ -10,6 +10,23 @@ export function isSession(record: McpSessionRecord | undefined): record is McpSe
   return record !== undefined && record.kind !== 'state';
 }
 
+/** From the least to the most severe (RFC 5424). */
+const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+
+/**
+ * Whether the client of a session gets a notification: log messages only at or above the level that it set.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+ */
+export function wantsNotification(
+  { logLevel }: McpSessionRecord,
+  { method, params }: { method: string; params?: Record<string, unknown> },
+): boolean {
+  if (method !== 'notifications/message' || logLevel === undefined) return true;
+  const severity = LOG_LEVELS.indexOf(params?.['level'] as string);
+  return severity === -1 || severity >= LOG_LEVELS.indexOf(logLevel);
+}
+
 export function infoOf({ id, principal, protocolVersion, initialize }: McpSessionRecord): McpSessionInfo {
   const { clientInfo, capabilities: clientCapabilities } = initialize;
   return { id, principal, protocolVersion, clientInfo, clientCapabilities };

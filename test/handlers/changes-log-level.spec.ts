@@ -86,6 +86,35 @@ describe.each(ADAPTERS)('the log level on %s', (adapter) => {
     expect(await told(client, 'emits')).toEqual(from('error'));
   });
 
+  it('holds for what the app tells sessions, live or not (McpSessionService.notify)', async () => {
+    const app = await start();
+    const [quiet, loud, released] = await Promise.all(
+      [app.client(), app.client(), app.client()].map((c) => c.initialize()),
+    );
+    for (const client of [quiet!, released!]) expect(await setLevel(client, 'error')).toEqual({});
+    await app.release(released!.sessionId!);
+    const say = (to: string | (() => boolean), level: unknown, data: string): Promise<number> =>
+      app.service.notify(to, { method: 'notifications/message', params: { level, data } });
+
+    for (const { sessionId } of [quiet!, released!]) expect(await say(sessionId!, 'warning', 'to one')).toBe(0);
+    expect(await say(loud!.sessionId!, 'debug', 'to one')).toBe(1);
+    for (const [n, level] of LEVELS.entries()) {
+      expect(await say(() => true, level, level)).toBe(n < LEVELS.indexOf('error') ? 1 : 3);
+    }
+    // No level that could be compared, and no log message.
+    expect(await say(() => true, undefined, 'without a level')).toBe(3);
+    expect(await app.service.notify(() => true, { method: 'notifications/own', params: { level: 'debug' } })).toBe(3);
+
+    for (const client of [quiet!, released!, loud!]) {
+      const heard = client === loud ? ['to one', ...LEVELS] : from('error').slice(0, -1);
+      const stream = await (await client.listen()).count(heard.length + 2);
+      const data = stream.messages.map(({ params }: { params: { data?: unknown } }) => params.data);
+      expect(data).toEqual([...heard, 'without a level', undefined]);
+    }
+    expect(await setLevel(quiet!, 'debug')).toEqual({});
+    expect(await say(quiet!.sessionId!, 'debug', 'again')).toBe(1);
+  });
+
   it('is what an official client sets', async () => {
     const app = await start();
     const heard: Record<string, unknown[]> = { one: [], two: [] };
