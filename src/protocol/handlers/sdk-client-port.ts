@@ -1,5 +1,9 @@
 import type { InputRequest, LoggingLevel, RequestOptions, ServerContext } from '@modelcontextprotocol/server';
 
+/** The session ends a question that is not answered in time, and says so to the client; the SDK's own timer comes later. */
+const SDK_TIMER_LATER_MS = 1_000;
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** The way to the client through the SDK: on the stream of the call. */
 export class SdkClientPort {
   constructor(
@@ -31,6 +35,6 @@ export class SdkClientPort {
   /** An explicit id wins over the async context; a question dies with the call that asked it. */
   get #options(): RequestOptions {
     const { id, signal } = this.context.mcpReq;
-    return { relatedRequestId: id, signal, timeout: this.timeoutMs };
+    return { relatedRequestId: id, signal, timeout: Math.min(this.timeoutMs + SDK_TIMER_LATER_MS, LONGEST_TIMER_MS) };
   }
 }

@@ -15,6 +15,7 @@ import type { McpClientPort } from '../../context/mcp-context.js';
 import type { McpQuestion } from '../../context/mcp-questions.js';
 import { HandlerSuspended } from '../../handlers/results/handler-signal.js';
 import { ServerRequestError } from '../../session/session.errors.js';
+import { sessionMessages } from '../../session/session.messages.js';
 import type { SdkClientPort } from '../handlers/sdk-client-port.js';
 import { type RequestStates, RequestStateTooLargeError, type StateBinding } from '../modern/request-state.js';
 import { missingCapabilities } from './client-capabilities.js';
@@ -162,9 +163,23 @@ export class HandlerRun implements McpClientPort {
     const known = this.#remembered.answerTo(question);
     if (known) return known;
     if (this.call.era === 'modern') throw this.#suspend(question);
+    this.#assertUnderstood(question);
     const answer = await this.port.send(question.request);
     this.#remembered.put(question.key, answer);
     return answer;
+  }
+
+  /** P7. Before the SDK looks, whose error says nothing to a client. @throws ServerRequestError */
+  #assertUnderstood({ required, embedded }: Question): void {
+    const missing = missingCapabilities(required, this.clientCapabilities);
+    for (const [name, members] of Object.entries(missing ?? {})) {
+      const [member] = Object.hasOwn(this.clientCapabilities, name) ? Object.keys(members as object) : [];
+      const capability = member === undefined ? name : `${name}.${member}`;
+      throw new ServerRequestError(
+        'CLIENT_LACKS_CAPABILITY',
+        sessionMessages.lacksCapability(embedded.method, capability),
+      );
+    }
   }
 
   /** @returns what leaves the handler */
