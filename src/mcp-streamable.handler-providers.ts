@@ -1,11 +1,21 @@
-import { type InjectionToken, Logger, type OnModuleDestroy, type OnModuleInit, type Provider } from '@nestjs/common';
-import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import {
+  type InjectionToken,
+  Logger,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type OnModuleInit,
+  type Provider,
+} from '@nestjs/common';
+import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { DeclaredHandlers } from './handlers/discovery/declared-handlers.js';
 import { EndpointMark } from './handlers/discovery/marks.js';
 import { HandlerTable } from './handlers/handler-table.js';
+import { handlerMessages } from './handlers/handlers.messages.js';
 import { HANDLER_OPTIONS, resolveHandlerOptions, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
 import { HandlerInvokers } from './handlers/invocation/handler-invokers.js';
+import { globalGuardNames } from './handlers/invocation/enhancers.js';
 import { McpRegistry } from './handlers/registry/mcp-registry.js';
+import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
@@ -41,16 +51,23 @@ export function handlerProviders(options: InjectionToken, name: string | undefin
     },
     {
       provide: getMcpRegistryToken(name),
-      useFactory: (table: HandlerTable, { server }: McpStreamableOptions) =>
-        new McpRegistry(table, server !== undefined),
-      inject: [HandlerTable, options],
+      useFactory: (table: HandlerTable, { server }: McpStreamableOptions, failures: ResolvedHandlerOptions) =>
+        new McpRegistry(table, server !== undefined, failures),
+      inject: [HandlerTable, options, HANDLER_OPTIONS],
     },
     declaredHandlers(options),
     {
       provide: EndpointHandlers,
-      useFactory: (declared: DeclaredHandlers, table: HandlerTable, sessions: McpSessionService) =>
-        new EndpointHandlers(declared, table, sessions),
-      inject: [DeclaredHandlers, HandlerTable, getMcpSessionServiceToken(name)],
+      useFactory: (
+        declared: DeclaredHandlers,
+        table: HandlerTable,
+        sessions: McpSessionService,
+        ...[endpoint, given, config]: [EndpointName, McpStreamableOptions, ApplicationConfig]
+      ) => new EndpointHandlers(declared, table, sessions, () => adviseOnHandlers(endpoint, given, config, table)),
+      inject: [
+        ...[DeclaredHandlers, HandlerTable, getMcpSessionServiceToken(name)],
+        ...[ENDPOINT_NAME, options, ApplicationConfig],
+      ],
     },
   ];
 }
@@ -81,14 +98,30 @@ function declaredHandlers(options: InjectionToken): Provider {
   };
 }
 
+/** Says which way the options are that an app has not decided, and that it may want to decide. */
+function adviseOnHandlers(
+  { path }: EndpointName,
+  { server, errorDetails, listGuards }: McpStreamableOptions,
+  config: ApplicationConfig,
+  table: HandlerTable,
+): void {
+  if (server !== undefined) return;
+  if (errorDetails === undefined) {
+    logger.log(handlerMessages.errorDetails(path, resolveHandlerOptions().errorDetails));
+  }
+  const guards = listGuards === undefined && !table.empty ? globalGuardNames(config) : [];
+  if (guards.length > 0) logger.log(handlerMessages.unlistedGuards(path, guards));
+}
+
 /** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */
-class EndpointHandlers implements OnModuleInit, OnModuleDestroy {
+class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
   #relay: ListChangedRelay | undefined;
 
   constructor(
     private readonly declared: DeclaredHandlers,
     private readonly table: HandlerTable,
     private readonly sessions: McpSessionService,
+    private readonly advise: () => void,
   ) {}
 
   /** @throws HandlerDefinitionError, DuplicateHandlerError */
@@ -96,6 +129,11 @@ class EndpointHandlers implements OnModuleInit, OnModuleDestroy {
     this.declared.load();
     // Nobody is connected yet, so what has been found is no change.
     this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
+  }
+
+  /** Global guards may be given until now. */
+  onApplicationBootstrap(): void {
+    this.advise();
   }
 
   onModuleDestroy(): void {

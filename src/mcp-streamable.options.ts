@@ -121,7 +121,7 @@ export const OPTION_NAMES = namesOf<McpStreamableOptions>({
   ...{ principal: true, maxBodyBytes: true, bodyTimeoutMs: true, keepAliveMs: true, maxBufferedBytes: true },
   ...{ allowedHosts: true, allowedOrigins: true },
   // McpHandlerOptions
-  ...{ pageSize: true, listGuards: true, listCache: true },
+  ...{ pageSize: true, listGuards: true, listCache: true, errorDetails: true, denials: true },
   // McpProtocolOptions
   ...{ eras: true, maxSubscriptions: true, maxSubscriptionsPerPrincipal: true },
   ...{ requestStateKeys: true, requestStateTtlMs: true, maxRequestStateBytes: true },

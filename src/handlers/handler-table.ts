@@ -63,6 +63,10 @@ export class HandlerTable {
     return this.#places[kind].size;
   }
 
+  get empty(): boolean {
+    return Object.values(this.#places).every(({ size }) => size === 0);
+  }
+
   /** @throws DuplicateHandlerError */
   add(entry: HandlerEntry): void {
     const places = this.#of(entry.kind);

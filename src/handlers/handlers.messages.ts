@@ -89,6 +89,15 @@ export const handlerMessages = {
 
   notGuards: () => 'The option "listGuards" must be an array of guard classes.',
 
+  unlistedGuards: (endpoint: string, guards: readonly string[]) =>
+    `The endpoint "${endpoint}" lists its handlers without asking the global guards ${guards.join(', ')}: a caller may see what they will not let it call. Name those that decide by role in the option "listGuards", and none that counts calls or looks up a token; "listGuards: []" says that this is meant.`,
+
+  // Failures
+  errorDetails: (endpoint: string, told: boolean) =>
+    told
+      ? `Clients of the endpoint "${endpoint}" read the messages of errors that its handlers throw, as NODE_ENV is not "production". The option "errorDetails" decides.`
+      : `Clients of the endpoint "${endpoint}" read a generic text of errors that its handlers throw, as NODE_ENV is "production". The option "errorDetails" decides; throw an HttpException for what they should read.`,
+
   // Registry
   registered: (kind: string, key: unknown) => `${kind} ${shown(key)} (registered at run time)`,
   notAHandler: (got: unknown) => `its "handler" must be a function; got ${shown(got)}.`,

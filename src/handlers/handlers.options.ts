@@ -3,7 +3,7 @@ import { check, McpOptionError } from '../base/option-checks.js';
 import { CACHE_NAMES, type CacheHints } from './definitions/handler-options.js';
 import { handlerMessages } from './handlers.messages.js';
 
-/** How the handlers of an endpoint are listed. @publicApi */
+/** How the handlers of an endpoint are listed, and what clients read of their failures. @publicApi */
 export interface McpHandlerOptions {
   /**
    * Entries per page of a list of tools, resources, templates or prompts. Lower: smaller answers, but clients that do not
@@ -31,12 +31,35 @@ export interface McpHandlerOptions {
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
    */
   listCache?: CacheHints;
+  /**
+   * Whether clients read the message of an `Error` that a handler throws: of a tool as a result with `isError`, which helps
+   * the model to do better, of other handlers as the JSON-RPC error -32603. At most 2,000 characters of it, and never its
+   * stack or its cause. `false`: a generic text instead. Messages of databases and drivers name hosts, tables and paths,
+   * so the default is `false` in production. Has no effect on `HttpException`, `McpError` and `ProtocolError`: those below
+   * status 500 always reach the client, those from 500 on never do.
+   *
+   * @default true; false if NODE_ENV is production
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
+   */
+  errorDetails?: boolean;
+  /**
+   * What the client of a tool gets when a guard denies the call. `result`: a result with `isError` and the text of the
+   * exception, which the model reads. `http`: HTTP 403, as from a route; agent frameworks take that for a broken transport
+   * and stop. A 401, and a denial that carries `WWW-Authenticate`, is HTTP in any case, so that clients can authorize. So
+   * are denials of resources, prompts and completions, whose results cannot say that they failed.
+   *
+   * @default 'result'
+   */
+  denials?: 'result' | 'http';
 }
 
 /** Every option, decided. */
 export type ResolvedHandlerOptions = Required<Omit<McpHandlerOptions, 'listCache'>> & {
   readonly listCache: Readonly<Required<CacheHints>>;
 };
+
+/** What decides how failures of handlers are answered. */
+export type FailureOptions = Pick<ResolvedHandlerOptions, 'errorDetails' | 'denials'>;
 
 /** The injection token of the {@link ResolvedHandlerOptions}. */
 export const HANDLER_OPTIONS = Symbol('nestjs-mcp-streamable:handler-options');
@@ -46,6 +69,8 @@ export function resolveHandlerOptions({
   pageSize = 1_000,
   listGuards = [],
   listCache = { ttlMs: 0 },
+  errorDetails = process.env['NODE_ENV'] !== 'production',
+  denials = 'result',
 }: McpHandlerOptions = {}): ResolvedHandlerOptions {
   const classes = Array.isArray(listGuards) && listGuards.every((guard) => typeof guard === 'function');
   if (!classes) throw new McpOptionError('listGuards', handlerMessages.notGuards());
@@ -57,5 +82,7 @@ export function resolveHandlerOptions({
       ttlMs: check.count('listCache.ttlMs', ttlMs, { min: 0 }),
       scope: check.oneOf('listCache.scope', scope, ['public', 'private']),
     },
+    errorDetails: check.flag('errorDetails', errorDetails),
+    denials: check.oneOf('denials', denials, ['result', 'http']),
   };
 }

@@ -52,7 +52,7 @@ class Denied {
 }
 
 describe.each(ADAPTERS)('what a guard does to the response before it denies, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Denied] });
+  const start = handlersApps(adapter, { providers: [Denied], errorDetails: false });
 
   const call = async (name: string) => {
     const app = await start();

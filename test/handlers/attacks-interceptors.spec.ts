@@ -82,7 +82,7 @@ class Intercepted {
 }
 
 describe.each(ADAPTERS)('interceptors that do not just wait, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Intercepted] });
+  const start = handlersApps(adapter, { providers: [Intercepted], errorDetails: false });
   const connect = officialClients();
   beforeEach(() => {
     seen = [];

@@ -126,7 +126,7 @@ class Exceptions {
 }
 
 describe.each(ADAPTERS)('unusual results on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Entities, Mistakes, Exceptions] });
+  const start = handlersApps(adapter, { providers: [Entities, Mistakes, Exceptions], errorDetails: false });
   const connect = officialClients();
 
   it.each<[string, object]>([

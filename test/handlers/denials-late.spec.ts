@@ -58,7 +58,7 @@ const providers = [
 ];
 
 describe.each(ADAPTERS)('a denial when something was sent already, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers, sseAfterMs: 60_000 });
+  const start = handlersApps(adapter, { providers, sseAfterMs: 60_000, denials: 'http' });
   const connect = officialClients();
   beforeEach(() => {
     hold = gate();

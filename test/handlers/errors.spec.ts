@@ -125,7 +125,7 @@ const generic = (kind: Kind, key: string): string =>
 const calledAs = (kind: Kind, host: string): string => (asking(kind, host).params.uri as string | undefined) ?? host;
 
 describe.each(ADAPTERS)('errors of handlers on %s', (adapter) => {
-  const start = handlersApps(adapter);
+  const start = handlersApps(adapter, { errorDetails: false });
   const connect = officialClients();
 
   /** Asks, expects that nothing leaks and that there is one answer. */

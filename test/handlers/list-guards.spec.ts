@@ -1,4 +1,12 @@
-import { Injectable, UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import {
+  Injectable,
+  Scope,
+  UseGuards,
+  type CanActivate,
+  type ExecutionContext,
+  type INestApplication,
+  type Provider,
+} from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import {
   McpExecutionContext,
@@ -51,10 +59,13 @@ describe.each(ADAPTERS)('what lists show on %s', (adapter) => {
   let app: NestApp;
   afterEach(() => app.close());
 
-  const start = async (options: Partial<McpStreamableOptions>): Promise<void> => {
+  const start = async (
+    options: Partial<McpStreamableOptions>,
+    providers: Provider[] = [Tools, { provide: APP_GUARD, useClass: SecretsGuard }],
+    configure?: (nest: INestApplication) => void,
+  ): Promise<void> => {
     const imports = [McpStreamableModule.forRoot({ serverInfo, ...options })];
-    const providers = [Tools, { provide: APP_GUARD, useClass: SecretsGuard }];
-    app = await NestApp.start(adapter, { imports, providers });
+    app = await NestApp.start(adapter, { imports, providers }, configure);
   };
   const toolsOf = async (user: string): Promise<string[]> => {
     const client = await app.client('mcp', { 'x-user': user }).initialize();
@@ -78,5 +89,35 @@ describe.each(ADAPTERS)('what lists show on %s', (adapter) => {
       ['secret', true],
       ['owned', true],
     ]);
+  });
+
+  describe('and what is said at start of global guards that have no say', () => {
+    const said = (): string[] => app.log.texts('log').filter((text) => text.includes('listGuards'));
+    const scoped = { provide: APP_GUARD, scope: Scope.REQUEST, useClass: OwnerGuard };
+
+    it('is their classes and the option, once for the endpoint', async () => {
+      const own = { canActivate: () => true };
+      const providers = [Tools, { provide: APP_GUARD, useClass: SecretsGuard }, scoped];
+      await start({}, providers, (nest) => void nest.useGlobalGuards(new SecretsGuard(), own));
+      expect(said()).toEqual([
+        expect.stringMatching(/^The endpoint "mcp" lists .* SecretsGuard, an object without a class, OwnerGuard: /),
+      ]);
+    });
+
+    it('is nothing when the option is given, also when it names none', async () => {
+      for (const listGuards of [[SecretsGuard], []]) {
+        await start({ listGuards });
+        expect(said()).toEqual([]);
+        if (listGuards.length > 0) await app.close();
+      }
+    });
+
+    it('is nothing without global guards, and without handlers', async () => {
+      await start({}, [Tools]);
+      expect(said()).toEqual([]);
+      await app.close();
+      await start({}, [{ provide: APP_GUARD, useClass: SecretsGuard }]);
+      expect(said()).toEqual([]);
+    });
   });
 });

@@ -75,7 +75,7 @@ const Denied = fourOf('denied', { onClass: [UseGuards(DenyingGuard)] });
 const globalGuards = [Named, Unnamed].map((useClass) => ({ provide: APP_GUARD, useClass }));
 
 describe.each(ADAPTERS)('how guards decide what lists show, on %s', (adapter) => {
-  const start = handlersApps(adapter);
+  const start = handlersApps(adapter, { denials: 'http', errorDetails: false });
   const session = (app: TestApp, token = 'fresh'): Promise<RawClient> => app.client(as('anna', token)).initialize();
   beforeEach(() => {
     asked = [];

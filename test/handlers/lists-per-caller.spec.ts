@@ -26,7 +26,7 @@ const RIGHTS: Readonly<Record<string, readonly string[]>> = {
 const seenBy = (role: string, kind: Kind): string[] => RIGHTS[role]!.map((host) => nameOf(kind, host));
 
 describe.each(ADAPTERS)('what callers with different rights see and get, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers });
+  const start = handlersApps(adapter, { providers, denials: 'http' });
   const connect = officialClients();
   const session = (app: TestApp, user: string, role: string, revision = LATEST_LEGACY_REVISION) =>
     app.client(as(user, role)).initialize(revision);

@@ -39,7 +39,7 @@ const withoutValidation = ({ steps, ...rest }: Order): Order => ({
 });
 
 describe.each(ADAPTERS)('the order of what runs around handlers, on %s', (adapter) => {
-  const start = handlersApps(adapter);
+  const start = handlersApps(adapter, { denials: 'http' });
   beforeEach(() => void takeSights());
 
   const startEverything = async (): Promise<{ app: TestApp; client: RawClient }> => {

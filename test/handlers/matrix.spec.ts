@@ -63,7 +63,7 @@ function sightOf(enhancer: EnhancerName, place: Place, kind: Kind): object {
 }
 
 describe.each(ADAPTERS)('everything that Nest runs around handlers, on %s', (adapter) => {
-  const start = handlersApps(adapter);
+  const start = handlersApps(adapter, { denials: 'http' });
   const connect = officialClients();
   beforeEach(() => void takeSights());
 

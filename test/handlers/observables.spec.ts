@@ -97,7 +97,7 @@ const hosts = Object.entries(FORMS).flatMap(([form, wrap]) => [
 const CASES = Object.keys(FORMS).flatMap((form) => KINDS.map((kind) => [form, kind] as const));
 
 describe.each(ADAPTERS)('results that come in parts, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: hosts, sseAfterMs: 60_000 });
+  const start = handlersApps(adapter, { providers: hosts, sseAfterMs: 60_000, errorDetails: false });
   const connect = officialClients();
   beforeEach(() => {
     sources = new Map();

@@ -121,8 +121,8 @@ class Completing {
 const providers = [Basket, RequestHost, InheritedHost, TransientHost, GuardedHost, Plain, Completing];
 
 describe.each(ADAPTERS)('providers of a request, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers });
-  const startBare = handlersApps(adapter);
+  const start = handlersApps(adapter, { providers, denials: 'http' });
+  const startBare = handlersApps(adapter, { denials: 'http' });
   const connect = officialClients();
   beforeEach(() => {
     made = 0;

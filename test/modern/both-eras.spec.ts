@@ -145,7 +145,7 @@ class TripTools {
 }
 
 describe.each(ADAPTERS)('handlers that are written once, on %s', (adapter) => {
-  const start = handlersApps(adapter, { eras: 'both', sseAfterMs: 60_000 });
+  const start = handlersApps(adapter, { eras: 'both', sseAfterMs: 60_000, errorDetails: false });
 
   describe.each(PINNED)('for $name', ({ era, connect }) => {
     let app: TestApp;

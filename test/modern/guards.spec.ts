@@ -121,6 +121,7 @@ describe.each(ADAPTERS)('guards and scopes of modern requests, on %s', (adapter)
   const start = handlersApps(adapter, {
     providers: [Shop, Office, RolesGuard, Scoped, Basket],
     guards: [doorman, trustingGuard],
+    denials: 'http',
   });
   beforeEach(() => {
     [validated, made] = [0, 0];

@@ -56,6 +56,8 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   allowedOrigins: [null, 'https://a.example', [1], ['a.example'], ['https://a.example/x'], ['*']],
   pageSize: [...NOT_COUNTS, Infinity],
   listGuards: [null, 'x', {}, [undefined], ['x'], [{}]],
+  errorDetails: [null, 'yes', 0, {}],
+  denials: [null, '', 'Http', 'constructor', true, 403],
   listCache: [null, 5, [], {}, { ttlMs: -1 }, { ttlMs: 1.5 }, { ttlMs: 0, scope: 'shared' }],
   eventLog: [
     null,

@@ -1,4 +1,5 @@
 import { completionOf, type CompletionSource } from '../entries/completion.js';
+import type { EntrySource } from '../entries/entry-source.js';
 import type { Completion, PromptEntry, ResourceTemplateEntry } from '../handler-entry.js';
 import type { HandlerTable } from '../handler-table.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
@@ -24,7 +25,7 @@ export class DeclaredCompletions {
     kind: Completed,
     name: string,
     argument: string,
-    { origin, source }: { origin: string; source: CompletionSource },
+    { origin, source, failures }: Pick<EntrySource, 'origin' | 'failures'> & { source: CompletionSource },
   ): void {
     const declared = this.#byTarget[kind].get(name) ?? [];
     this.#byTarget[kind].set(name, declared);
@@ -33,7 +34,7 @@ export class DeclaredCompletions {
       const reason = handlerMessages.completedTwice(shownRef(kind, name), argument, other.origin);
       throw new HandlerDefinitionError(origin, reason);
     }
-    declared.push({ origin, argument, completion: completionOf(source, { name, origin }) });
+    declared.push({ origin, argument, completion: completionOf(source, { name, origin, failures }) });
   }
 
   /** By argument. */

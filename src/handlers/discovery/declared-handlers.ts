@@ -71,6 +71,7 @@ export class DeclaredHandlers {
     const invoker = this.#invoker(declared, kind, name);
     this.#completions.add(kind, name, options.argument, {
       origin: declared.origin,
+      failures: this.parts.options,
       source: (value, others, context) => invoker.run({ value, others }, context),
     });
   }
@@ -80,6 +81,7 @@ export class DeclaredHandlers {
     const source = (kind: HandlerKind, name: string): EntrySource => ({
       origin,
       compiler: this.#compiler,
+      failures: this.parts.options,
       runner: (validate) => this.#invoker(declared, kind, name, validate),
     });
     switch (declaration.kind) {

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { McpContext } from '../../context/mcp-context.js';
 import { completionOf } from './completion.js';
 
-const about = { name: 'review', origin: 'Prompts.languages' };
+const failures = { errorDetails: false, denials: 'result' } as const;
+const about = { name: 'review', origin: 'Prompts.languages', failures };
 const context = { principal: 'anna' } as McpContext;
 const complete = (returned: unknown) => completionOf(() => returned, about)('v', {}, context);
 const texts = (count: number): string[] => Array.from({ length: count }, (_, index) => `v${index}`);

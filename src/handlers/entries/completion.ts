@@ -17,13 +17,13 @@ export type CompletionSource = (...args: Parameters<Completion>) => unknown;
  */
 export function completionOf(
   source: CompletionSource,
-  { name, origin }: Pick<RanHandler, 'name' | 'origin'>,
+  { name, origin, failures }: Pick<RanHandler, 'name' | 'origin' | 'failures'>,
 ): Completion {
   return async (value, others, context) => {
     try {
       return limited(await source(value, others, context));
     } catch (error) {
-      throw toReadFailure(error, 'prompt', name, reportOf({ origin, context }));
+      throw toReadFailure(error, { kind: 'prompt', name, failures, report: reportOf({ origin, context }) });
     }
   };
 }

@@ -21,6 +21,7 @@ const context = {} as McpContext;
 const source = (returned: (args: never) => unknown = () => 'done', guarded = false): EntrySource => ({
   origin: 'OrderTools.find (OrdersModule)',
   compiler: new SchemaCompiler(),
+  failures: { errorDetails: false, denials: 'result' },
   runner: (validate) => ({
     run: async (raw) => returned((validate ? await validate(raw) : raw) as never),
     visible: () => !guarded,

@@ -1,4 +1,5 @@
 import type { McpContext } from '../../context/mcp-context.js';
+import type { FailureOptions } from '../handlers.options.js';
 import type { SchemaCompiler } from '../schema/schema-compiler.js';
 import type { Validate } from '../schema/handler-schema.js';
 
@@ -15,6 +16,7 @@ export interface EntrySource {
   /** For messages: `OrderTools.find (OrdersModule)`. */
   readonly origin: string;
   readonly compiler: SchemaCompiler;
+  readonly failures: FailureOptions;
   /** @param validate what checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
 }

@@ -16,7 +16,7 @@ export function promptEntry(
   completions: ReadonlyMap<string, Completion>,
 ): PromptEntry {
   const { name, title, description, icons, _meta } = options;
-  const { origin } = source;
+  const { origin, failures } = source;
   assertName('name', name, origin);
   const { list, validate } = argumentsOf(options, source);
   const handler = source.runner(validate);
@@ -26,7 +26,7 @@ export function promptEntry(
     wire: wireOf('Prompt', { name, title, description, icons, arguments: list as PromptArgument[], _meta }, origin),
     origin,
     completions,
-    invoke: (args, context) => promptOutcome(() => handler.run(args, context), { name, origin, context }),
+    invoke: (args, context) => promptOutcome(() => handler.run(args, context), { name, origin, context, failures }),
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,

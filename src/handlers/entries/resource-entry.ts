@@ -15,7 +15,7 @@ import { PrefixedUriTemplate } from './prefixed-uri-template.js';
 import { assertName, wireOf } from './wire.js';
 
 /** @throws HandlerDefinitionError */
-export function resourceEntry(options: ResourceOptions, { origin, runner }: EntrySource): ResourceEntry {
+export function resourceEntry(options: ResourceOptions, { origin, runner, failures }: EntrySource): ResourceEntry {
   const { uri, name, title, description, icons, mimeType, size, annotations, _meta, cache } = options;
   assertName('name', name, origin);
   assertUri(uri, origin);
@@ -29,7 +29,7 @@ export function resourceEntry(options: ResourceOptions, { origin, runner }: Entr
     invoke: (args, context) =>
       resourceOutcome(
         () => handler.run(args, context),
-        { name: uri, origin, context, kind: 'resource' },
+        { name: uri, origin, context, failures, kind: 'resource' },
         args.uri,
         mimeType,
       ),
@@ -42,7 +42,7 @@ export function resourceEntry(options: ResourceOptions, { origin, runner }: Entr
 /** @throws HandlerDefinitionError */
 export function templateEntry(
   options: ResourceTemplateOptions,
-  { origin, runner }: EntrySource,
+  { origin, runner, failures }: EntrySource,
   completions: ReadonlyMap<string, Completion>,
 ): ResourceTemplateEntry {
   const { uriTemplate, name, title, description, icons, mimeType, annotations, _meta, cache } = options;
@@ -61,7 +61,7 @@ export function templateEntry(
     invoke: (args, context) =>
       resourceOutcome(
         () => handler.run(args, context),
-        { name: uriTemplate, origin, context, kind: 'template' },
+        { name: uriTemplate, origin, context, failures, kind: 'template' },
         args.uri,
         mimeType,
       ),

@@ -13,7 +13,7 @@ import { assertName, wireOf } from './wire.js';
 const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
 /** @throws HandlerDefinitionError */
-export function toolEntry(options: ToolOptions, { origin, compiler, runner }: EntrySource): ToolEntry {
+export function toolEntry(options: ToolOptions, { origin, compiler, runner, failures }: EntrySource): ToolEntry {
   const { name, title, description, icons, annotations, _meta } = options;
   assertName('name', name, origin);
   const input =
@@ -31,7 +31,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner }: En
     origin,
     paramHeaders: paramHeaders(inputSchema, origin),
     invoke: (args, context) =>
-      toolOutcome(() => handler.run(args, context), { name, origin, context }, output?.validate),
+      toolOutcome(() => handler.run(args, context), { name, origin, context, failures }, output?.validate),
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,

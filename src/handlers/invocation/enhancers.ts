@@ -57,6 +57,14 @@ function isMade(wrapper: ProviderWrapper, enhancer: object, { method }: Enhancer
   return made === true || typeof Reflect.get(enhancer, method) === 'function';
 }
 
+/** The classes of all guards of the app, for messages. */
+export function globalGuardNames(config: ApplicationConfig): string[] {
+  const made = config.getGlobalGuards().map(({ constructor: { name } }) => {
+    return name === 'Object' ? 'an object without a class' : name;
+  });
+  return [...new Set([...made, ...config.getGlobalRequestGuards().map(nameOf)])];
+}
+
 function globalEnhancers(config: ApplicationConfig): unknown[] {
   return [
     ...config.getGlobalGuards(),

@@ -1,11 +1,11 @@
-import { type CanActivate, HttpException, Logger, type Type } from '@nestjs/common';
+import { type CanActivate, Logger, type Type } from '@nestjs/common';
 import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../base/thenable.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { HANDLER_ARGUMENTS, handlerParams, type ParamLayout } from '../params/param-layout.js';
-import { HandlerDeniedError, isDenial } from '../results/handler-denied.error.js';
+import { HandlerDeniedError, isDenial, isHttpException } from '../results/handler-denied.error.js';
 import { textOf } from '../results/http-exception-text.js';
 import { inspected } from '../results/inspected.js';
 import { enhancersOf, isBare } from './enhancers.js';
@@ -103,7 +103,7 @@ export class MethodInvoker implements HandlerInvoker {
       await ask(request, new ResponseFacade(request), next, invocation);
       return true;
     } catch (error) {
-      if (!(error instanceof HttpException)) this.#sayOnce(error);
+      if (!isHttpException(error)) this.#sayOnce(error);
       return false;
     }
   }

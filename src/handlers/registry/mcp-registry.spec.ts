@@ -8,6 +8,8 @@ import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.error
 import { toolProgress } from '../results/tool-event.js';
 import { McpRegistry } from './mcp-registry.js';
 
+const FAILURES = { errorDetails: false, denials: 'result' } as const;
+
 function furnish(): {
   table: HandlerTable;
   registry: McpRegistry;
@@ -16,7 +18,7 @@ function furnish(): {
   reports: unknown[];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, false);
+  const registry = new McpRegistry(table, false, FAILURES);
   const changes: HandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
@@ -182,7 +184,7 @@ describe('the registry', () => {
   });
 
   it('is of no use to an endpoint that makes its servers itself', () => {
-    const registry = new McpRegistry(new HandlerTable(), true);
+    const registry = new McpRegistry(new HandlerTable(), true, FAILURES);
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint makes its servers itself (option "server")',
     );

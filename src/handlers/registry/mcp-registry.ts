@@ -4,6 +4,7 @@ import type { ResourceTemplateArgs } from '../definitions/handler-options.js';
 import type { HandlerKind } from '../handler-entry.js';
 import type { HandlerListChange, HandlerTable } from '../handler-table.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
+import type { FailureOptions } from '../handlers.options.js';
 import { handlerMessages } from '../handlers.messages.js';
 import { originOf, registeredEntry, type Registrations } from './registered-entry.js';
 import type {
@@ -48,6 +49,7 @@ export class McpRegistry {
     private readonly table: HandlerTable,
     /** The endpoint makes its servers itself and would not serve what is registered. */
     private readonly ownServers: boolean,
+    private readonly failures: FailureOptions,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
@@ -120,7 +122,7 @@ export class McpRegistry {
   ): McpRegistration<Changes> {
     if (this.ownServers) throw new HandlerDefinitionError(originOf(kind, registration), handlerMessages.ownServers());
     let current = { ...registration };
-    let entry = registeredEntry(kind, current);
+    let entry = registeredEntry(kind, current, this.failures);
     const { key, origin } = entry;
     this.table.add(entry);
     const present = (): boolean => this.table.get(kind, key) === entry;
@@ -129,7 +131,7 @@ export class McpRegistry {
       update: (changes) => {
         if (!present()) throw new HandlerDefinitionError(origin, handlerMessages.removed());
         const next = { ...current, ...changes, [identity]: key };
-        const changed = registeredEntry(kind, next);
+        const changed = registeredEntry(kind, next, this.failures);
         [current, entry] = [next, changed];
         this.table.replace(changed);
       },

@@ -5,6 +5,7 @@ import { resourceEntry, templateEntry } from '../entries/resource-entry.js';
 import { toolEntry } from '../entries/tool-entry.js';
 import type { Completion, HandlerEntry, HandlerKind } from '../handler-entry.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
+import type { FailureOptions } from '../handlers.options.js';
 import { handlerMessages } from '../handlers.messages.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { functionRunner } from './function-runner.js';
@@ -26,9 +27,13 @@ export interface Registrations {
 }
 
 /** Makes an entry of a registration. @throws HandlerDefinitionError */
-export function registeredEntry<Kind extends HandlerKind>(kind: Kind, registration: Registrations[Kind]): HandlerEntry {
+export function registeredEntry<Kind extends HandlerKind>(
+  kind: Kind,
+  registration: Registrations[Kind],
+  failures: FailureOptions,
+): HandlerEntry {
   const origin = originOf(kind, registration);
-  const source = sourceOf(registration.handler, origin);
+  const source = sourceOf(registration.handler, origin, failures);
   return (ENTRIES[kind] as EntryMaker<Kind>)(registration, source);
 }
 
@@ -57,10 +62,11 @@ export function originOf(kind: HandlerKind, registration: object): string {
   return handlerMessages.registered(kind, key);
 }
 
-function sourceOf(handler: unknown, origin: string): EntrySource {
+function sourceOf(handler: unknown, origin: string, failures: FailureOptions): EntrySource {
   if (typeof handler !== 'function') throw new HandlerDefinitionError(origin, handlerMessages.notAHandler(handler));
   return {
     origin,
+    failures,
     // Goes when the entry goes.
     compiler: new SchemaCompiler(),
     runner: (validate) => functionRunner(handler as HandlerFunction<never>, origin, validate),
@@ -70,10 +76,10 @@ function sourceOf(handler: unknown, origin: string): EntrySource {
 function completionsOf(
   { complete = {} }: { complete?: Readonly<Record<string, CompletionFunction>> },
   name: string,
-  { origin }: EntrySource,
+  { origin, failures }: EntrySource,
 ): ReadonlyMap<string, Completion> {
   return new Map(
-    Object.entries(complete).map(([argument, source]) => [argument, completionOf(source, { name, origin })]),
+    Object.entries(complete).map(([argument, source]) => [argument, completionOf(source, { name, origin, failures })]),
   );
 }
 

@@ -1,8 +1,9 @@
 import { HttpException } from '@nestjs/common';
 
 /**
- * A guard did not let the caller in: status 401 or 403. While nothing of the answer was sent, that is the HTTP status; after
- * that, and for a message of a batch, it is a JSON-RPC error.
+ * A guard did not let the caller in: status 401 or 403. That of a tool becomes a result, unless it {@link challenges} or
+ * the option `denials` says otherwise. Any other is the HTTP status while nothing of the answer was sent; after that, and
+ * for a message of a batch, it is a JSON-RPC error.
  *
  * @internal
  */
@@ -20,9 +21,23 @@ export class HandlerDeniedError extends Error {
   ) {
     super(message, options);
   }
+
+  /** The client is to authorize first, which is between it and HTTP. */
+  get challenges(): boolean {
+    return this.status === 401 || 'www-authenticate' in this.headers;
+  }
 }
 
 /** Whether an exception says that a caller may not do what he asks. */
 export function isDenial(error: unknown): error is HttpException {
-  return error instanceof HttpException && (error.getStatus() === 401 || error.getStatus() === 403);
+  return isHttpException(error) && (error.getStatus() === 401 || error.getStatus() === 403);
+}
+
+/** A Proxy may throw when it is looked at; it is none. */
+export function isHttpException(error: unknown): error is HttpException {
+  try {
+    return error instanceof HttpException;
+  } catch {
+    return false;
+  }
 }

@@ -2,6 +2,7 @@ import type { GetPromptResult, InputRequiredResult, ReadResourceResult } from '@
 import { Logger } from '@nestjs/common';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
+import type { FailureOptions } from '../handlers.options.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { type FailureReport, toReadFailure, toToolFailure } from './handler-failure.js';
 import { inspected } from './inspected.js';
@@ -16,6 +17,7 @@ export interface RanHandler {
   readonly origin: string;
   /** The call that it served. */
   readonly context: Pick<McpContext, 'aborted'>;
+  readonly failures: FailureOptions;
 }
 
 const logger = new Logger('McpStreamable');
@@ -30,7 +32,7 @@ export async function toolOutcome(
     const result = toToolResult(await run(), check);
     return result instanceof Promise ? await result : result;
   } catch (error) {
-    return toToolFailure(error, ran.name, reportOf(ran));
+    return toToolFailure(error, { kind: 'tool', name: ran.name, failures: ran.failures, report: reportOf(ran) });
   }
 }
 
@@ -44,7 +46,7 @@ export async function resourceOutcome(
   try {
     return toResourceResult(uri, mimeType, await run());
   } catch (error) {
-    throw toReadFailure(error, ran.kind, uri, reportOf(ran));
+    throw toReadFailure(error, { kind: ran.kind, name: uri, failures: ran.failures, report: reportOf(ran) });
   }
 }
 
@@ -56,7 +58,7 @@ export async function promptOutcome(
   try {
     return toPromptResult(await run());
   } catch (error) {
-    throw toReadFailure(error, 'prompt', ran.name, reportOf(ran));
+    throw toReadFailure(error, { kind: 'prompt', name: ran.name, failures: ran.failures, report: reportOf(ran) });
   }
 }
 

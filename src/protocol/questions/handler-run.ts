@@ -173,7 +173,7 @@ export class HandlerRun implements McpClientPort {
   #assertUnderstood({ required, embedded }: Question): void {
     const missing = missingCapabilities(required, this.clientCapabilities);
     for (const [name, members] of Object.entries(missing ?? {})) {
-      const [member] = Object.hasOwn(this.clientCapabilities, name) ? Object.keys(members as object) : [];
+      const [member] = Object.hasOwn(this.clientCapabilities, name) ? Object.keys(members) : [];
       const capability = member === undefined ? name : `${name}.${member}`;
       throw new ServerRequestError(
         'CLIENT_LACKS_CAPABILITY',

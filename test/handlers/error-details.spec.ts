@@ -1,0 +1,128 @@
+import { Injectable, InternalServerErrorException, NotFoundException } from '@nestjs/common';
+import { Complete, McpStreamableModule, Prompt, type McpStreamableOptions } from 'nestjs-mcp-streamable';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { ADAPTERS, type TestApp } from '../support/app.js';
+import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
+import { asking, KINDS, messageOf } from '../support/kinds.js';
+import { ModernClient } from '../support/modern-client.js';
+import { NestApp, serverInfo } from '../support/nest-app.js';
+import { fourOf } from './four.js';
+
+const MESSAGE = 'No stock for order 7';
+const failure = (): Error => new Error(MESSAGE, { cause: new Error('postgres://root:hunter2@db') });
+let thrown: () => unknown = failure;
+const Failing = fourOf('failing', {
+  run: () => {
+    throw thrown();
+  },
+});
+
+@Injectable()
+class Completed {
+  @Prompt({ name: 'completed', arguments: [{ name: 'word' }] })
+  completed(): string {
+    return 'completed';
+  }
+  @Complete({ prompt: 'completed', argument: 'word' })
+  words(): never {
+    throw thrown();
+  }
+}
+const COMPLETION = {
+  method: 'completion/complete',
+  params: { ref: { type: 'ref/prompt', name: 'completed' }, argument: { name: 'word', value: 'a' } },
+};
+
+afterEach(() => {
+  thrown = failure;
+  vi.unstubAllEnvs();
+});
+
+describe.each(ADAPTERS)('the message of an Error that a handler throws, on %s', (adapter) => {
+  const start = handlersApps(adapter, { providers: [Failing, Completed] });
+  const isTold = async (app: TestApp): Promise<boolean> => {
+    const client = await app.client().initialize();
+    const { result } = await (await client.post(messageOf(client, 'tool', 'failing'))).json();
+    return result.content[0].text === MESSAGE;
+  };
+
+  it.each([
+    [undefined, undefined, true],
+    ['development', undefined, true],
+    ['production', undefined, false],
+    ['production', true, true],
+    ['test', false, false],
+  ])('with NODE_ENV %s and "errorDetails" %s: the client is told it: %s', async (env, errorDetails, told) => {
+    vi.stubEnv('NODE_ENV', env);
+    const app = await start(errorDetails === undefined ? {} : { errorDetails });
+    expect(await isTold(app)).toBe(told);
+  });
+
+  it.each(['legacy', 'modern'] as const)(
+    'reaches the client, of all kinds of handlers, without cause and stack (%s)',
+    async (era) => {
+      const app = await start({ errorDetails: true });
+      registryOf(app).registerTool({
+        name: 'registered',
+        handler: () => {
+          throw thrown();
+        },
+      });
+      const legacy = await app.client().initialize();
+      const modern = new ModernClient(app.url);
+      const ask = async (method: string, params: Record<string, unknown>) => {
+        if (era === 'modern') return modern.ask(method, params);
+        return (await legacy.post({ jsonrpc: '2.0', id: legacy.nextId(), method, params })).json();
+      };
+      for (const kind of KINDS) {
+        const { method, params } = asking(kind, 'failing');
+        const { result, error } = await ask(method, params);
+        if (kind === 'tool')
+          expect(result).toMatchObject({ content: [{ type: 'text', text: MESSAGE }], isError: true });
+        else expect(error).toEqual({ code: -32603, message: MESSAGE });
+      }
+      const { error } = await ask(COMPLETION.method, COMPLETION.params);
+      expect(error).toEqual({ code: -32603, message: MESSAGE });
+      const { result } = await ask('tools/call', { name: 'registered' });
+      expect(result).toMatchObject({ content: [{ type: 'text', text: MESSAGE }], isError: true });
+      // The operator reads all of it.
+      const errors = logOf(app).texts('error');
+      expect(errors).toHaveLength(KINDS.length + 2);
+      for (const text of errors) expect(text).toMatch(/No stock for order 7[\s\S]+ at [\s\S]+hunter2/);
+    },
+  );
+
+  it('is no way for a 5xx to the client; what was thrown to be read gets there in production too', async () => {
+    vi.stubEnv('NODE_ENV', 'production');
+    for (const errorDetails of [true, undefined]) {
+      const app = await start(errorDetails === undefined ? {} : { errorDetails });
+      const client = await app.client().initialize();
+      for (const kind of KINDS) {
+        thrown = () => new InternalServerErrorException('hunter2');
+        const untold = await (await client.post(messageOf(client, kind, 'failing'))).text();
+        expect(untold).toContain('The log of the server says why');
+        expect(untold).not.toContain('hunter2');
+        thrown = () => new NotFoundException('Order 7 is not here');
+        expect(await (await client.post(messageOf(client, kind, 'failing'))).text()).toContain('Order 7 is not here');
+      }
+    }
+  });
+});
+
+describe.each(ADAPTERS)('the log at start about failures, on %s', (adapter) => {
+  const linesOf = async (options: Partial<McpStreamableOptions>): Promise<string[]> => {
+    const imports = [McpStreamableModule.forRoot({ serverInfo, ...options })];
+    const app = await NestApp.start(adapter, { imports, providers: [Failing] });
+    await app.close();
+    return app.log.texts('log').filter((text) => text.includes('errorDetails'));
+  };
+
+  it('says once which way the default went, and nothing when the app has decided', async () => {
+    vi.stubEnv('NODE_ENV', 'development');
+    expect(await linesOf({})).toEqual([expect.stringMatching(/"mcp" read the messages of errors .* not "production"/)]);
+    vi.stubEnv('NODE_ENV', 'production');
+    expect(await linesOf({})).toEqual([expect.stringMatching(/"mcp" read a generic text .* is "production"/)]);
+    expect(await linesOf({ errorDetails: true })).toEqual([]);
+    expect(await linesOf({ errorDetails: false })).toEqual([]);
+  });
+});
