@@ -15,7 +15,7 @@ export class OrderDto {
 
 @Injectable()
 export class DtoTools {
-  @Tool({ name: 'order_dto', inputSchema: OrderDto })
+  @Tool({ name: 'order_dto' })
   dto(@McpArgs() { item, count = 1 }: OrderDto): string {
     return `${count} × ${item}`;
   }

@@ -56,6 +56,10 @@ export const handlerMessages = {
   twoArguments: () => 'it has both "inputSchema" and "arguments". Give one of them.',
   unlistable: () =>
     'its "inputSchema" has alternatives instead of properties, which cannot be listed as arguments of a prompt.',
+  noInputSchema: (decorator: string, index: number, why: string) =>
+    `its parameter ${index} (counted from 0) is arguments of the call, but it has no "inputSchema", and the type of no parameter can stand for one: ${why}. Give @${decorator}() an "inputSchema", or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: inputSchema: { type: 'object' }.`,
+  noParamType: () =>
+    'TypeScript left no class behind. Types that are no classes, type imports, and builds without decorator metadata (esbuild, tsx) leave none',
   missingArgument: () => 'is missing',
   noObject: () => 'it is not an object',
   unusualToolName: (origin: string, name: string) =>

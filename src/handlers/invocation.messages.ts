@@ -12,6 +12,8 @@ export const invocationMessages = {
   notJson: () => 'A handler returned what cannot be JSON: a cycle, a bigint, or nothing at all.',
   notAToolResult: (problem: string) =>
     `A tool returned a result, or content, that is not what the specification says. ${problem}`,
+  brokenByInterceptor: (origin: string, made: unknown) =>
+    `What ${origin} returned is right, but an interceptor of the app made ${shapeOf(made)} of it, which cannot be sent. Let the interceptor leave MCP handlers alone: if (McpExecutionContext.isMcp(context)) return next.handle(). This is said once.`,
   noStructuredContent: () => 'The tool has an output schema, but its result has no structured content.',
   outputMismatch: () => 'The result of the tool does not match its output schema; the cause says where.',
   notAPrompt: () =>
@@ -28,6 +30,15 @@ export const invocationMessages = {
     `Nest would silently skip the global ${kind} ${name}, which is request- or transient-scoped: it runs such ones only around providers that are registered by a class with an MCP decorator.`,
   routeParam: (decorator: string) =>
     `a parameter has ${decorator}, which only a route of HTTP has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a decorator of your own.`,
+  undecoratedParam: (index: number) =>
+    `nothing says what its parameter ${index} is (counted from 0), while others have decorators. Decorate it: @McpArgs('name') for an argument, @McpCtx() for the context. A single parameter without a decorator is the context.`,
   visibilityFailed: (origin: string, error: string) =>
     `A guard of ${origin} failed while a list was made, so the entry was hidden. This is said once. ${error}`,
 };
+
+/** Names alone: a value may be a secret. */
+function shapeOf(value: unknown): string {
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value !== 'object' || value === null) return shown(typeof value);
+  return `{ ${Object.keys(value).slice(0, 8).join(', ')} }`;
+}

@@ -75,7 +75,7 @@ class Intercepted {
     seen.push('ran');
   }
 
-  @Tool({ name: 'piped' })
+  @Tool({ name: 'piped', inputSchema: { type: 'object' } })
   piped(@McpArgs({ transform: waits }) _args: unknown): void {
     seen.push('ran');
   }

@@ -29,7 +29,7 @@ export function fourOf(
   @Injectable()
   class Host {
     @around
-    @Tool({ name: host })
+    @Tool({ name: host, inputSchema: { type: 'object', properties: {} } })
     tool(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
       return run(context, args, this);
     }
@@ -44,7 +44,7 @@ export function fourOf(
       return run(context, args, this);
     }
     @around
-    @Prompt({ name: host })
+    @Prompt({ name: host, inputSchema: { type: 'object' } })
     prompt(@McpArgs() args: Record<string, unknown>, @McpCtx() context: McpContext): unknown {
       return run(context, args, this);
     }

@@ -223,25 +223,25 @@ export function hostOf(name: string, standing: Standing, { injected = false, pip
     @Mark(name)
     @around
     @Tool({ name, inputSchema })
-    tool(@args args: object, @McpCtx() context: McpContext, @param injected?: string): string {
+    tool(@args args: object, @McpCtx() context: McpContext, @param injected = ''): string {
       return answer(args, context, injected);
     }
     @Mark(name)
     @around
     @Resource({ uri: nameOf('resource', name), name })
-    resource(@args args: object, @McpCtx() context: McpContext, @param injected?: string): string {
+    resource(@args args: object, @McpCtx() context: McpContext, @param injected = ''): string {
       return answer(args, context, injected);
     }
     @Mark(name)
     @around
     @ResourceTemplate({ uriTemplate, name })
-    template(@args args: object, @McpCtx() context: McpContext, @param injected?: string): string {
+    template(@args args: object, @McpCtx() context: McpContext, @param injected = ''): string {
       return answer(args, context, injected);
     }
     @Mark(name)
     @around
     @Prompt({ name, inputSchema })
-    prompt(@args args: object, @McpCtx() context: McpContext, @param injected?: string): string {
+    prompt(@args args: object, @McpCtx() context: McpContext, @param injected = ''): string {
       return answer(args, context, injected);
     }
   }
@@ -249,10 +249,10 @@ export function hostOf(name: string, standing: Standing, { injected = false, pip
   return Host;
 }
 
-function answer(args: object, { request }: McpContext, injected: string | undefined): string {
+function answer(args: object, { request }: McpContext, injected: string): string {
   noteValue('handler', 'method');
   if ((request as { headers: Record<string, string> }).headers['x-fail']) throw new Broken('secret');
-  return JSON.stringify({ args, injected });
+  return JSON.stringify({ args, ...(injected && { injected }) });
 }
 
 /** A route with the same around it: what Nest does there is what it must do around handlers. */

@@ -14,7 +14,8 @@ import { declareHandler } from './handler-declaration.js';
  * }
  * ```
  *
- * Without param decorators it is called with `(args, ctx)`. Guards, interceptors, pipes and filters run around it as
+ * Without param decorators it is called with `(args, ctx)`; beside decorated parameters, one without a decorator is the
+ * context. Without `inputSchema`, the class of the parameter of `@McpArgs()` is the schema. Guards, interceptors, pipes and filters run around it as
  * around a route: guards first, then the check of the arguments.
  *
  * A class inherits the tools of its base class. A method that overrides one is a tool only if it is decorated itself.

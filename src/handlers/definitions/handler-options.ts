@@ -52,7 +52,7 @@ export interface ToolOptions extends DescribedOptions {
    * A property with `x-mcp-header` is mirrored into a header by clients of 2026-07-28, and the header is checked.
    *
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header
-   * @default nothing: `{ type: 'object', properties: {} }`; what clients send nevertheless is not checked
+   * @default the class of the parameter of `@McpArgs()`; of a method that takes no arguments, nothing
    */
   inputSchema?: HandlerSchema;
   /**
@@ -123,7 +123,7 @@ export interface PromptOptions extends DescribedOptions {
    * What the prompt takes: an object whose properties are its arguments. Clients send texts, so a number must be coerced
    * (`z.coerce.number()`).
    *
-   * @default nothing; what clients send nevertheless is not checked
+   * @default the class of the parameter of `@McpArgs()`; of a method that takes no arguments, nothing
    */
   inputSchema?: HandlerSchema;
   /** The same without a schema: a list of texts. The required ones must be there. */

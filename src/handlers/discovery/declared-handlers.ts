@@ -1,6 +1,6 @@
-import { Logger } from '@nestjs/common';
+import { Logger, type Type } from '@nestjs/common';
 import type { HandlerDeclaration } from '../decorators/handler-declaration.js';
-import type { CompleteOptions } from '../definitions/handler-options.js';
+import type { CompleteOptions, PromptOptions, ToolOptions } from '../definitions/handler-options.js';
 import type { EntrySource } from '../entries/entry-source.js';
 import { promptEntry } from '../entries/prompt-entry.js';
 import { resourceEntry, templateEntry } from '../entries/resource-entry.js';
@@ -11,6 +11,7 @@ import type { HandlerTable } from '../handler-table.js';
 import { handlerMessages } from '../handlers.messages.js';
 import type { ResolvedHandlerOptions } from '../handlers.options.js';
 import type { HandlerInvoker, HandlerInvokers } from '../invocation/handler-invokers.js';
+import { argumentParamsOf } from '../params/param-layout.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { scanApp, type DeclaringProvider, type NestApp } from './app-scan.js';
 import { DeclaredCompletions } from './declared-completions.js';
@@ -87,7 +88,7 @@ export class DeclaredHandlers {
     switch (declaration.kind) {
       case 'tool':
         adviseOnName(declaration.options.name, origin);
-        return toolEntry(declaration.options, source('tool', declaration.options.name));
+        return toolEntry(this.#withSchema(declared, declaration), source('tool', declaration.options.name));
       case 'resource':
         return resourceEntry(declaration.options, source('resource', declaration.options.uri));
       case 'template': {
@@ -97,9 +98,42 @@ export class DeclaredHandlers {
       }
       case 'prompt': {
         const { name } = declaration.options;
-        return promptEntry(declaration.options, source('prompt', name), this.#completions.of('prompt', name));
+        return promptEntry(
+          this.#withSchema(declared, declaration),
+          source('prompt', name),
+          this.#completions.of('prompt', name),
+        );
       }
     }
+  }
+
+  /**
+   * A handler that takes arguments says which: by its schema, or by the class of the parameter that they come in.
+   *
+   * @throws HandlerDefinitionError when neither is there
+   */
+  #withSchema<Options extends ToolOptions | PromptOptions>(
+    { host, methodName, origin }: Omit<Declared, 'declaration'>,
+    { kind, options }: { kind: 'tool' | 'prompt'; options: Options },
+  ): Options {
+    if (options.inputSchema || ('arguments' in options && options.arguments)) return options;
+    const params = argumentParamsOf(host.type as Type, methodName, origin);
+    const typed = params.find(({ field, type }) => field === undefined && isClass(type));
+    if (!typed) {
+      const [first] = params.filter(({ decorated }) => decorated);
+      if (!first) return options;
+      const why = handlerMessages.noParamType();
+      throw new HandlerDefinitionError(origin, handlerMessages.noInputSchema(DECORATORS[kind], first.index, why));
+    }
+    const inputSchema = typed.type as Type;
+    try {
+      this.#compiler.compile(inputSchema, 'input', { origin, option: 'inputSchema' });
+    } catch (error) {
+      const why = ((error as Error).cause as Error).message.replace(/\.$/, '');
+      const reason = handlerMessages.noInputSchema(DECORATORS[kind], typed.index, why);
+      throw new HandlerDefinitionError(origin, reason, { cause: error });
+    }
+    return { ...options, inputSchema };
   }
 
   #invoker(
@@ -113,6 +147,15 @@ export class DeclaredHandlers {
     const method = { wrapper: host.wrapper, methodName, origin };
     return invokers.create(method, { kind, name, listGuards, ...(validate && { validate }) });
   }
+}
+
+const DECORATORS = { tool: 'Tool', prompt: 'Prompt' } as const;
+
+/** What TypeScript leaves behind for types that are not written as classes. */
+const NO_CLASSES: readonly unknown[] = [Object, String, Number, Boolean, Array, Function, Symbol, BigInt, Promise];
+
+function isClass(type: unknown): boolean {
+  return typeof type === 'function' && !NO_CLASSES.includes(type);
 }
 
 function declarationsIn(host: DeclaringProvider): Declared[] {
