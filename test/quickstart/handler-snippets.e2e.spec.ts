@@ -5,6 +5,7 @@ import { AppModule as EndpointsApp } from '../../examples/snippets/endpoint-hand
 import { AppModule as HandlersApp, globally } from '../../examples/snippets/handlers-app.js';
 import { AppModule as MigratedApp } from '../../examples/snippets/migrated-app.js';
 import { BackOffice } from '../../examples/snippets/order-guards.js';
+import { AppModule as EnvelopedApp } from '../../examples/snippets/envelope.interceptor.js';
 import { Orders } from '../../examples/snippets/orders.service.js';
 import { Plugins } from '../../examples/snippets/plugins.service.js';
 import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
@@ -86,6 +87,14 @@ describe.each(['express', 'fastify'])('the code of the guide to handlers, on %s'
     expect(await call(member, 'refund_order', { id: '7' })).toBe('Order 7 is paid back.');
     expect(await call(visitor, 'cancel_order', { id: '7' })).toBe('Order 7 is cancelled.');
     expect(await call(visitor, 'cancel_order', { id: '8' })).toBe('Forbidden resource');
+  });
+
+  it('an envelope for routes that leaves handlers alone', async () => {
+    const client = await connect(await urlOf(await start(EnvelopedApp, adapter)));
+    const { structuredContent } = await client.callTool({ name: 'total', arguments: {} });
+    expect(structuredContent).toEqual({ count: 2, currency: 'EUR' });
+    const { messages } = await client.getPrompt({ name: 'complain', arguments: { id: '7' } });
+    expect(messages).toHaveLength(1);
   });
 
   it('a global guard that hides', async () => {

@@ -5,7 +5,8 @@ import type { Validate } from '../schema/handler-schema.js';
 
 /** What runs a handler: a method with everything that Nest puts around it, or a function. */
 export interface HandlerRunner {
-  run(raw: unknown, context: McpContext): Promise<unknown>;
+  /** @param changed takes what the method returned, if interceptors made something else of it */
+  run(raw: unknown, context: McpContext, changed?: (returned: unknown) => void): Promise<unknown>;
   visible(context: McpContext): boolean | Promise<boolean>;
   admits(raw: unknown, context: McpContext): Promise<boolean>;
   readonly guarded: boolean;

@@ -3,7 +3,7 @@ import type { PromptArgumentOptions, PromptOptions } from '../definitions/handle
 import type { Completion, PromptEntry } from '../handler-entry.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { handlerMessages } from '../handlers.messages.js';
-import { promptOutcome } from '../results/handler-outcome.js';
+import { interceptorNotice, promptOutcome } from '../results/handler-outcome.js';
 import { ArgumentsError } from '../schema/arguments.error.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import type { EntrySource } from './entry-source.js';
@@ -20,13 +20,15 @@ export function promptEntry(
   assertName('name', name, origin);
   const { list, validate } = argumentsOf(options, source);
   const handler = source.runner(validate);
+  const notice = interceptorNotice(origin);
   return {
     kind: 'prompt',
     key: name,
     wire: wireOf('Prompt', { name, title, description, icons, arguments: list as PromptArgument[], _meta }, origin),
     origin,
     completions,
-    invoke: (args, context) => promptOutcome(() => handler.run(args, context), { name, origin, context, failures }),
+    invoke: (args, context) =>
+      promptOutcome((changed) => handler.run(args, context, changed), { name, origin, context, failures, notice }),
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,

@@ -4,7 +4,7 @@ import type { ToolOptions } from '../definitions/handler-options.js';
 import type { ToolEntry } from '../handler-entry.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { handlerMessages } from '../handlers.messages.js';
-import { toolOutcome } from '../results/handler-outcome.js';
+import { interceptorNotice, toolOutcome } from '../results/handler-outcome.js';
 import type { JsonSchema } from '../schema/handler-schema.js';
 import type { EntrySource } from './entry-source.js';
 import { assertName, wireOf } from './wire.js';
@@ -24,6 +24,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
   const outputSchema = output?.json;
   const fields = { name, title, description, inputSchema, outputSchema, icons, annotations, _meta };
   const handler = runner(input?.validate);
+  const notice = interceptorNotice(origin);
   return {
     kind: 'tool',
     key: name,
@@ -31,7 +32,11 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
     origin,
     paramHeaders: paramHeaders(inputSchema, origin),
     invoke: (args, context) =>
-      toolOutcome(() => handler.run(args, context), { name, origin, context, failures }, output?.validate),
+      toolOutcome(
+        (changed) => handler.run(args, context, changed),
+        { name, origin, context, failures, notice },
+        output?.validate,
+      ),
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
     guarded: handler.guarded,

@@ -19,12 +19,13 @@ export interface HandlerInvoker {
    * drained: tagged values are sent at once, the one untagged value is the result.
    *
    * @param raw the arguments as the client sent them
+   * @param changed takes what the method returned, if interceptors made something else of it
    * @returns what the method returned, as interceptors and filters left it
    * @throws HandlerDeniedError when the caller was not let in
    * @throws HandlerSignal when nobody waits for the result any more
    * @throws whatever else the handler and what is around it threw
    */
-  run(raw: unknown, context: McpContext): Promise<unknown>;
+  run(raw: unknown, context: McpContext, changed?: (returned: unknown) => void): Promise<unknown>;
   /**
    * Whether the guards that can say so without arguments let this caller in. Never rejects.
    *

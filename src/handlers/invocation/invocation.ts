@@ -19,6 +19,9 @@ export interface HandlerDescription {
   readonly validate: ((raw: unknown) => unknown) | undefined;
 }
 
+/** No method has returned anything yet. */
+export const NOT_RUN = Symbol('nestjs-mcp-streamable:not-run');
+
 /** What a handler and everything around it is told of the call: the fourth argument in Nest. */
 export class Invocation extends McpHandlerCall {
   /**
@@ -26,6 +29,8 @@ export class Invocation extends McpHandlerCall {
    * what the handler says of its own work.
    */
   entered = false;
+  /** What the method gave when it last ran, before interceptors and filters saw it. */
+  returned: unknown = NOT_RUN;
   #validated: Validated | undefined;
   /** More than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
@@ -82,7 +87,7 @@ export class Invocation extends McpHandlerCall {
   }
 
   #settled(value: unknown): unknown {
-    if (!comesInParts(value)) return value;
+    if (!comesInParts(value)) return (this.returned = value);
     // Interceptors subscribe elsewhere: the source is to find the async context of its method.
     const start = AsyncResource.bind(() => drain(value, this.context, this.about.origin));
     return new Observable((subscriber) => {
@@ -92,6 +97,7 @@ export class Invocation extends McpHandlerCall {
       drains.add(drained);
       drained.result.then(
         (result) => {
+          this.returned = result;
           subscriber.next(result);
           subscriber.complete();
         },

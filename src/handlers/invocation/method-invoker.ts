@@ -11,7 +11,7 @@ import { inspected } from '../results/inspected.js';
 import { enhancersOf, isBare } from './enhancers.js';
 import type { HandlerInvoker } from './handler-invokers.js';
 import { emptyShellOf, shellOf } from './handler-shell.js';
-import { type HandlerDescription, Invocation, ListingInvocation } from './invocation.js';
+import { type HandlerDescription, Invocation, ListingInvocation, NOT_RUN } from './invocation.js';
 import { listedGuards, type NestContexts } from './nest-contexts.js';
 import { GUARD, type Method, type ProviderWrapper } from './nest-metadata.js';
 import type { RequestContexts } from './request-contexts.js';
@@ -60,12 +60,15 @@ export class MethodInvoker implements HandlerInvoker {
     return (this.#guarded ??= this.#isGuarded());
   }
 
-  async run(raw: unknown, context: McpContext): Promise<unknown> {
+  async run(raw: unknown, context: McpContext, changed?: (returned: unknown) => void): Promise<unknown> {
     const invocation = new Invocation(this.parts.about, raw, context);
     const response = new ResponseFacade(context.request);
     try {
       const call = this.#isStatic ? (this.#call ??= this.#callOfStatic()) : await this.#callFor(context.request);
-      return await call(context.request, response, next, invocation);
+      const result = await call(context.request, response, next, invocation);
+      const { returned } = invocation;
+      if (changed && returned !== NOT_RUN && returned !== result) changed(returned);
+      return result;
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
       throw new HandlerDeniedError(error.getStatus(), textOf(error), response.denialHeaders, { cause: error });

@@ -20,17 +20,21 @@ export interface RanHandler {
   readonly failures: FailureOptions;
 }
 
+/** Of a handler whose results have a form that interceptors can break. */
+export interface FormedHandler extends RanHandler {
+  /** Made by {@link interceptorNotice}. */
+  readonly notice: (made: unknown) => void;
+}
+
+/** Runs a handler. @param changed takes what its method returned, if interceptors made something else of it */
+type Run = (changed: (returned: unknown) => void) => Promise<unknown>;
+
 const logger = new Logger('McpStreamable');
 
 /** Runs a tool. @throws what is a JSON-RPC error, a denial or a signal; everything else is in the result */
-export async function toolOutcome(
-  run: () => Promise<unknown>,
-  ran: RanHandler,
-  check?: OutputCheck,
-): Promise<ToolResult> {
+export async function toolOutcome(run: Run, ran: FormedHandler, check?: OutputCheck): Promise<ToolResult> {
   try {
-    const result = toToolResult(await run(), check);
-    return result instanceof Promise ? await result : result;
+    return await formed(run, (value) => toToolResult(value, check), ran);
   } catch (error) {
     return toToolFailure(error, { kind: 'tool', name: ran.name, failures: ran.failures, report: reportOf(ran) });
   }
@@ -51,15 +55,48 @@ export async function resourceOutcome(
 }
 
 /** Gets a prompt. @throws ProtocolError, HandlerDeniedError, HandlerSignal */
-export async function promptOutcome(
-  run: () => Promise<unknown>,
-  ran: RanHandler,
-): Promise<GetPromptResult | InputRequiredResult> {
+export async function promptOutcome(run: Run, ran: FormedHandler): Promise<GetPromptResult | InputRequiredResult> {
   try {
-    return toPromptResult(await run());
+    return await formed(run, toPromptResult, ran);
   } catch (error) {
     throw toReadFailure(error, { kind: 'prompt', name: ran.name, failures: ran.failures, report: reportOf(ran) });
   }
+}
+
+/** @throws HandlerResultError, and whatever the handler threw */
+async function formed<Result>(
+  run: Run,
+  form: (value: unknown) => Result | Promise<Result>,
+  { notice }: FormedHandler,
+): Promise<Result> {
+  let original: { readonly value: unknown } | undefined;
+  const value = await run((returned) => (original = { value: returned }));
+  try {
+    const result = form(value);
+    return result instanceof Promise ? await result : result;
+  } catch (error) {
+    if (original && (await fits(original.value, form))) notice(value);
+    throw error;
+  }
+}
+
+async function fits(value: unknown, form: (value: unknown) => unknown): Promise<boolean> {
+  try {
+    await form(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Says once what interceptors made of a result that was right before. */
+export function interceptorNotice(origin: string): (made: unknown) => void {
+  let said = false;
+  return (made) => {
+    if (said) return;
+    said = true;
+    logger.warn(invocationMessages.brokenByInterceptor(origin, made));
+  };
 }
 
 /**

@@ -1,0 +1,26 @@
+import { Module } from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { OrderHandlers } from './order-handlers.js';
+import { TotalTools } from './order-schemas.js';
+import { Orders } from './orders.service.js';
+// #region envelope
+import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
+import { McpExecutionContext } from 'nestjs-mcp-streamable';
+import { map, type Observable } from 'rxjs';
+
+/** Of the app: `{ data }` around what its routes return. */
+@Injectable()
+export class EnvelopeInterceptor implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    if (McpExecutionContext.isMcp(context)) return next.handle();
+    return next.handle().pipe(map((data: unknown) => ({ data })));
+  }
+}
+// #endregion
+
+@Module({
+  imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' } })],
+  providers: [Orders, OrderHandlers, TotalTools, { provide: APP_INTERCEPTOR, useClass: EnvelopeInterceptor }],
+})
+export class AppModule {}
