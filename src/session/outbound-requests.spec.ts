@@ -11,6 +11,7 @@ function setup(prefix = 'p') {
   const settled: JsonRpcResponse[] = [];
   const recalled: [JsonRpcNotification, SessionCall | undefined][] = [];
   const requests = new OutboundRequests(prefix, clock, TIMEOUT_MS, {
+    storeAwaySince: () => false,
     settle: (response) => settled.push(response),
     recall: async (cancelled, call) => void recalled.push([cancelled, call]),
   });

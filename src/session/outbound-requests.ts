@@ -35,7 +35,8 @@ export class OutboundRequests {
   issue(request: JsonRpcRequest, call: SessionCall | undefined): JsonRpcRequest {
     const wireId = `${this.prefix}-${++this.#issued}`;
     const timer = this.clock.setTimeout(() => this.#timeOut(pending), this.timeoutMs);
-    const pending: Pending = { wireId, sdkId: request.id, method: request.method, call, timer };
+    const askedAt = this.clock.now();
+    const pending: Pending = { wireId, sdkId: request.id, method: request.method, call, timer, askedAt };
     this.#byWireId.set(wireId, pending);
     this.#bySdkId.set(request.id, pending);
     const outward = { ...request, id: wireId };
@@ -91,7 +92,9 @@ export class OutboundRequests {
 
   /** The client is told, lest it go on asking its user. */
   #timeOut(pending: Pending): void {
-    const reason = sessionMessages.serverRequestTimedOut(pending.method, this.timeoutMs);
+    // An answer that came to a node while the log was away was refused, and many clients do not repeat it.
+    const text = this.ports.storeAwaySince(pending.askedAt) ? 'answerMayBeLost' : 'serverRequestTimedOut';
+    const reason = sessionMessages[text](pending.method, this.timeoutMs);
     const params = { requestId: pending.wireId, reason };
     // A log that refuses says so elsewhere.
     this.ports.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, pending.call).catch(() => {});
@@ -117,6 +120,8 @@ export function issuerElsewhere(wireId: unknown, nodeId: string): string | undef
 }
 
 export interface OutboundPorts {
+  /** Whether a store was away at some time since. */
+  storeAwaySince(time: number): boolean;
   /** Takes the answers back into the SDK. */
   settle(response: JsonRpcResponse): void;
   /** Takes a request back, on the way that it went: that of its call, if it had one. */
@@ -129,4 +134,5 @@ interface Pending {
   readonly method: string;
   readonly call: SessionCall | undefined;
   readonly timer: ClockTimer;
+  readonly askedAt: number;
 }

@@ -170,6 +170,7 @@ export class OutgoingMessages {
     const prefix = `${nodeId}-${randomToken(8)}`;
     return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, {
       settle: (response) => this.session.settle(response),
+      storeAwaySince: (time) => (this.environment.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= time,
       recall: (cancelled, call) => (call ? this.#accompany(cancelled, call) : this.#standalone(cancelled)),
     });
   }

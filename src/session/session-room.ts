@@ -2,6 +2,7 @@ import { Subject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { Retry } from '../base/retry.js';
 import type { McpMessageBus } from '../bus/message-bus.js';
+import { EventStoreError } from '../stream/event-store.errors.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
 import { ChangeFeed } from './change-feed.js';
@@ -47,6 +48,10 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
   const fault = (sessionId: string, error: unknown): void => {
     events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
   };
+  let storeAwayAt: number | undefined;
+  const noteAway = (): void => {
+    storeAwayAt = clock.now();
+  };
   const environment: SessionEnvironment = {
     ...options,
     store: eventStore,
@@ -54,7 +59,13 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     nodeId: bus.nodeId,
     retry: DEFAULT_RETRY,
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
-    event: (event) => events$.next(event),
+    event: (event) => {
+      if (event.type === 'store-fault' && !(event.error instanceof EventStoreError)) noteAway();
+      events$.next(event);
+    },
+    get storeAwayAt() {
+      return storeAwayAt;
+    },
     peers,
     running: new RunningCalls(),
     patched: async (sessionId, patch) => {
@@ -74,6 +85,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
       sessions.end(sessionId, reason).catch((error: unknown) => fault(sessionId, error));
     },
   };
+  bus.reconnected$.subscribe(noteAway);
   // The bus closes last: after it nothing happens here any more.
   bus.messages$.subscribe({
     complete: () => {

@@ -31,6 +31,8 @@ export const sessionMessages = {
     `"${method}" cannot be sent: the client did not declare the capability "${capability}".`,
   serverRequestTimedOut: (method: string, ms: number) =>
     `The client did not answer "${method}" within ${ms} ms ("serverRequestTimeoutMs").`,
+  answerMayBeLost: (method: string, ms: number) =>
+    `The client did not answer "${method}" within ${ms} ms ("serverRequestTimeoutMs"). The storage of this server was away meanwhile, so that an answer may have been refused. The request may be repeated.`,
   nodeDied: () =>
     'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.',
   nodeStopped: () =>

@@ -156,6 +156,8 @@ export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour 
   readonly clock: Clock;
   readonly peers: StreamPeers & SessionPeers;
   readonly running: RunningCalls;
+  /** When a store, or the way to other nodes, was last found to have been away. */
+  readonly storeAwayAt?: number | undefined;
   /** Hears of everything that happens to a session. */
   event(event: McpSessionEvent): void;
   /** The client changed what a session *is*: the record follows. Rejects when the store was away for too long. */
