@@ -1,4 +1,4 @@
-export { McpServer, Server } from '@modelcontextprotocol/server';
+export { McpServer, Server } from './sdk/server-factory.js';
 
 export { McpStreamableModule } from './mcp-streamable.module.js';
 export type {
@@ -23,6 +23,7 @@ export type { McpAnswer, McpAnswers, McpElicitation, McpQuestion } from './conte
 export type { McpPrincipalState, McpState } from './context/mcp-state.js';
 export { McpStateError, UnknownStateError, type McpStateErrorCode } from './context/mcp-state.errors.js';
 export { McpExecutionContext, type McpHandlerKind } from './context/mcp-execution-context.js';
+export type { McpCallEnd, McpCallInfo, McpCallOutcome, McpInstrumentation } from './context/mcp-instrumentation.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
 
 export { Complete } from './handlers/decorators/complete.decorator.js';
@@ -115,25 +116,19 @@ export {
 } from './session/session-store.js';
 export { InMemorySessionStore } from './session/in-memory-session-store.js';
 export { McpSession } from './session/mcp-session.js';
-export { createMcpSession, type StandaloneSessionOptions } from './session/standalone-session.js';
+export { createMcpSession, type StandaloneSessionOptions } from './standalone/standalone-session.js';
 export { McpSessionService, type McpCounts } from './session/mcp-session.service.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
-export {
-  ServerFactoryError,
-  ServerRequestError,
-  UnknownSessionError,
-  type ServerRequestErrorCode,
-} from './session/session.errors.js';
-export type { McpRequestStateOptions } from './protocol/modern/request-state.options.js';
+export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
+export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';
+export type { McpRequestStateOptions } from './questions/request-state.options.js';
 export type { Eras, McpProtocolOptions } from './protocol/protocol.options.js';
-export type { McpServerContext } from './session/server-factory.js';
-export { McpServerFactory } from './session/server-factory.js';
 export type { McpSessionOptions, ResponseMode } from './session/session.options.js';
 
-export type { McpServerFunction } from './protocol/user-server-factory.js';
+export type { McpServerContext, McpServerFunction } from './sdk/server-factory.js';
 
 export { mcpCors, type McpCors, type McpCorsOptions } from './http/mcp-cors.js';
-export { serveMcpSession } from './http/serve-mcp-session.js';
+export { serveMcpSession } from './standalone/serve-mcp-session.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions, PrincipalFunction, PrincipalId } from './http/http.options.js';
 export type { HostOriginOptions } from './http/edge/host-origin.js';

@@ -20,13 +20,10 @@ import { getMcpRegistryToken } from './mcp-registry.token.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { RUN_PARTS } from './mcp-streamable.question-providers.js';
-import { CACHE_POLICY } from './mcp-streamable.state-providers.js';
-import type { CachePolicy } from './protocol/handlers/cache-hints.js';
-import { HandlerRequests } from './protocol/handlers/handler-requests.js';
-import { ListChangedRelay } from './protocol/handlers/list-changed.relay.js';
-import type { RunParts } from './protocol/questions/handler-run.js';
+import { HandlerCalls } from './methods/handler-calls.js';
+import { ListChangedRelay } from './methods/list-changed.relay.js';
+import type { RunParts } from './questions/handler-run.js';
 import type { McpSessionService } from './session/mcp-session.service.js';
-import { SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { StoredStates } from './session/stored-states.js';
 
 const logger = new Logger('McpStreamable');
@@ -39,15 +36,9 @@ export function handlerProviders(options: InjectionToken, name: string | undefin
     { provide: HandlerTable, useFactory: () => new HandlerTable() },
     HandlerInvokers,
     {
-      provide: HandlerRequests,
-      useFactory: (
-        table: HandlerTable,
-        { pageSize }: ResolvedHandlerOptions,
-        { serverRequestTimeoutMs }: ResolvedSessionOptions,
-        cache: CachePolicy,
-        ...[parts, states]: [RunParts, StoredStates]
-      ) => new HandlerRequests(table, { pageSize, serverRequestTimeoutMs, cache }, parts, states),
-      inject: [HandlerTable, HANDLER_OPTIONS, SESSION_OPTIONS, CACHE_POLICY, RUN_PARTS, StoredStates],
+      provide: HandlerCalls,
+      useFactory: (parts: RunParts, states: StoredStates) => new HandlerCalls(parts, states),
+      inject: [RUN_PARTS, StoredStates],
     },
     {
       provide: getMcpRegistryToken(name),

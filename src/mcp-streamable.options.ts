@@ -2,11 +2,12 @@ import type { CanActivate, ControllerOptions, ModuleMetadata, Type } from '@nest
 import { namesOf } from './base/option-checks.js';
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { McpMessageBus } from './bus/message-bus.js';
+import type { McpInstrumentation } from './context/mcp-instrumentation.js';
 import type { McpHandlerOptions } from './handlers/handlers.options.js';
 import type { McpHttpOptions } from './http/http.options.js';
 import type { McpSessionGuard } from './http/mcp-session.guard.js';
 import type { McpProtocolOptions } from './protocol/protocol.options.js';
-import type { McpServerFunction } from './protocol/user-server-factory.js';
+import type { McpServerFunction } from './sdk/server-factory.js';
 import type { McpSessionOptions } from './session/session.options.js';
 import type { McpSessionStore } from './session/session-store.js';
 import type { McpEventStore } from './stream/event-store.js';
@@ -30,6 +31,13 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions,
    * @default a server over the decorated handlers of the app's providers
    */
   server?: McpServerFunction;
+  /**
+   * Observes the calls of clients, for telemetry and audit logs: the first one runs outermost. Without any, and without a
+   * subscriber of `McpSessionService.calls$`, it costs nothing.
+   *
+   * @default none
+   */
+  instrumentation?: McpInstrumentation | readonly McpInstrumentation[];
   /**
    * Where everything is that several nodes share: stores and bus in one, such as `redisBackend(url)` of
    * `nestjs-mcp-streamable/redis`. `sessionStore`, `eventStore` and `messageBus` replace its parts. It is closed with the
@@ -111,7 +119,7 @@ export interface McpStreamableExtras {
 }
 
 export const OPTION_NAMES = namesOf<McpStreamableOptions>({
-  ...{ serverInfo: true, instructions: true, server: true },
+  ...{ serverInfo: true, instructions: true, server: true, instrumentation: true },
   ...{ backend: true, eventLog: true, sessionStore: true, eventStore: true, messageBus: true },
   // McpSessionOptions
   ...{ sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true, serverRequestTimeoutMs: true },

@@ -1,21 +1,32 @@
 import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
 import { Clock } from './base/clock.js';
 import { once } from './base/once.js';
 import { check } from './base/option-checks.js';
+import { McpDispatcher } from './context/mcp-dispatcher.js';
+import { type McpInstrumentation, ObservedDispatcher } from './context/mcp-instrumentation.js';
 import { HandlerTable } from './handlers/handler-table.js';
+import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
 import { HTTP_OPTIONS, type ResolvedHttpOptions } from './http/http.options.js';
+import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { HandlerRequests } from './protocol/handlers/handler-requests.js';
-import { HandlerServerFactory } from './protocol/handlers/handler-server.factory.js';
+import { CACHE_POLICY } from './mcp-streamable.state-providers.js';
+import type { CachePolicy } from './methods/cache-hints.js';
+import { HandlerCalls } from './methods/handler-calls.js';
+import { listMethods } from './methods/lists.js';
+import { MethodDispatcher } from './methods/method-dispatcher.js';
+import { promptMethods } from './methods/prompts.js';
+import { admitsResource, resourceMethods } from './methods/resources.js';
+import { CAPABILITIES, sessionMethods } from './methods/session-methods.js';
+import { toolMethods } from './methods/tools.js';
 import { makeSessionId } from './protocol/legacy/initialization.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
-import { ModernServers, modernServers } from './protocol/modern/modern-servers.js';
 import { Subscriptions } from './protocol/modern/subscriptions.js';
 import { protocolMessages } from './protocol/protocol.messages.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
-import { UserServerFactory } from './protocol/user-server-factory.js';
-import { McpServerFactory } from './session/server-factory.js';
+import { SdkDispatcher } from './sdk/sdk-dispatcher.js';
 import type { McpSessionEvent } from './session/session-events.js';
+import type { McpSessionService } from './session/mcp-session.service.js';
 import { SESSION_ROOM, type SessionRoom } from './session/session-room.js';
 import { SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { McpSessionStore } from './session/session-store.js';
@@ -30,43 +41,54 @@ function report(error: unknown): void {
 }
 
 /** What comes too late in the era without sessions is dropped, and an event all the same (behaviour P8). */
-function lateOfNoSession(method: string | undefined): McpSessionEvent {
+function lateOfNoSession(method: string): McpSessionEvent {
   return { type: 'late-message', sessionId: '', method, requestId: undefined, disposition: 'dropped' };
 }
 
-/** What an endpoint speaks: servers, and what serves the requests of each era by them. */
-export function protocolProviders(options: InjectionToken): Provider[] {
-  return [
-    {
-      provide: McpServerFactory,
-      useFactory: ({ server, serverInfo, instructions }: McpStreamableOptions, requests: HandlerRequests) => {
-        check.text('serverInfo.name', serverInfo?.name);
-        check.text('serverInfo.version', serverInfo?.version);
-        // An empty text, as it comes from an environment variable, says nothing and is no mistake.
-        if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
-        const make = check.fn('server', server);
-        return make ? new UserServerFactory(make) : new HandlerServerFactory(serverInfo, instructions, requests);
-      },
-      inject: [options, HandlerRequests],
+/** What an endpoint speaks: what serves its methods, and the requests of each era. */
+export function protocolProviders(options: InjectionToken, name: string | undefined): Provider[] {
+  return [dispatcher(options, name), subscriptions(options), endpoint()];
+}
+
+function dispatcher(options: InjectionToken, name: string | undefined): Provider {
+  return {
+    provide: McpDispatcher,
+    useFactory: (
+      { server, serverInfo, instructions, instrumentation = [] }: McpStreamableOptions,
+      table: HandlerTable,
+      calls: HandlerCalls,
+      { pageSize }: ResolvedHandlerOptions,
+      ...[cache, module]: [CachePolicy, ModuleRef]
+    ) => {
+      check.text('serverInfo.name', serverInfo?.name);
+      check.text('serverInfo.version', serverInfo?.version);
+      // An empty text, as it comes from an environment variable, says nothing and is no mistake.
+      if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
+      const instrumentations = [instrumentation].flat() as readonly McpInstrumentation[];
+      for (const one of instrumentations) check.implementation('instrumentation', one ?? null, ['call']);
+      const observed = (inner: McpDispatcher) => new ObservedDispatcher(inner, instrumentations, report);
+      const make = check.fn('server', server);
+      if (make) {
+        const sessions = (): McpSessionService => module.get(getMcpSessionServiceToken(name));
+        const onLegacyServer = once(() => logger.warn(protocolMessages.legacyServer()));
+        return observed(
+          new SdkDispatcher({
+            make: (context) => make({ ...context, sessions: sessions() }),
+            report,
+            onLegacyServer,
+          }),
+        );
+      }
+      const methods = new MethodDispatcher(serverInfo)
+        .add(sessionMethods({ serverInfo, instructions }, cache))
+        .add(listMethods(table, calls, { pageSize, cache }))
+        .add(toolMethods(table, calls))
+        .add(resourceMethods(table, calls, cache))
+        .add(promptMethods(table, calls));
+      return observed(methods);
     },
-    {
-      provide: ModernServers,
-      useFactory: (factory: McpServerFactory, { service: sessions, environment }: SessionRoom) =>
-        modernServers({
-          shared: factory.shared,
-          create: (http) => {
-            const { principal, request } = http ?? {};
-            return factory.create({ era: 'modern', session: undefined, principal, request, sessions });
-          },
-          onLegacyServer: once(() => logger.warn(protocolMessages.legacyServer())),
-          report,
-          late: (method) => environment.event(lateOfNoSession(method)),
-        }),
-      inject: [McpServerFactory, SESSION_ROOM],
-    },
-    subscriptions(options),
-    endpoint(),
-  ];
+    inject: [options, HandlerTable, HandlerCalls, HANDLER_OPTIONS, CACHE_POLICY, ModuleRef],
+  };
 }
 
 function subscriptions(options: InjectionToken): Provider {
@@ -74,21 +96,23 @@ function subscriptions(options: InjectionToken): Provider {
     provide: Subscriptions,
     useFactory: (
       { feed }: SessionRoom,
-      servers: ModernServers,
-      requests: HandlerRequests,
-      { serverInfo, server }: McpStreamableOptions,
+      { inner: dispatcher }: ObservedDispatcher,
+      table: HandlerTable,
+      { serverInfo }: McpStreamableOptions,
       { maxSubscriptions, maxSubscriptionsPerPrincipal }: ResolvedProtocolOptions,
-    ) =>
-      new Subscriptions({
+    ) => {
+      const ofSdk = dispatcher instanceof SdkDispatcher ? dispatcher : undefined;
+      return new Subscriptions({
         changes$: feed.changes$,
         serverInfo,
-        capabilities: (http) => servers.capabilities(http),
-        admits: server ? undefined : (uri, context) => requests.admits(uri, context),
+        capabilities: ofSdk ? (http) => ofSdk.capabilities(http) : () => CAPABILITIES,
+        admits: ofSdk ? undefined : (uri, context) => admitsResource(table, uri, context),
         maxSubscriptions,
         maxSubscriptionsPerPrincipal,
         report,
-      }),
-    inject: [SESSION_ROOM, ModernServers, HandlerRequests, options, PROTOCOL_OPTIONS],
+      });
+    },
+    inject: [SESSION_ROOM, McpDispatcher, HandlerTable, options, PROTOCOL_OPTIONS],
   };
 }
 
@@ -101,7 +125,7 @@ function endpoint(): Provider {
       session: ResolvedSessionOptions,
       { maxBufferedBytes }: ResolvedHttpOptions,
       { eras }: ResolvedProtocolOptions,
-      ...[servers, subscriptions, table, clock]: [ModernServers, Subscriptions, HandlerTable, Clock]
+      ...[dispatcher, subscriptions, table, clock]: [McpDispatcher, Subscriptions, HandlerTable, Clock]
     ) => {
       const { responseMode, sseAfterMs, requestTimeoutMs } = session;
       const legacy = {
@@ -113,13 +137,14 @@ function endpoint(): Provider {
         report,
       };
       const requests = { clock, responseMode, sseAfterMs, requestTimeoutMs, maxBufferedBytes };
-      const modern = { servers, subscriptions, table, running: environment.running, options: requests };
+      const events = { late: (method: string) => environment.event(lateOfNoSession(method)), report };
+      const modern = { dispatcher, subscriptions, table, running: environment.running, options: requests, events };
       const drainMs = session.drainMs ?? (store.scope === 'shared' ? DEFAULT_DRAIN_MS : 0);
       return new McpEndpoint(legacy, modern, eras, drainMs);
     },
     inject: [
       ...[SESSION_ROOM, McpSessionStore, SESSION_OPTIONS, HTTP_OPTIONS, PROTOCOL_OPTIONS],
-      ...[ModernServers, Subscriptions, HandlerTable, Clock],
+      ...[McpDispatcher, Subscriptions, HandlerTable, Clock],
     ],
   };
 }

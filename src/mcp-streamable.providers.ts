@@ -4,6 +4,7 @@ import { once } from './base/once.js';
 import { check } from './base/option-checks.js';
 import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 import { McpMessageBus } from './bus/message-bus.js';
+import { McpDispatcher } from './context/mcp-dispatcher.js';
 import { hostOriginPolicy, SESSION_METHODS, STATELESS_METHODS, type EdgePolicy } from './http/edge/edge-policy.js';
 import { httpMessages } from './http/http.messages.js';
 import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
@@ -22,11 +23,10 @@ import type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.
 import { protocolProviders } from './mcp-streamable.protocol-providers.js';
 import { questionProviders } from './mcp-streamable.question-providers.js';
 import { CACHE_POLICY, stateProviders } from './mcp-streamable.state-providers.js';
-import type { CachePolicy } from './protocol/handlers/cache-hints.js';
+import type { CachePolicy } from './methods/cache-hints.js';
 import { PROTOCOL_OPTIONS, resolveProtocolOptions, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
 import { InMemorySessionStore } from './session/in-memory-session-store.js';
 import { McpSessionService } from './session/mcp-session.service.js';
-import { McpServerFactory } from './session/server-factory.js';
 import { furnishSessionRoom, SESSION_ROOM, type SessionRoom, type SessionRoomParts } from './session/session-room.js';
 import { resolveSessionOptions, SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { McpSessionStore } from './session/session-store.js';
@@ -49,7 +49,7 @@ export function endpointProviders(options: InjectionToken, name: string | undefi
     ...optionProviders(options),
     ...replaceableProviders(options),
     ...sessionProviders(name),
-    ...protocolProviders(options),
+    ...protocolProviders(options, name),
     ...questionProviders(options),
     ...stateProviders(),
     ...handlerProviders(options, name),
@@ -131,12 +131,12 @@ function sessionProviders(name: string | undefined): Provider[] {
       useFactory: (
         session: ResolvedSessionOptions,
         { keepAliveMs }: ResolvedHttpOptions,
-        ...[clock, sessionStore, eventStore, bus, factory, states]: [
+        ...[clock, sessionStore, eventStore, bus, dispatcher, states]: [
           Clock,
           McpSessionStore,
           McpEventStore,
           McpMessageBus,
-          McpServerFactory,
+          McpDispatcher,
           StoredStates,
         ]
       ): SessionRoom => {
@@ -147,7 +147,7 @@ function sessionProviders(name: string | undefined): Provider[] {
           sessionStore,
           eventStore,
           bus,
-          factory,
+          dispatcher,
         };
         const room = furnishSessionRoom(parts);
         const faults = new FaultLog(clock);
@@ -161,7 +161,7 @@ function sessionProviders(name: string | undefined): Provider[] {
         return room;
       },
       inject: [
-        ...[SESSION_OPTIONS, HTTP_OPTIONS, Clock, McpSessionStore, McpEventStore, McpMessageBus, McpServerFactory],
+        ...[SESSION_OPTIONS, HTTP_OPTIONS, Clock, McpSessionStore, McpEventStore, McpMessageBus, McpDispatcher],
         StoredStates,
       ],
     },

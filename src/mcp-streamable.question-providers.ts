@@ -2,11 +2,11 @@ import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
 import { Clock } from './base/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { secretsFor } from './protocol/modern/request-state.options.js';
-import { RequestStates } from './protocol/modern/request-state.js';
+import { secretsFor } from './questions/request-state.options.js';
+import { RequestStates } from './questions/request-state.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
-import type { RunParts } from './protocol/questions/handler-run.js';
-import { RequestedSchemas } from './protocol/questions/requested-schemas.js';
+import type { RunParts } from './questions/handler-run.js';
+import { RequestedSchemas } from './questions/requested-schemas.js';
 import { McpSessionStore } from './session/session-store.js';
 
 /** The injection token of what the runs of handlers share: {@link RunParts}. */
@@ -35,12 +35,13 @@ export function questionProviders(options: InjectionToken): Provider[] {
     },
     {
       provide: RUN_PARTS,
-      useFactory: (states: RequestStates): RunParts => ({
+      useFactory: (states: RequestStates, clock: Clock): RunParts => ({
         states,
+        clock,
         schemas: new RequestedSchemas(),
         report: (text) => logger.error(text),
       }),
-      inject: [RequestStates],
+      inject: [RequestStates, Clock],
     },
   ];
 }

@@ -3,7 +3,7 @@ import { ApplicationConfig } from '@nestjs/core';
 import { Clock } from './base/clock.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
 import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
-import type { CachePolicy } from './protocol/handlers/cache-hints.js';
+import type { CachePolicy } from './methods/cache-hints.js';
 import { SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { McpSessionStore } from './session/session-store.js';
 import { StoredStates } from './session/stored-states.js';

@@ -47,6 +47,12 @@ export interface McpCall extends McpHttpCall {
    */
   readonly aborted?: boolean;
   /**
+   * A guard of the handler did not let the caller in, however the client is told.
+   *
+   * @internal
+   */
+  denied?: boolean;
+  /**
    * Ends the connection that carries this request's messages and leaves the request running: the client comes back and
    * resumes. Does nothing below revision 2025-11-25, whose clients do not come back.
    *

@@ -10,10 +10,10 @@ export const invocationMessages = {
   binaryToolResult: () =>
     'A tool returned bytes without saying what they are. Return a content block: { type: "image", data: bytes.toString("base64"), mimeType: "image/png" }, or a "resource" with a "blob".',
   notJson: () => 'A handler returned what cannot be JSON: a cycle, a bigint, or nothing at all.',
-  notAToolResult: (problem: string) =>
-    `A tool returned a result, or content, that is not what the specification says. ${problem}`,
   brokenByInterceptor: (origin: string, made: unknown) =>
     `What ${origin} returned is right, but an interceptor of the app made ${shapeOf(made)} of it, which cannot be sent. Let the interceptor leave MCP handlers alone: if (McpExecutionContext.isMcp(context)) return next.handle(). This is said once.`,
+  notAResult: (kind: string, problem: string) =>
+    `A ${kind} returned a result, or content, that is not what the specification says. ${problem}`,
   noStructuredContent: () => 'The tool has an output schema, but its result has no structured content.',
   outputMismatch: () => 'The result of the tool does not match its output schema; the cause says where.',
   notAPrompt: () =>

@@ -76,7 +76,8 @@ export class McpEndpoint {
 
   /** After `drain()`: answers every open call and ends every stream of this node. */
   async close(): Promise<void> {
-    await Promise.all([this.modern.close(), this.host.sessions.shutdown()]);
+    this.modern.close();
+    await this.host.sessions.shutdown();
   }
 
   /**

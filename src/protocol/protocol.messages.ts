@@ -20,9 +20,10 @@ export const protocolMessages = {
     'The server that the option "server" makes does not speak revision 2026-07-28, so its clients are asked to use an older one. To serve it, make the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to say that this is meant, set "eras" to "legacy".',
   legacyUnsupported: (supported: readonly string[]) =>
     `This endpoint serves no sessions. Send requests of revision ${supported.join(' or ')}, each with its "_meta".`,
-  serverClosed: () => 'The server was closed before it had an answer.',
   clientLeft: () => 'The client closed the connection.',
   modernResponse: () => 'A response of revision 2026-07-28 cannot be posted: answers travel with a repeated request.',
+  noModernRequests: (method: string) =>
+    `"${method}" cannot be sent: revision 2026-07-28 has no requests of the server. Ask with ctx.elicit(), ctx.sample() or ctx.roots().`,
   modernBatch: () => 'Revision 2026-07-28 has no batches. Send the messages one by one.',
   cursorOnPost: () =>
     'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.',
@@ -40,15 +41,4 @@ export const protocolMessages = {
     `The option "sessionIdGenerator" returned ${shown(id)}: a session id must be 16 to 256 visible ASCII characters.`,
   sessionIdTaken: () =>
     'The option "sessionIdGenerator" returned an id that is in use: ids must be unguessable and unique.',
-  notAServer: (got: unknown) =>
-    `The option "server" must return a new McpServer or Server of @modelcontextprotocol/server; it returned ${shown(got)}.`,
-  foreignServer: () =>
-    'The option "server" returned a server of another copy of @modelcontextprotocol/server than the one this module uses (often the CommonJS build beside the ES module). Import McpServer or Server from "nestjs-mcp-streamable", or install a single copy.',
-  connectedServer: () =>
-    'The option "server" returned a server that is connected already. It is called once per session and must return a new server each time.',
-  badCursor: (cursor: string) => `The cursor ${shown(cursor)} is not one of this server. Start the list again.`,
-  unknownTool: (name: string) => `There is no tool ${shown(name)}. "tools/list" names those there are.`,
-  unknownPrompt: (name: string) => `There is no prompt ${shown(name)}. "prompts/list" names those there are.`,
-  unknownReference: (ref: unknown) => `There is nothing to complete at ${shown(ref)}.`,
-  outsideOfCall: () => 'A handler was called outside of a call: connect the server to a session of this module.',
 };

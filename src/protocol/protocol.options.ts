@@ -3,7 +3,7 @@ import {
   type McpRequestStateOptions,
   resolveRequestStateOptions,
   type ResolvedRequestStateOptions,
-} from './modern/request-state.options.js';
+} from '../questions/request-state.options.js';
 
 /** Which eras of the protocol an endpoint serves. @publicApi */
 export type Eras = 'both' | 'legacy' | 'modern';

@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.js';
 import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
-import type { JsonRpcNotification, RequestId } from '../wire/json-rpc.js';
+import type { RequestId } from '../wire/json-rpc.js';
 import type { InFlightCalls } from './in-flight-calls.js';
 import type { OutgoingMessages } from './outgoing-messages.js';
 import type { SessionCall } from './session-call.js';
@@ -22,8 +22,6 @@ export class CallEndings {
     private readonly calls: InFlightCalls,
     private readonly outgoing: OutgoingMessages,
     private readonly environment: { readonly clock: Clock; readonly requestTimeoutMs: number },
-    /** Into the SDK server. */
-    private readonly inward: { onmessage?: ((notification: JsonRpcNotification) => void) | undefined },
   ) {}
 
   /** A handler that takes too long will be ended. */
@@ -33,7 +31,6 @@ export class CallEndings {
     call.timer = clock.setTimeout(() => {
       const message = sessionMessages.requestTimedOut(requestTimeoutMs);
       this.#fail(call, REQUEST_TIMEOUT, message);
-      this.#cancelInServer(call, message);
     }, requestTimeoutMs);
   }
 
@@ -41,7 +38,6 @@ export class CallEndings {
   cancel(id: RequestId, reason: unknown): boolean {
     const call = this.calls.get(id);
     if (!call) return false;
-    // Over any other reason the SDK would stumble, and the handler would not hear of it.
     if (call.method !== 'initialize') this.dismiss(call, typeof reason === 'string' ? reason : undefined);
     return true;
   }
@@ -52,10 +48,9 @@ export class CallEndings {
     this.release(call);
     this.outgoing.failOf(call);
     call.exchange!.dismiss(call.requestId!);
-    this.#cancelInServer(call, reason === undefined ? undefined : String(reason));
   }
 
-  /** The session is over: every call is answered with an error. The server hears of it by `onclose`. */
+  /** The session is over: every call is answered with an error.  */
   failAll(message: string): void {
     for (const call of this.calls.all()) this.#fail(call, REQUEST_FAILED, message);
   }
@@ -73,10 +68,5 @@ export class CallEndings {
     this.outgoing.failOf(call);
     // The client hears of it if it can hear at all: a log that refuses says so elsewhere.
     call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, message))).catch(() => {});
-  }
-
-  #cancelInServer({ requestId }: SessionCall, reason: string | undefined): void {
-    const params = { requestId: requestId!, ...(reason !== undefined && { reason }) };
-    this.inward.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
   }
 }

@@ -3,7 +3,7 @@ import { runInCall, type McpHttpCall, type McpSessionInfo } from '../context/mcp
 import type { RequestId } from '../wire/json-rpc.js';
 import { InFlightCalls } from './in-flight-calls.js';
 import { RunningCalls } from './running-calls.js';
-import { SessionCall } from './session-call.js';
+import { type CallOwner, SessionCall } from './session-call.js';
 
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
 const INFO: McpSessionInfo = {
@@ -11,10 +11,18 @@ const INFO: McpSessionInfo = {
   ...{ clientInfo: { name: 'spec', version: '1' }, clientCapabilities: {} },
 };
 
+/** A session is only told from another one. */
+const someOwner = (): CallOwner => ({
+  state: { logLevel: undefined },
+  notify: () => Promise.resolve(),
+  request: () => Promise.resolve({}),
+});
+
 function setup() {
-  const owner = {};
-  const calls = new InFlightCalls(owner, new RunningCalls());
-  const call = (id: RequestId, of: object = owner) =>
+  const owner = someOwner();
+  const running = new RunningCalls();
+  const calls = new InFlightCalls(owner, running);
+  const call = (id: RequestId, of = owner) =>
     new SessionCall(of, INFO, HTTP, { jsonrpc: '2.0', id, method: 'tools/call' }, undefined);
   const begin = (id: RequestId) => {
     const begun = call(id);
@@ -26,7 +34,7 @@ function setup() {
     else ending.cancelled('enough');
     calls.remove(ending);
   };
-  return { calls, call, begin, end };
+  return { owner, running, calls, call, begin, end };
 }
 
 describe('InFlightCalls', () => {
@@ -42,18 +50,21 @@ describe('InFlightCalls', () => {
   it('takes ids as they come: none of them is special', () => {
     const { calls, begin } = setup();
     for (const id of ['__proto__', 'constructor', 'toString', '']) {
-      expect([calls.has(id), calls.answeredBy(id)]).toEqual([false, undefined]);
-      expect(calls.answeredBy(begin(id).requestId!)?.requestId).toBe(id);
+      expect([calls.has(id), calls.get(id)]).toEqual([false, undefined]);
+      expect(calls.get(begin(id).requestId!)?.requestId).toBe(id);
     }
   });
 
   it('does not remove a new request with the id of an old one', () => {
-    const { calls, begin, end } = setup();
+    const { calls, running, begin, end } = setup();
     const old = begin(1);
     end(old, 'answered');
     const fresh = begin(1);
     calls.remove(old);
     expect(calls.get(1)).toBe(fresh);
+    expect(running.count).toBe(1);
+    end(fresh, 'cancelled');
+    expect([calls.size, running.count]).toEqual([0, 0]);
   });
 });
 
@@ -99,29 +110,35 @@ describe('a message of the server', () => {
 
   it('does not belong to the request of another session in whose context it is sent', () => {
     const { calls, call, begin } = setup();
-    const [here, elsewhere] = [begin(1), call(1, {})];
+    const [here, elsewhere] = [begin(1), call(1, someOwner())];
     expect(runInCall(elsewhere, () => calls.related(undefined))).toEqual({ is: 'nothing' });
     expect(runInCall(elsewhere, () => calls.related(1))).toEqual({ is: 'open', call: here });
   });
 
   it('belongs to nothing in the context of a notification', () => {
-    const { calls } = setup();
+    const { owner, calls } = setup();
     const message = { jsonrpc: '2.0' as const, method: 'notifications/initialized' };
-    const call = new SessionCall(calls, INFO, HTTP, message, undefined);
+    const call = new SessionCall(owner, INFO, HTTP, message, undefined);
     expect(runInCall(call, () => calls.related(undefined))).toEqual({ is: 'nothing' });
+    expect(calls.relatedTo(call)).toEqual({ is: 'nothing' });
   });
 });
 
-describe('an answer', () => {
-  it('is that of the request in flight, unless the context knows better', () => {
+describe('a message of a call', () => {
+  it('belongs to that call, whatever the context says', () => {
+    const { calls, begin } = setup();
+    const [one, two] = [begin(1), begin(2)];
+    expect(calls.relatedTo(one)).toEqual({ is: 'open', call: one });
+    expect(runInCall(two, () => calls.relatedTo(one))).toEqual({ is: 'open', call: one });
+  });
+
+  it.each(['answered', 'cancelled'] as const)('comes late when that is %s, though its id is used again', (how) => {
     const { calls, begin, end } = setup();
     const old = begin(1);
-    end(old, 'cancelled');
+    end(old, how);
     const fresh = begin(1);
-    expect(calls.answeredBy(1)).toBe(fresh);
-    // The handler of the cancelled request answers after all.
-    expect(runInCall(old, () => calls.answeredBy(1))).toBe(old);
-    expect(runInCall(old, () => calls.answeredBy(2))).toBeUndefined();
+    expect(calls.relatedTo(old)).toEqual({ is: how, requestId: 1 });
+    expect(calls.relatedTo(fresh)).toEqual({ is: 'open', call: fresh });
   });
 });
 
@@ -147,5 +164,41 @@ describe('SessionCall', () => {
     answered.cancelled('too late');
     expect([answered.state, answered.signal.aborted]).toEqual(['answered', false]);
     expect(answered.closeStream()).toBe(false);
+  });
+
+  it('D27: wants the log messages that the session wants, which may change while it is served', () => {
+    const state: { logLevel: string | undefined } = { logLevel: undefined };
+    const call = setup().call(1, { ...someOwner(), state });
+    const wanted = () => ['debug', 'warning', 'emergency'].filter((level) => call.wantsLog(level));
+    expect(wanted()).toEqual(['debug', 'warning', 'emergency']);
+    state.logLevel = 'warning';
+    expect(wanted()).toEqual(['warning', 'emergency']);
+  });
+
+  it('sends what it says, and asks, as its own', async () => {
+    const sent: unknown[] = [];
+    const owner = {
+      ...someOwner(),
+      notify: async (...args: unknown[]) => void sent.push(args),
+      request: async (...args: unknown[]) => {
+        sent.push(args);
+        return { roots: [] };
+      },
+    };
+    const call = setup().call(1, owner);
+    const [log, ask] = [{ method: 'notifications/message' }, { method: 'roots/list' }];
+    await call.notify(log);
+    expect([await call.ask(ask), await call.ask(ask, { timeoutMs: 5 })]).toEqual([{ roots: [] }, { roots: [] }]);
+    expect(sent).toEqual([
+      [log, call],
+      [ask, {}, call],
+      [ask, { timeoutMs: 5 }, call],
+    ]);
+  });
+
+  it('knows its client as the session does', () => {
+    const { capabilities, ...client } = setup().call(1).client;
+    expect(client).toEqual({ protocolVersion: '2025-11-25', clientInfo: { name: 'spec', version: '1' } });
+    expect(capabilities).toEqual({});
   });
 });

@@ -61,19 +61,19 @@ export class InFlightCalls {
     if (call.state === 'cancelled') (this.#cancelled ??= new CancelledRequests()).add(id);
   }
 
-  /** The request that an answer with this id belongs to. */
-  answeredBy(id: RequestId): SessionCall | undefined {
-    const current = this.#current();
-    return current?.requestId === id ? current : this.#calls.get(id);
-  }
-
   related(relatedRequestId: RequestId | undefined): Related {
     const current = this.#current();
     const id = relatedRequestId ?? current?.requestId;
     if (id === undefined) return NOTHING;
     const call = current?.requestId === id ? current : this.#calls.get(id);
-    if (call?.state === 'open') return { is: 'open', call };
-    return { is: call?.state ?? (this.#cancelled?.has(id) ? 'cancelled' : 'answered'), requestId: id };
+    return call ? this.relatedTo(call) : { is: this.#cancelled?.has(id) ? 'cancelled' : 'answered', requestId: id };
+  }
+
+  relatedTo(call: SessionCall): Related {
+    const { state, requestId } = call;
+    if (state !== 'open') return { is: state, requestId };
+    // Of a notification of the client nothing is open that could carry a message.
+    return requestId === undefined ? NOTHING : { is: 'open', call };
   }
 
   /** The async context counts only when it belongs to this session. */

@@ -1,14 +1,16 @@
-import { Server } from '@modelcontextprotocol/server';
 import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { deferred } from '../base/deferred.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
 import type { McpHttpCall } from '../context/mcp-call.js';
+import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
+import type { ServedCall } from '../context/served-call.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
-import type { LiveSession } from './live-session.js';
+import type { LiveSession } from './live-sessions.js';
+import { McpSession } from './mcp-session.js';
 import type { McpSessionEvent } from './session-events.js';
 import { furnishSessionRoom } from './session-room.js';
 import { resolveSessionOptions, type McpSessionOptions } from './session.options.js';
@@ -27,38 +29,63 @@ function shared(clock = new ManualClock()) {
   return { clock, hub, sessionStore: new InMemorySessionStore(clock), eventStore: new InMemoryEventStore({}, clock) };
 }
 
-type Make = (server: Server, count: number) => void | Promise<void>;
+/** Says yes to everything, and notes what it hears of sessions. */
+class SpecDispatcher implements McpDispatcher {
+  readonly rebuilt: [id: string, said: McpSaid][] = [];
+  readonly changed: [id: string, said: McpSaid][] = [];
+  readonly ended: string[] = [];
+  readonly #endings = new Map<McpDispatchedSession, () => void>();
 
-function node(name = 'a', with_ = shared(), make: Make = () => {}, options: McpSessionOptions = {}) {
+  constructor(private readonly hooks: Hooks) {}
+
+  request(call: ServedCall): object | Promise<object> {
+    if (call.method !== 'initialize') return this.hooks.serve?.(call) ?? {};
+    return {
+      protocolVersion: call.session!.protocolVersion,
+      capabilities: {},
+      serverInfo: { name: 'spec', version: '1' },
+    };
+  }
+  notification(): void {}
+  sessionEnded(session: McpDispatchedSession): void {
+    this.ended.push(session.info.id);
+    this.#endings.get(session)?.();
+  }
+  async sessionRebuilt(session: McpDispatchedSession, said: McpSaid): Promise<void> {
+    this.rebuilt.push([session.info.id, said]);
+    const ended = new Promise<void>((resolve) => this.#endings.set(session, resolve));
+    await Promise.race([this.hooks.rebuild?.(this.rebuilt.length), ended]);
+  }
+  sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
+    this.changed.push([session.info.id, said]);
+  }
+}
+
+interface Hooks {
+  serve?: (call: ServedCall) => Promise<object>;
+  /** Takes a session that is rebuilt; counted from 1. */
+  rebuild?: (count: number) => Promise<void> | undefined;
+}
+
+function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessionOptions = {}) {
   const { clock, hub, sessionStore, eventStore } = with_;
   const bus = new InMemoryMessageBus(name, hub);
-  const servers: Server[] = [];
-  const factory = {
-    create: async () => {
-      const server = new Server({ name: 'spec', version: '1' }, { capabilities: { logging: {}, resources: {} } });
-      servers.push(server);
-      await make(server, servers.length);
-      return server;
-    },
-  };
+  const dispatcher = new SpecDispatcher(hooks);
   const room = furnishSessionRoom({
-    ...{ clock, sessionStore, eventStore, bus, factory, keepAliveMs: KEEP_ALIVE_MS },
+    ...{ clock, sessionStore, eventStore, bus, dispatcher, keepAliveMs: KEEP_ALIVE_MS },
     options: resolveSessionOptions({ idleTimeoutMs: IDLE_MS, sseAfterMs: 1_000_000, ...options }),
   });
   const events: McpSessionEvent[] = [];
   room.events$.subscribe((event) => events.push(event));
-  const { sessions } = room;
+  const { environment, sessions } = room;
 
   /** A session as `initialize` begins one. */
   const begin = async (id: string): Promise<LiveSession> => {
     await eventStore.open(id);
-    const { protocolVersion, clientInfo, capabilities: clientCapabilities } = INITIALIZE;
-    const live = await sessions.connect(
-      { id, principal: undefined, protocolVersion, clientInfo, clientCapabilities },
-      {},
-    );
+    const live = sessions.begin(new McpSession({ id }, environment));
     const message = { jsonrpc: '2.0', id: 0, method: 'initialize', params: INITIALIZE } as unknown as JsonRpcMessage;
     await live.session.receive(HTTP, { batch: false, messages: [message] }).reply;
+    const { protocolVersion } = live.session.info;
     await sessionStore.create({ id, protocolVersion, initialize: INITIALIZE });
     sessions.add(live);
     return live;
@@ -70,7 +97,7 @@ function node(name = 'a', with_ = shared(), make: Make = () => {}, options: McpS
     const { sessions: logs } = await eventStore.stats();
     return [await sessionStore.count(), sessions.size, logs, clock.pending];
   };
-  return { clock, sessionStore, eventStore, sessions, servers, events, begin, closed, left, with_ };
+  return { clock, sessionStore, eventStore, sessions, dispatcher, events, begin, closed, left, with_ };
 }
 
 const NOTHING = [0, 0, 0, 0];
@@ -136,11 +163,11 @@ describe('the sweeper', () => {
 
   it('S13: keeps alive whoever sends, is served, or listens', async () => {
     const hold = deferred();
-    const { clock, begin, closed, left } = node('a', shared(), (server) => {
-      server.setRequestHandler('resources/list', async () => {
-        await hold.promise;
-        return { resources: [] };
-      });
+    const { clock, begin, closed, left } = node('a', shared(), {
+      serve: async ({ method }) => {
+        if (method === 'resources/list') await hold.promise;
+        return {};
+      },
     });
     const [sends, served, listens] = [await begin('sends'), await begin('served'), await begin('listens')];
     await begin('idle');
@@ -208,7 +235,7 @@ describe('the sweeper', () => {
     const { clock, eventStore, sessions, begin } = node();
     const live = await begin('s');
     await listen(live);
-    await live.session.send({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'x' } });
+    await live.session.notify({ method: 'notifications/message', params: { level: 'info', data: 'x' } });
     await clock.advance(0);
     expect((await eventStore.describe('s', '0'))?.delivered).toBe(0);
     await clock.advance(IDLE_MS / 10);
@@ -217,7 +244,7 @@ describe('the sweeper', () => {
   });
 
   it('never touches nor ends sessions that may idle for ever', async () => {
-    const { clock, sessions, begin, left } = node('a', shared(), () => {}, { idleTimeoutMs: Infinity });
+    const { clock, sessions, begin, left } = node('a', shared(), {}, { idleTimeoutMs: Infinity });
     await begin('s');
     await clock.advance(1_000 * KEEP_ALIVE_MS);
     expect(sessions.size).toBe(1);
@@ -228,16 +255,8 @@ describe('the sweeper', () => {
 });
 
 describe('a session without a live copy', () => {
-  it('is rebuilt once, by whoever comes first: what the client said before is said again', async () => {
-    const said: string[] = [];
-    const { clock, sessionStore, sessions, events, servers, begin } = node('a', shared(), (server) => {
-      const hear = (what: string) => {
-        said.push(what);
-        return {};
-      };
-      server.setRequestHandler('resources/subscribe', ({ params }) => hear(params.uri));
-      server.setRequestHandler('logging/setLevel', ({ params }) => hear(params.level));
-    });
+  it('is rebuilt once, by the first that needs it: the dispatcher is told what the client has said', async () => {
+    const { clock, sessionStore, sessions, events, dispatcher, begin } = node();
     const first = await begin('s');
     await request(first, { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'error' } }).reply;
     await request(first, { jsonrpc: '2.0', id: 2, method: 'resources/subscribe', params: { uri: 'doc:a' } }).reply;
@@ -246,11 +265,23 @@ describe('a session without a live copy', () => {
     expect([sessions.size, await sessionStore.count(), clock.pending]).toEqual([0, 1, 1]);
     const copies = await Promise.all([sessions.acquire('s'), sessions.acquire('s'), sessions.acquire('s')]);
     expect(new Set(copies).size).toBe(1);
-    expect(servers).toHaveLength(2);
-    expect(said).toEqual(['error', 'doc:a', 'error', 'doc:a']);
-    expect(copies[0]!.session.info).toEqual(first.session.info);
+    const { session } = copies[0]!;
+    expect(dispatcher.rebuilt).toEqual([['s', { initialize: INITIALIZE, logLevel: 'error', subscribe: ['doc:a'] }]]);
+    expect(session.info).toEqual(first.session.info);
+    expect([session.initialized, session.state.logLevel, session.state.subscriptions]).toEqual([true, 'error', 1]);
     expect(events.filter(({ type }) => type === 'rebuilt')).toHaveLength(1);
     expect(await request(copies[0]!, ping(3)).reply).toMatchObject({ kind: 'json' });
+    await sessions.end('s', 'deleted');
+  });
+
+  it('is rebuilt with the revision that was agreed on, whatever its client had asked for', async () => {
+    const { eventStore, sessionStore, sessions, dispatcher } = node();
+    await eventStore.open('s');
+    const initialize = { ...INITIALIZE, protocolVersion: '2099-01-01' };
+    await sessionStore.create({ id: 's', protocolVersion: '2025-06-18', initialize });
+    const live = await sessions.acquire('s');
+    expect(live!.session.info.protocolVersion).toBe('2025-06-18');
+    expect(dispatcher.rebuilt).toMatchObject([['s', { initialize: { protocolVersion: '2025-06-18' } }]]);
     await sessions.end('s', 'deleted');
   });
 
@@ -264,27 +295,20 @@ describe('a session without a live copy', () => {
   });
 
   it('that has no record is not made', async () => {
-    const { sessions, servers, left } = node();
+    const { sessions, dispatcher, left } = node();
     expect(await sessions.acquire('unknown')).toBeUndefined();
     expect(await sessions.acquire('__proto__')).toBeUndefined();
-    expect([servers.length, await left()]).toEqual([0, NOTHING]);
+    expect([dispatcher.rebuilt, await left()]).toEqual([[], NOTHING]);
   });
 
-  const failures: [why: string, make: Make, message: string][] = [
-    ['the factory fails', () => Promise.reject(new Error('no server today')), 'no server today'],
-    [
-      'the server refuses',
-      (server) => server.setRequestHandler('initialize', () => Promise.reject(new Error('not you'))),
-      'not you',
-    ],
-    ['the server is connected already', (server) => server.connect(deadTransport), 'already connected'],
-  ];
-  it.each(failures)('stays without one when %s, and is tried again the next time', async (_, fail, message) => {
-    const { sessions, begin } = node('a', shared(), (server, count) => (count === 2 ? fail(server, count) : undefined));
+  it('stays without one when it cannot be served, and is tried again the next time', async () => {
+    const { sessions, dispatcher, begin } = node('a', shared(), {
+      rebuild: (count) => (count === 1 ? Promise.reject(new Error('no server today')) : undefined),
+    });
     await begin('s');
     await sessions.release('s');
-    await expect(sessions.acquire('s')).rejects.toThrow(message);
-    expect(sessions.size).toBe(0);
+    await expect(sessions.acquire('s')).rejects.toThrow('no server today');
+    expect([sessions.size, dispatcher.ended]).toEqual([0, ['s', 's']]);
     expect(await sessions.acquire('s')).toBeDefined();
     await sessions.end('s', 'deleted');
   });
@@ -304,8 +328,8 @@ describe('a session without a live copy', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('that ends while its server is made is gone, with its log: nobody waits for the server', async () => {
-    const { sessions, begin, closed, left } = node('a', shared(), (_, count) => (count > 1 ? never : undefined));
+  it('that ends while it is rebuilt is gone, with its log', async () => {
+    const { sessions, begin, closed, left } = node('a', shared(), { rebuild: () => never });
     await begin('s');
     await sessions.release('s');
     const acquired = sessions.acquire('s');
@@ -328,12 +352,23 @@ describe('an end', () => {
     expect([closed(), await left()]).toEqual([['s deleted'], NOTHING]);
   });
 
-  it('S14: comes from the server itself, when it is closed', async () => {
+  it('S14: comes from the session itself, when the application closes its server', async () => {
     const { clock, begin, closed, left } = node();
-    const { server } = await begin('s');
-    await server.close();
+    const { session } = await begin('s');
+    await session.close();
     await clock.advance(0);
     expect([closed(), await left()]).toEqual([['s terminated'], NOTHING]);
+  });
+
+  it('is told to the dispatcher, once for each live copy', async () => {
+    const { sessions, dispatcher, begin } = node();
+    const live = await begin('s');
+    await begin('t');
+    await sessions.release('t');
+    await sessions.acquire('t');
+    await Promise.all([sessions.end('s', 'deleted'), live.session.end('terminated'), sessions.end('t', 'deleted')]);
+    await sessions.settled();
+    expect(dispatcher.ended).toEqual(['t', 's', 't']);
   });
 
   it('reaches every live copy', async () => {
@@ -347,6 +382,22 @@ describe('an end', () => {
     expect([here.closed(), there.closed()]).toEqual([['s ended-elsewhere'], ['s deleted']]);
     expect(() => request(copy!, ping(1))).toThrow('The session has ended');
     expect(await here.left()).toEqual(NOTHING);
+  });
+});
+
+describe('a change that the client makes to its session', () => {
+  it('is told to the dispatchers of other nodes with a live copy', async () => {
+    const with_ = shared();
+    const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
+    const [here, there] = [node('a', { ...with_, ...stores }), node('b', { ...with_, ...stores })];
+    const live = await here.begin('s');
+    const copy = await there.sessions.acquire('s');
+    await request(live, { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'error' } }).reply;
+    await with_.clock.advance(0);
+    expect(copy!.session.state.logLevel).toBe('error');
+    expect([here.dispatcher.changed, there.dispatcher.changed]).toEqual([[], [['s', { logLevel: 'error' }]]]);
+    await here.sessions.end('s', 'deleted');
+    for (const { sessions } of [here, there]) await sessions.shutdown();
   });
 });
 
@@ -373,8 +424,8 @@ describe('shutdown', () => {
     await other.sessions.end('s', 'deleted');
   });
 
-  it('does not wait for a server that is being made, nor leaves anything of it', async () => {
-    const { sessions, begin, left } = node('a', shared(), (_, count) => (count > 1 ? never : undefined));
+  it('does not wait for a session that is being rebuilt, nor leaves anything of it', async () => {
+    const { sessions, begin, left } = node('a', shared(), { rebuild: () => never });
     await begin('s');
     await sessions.release('s');
     const outcome = refusalOf(sessions.acquire('s'));
@@ -382,6 +433,27 @@ describe('shutdown', () => {
     await sessions.shutdown();
     expect(await outcome).toBe('UNAVAILABLE');
     expect(await left()).toEqual(NOTHING);
+  });
+
+  it('S15: leaves to other nodes a session that was being rebuilt, and its log', async () => {
+    const with_ = shared();
+    const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
+    const { sessions, begin } = node('a', { ...with_, ...stores }, { rebuild: () => never });
+    const { session } = await begin('s');
+    await session.notify({ method: 'notifications/message', params: { level: 'info', data: 'x' } });
+    await sessions.release('s');
+    const outcome = refusalOf(sessions.acquire('s'));
+    await with_.clock.advance(0);
+    await sessions.shutdown();
+    expect(await outcome).toBe('UNAVAILABLE');
+    expect([await with_.sessionStore.count(), await with_.eventStore.stats()]).toMatchObject([
+      1,
+      { sessions: 1, events: 1 },
+    ]);
+    const other = node('b', { ...with_, ...stores });
+    expect(await other.sessions.acquire('s')).toBeDefined();
+    await other.sessions.end('s', 'deleted');
+    await other.sessions.shutdown();
   });
 
   it('ends what becomes live only now', async () => {
@@ -392,19 +464,6 @@ describe('shutdown', () => {
     await sessions.settled();
     expect([sessions.closing, sessions.size, closed()]).toEqual([true, 0, ['s shutdown', 'late shutdown']]);
     expect(sessions.add(late)).toBe(false);
-  });
-
-  it('does not leave a rebuilding hanging whose server does not answer', async () => {
-    const { sessions, begin, left } = node('a', shared(), (server, count) => {
-      if (count === 2) server.setRequestHandler('initialize', () => new Promise(() => {}));
-    });
-    await begin('s');
-    await sessions.release('s');
-    const outcome = refusalOf(sessions.acquire('s'));
-    await new Promise(setImmediate);
-    await sessions.shutdown();
-    expect(await outcome).toBe('UNAVAILABLE');
-    expect(await left()).toEqual(NOTHING);
   });
 
   it('answers its calls although the store is away', async () => {
@@ -437,5 +496,3 @@ function refusalOf(promise: Promise<unknown>): Promise<unknown> {
     (error: unknown) => (error as { code?: unknown }).code,
   );
 }
-
-const deadTransport = { start: async () => {}, send: async () => {}, close: async () => {} };

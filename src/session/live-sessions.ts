@@ -1,28 +1,32 @@
-import type { Server } from '@modelcontextprotocol/server';
-import { deferred } from '../base/deferred.js';
 import { Retry } from '../base/retry.js';
 import { within } from '../base/within.js';
-import type { McpSessionInfo } from '../context/mcp-call.js';
-import { McpError, shutdownRefusal } from '../wire/errors.js';
+import type { McpSaid } from '../context/mcp-dispatcher.js';
+import { shutdownRefusal } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { LastAnswers } from './last-answers.js';
-import type { LiveSession } from './live-session.js';
 import { McpSession } from './mcp-session.js';
 import { Rebuildings } from './rebuildings.js';
-import { infoOf, isSession, replayRecord } from './session-record.js';
-import type { McpServerContext } from './server-factory.js';
+import { isSession } from './session-record.js';
 import type { SessionEndReason } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
 import type { McpSessionRecord, McpSessionStore } from './session-store.js';
 import { Sweeper } from './sweeper.js';
 
+/** A session of this node. */
+export interface LiveSession {
+  readonly session: McpSession;
+  /** When the store last heard of it; milliseconds since the epoch. */
+  touchedAt: number;
+  /** When its record was last looked at; milliseconds since the epoch. */
+  askedAt: number;
+}
+
 /**
  * # The sessions that are live on this node
  *
- * What a session *is* stands in the {@link McpSessionStore}; what it *does* happens here, in a {@link McpSession} with an
- * SDK server behind it. A session whose record is there but which is not live is rebuilt by the first message that needs
+ * What a session *is* stands in the {@link McpSessionStore}; what it *does* happens here, in a {@link McpSession}. A session whose record is there but which is not live is rebuilt by the first message that needs
  * it: after a restart, or on a node that has not met it.
  *
  *     record only ──message──▶ rebuilding ──▶ live ──end──▶ (nothing)
@@ -36,10 +40,8 @@ import { Sweeper } from './sweeper.js';
 export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
   readonly #rebuilding = new Rebuildings<LiveSession>();
-  /** Connected, and not known to anybody yet. */
+  /** Being initialized or rebuilt: no request finds them yet. */
   readonly #newborn = new Map<string, McpSession>();
-  /** Servers that the application is making: how to give up waiting for them. */
-  readonly #making = new Map<string, (reason: McpError) => void>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
   readonly lastAnswers: LastAnswers;
@@ -49,7 +51,6 @@ export class LiveSessions {
   constructor(
     private readonly store: McpSessionStore,
     private readonly environment: SessionEnvironment,
-    private readonly factory: { create(context: Omit<McpServerContext, 'sessions'>): Promise<Server> },
     private readonly peers: ClusterPeers,
     private readonly timing: { readonly idleTimeoutMs: number; readonly keepAliveMs: number },
   ) {
@@ -95,45 +96,17 @@ export class LiveSessions {
     return live;
   }
 
-  /** Connects a fresh server to a fresh session, which is not known to anybody yet: to be added, or discarded. */
-  async connect(info: McpSessionInfo, request: unknown): Promise<LiveSession> {
-    const server = await this.#make(info, request);
-    const session = new McpSession(info, this.environment);
-    session.onerror = (error) => this.environment.event({ type: 'protocol-error', sessionId: info.id, error });
-    this.#newborn.set(info.id, session);
-    try {
-      await server.connect(session);
-    } catch (error) {
-      await this.discard(session);
-      throw error;
-    }
+  /** A session that no request finds yet: to be added, or discarded. */
+  begin(session: McpSession): LiveSession {
+    this.#newborn.set(session.sessionId, session);
     const now = this.environment.clock.now();
-    return { session, server, touchedAt: now, askedAt: now };
+    return { session, touchedAt: now, askedAt: now };
   }
 
-  /** Ends a session that was connected, and is not to become known. */
+  /** Ends a session that was begun, and is not to be added. */
   async discard(session: McpSession, reason: SessionEndReason = 'initialize-failed'): Promise<void> {
     await session.end(reason);
     if (this.#newborn.get(session.sessionId) === session) this.#newborn.delete(session.sessionId);
-  }
-
-  /** Gives up a server that is being made: nobody waits for it any more. */
-  giveUp(id: string, reason: McpError): void {
-    this.#making.get(id)?.(reason);
-  }
-
-  /** The application may take its time; an ending session, or a node that stops, does not wait for it. */
-  async #make(info: McpSessionInfo, request: unknown): Promise<Server> {
-    const { promise: givenUp, reject } = deferred<never>();
-    this.#making.set(info.id, reject);
-    try {
-      return await Promise.race([
-        this.factory.create({ era: 'legacy', session: info, principal: info.principal, request }),
-        givenUp,
-      ]);
-    } finally {
-      this.#making.delete(info.id);
-    }
   }
 
   /** Makes a session known. @returns `false` if it has ended meanwhile */
@@ -186,7 +159,6 @@ export class LiveSessions {
   async shutdown(): Promise<void> {
     this.#closing = true;
     this.#drops.cancel();
-    for (const giveUp of this.#making.values()) giveUp(shutdownRefusal());
     for (const session of this.#newborn.values()) void session.end('shutdown');
     const live = new Set(this.#live.keys());
     const forget = this.store.scope === 'node';
@@ -222,7 +194,6 @@ export class LiveSessions {
   #finish(id: string, reason: SessionEndReason, { forget }: { forget: boolean }): void {
     const live = this.#live.get(id);
     this.#live.delete(id);
-    this.giveUp(id, new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver()));
     void this.#newborn.get(id)?.end(reason);
     if (!live && !forget) return;
     const ending = this.#windUp(id, live, reason, forget).finally(() => this.#ending.delete(ending));
@@ -258,8 +229,23 @@ export class LiveSessions {
     const record = await asking(environment, id, () => this.store.get(id));
     if (!isSession(record)) return undefined;
     await asking(environment, id, () => environment.store.open(id));
-    const live = await this.#reconnect(record);
-    if (!live) return undefined;
+    const live = this.begin(McpSession.rebuilt(record, environment));
+    try {
+      await live.session.inbox.skip();
+      await environment.dispatcher.sessionRebuilt?.(live.session, saidIn(record));
+    } catch (error) {
+      if (!live.session.over) {
+        await this.discard(live.session);
+        throw error;
+      }
+    }
+    // Ended elsewhere, or by its own server, before it was here.
+    if (live.session.over) {
+      await this.discard(live.session);
+      if (this.#closing) throw shutdownRefusal();
+      await this.forget(id);
+      return undefined;
+    }
     const exists = await asking(environment, id, () => this.store.touch(id)).catch(async (error: unknown) => {
       await this.discard(live.session, 'shutdown');
       throw error;
@@ -274,22 +260,6 @@ export class LiveSessions {
     environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
     if (this.#rebuilding.hasNews(id)) this.#refresh(live);
     return live;
-  }
-
-  /** @returns `undefined` if the session ended before there was a server for it */
-  async #reconnect(record: McpSessionRecord): Promise<LiveSession | undefined> {
-    let live: LiveSession | undefined;
-    try {
-      live = await this.connect(infoOf(record), undefined);
-      await replayRecord(record, live.session);
-      return live;
-    } catch (error) {
-      if (live) await this.discard(live.session);
-      if (this.#closing) throw shutdownRefusal();
-      if (!(error instanceof McpError && error.code === 'SESSION_NOT_FOUND')) throw error;
-      await this.forget(record.id);
-      return undefined;
-    }
   }
 
   /** Another node has ended a session. @returns settles when its calls here are answered */
@@ -390,6 +360,16 @@ export class LiveSessions {
   #fault(sessionId: string, error: unknown): void {
     this.environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
   }
+}
+
+/** What its client has said of a session, for dispatchers that keep something of it. */
+function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSessionRecord): McpSaid {
+  return {
+    // What was agreed on then, whatever a server would agree on by now.
+    initialize: { ...initialize, protocolVersion },
+    ...(logLevel !== undefined && { logLevel }),
+    subscribe: subscriptions,
+  };
 }
 
 /** Sessions that one sweep ends at most; the next one goes on. */

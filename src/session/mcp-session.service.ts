@@ -1,17 +1,20 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
 import { runBeyondCancelledCall, type McpSessionInfo } from '../context/mcp-call.js';
+import type { McpCallEnd } from '../context/mcp-instrumentation.js';
+import type { OutboundMessage } from '../context/served-call.js';
+import { ServerRequestError } from '../context/server-request.error.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
 import { changeOf } from '../wire/changes.js';
 import { McpError } from '../wire/errors.js';
-import type { JsonRpcNotification } from '../wire/json-rpc.js';
+import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
 import type { ChangeFeed } from './change-feed.js';
-import type { LiveSession } from './live-session.js';
-import type { LiveSessions } from './live-sessions.js';
+import type { LiveSession, LiveSessions } from './live-sessions.js';
 import { infoOf, isSession, wantsNotification } from './session-record.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
+import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
 import type { McpSessionRecord, McpSessionStore } from './session-store.js';
 
@@ -31,6 +34,8 @@ export class McpSessionService {
     /** What happens to sessions on this node: they come, go, are read, and say something too late. Never errors. */
     readonly events$: Observable<McpSessionEvent>,
     private readonly changes: ChangeFeed,
+    /** Each request of a client that this node has served, when it has ended. Never errors. */
+    readonly calls$: Observable<McpCallEnd>,
   ) {}
 
   /**
@@ -149,8 +154,15 @@ export class McpSessionService {
       throw error instanceof McpError && error.cause !== undefined ? error.cause : error;
     });
     if (!live) throw new UnknownSessionError(id);
-    const timeout = this.environment.serverRequestTimeoutMs;
-    return live.server.request(request, { timeout, ...options });
+    const { timeout, maxTotalTimeout, resetTimeoutOnProgress, signal, onprogress } = options;
+    const result = await live.session.request(request, {
+      ...(timeout !== undefined && { timeoutMs: timeout }),
+      ...(maxTotalTimeout !== undefined && { maxTotalTimeoutMs: maxTotalTimeout }),
+      ...(resetTimeoutOnProgress !== undefined && { resetTimeoutOnProgress }),
+      ...(signal && { signal }),
+      ...(onprogress && { onprogress: onprogress as unknown as (progress: object) => void }),
+    });
+    return checkedResult(request, result) as ResultTypeMap[M];
   }
 
   /** What there is at this moment: for health checks, metrics, and tests that want nothing left behind. */
@@ -194,22 +206,42 @@ export class McpSessionService {
     notification: { method: string; params?: Record<string, unknown> },
     say: Saying = REMARK,
   ): Promise<number> {
-    const message: JsonRpcNotification = { jsonrpc: '2.0', ...notification };
-    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, message, say)));
+    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, notification, say)));
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
     if (failed.length === 1 && outcomes.length === 1) throw failed[0]!.reason;
     return outcomes.length - failed.length;
   }
 
-  async #send(id: string, message: JsonRpcNotification, say: Saying): Promise<void> {
+  async #send(id: string, notification: OutboundMessage, say: Saying): Promise<void> {
     const live: LiveSession | undefined = this.sessions.peek(id);
-    if (live) return say(() => live.session.send(message));
+    if (live) return say(() => live.session.notify(notification));
     // Not live here: what the client will read is the log, so the log is enough.
     const stream = new McpStream(STANDALONE_STREAM, id, this.environment, UNOBSERVED);
-    await stream.write({ data: JSON.stringify(message) });
+    await stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
     // It may be live by now, and read.
     this.sessions.peek(id)?.session.streams.poke(STANDALONE_STREAM);
   }
+}
+
+/** What the requests of a server are answered with. */
+const RESULTS: Readonly<Record<string, SpecTypeName>> = {
+  ping: 'EmptyResult',
+  'elicitation/create': 'ElicitResult',
+  'sampling/createMessage': 'CreateMessageResult',
+  'roots/list': 'ListRootsResult',
+  'tasks/get': 'GetTaskResult',
+  'tasks/result': 'GetTaskPayloadResult',
+  'tasks/list': 'ListTasksResult',
+  'tasks/cancel': 'CancelTaskResult',
+};
+
+/** @throws ServerRequestError INVALID_ANSWER */
+function checkedResult({ method, params }: OutboundMessage, result: unknown): unknown {
+  const withTools = params?.['tools'] !== undefined || params?.['toolChoice'] !== undefined;
+  const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
+  const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
+  if (!problem) return value;
+  throw new ServerRequestError('INVALID_ANSWER', sessionMessages.invalidAnswer(method, problem.path, problem.message));
 }
 
 /** How a notification stands to the call in which it is sent. */

@@ -1,12 +1,13 @@
-import type { Transport, TransportSendOptions } from '@modelcontextprotocol/server';
 import { AsyncSubject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
+import { isThenable } from '../base/thenable.js';
 import { within } from '../base/within.js';
 import { runInCall, type McpHttpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import { ACCEPTED, type McpReply, type McpServing } from '../context/mcp-reply.js';
+import type { OutboundMessage, OutboundOptions } from '../context/served-call.js';
 import type { McpStream } from '../stream/mcp-stream.js';
-import { errorResponse, McpError } from '../wire/errors.js';
+import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
 import {
   isInitializeRequest,
   isRequest,
@@ -18,39 +19,36 @@ import {
   type JsonRpcResponse,
   type RequestId,
 } from '../wire/json-rpc.js';
-import { hasPrimingEvents } from '../wire/revisions.js';
+import { hasPrimingEvents, negotiateLegacyRevision } from '../wire/revisions.js';
 import { admit } from './admission.js';
 import { answerText, unrecorded } from './answer-text.js';
 import { CallEndings } from './call-endings.js';
-import { InFlightCalls } from './in-flight-calls.js';
+import { InFlightCalls, type Related } from './in-flight-calls.js';
 import { Inbox, type FromClient } from './inbox.js';
-import { withParamsError } from './malformed-params.js';
 import { introduced } from './introduction.js';
-import { messageExtra } from './message-extra.js';
-import { agreedRevision, askingForOurs } from './negotiation.js';
 import { OutgoingMessages } from './outgoing-messages.js';
 import { PostExchange, type ExchangeHost } from './post-exchange.js';
-import { Replays } from './replays.js';
-import { SessionCall } from './session-call.js';
+import { type CallOwner, SessionCall } from './session-call.js';
 import type { SessionEndReason } from './session-events.js';
-import { requestsOf, SessionState, statePatch } from './session-state.js';
+import { SessionState, statePatch } from './session-state.js';
 import { SessionStreams } from './session-streams.js';
-import { ServerRequestError } from './session.errors.js';
+import { ServerRequestError } from '../context/server-request.error.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
-import type { InitializeParams, SessionPatch } from './session-store.js';
+import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
 
 /** Milliseconds that an ending session waits for its last answers to be logged. */
 const FLUSH_MS = 1_000;
 const INTERNAL_ERROR = -32603;
 
 /**
- * # One live session: the SDK's transport
+ * # One live session
  *
- * It stands between HTTP and an SDK server. Inward, `receive` registers the requests of a POST, then hands them to the
- * server; outward, `send` finds the stream that each message of the server belongs to.
+ * It stands between HTTP and a dispatcher. Inward, `receive` registers the requests of a POST, then hands them to the
+ * dispatcher; outward, each message finds the stream that it belongs to.
  *
  *     new ──initialize──▶ live ──end(reason)──▶ ended
+ *      └──rebuilt from its record──▶ live
  *
  * Invariants:
  * - it holds no HTTP request, no user and no headers: they travel with each message, in a {@link SessionCall};
@@ -59,16 +57,11 @@ const INTERNAL_ERROR = -32603;
  *
  * @publicApi
  */
-export class McpSession implements Transport, ExchangeHost {
-  onclose?: Transport['onclose'];
-  onerror?: Transport['onerror'];
-  onmessage?: Transport['onmessage'];
-
+export class McpSession implements CallOwner, ExchangeHost {
   readonly #calls: InFlightCalls;
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
   readonly #endings: CallEndings;
-  readonly #replays = new Replays();
   /** Made when somebody listens, or it ends: most sessions are only sessions, thousands of them. */
   #closed$: AsyncSubject<SessionEndReason> | undefined;
   #inbox: Inbox | undefined;
@@ -90,8 +83,18 @@ export class McpSession implements Transport, ExchangeHost {
     this.#calls = new InFlightCalls(this, environment.running);
     this.#streams = new SessionStreams(id, environment, this);
     this.#outgoing = new OutgoingMessages(environment, this.#streams, this);
-    this.#endings = new CallEndings(this.#calls, this.#outgoing, environment, this);
+    this.#endings = new CallEndings(this.#calls, this.#outgoing, environment);
     this.lastSeenAt = environment.clock.now();
+  }
+
+  /** The live copy of a session that has a record. @internal */
+  static rebuilt(record: McpSessionRecord, environment: SessionEnvironment): McpSession {
+    const { protocolVersion, initialize, logLevel, subscriptions } = record;
+    const session = new McpSession(record, environment);
+    session.#info = introduced({ ...session.#info, protocolVersion }, initialize);
+    session.#lifetime = LIVE;
+    session.state.note({ ...(logLevel !== undefined && { logLevel }), subscribe: subscriptions });
+    return session;
   }
 
   get sessionId(): string {
@@ -110,6 +113,10 @@ export class McpSession implements Transport, ExchangeHost {
   /** @internal */
   get inbox(): Inbox {
     return (this.#inbox ??= new Inbox(this.sessionId, this.environment, this.#calls, (m) => this.#receiveFromPeer(m)));
+  }
+  /** `initialize` was answered with success. @internal */
+  get initialized(): boolean {
+    return this.#lifetime.is === 'live';
   }
   /** Nothing can be sent or received any more. */
   get over(): boolean {
@@ -161,21 +168,10 @@ export class McpSession implements Transport, ExchangeHost {
     return this.#streams.open(lastEventId);
   }
 
-  /**
-   * Serves a request that no client waits for, when a session is rebuilt from its record.
-   *
-   * @returns the answer; an error when the session ends before
-   * @internal
-   */
-  replay(method: string, params: Record<string, unknown>): Promise<JsonRpcResponse> {
-    this.#noteInitialize(method, params as InitializeParams);
-    return this.#replays.serve({ method, params }, (request) => this.onmessage?.(request));
-  }
-
   /** The client has changed another live copy: this one follows. @internal */
   follow(patch: SessionPatch): void {
     this.state.note(patch);
-    for (const { method, params } of requestsOf(patch)) void this.replay(method, params);
+    this.environment.dispatcher.sessionChanged?.(this, patch);
   }
 
   #admit(body: IncomingBody): JsonRpcRequest[] {
@@ -194,36 +190,50 @@ export class McpSession implements Transport, ExchangeHost {
   /** Makes a message known. @returns what hands it over */
   #register(http: McpHttpCall, message: JsonRpcMessage, exchange: PostExchange | undefined): () => void {
     if (isResponse(message)) return () => this.#outgoing.answered(message);
-    if (isRequest(message)) {
-      const request = isInitializeRequest(message) ? askingForOurs(message) : message;
-      const call = new SessionCall(this, this.#info, http, request, exchange);
-      this.#calls.add(call);
-      this.#endings.limit(call);
-      this.#noteInitialize(request.method, request.params as InitializeParams | undefined);
-      return () => {
-        // A batch may have cancelled it before its turn came.
-        if (call.state === 'open') this.#hand(call, request);
-      };
+    if (!isRequest(message)) return () => this.#notified(http, message);
+    if (message.method === 'initialize') {
+      const params = (message.params ?? {}) as Partial<InitializeParams>;
+      const protocolVersion = negotiateLegacyRevision(params.protocolVersion);
+      this.#info = introduced({ ...this.#info, protocolVersion }, params);
     }
-    return () => this.#notified(http, message);
+    const call = new SessionCall(this, this.#info, http, message, exchange);
+    this.#calls.add(call);
+    this.#endings.limit(call);
+    return () => {
+      // A batch may have cancelled it before its turn came.
+      if (call.state === 'open') this.#dispatch(call);
+    };
   }
 
   #notified(http: McpHttpCall, message: JsonRpcNotification): void {
-    const inward = this.#inward(message);
-    if (inward) this.#hand(new SessionCall(this, this.#info, http, inward, undefined), inward);
+    const { method, params } = message;
+    try {
+      switch (method) {
+        case 'notifications/cancelled':
+          return void this.#endings.cancel(params?.['requestId'] as RequestId, params?.['reason']);
+        case 'notifications/progress':
+          return this.#outgoing.progressed(message);
+        case 'notifications/roots/list_changed':
+          this.environment.event({ type: 'roots-changed', sessionId: this.sessionId });
+      }
+      const call = new SessionCall(this, this.#info, http, message, undefined);
+      runInCall(call, () => this.environment.dispatcher.notification(call));
+    } catch (error) {
+      // Of what the application has listen, too: that is not the client's fault.
+      this.report(error);
+    }
   }
 
-  /** What the server is to know of a notification. */
-  #inward(message: JsonRpcNotification): JsonRpcNotification | undefined {
-    const { method, params } = message;
-    switch (method) {
-      case 'notifications/cancelled':
-        this.#endings.cancel(params?.['requestId'] as RequestId, params?.['reason']);
-        return undefined;
-      case 'notifications/progress':
-        return this.#outgoing.progressed(message);
-      default:
-        return message;
+  #dispatch(call: SessionCall): void {
+    try {
+      const outcome = runInCall(call, () => this.environment.dispatcher.request(call));
+      if (!isThenable(outcome)) return this.#succeeded(call, outcome);
+      outcome.then(
+        (result) => this.#succeeded(call, result),
+        (error: unknown) => this.#failed(call, error),
+      );
+    } catch (error) {
+      this.#failed(call, error);
     }
   }
 
@@ -245,8 +255,8 @@ export class McpSession implements Transport, ExchangeHost {
   #receiveFromPeer(message: FromClient): void {
     if (this.#lifetime.is !== 'live') return;
     if (isResponse(message)) return this.#outgoing.answered(message);
-    const inward = this.#inward(message);
-    if (inward) this.onmessage?.(inward);
+    const { principal } = this.#info;
+    this.#notified({ era: 'legacy', principal, request: undefined }, message);
   }
 
   /** Looks for what other nodes have said. @param missed some of it may not have come through @internal */
@@ -257,90 +267,103 @@ export class McpSession implements Transport, ExchangeHost {
     else if (this.#calls.size > 0 || this.#outgoing.waiting > 0 || this.#inbox?.behind) void this.inbox.glance();
   }
 
-  #hand(call: SessionCall, message: JsonRpcMessage): void {
-    try {
-      const extra = messageExtra(call, this.clientsComeBack ? this.#streams : undefined);
-      runInCall(call, () => this.onmessage?.(message, extra));
-    } catch (error) {
-      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
-      const { requestId } = call;
-      if (requestId === undefined) return;
-      const failure = errorResponse(requestId, INTERNAL_ERROR, sessionMessages.handlerFailed()) as JsonRpcResponse;
-      // A log that refuses it says so elsewhere.
-      this.#answer(failure).catch(() => {});
-    }
-  }
-
-  /** Takes a response into the SDK server. @internal */
-  settle(response: JsonRpcResponse): void {
-    this.onmessage?.(response);
-  }
-
   // ---- from the server ------------------------------------------------------------------------------------------
 
-  /** Called by the SDK when the server is connected. @internal */
-  start(): Promise<void> {
-    return Promise.resolve();
-  }
-
-  /** Called by the SDK when the revision is negotiated. @internal */
-  setProtocolVersion(protocolVersion: string): void {
-    this.#info = { ...this.#info, protocolVersion };
-    if (this.#lifetime.is === 'new') this.#lifetime = LIVE;
+  /**
+   * Sends a notification: on the stream of the call that it belongs to, or on the standalone stream.
+   *
+   * @param of the call, or the id of its request; otherwise the call in which this is called, if it is one of this session
+   * @returns settles when the message is in the log
+   */
+  notify(notification: OutboundMessage, of?: SessionCall | RequestId): Promise<void> {
+    const related = this.#related(of);
+    if (this.over) {
+      const requestId = related.is === 'open' ? related.call.requestId : undefined;
+      return this.#outgoing.late(notification.method, requestId, 'dropped');
+    }
+    return this.#outgoing.notify({ jsonrpc: '2.0', ...notification }, related);
   }
 
   /**
-   * Sends a message of the server: an answer, or something that belongs to a request (by `relatedRequestId`, or because
-   * it is sent while that request is handled), or else to the standalone stream.
+   * Sends a request to the client.
    *
-   * @returns settles when the message is in the log, or has become part of a JSON answer
-   * @throws (rejects) ServerRequestError when a request could not reach the client
+   * @param of as for `notify`
+   * @returns the client's result, as it came
+   * @throws (rejects) ServerRequestError when it could not reach the client; ProtocolError when the client answered with an
+   *   error, or not in time
    */
-  send(message: JsonRpcMessage, options?: TransportSendOptions): Promise<void> {
-    if (isResponse(message)) return this.#answer(message);
-    if (this.#lifetime.is === 'ended') {
-      if (!isRequest(message)) return this.#outgoing.late(message.method, options?.relatedRequestId, 'dropped');
-      return Promise.reject(new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
-    }
-    const related = this.#calls.related(options?.relatedRequestId);
-    return isRequest(message) ? this.#outgoing.request(message, related) : this.#outgoing.notify(message, related);
+  request(question: OutboundMessage, options: OutboundOptions = {}, of?: SessionCall | RequestId): Promise<unknown> {
+    if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
+    return this.#outgoing.request(question, options, this.#related(of));
   }
 
-  #answer(message: JsonRpcResponse): Promise<void> {
-    const id = message.id as RequestId;
-    // A server with a handler of its own for `initialize` does not tell its transport.
-    const revision = this.#lifetime.is === 'new' ? agreedRevision(message) : undefined;
-    if (revision !== undefined) this.setProtocolVersion(revision);
-    if (this.#replays.answered(message)) return Promise.resolve();
-    const call = this.#calls.answeredBy(id);
-    if (call?.state !== 'open') return this.#outgoing.late(undefined, id, 'dropped');
-    const patch = 'result' in message ? statePatch(call) : undefined;
-    if (!patch) return this.#settle(call, message);
-    // The client may rely on what it was told: the record comes first. Meanwhile the call is open, and may be ended.
+  #related(of: SessionCall | RequestId | undefined): Related {
+    return of instanceof SessionCall ? this.#calls.relatedTo(of) : this.#calls.related(of);
+  }
+
+  /** Ends the responses that read the standalone stream: their clients come back. @internal */
+  closeStandaloneStream(): void {
+    if (this.clientsComeBack) this.#streams.disconnectStandalone();
+  }
+
+  #succeeded(call: SessionCall, result: object): void {
+    if (call.state !== 'open') return;
+    const patch = statePatch(call);
+    if (patch) return this.#recorded(call, result, patch);
+    if (call.method === 'initialize' && this.#lifetime.is === 'new') {
+      const { protocolVersion } = result as { protocolVersion?: unknown };
+      this.#info = { ...this.#info, protocolVersion: String(protocolVersion) };
+      this.#lifetime = LIVE;
+    }
+    this.#answer(call, { jsonrpc: '2.0', id: call.requestId!, result: result as Record<string, unknown> });
+  }
+
+  /** The client may rely on what it was told: the record comes first. Meanwhile the call is open, and may be ended. */
+  #recorded(call: SessionCall, result: object, patch: SessionPatch): void {
+    const id = call.requestId!;
     const recorded = this.environment.patched(this.sessionId, patch);
     this.state.note(patch, recorded);
-    const answer = recorded.then(
-      () => message,
-      () => unrecorded(id),
+    const answer = (response: JsonRpcResponse): void => {
+      if (call.state === 'open') this.#answer(call, response);
+    };
+    recorded.then(
+      () => answer({ jsonrpc: '2.0', id, result: result as Record<string, unknown> }),
+      () => answer(unrecorded(id)),
     );
-    return answer.then((told) => (call.state === 'open' ? this.#settle(call, told) : undefined));
   }
 
-  #settle(call: SessionCall, answer: JsonRpcResponse): Promise<void> {
+  #failed(call: SessionCall, error: unknown): void {
+    if (call.state !== 'open') return;
+    const told = rpcErrorOf(error);
+    // Its text may say what the client is not to know.
+    if (!told) this.report(error);
+    const { code, message, data } = told ?? { code: INTERNAL_ERROR, message: sessionMessages.handlerFailed() };
+    this.#answer(call, errorResponse(call.requestId!, code, message, data) as JsonRpcResponse);
+  }
+
+  #answer(call: SessionCall, answer: JsonRpcResponse): void {
     call.answered();
     this.#endings.release(call);
-    const told = withParamsError(answer, call.message as JsonRpcRequest);
-    const text = answerText(told, (error) => {
-      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
-    });
-    return call.exchange!.answer(call.requestId!, text, call.refusal);
+    const text = answerText(answer, (error) => this.report(error));
+    // A log that refuses it says so elsewhere.
+    call.exchange!.answer(call.requestId!, text, call.refusal).catch(() => {});
+  }
+
+  /** An answer came that no client waits for: a second one, or one of a request that was cancelled (P8). @internal */
+  lateAnswer(requestId: RequestId): void {
+    void this.#outgoing.late(undefined, requestId, 'dropped');
+  }
+
+  /** Tells of what failed and no answer tells of. @internal */
+  report(error: unknown): void {
+    this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
   }
 
   // ---- ends -----------------------------------------------------------------------------------------------------
 
-  /** Called by the SDK's `server.close()`: the application ends the session. */
+  /** Ends the session as `McpSessionService.terminate()` does, for servers of the application that are closed. @internal */
   async close(): Promise<void> {
-    if (this.#lifetime.is === 'ended') return;
+    if (this.over) return;
     const ended = this.end('terminated');
     this.environment.ended(this.sessionId, 'terminated');
     await ended;
@@ -364,12 +387,11 @@ export class McpSession implements Transport, ExchangeHost {
   async #finish(reason: SessionEndReason, told: string): Promise<void> {
     this.#endings.failAll(told);
     this.#outgoing.clear();
-    this.#replays.clear();
     this.#inbox?.close();
     try {
-      this.onclose?.();
+      this.environment.dispatcher.sessionEnded(this);
     } catch (error) {
-      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+      this.report(error);
     }
     await within(this.#streams.flushed(), FLUSH_MS, this.clock);
     this.#streams.close();
@@ -388,10 +410,6 @@ export class McpSession implements Transport, ExchangeHost {
     for (const call of this.#calls.all()) {
       if (call.exchange?.stream === stream) this.#endings.dismiss(call, error as Error);
     }
-  }
-
-  #noteInitialize(method: string, params: InitializeParams | undefined): void {
-    if (method === 'initialize' && params) this.#info = introduced(this.#info, params);
   }
 }
 

@@ -1,155 +1,328 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import type { OutboundOptions } from '../context/served-call.js';
+import { ServerRequestError } from '../context/server-request.error.js';
 import { ManualClock } from '../testing/index.js';
-import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
-import { OutboundRequests } from './outbound-requests.js';
+import { REQUEST_TIMEOUT } from '../wire/errors.js';
+import type { JsonRpcNotification, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
+import { ProtocolError } from '../wire/spec.js';
+import { issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 import type { SessionCall } from './session-call.js';
 
 const TIMEOUT_MS = 1_000;
+const MESSAGE = { method: 'elicitation/create', params: { message: 'yes?' } };
+const ANSWER = { action: 'accept' };
 
-function setup(prefix = 'p') {
+function setup(prefix = 'p', recall: () => Promise<void> = async () => {}) {
   const clock = new ManualClock();
-  const settled: JsonRpcResponse[] = [];
   const recalled: [JsonRpcNotification, SessionCall | undefined][] = [];
   const requests = new OutboundRequests(prefix, clock, TIMEOUT_MS, {
     storeAwaySince: () => false,
-    settle: (response) => settled.push(response),
-    recall: async (cancelled, call) => void recalled.push([cancelled, call]),
+    recall: (cancelled, call) => {
+      recalled.push([cancelled, call]);
+      return recall();
+    },
   });
-  return { clock, requests, settled, recalled };
+  /** Issues a request, and notes how it ends. */
+  const issue = (
+    options: OutboundOptions = {},
+    call?: SessionCall,
+    message: Parameters<typeof requests.issue>[0] = MESSAGE,
+  ) => {
+    const { message: outward, answer } = requests.issue(message, options, call);
+    const request: Issued = { message: outward, answer, outcome: 'waits' };
+    answer.then(
+      (result) => (request.outcome = result),
+      (error: unknown) => (request.outcome = error),
+    );
+    return request;
+  };
+  /** Nothing waits, and nothing is kept for it. */
+  const expectNothingLeft = (...signals: AbortSignal[]) => {
+    const listeners = signals.flatMap((signal) => getEventListeners(signal, 'abort'));
+    expect({ waiting: requests.size, timers: clock.pending, listeners }).toEqual({
+      waiting: 0,
+      timers: 0,
+      listeners: [],
+    });
+  };
+  return { clock, requests, recalled, issue, expectNothingLeft };
 }
 
-function request(id: RequestId, params: JsonRpcRequest['params'] = {}): JsonRpcRequest {
-  return { jsonrpc: '2.0', id, method: 'elicitation/create', params };
+interface Issued {
+  readonly message: ReturnType<OutboundRequests['issue']>['message'];
+  readonly answer: Promise<unknown>;
+  /** The answer, or the error; `waits` until there is one. */
+  outcome: unknown;
 }
 
-function notification(method: string, params: Record<string, unknown>): JsonRpcNotification {
-  return { jsonrpc: '2.0', method, params };
-}
-
-const result = (id: RequestId): JsonRpcResponse => ({ jsonrpc: '2.0', id, result: { action: 'accept' } });
+const result = (id: RequestId): JsonRpcResponse => ({ jsonrpc: '2.0', id, result: ANSWER });
+const progress = (progressToken: unknown, report: object = { progress: 1 }): JsonRpcNotification => ({
+  ...{ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, ...report } },
+});
+/** What the client is told of a request that it need not answer any more. */
+const recallOf = (requestId: RequestId, reason: unknown = expect.any(String)) => ({
+  ...{ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId, reason } },
+});
 /** A call is only told from another one. */
 const someCall = (): SessionCall => ({}) as unknown as SessionCall;
 
 describe('a request of the server', () => {
-  it('goes out under an id of its own, and comes back under that of the SDK', () => {
-    const { clock, requests, settled } = setup();
-    const outward = requests.issue(request(0, { message: 'yes?' }), undefined);
-    expect(outward).toEqual({ ...request(0, { message: 'yes?' }), id: 'p-1' });
+  it('goes out under an id of the session, and its answer is the result as it came', async () => {
+    const { requests, clock, issue, expectNothingLeft } = setup();
+    const { message, answer } = issue();
+    expect(message).toEqual({ jsonrpc: '2.0', id: 'p-1', ...MESSAGE });
     expect([requests.size, clock.pending]).toEqual([1, 1]);
     expect(requests.answered(result('p-1'))).toBe(true);
-    expect(settled).toEqual([result(0)]);
-    expect([requests.size, clock.pending]).toEqual([0, 0]);
+    expect(await answer).toBe(ANSWER);
+    expectNothingLeft();
+  });
+
+  it('has no parameters if it was given none', () => {
+    expect(setup().issue({}, undefined, { method: 'ping' }).message).toEqual({
+      jsonrpc: '2.0',
+      id: 'p-1',
+      method: 'ping',
+    });
   });
 
   it('has an id that no other copy of the session uses', () => {
     const ids = ['a', 'b'].flatMap((prefix) => {
-      const { requests } = setup(prefix);
-      return [0, 1].map((id) => requests.issue(request(id), undefined).id);
+      const { issue } = setup(prefix);
+      return [issue(), issue()].map(({ message }) => message.id);
     });
     expect(new Set(ids).size).toBe(4);
   });
 
-  it('is answered once: a second answer, or one of the SDK id, is nobody’s', () => {
-    const { requests, settled } = setup();
-    requests.issue(request(0), undefined);
-    expect(requests.answered(result(0))).toBe(false);
-    expect(requests.answered(result('p-1'))).toBe(true);
-    expect(requests.answered(result('p-1'))).toBe(false);
-    expect(requests.answered(result('__proto__'))).toBe(false);
+  it('D24: is answered once: a second answer, a late one, or one of another id is taken by nothing', async () => {
+    const { requests, issue } = setup();
+    const { answer } = issue();
+    for (const id of [0, 1, 'p-2', '__proto__']) expect(requests.answered(result(id))).toBe(false);
     expect(requests.answered({ jsonrpc: '2.0', error: { code: -32700, message: 'no id' } })).toBe(false);
-    expect(settled).toHaveLength(1);
+    expect(requests.answered(result('p-1'))).toBe(true);
+    expect(requests.answered({ ...result('p-1'), result: { action: 'decline' } })).toBe(false);
+    expect(await answer).toBe(ANSWER);
   });
 
-  it('is answered with an error as with a result', () => {
-    const { requests, settled } = setup();
-    requests.issue(request(3), undefined);
-    requests.answered({ jsonrpc: '2.0', id: 'p-1', error: { code: -1, message: 'declined' } });
-    expect(settled).toEqual([{ jsonrpc: '2.0', id: 3, error: { code: -1, message: 'declined' } }]);
+  it('D24: whose answer is an error fails with what the error says', async () => {
+    const { requests, issue, expectNothingLeft } = setup();
+    const { answer } = issue();
+    const error = { code: -1, message: 'declined', data: { why: 'busy' } };
+    expect(requests.answered({ jsonrpc: '2.0', id: 'p-1', error })).toBe(true);
+    await expect(answer).rejects.toBeInstanceOf(ProtocolError);
+    await expect(answer).rejects.toMatchObject(error);
+    expectNothingLeft();
   });
 
-  it('that could not be sent leaves nothing', () => {
-    const { clock, requests, settled } = setup();
-    requests.issue(request(0), undefined);
-    requests.withdraw(0);
-    requests.withdraw(0);
-    expect([requests.size, clock.pending, settled]).toEqual([0, 0, []]);
-  });
-});
-
-describe('its progress token', () => {
-  it('is replaced outward and mapped back, and nothing else of it is touched', () => {
-    const { requests } = setup();
-    const params = { message: 'x', _meta: { progressToken: 0, other: true } };
-    const outward = requests.issue(request(0, params), undefined);
-    expect(outward.params).toEqual({ message: 'x', _meta: { progressToken: 'p-1', other: true } });
-    expect(params._meta.progressToken).toBe(0);
-    const progress = notification('notifications/progress', { progressToken: 'p-1', progress: 5 });
-    expect(requests.progressed(progress)?.params).toEqual({ progressToken: 0, progress: 5 });
-  });
-
-  it('of a request that is over, or that was never made, is nobody’s', () => {
-    const { requests } = setup();
-    requests.issue(request(0), undefined);
-    requests.answered(result('p-1'));
-    for (const progressToken of ['p-1', 'p-2', 0, undefined]) {
-      expect(requests.progressed(notification('notifications/progress', { progressToken }))).toBeUndefined();
-    }
-    expect(requests.progressed({ jsonrpc: '2.0', method: 'notifications/progress' })).toBeUndefined();
-  });
-});
-
-describe('a request that the server gives up', () => {
-  it('is recalled under the id that the client knows, on the way that it went', async () => {
-    const { clock, requests, recalled, settled } = setup();
-    const call = someCall();
-    requests.issue(request(7), call);
-    await requests.cancelled(notification('notifications/cancelled', { requestId: 7, reason: 'enough' }));
-    const outward = notification('notifications/cancelled', { requestId: 'p-1', reason: 'enough' });
-    expect(recalled).toEqual([[outward, call]]);
-    expect([requests.size, clock.pending, settled]).toEqual([0, 0, []]);
-  });
-
-  it('and that never went out, or is over, needs no recall', async () => {
-    const { requests, recalled } = setup();
-    await requests.cancelled(notification('notifications/cancelled', { requestId: 7 }));
-    await requests.cancelled({ jsonrpc: '2.0', method: 'notifications/cancelled' });
+  it('D24: that could not be sent fails with the reason, and leaves nothing', async () => {
+    const { requests, recalled, issue, expectNothingLeft } = setup();
+    const { signal } = new AbortController();
+    const { answer } = issue({ signal });
+    requests.withdraw('p-1', new Error('no log'));
+    requests.withdraw('p-1', new Error('again'));
+    await expect(answer).rejects.toThrow('no log');
     expect(recalled).toEqual([]);
+    expectNothingLeft(signal);
   });
 });
 
-describe('a request without an answer', () => {
-  it('ends when its time is over: the server hears an error, the client that it is not wanted any more', async () => {
-    const { clock, requests, settled, recalled } = setup();
-    requests.issue(request(0), undefined);
-    await clock.advance(TIMEOUT_MS - 1);
-    expect(settled).toEqual([]);
-    await clock.advance(1);
-    expect(settled).toMatchObject([{ id: 0, error: { code: -32001 } }]);
-    expect(recalled).toMatchObject([[{ method: 'notifications/cancelled', params: { requestId: 'p-1' } }, undefined]]);
+describe('D25: progress of the client', () => {
+  it('is asked for with the id as the token, and the message that was given is not touched', () => {
+    const { issue } = setup();
+    const message = { method: 'elicitation/create', params: { message: 'x', _meta: { other: true } } };
+    const { params } = issue({ onprogress: () => {} }, undefined, message).message;
+    expect(params).toEqual({ message: 'x', _meta: { other: true, progressToken: 'p-1' } });
+    expect(message.params._meta).toEqual({ other: true });
+    expect(issue({ onprogress: () => {} }, undefined, { method: 'ping' }).message.params).toEqual({
+      ...{ _meta: { progressToken: 'p-2' } },
+    });
+    expect(issue().message.params).toEqual(MESSAGE.params);
+  });
+
+  it('reaches the request that it names, without the token', () => {
+    const { requests, issue } = setup();
+    const heard: unknown[] = [];
+    for (const name of ['one', 'two']) issue({ onprogress: (report) => heard.push([name, report]) });
+    expect(requests.progressed(progress('p-2', { progress: 5, total: 9, message: 'half' }))).toBe(true);
+    expect(requests.progressed(progress('p-1', { progress: 1 }))).toBe(true);
+    expect(heard).toEqual([
+      ['two', { progress: 5, total: 9, message: 'half' }],
+      ['one', { progress: 1 }],
+    ]);
+  });
+
+  it('of a request that is over, or that never was, is taken by nothing', () => {
+    const { requests, issue } = setup();
+    const heard: unknown[] = [];
+    issue({ onprogress: (report) => heard.push(report) });
+    requests.answered(result('p-1'));
+    for (const token of ['p-1', 'p-2', 0, undefined, null, {}, '__proto__']) {
+      expect(requests.progressed(progress(token))).toBe(false);
+    }
+    expect(requests.progressed({ jsonrpc: '2.0', method: 'notifications/progress' })).toBe(false);
+    expect(heard).toEqual([]);
+  });
+});
+
+describe('D24: a request that its signal gives up', () => {
+  it.each([
+    [new Error('enough'), 'enough'],
+    ['enough', 'enough'],
+    [undefined, 'This operation was aborted'],
+  ])('fails with CANCELLED, and the client is told on the way that the request went: %s', async (reason, text) => {
+    const { requests, recalled, issue, expectNothingLeft } = setup();
+    const [abort, call] = [new AbortController(), someCall()];
+    const { answer } = issue({ signal: abort.signal }, call);
+    issue({ signal: abort.signal });
+    abort.abort(reason);
+    await expect(answer).rejects.toBeInstanceOf(ServerRequestError);
+    await expect(answer).rejects.toMatchObject({ code: 'CANCELLED', message: text });
+    expect(recalled).toEqual([
+      [recallOf('p-1', text), call],
+      [recallOf('p-2', text), undefined],
+    ]);
     expect(requests.answered(result('p-1'))).toBe(false);
-    expect([requests.size, clock.pending]).toEqual([0, 0]);
+    expectNothingLeft(abort.signal);
   });
 
-  it('ends with the call that it was made for, and with no other', () => {
-    const { clock, requests, settled } = setup();
-    const [one, other] = [someCall(), someCall()];
-    requests.issue(request(0), one);
-    requests.issue(request(1), other);
-    requests.issue(request(2), undefined);
-    requests.issue(request(3), one);
-    requests.failOf(one);
-    expect(settled.map(({ id }) => id)).toEqual([0, 3]);
-    expect(settled).toMatchObject([{ error: { code: -32000 } }, { error: { code: -32000 } }]);
-    expect([requests.size, clock.pending]).toEqual([2, 2]);
-    requests.failOf(one);
-    expect(settled).toHaveLength(2);
-  });
-
-  it('ends with the session, which tells the SDK by itself', () => {
-    const { clock, requests, settled } = setup();
-    for (const id of [0, 1, 2]) requests.issue(request(id), undefined);
+  it('is not listened to any more when the request is over, however it ended', async () => {
+    const { requests, clock, recalled, issue, expectNothingLeft } = setup();
+    const abort = new AbortController();
+    const { signal } = abort;
+    const call = someCall();
+    const made = [issue({ signal }), issue({ signal }), issue({ signal, timeoutMs: 5 }), issue({ signal }, call)];
+    issue({ signal });
+    expect(getEventListeners(signal, 'abort')).toHaveLength(5);
+    requests.answered(result(made[0]!.message.id));
+    requests.answered({ jsonrpc: '2.0', id: made[1]!.message.id, error: { code: -1, message: 'no' } });
+    await clock.advance(5);
+    requests.failOf(call);
     requests.clear();
-    expect([requests.size, clock.pending, settled]).toEqual([0, 0, []]);
-    expect(requests.answered(result('p-1'))).toBe(false);
+    expectNothingLeft(signal);
+    abort.abort();
+    expect(recalled).toEqual([[recallOf(made[2]!.message.id), undefined]]);
   });
+});
+
+describe('D24: a request without an answer', () => {
+  it('ends when its time is over: with an error, and the client is told that it need not answer', async () => {
+    const { clock, requests, recalled, issue, expectNothingLeft } = setup();
+    const request = issue();
+    await clock.advance(TIMEOUT_MS - 1);
+    expect(request.outcome).toBe('waits');
+    await clock.advance(1);
+    expect(request.outcome).toBeInstanceOf(ProtocolError);
+    expect(request.outcome).toMatchObject({
+      code: REQUEST_TIMEOUT,
+      message: expect.stringContaining('1000 ms ("serverRequestTimeoutMs")'),
+    });
+    expect(recalled).toEqual([[recallOf('p-1'), undefined]]);
+    expect(requests.answered(result('p-1'))).toBe(false);
+    expectNothingLeft();
+  });
+
+  it('D25: has the time that its caller gives it, but never more than the option', async () => {
+    const { clock, issue } = setup();
+    const [short, long] = [issue({ timeoutMs: 10 }), issue({ timeoutMs: 10 * TIMEOUT_MS })];
+    await clock.advance(10);
+    expect([short.outcome, long.outcome]).toEqual([expect.objectContaining({ code: REQUEST_TIMEOUT }), 'waits']);
+    await clock.advance(TIMEOUT_MS - 10);
+    expect(long.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
+  });
+
+  it('ends though the client cannot be told', async () => {
+    const { clock, issue, expectNothingLeft } = setup('p', () => Promise.reject(new Error('no log')));
+    const request = issue();
+    await clock.advance(TIMEOUT_MS);
+    expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
+    expectNothingLeft();
+  });
+
+  it('ends with the call that it was made for, and with no other', async () => {
+    const { clock, requests, recalled, issue } = setup();
+    const [one, other] = [someCall(), someCall()];
+    const made = [issue({}, one), issue({}, other), issue(), issue({}, one)];
+    requests.failOf(one);
+    requests.failOf(one);
+    await clock.advance(0);
+    const over = expect.objectContaining({ name: 'ServerRequestError', code: 'CALL_OVER' });
+    expect(made.map(({ outcome }) => outcome)).toEqual([over, 'waits', 'waits', over]);
+    // The client knows that its call is over.
+    expect([requests.size, clock.pending, recalled]).toEqual([2, 2, []]);
+  });
+
+  it('ends with the session', async () => {
+    const { clock, requests, recalled, issue, expectNothingLeft } = setup();
+    const made = [issue(), issue({}, someCall()), issue()];
+    requests.clear();
+    await clock.advance(0);
+    const over = expect.objectContaining({ name: 'ServerRequestError', code: 'SESSION_OVER' });
+    expect(made.map(({ outcome }) => outcome)).toEqual([over, over, over]);
+    expect(requests.answered(result('p-1'))).toBe(false);
+    expect(recalled).toEqual([]);
+    expectNothingLeft();
+  });
+
+  it('does not end the process by an answer that is not awaited', async () => {
+    const { requests } = setup();
+    for (let n = 0; n < 3; n++) requests.issue(MESSAGE, {}, undefined);
+    requests.withdraw('p-1', new Error('no log'));
+    requests.answered({ jsonrpc: '2.0', id: 'p-2', error: { code: -1, message: 'no' } });
+    requests.clear();
+    // An unhandled rejection fails the run of the tests.
+    await new Promise(setImmediate);
+  });
+});
+
+describe('D25: the time limit and progress', () => {
+  it('begins anew with each progress, if the caller wants that', async () => {
+    const { clock, requests, issue } = setup();
+    const request = issue({ timeoutMs: 100, resetTimeoutOnProgress: true });
+    for (let n = 0; n < 5; n++) {
+      await clock.advance(99);
+      expect(requests.progressed(progress('p-1'))).toBe(true);
+    }
+    expect([request.outcome, clock.pending]).toEqual(['waits', 1]);
+    await clock.advance(100);
+    expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
+  });
+
+  it('goes on with progress that only informs', async () => {
+    const { clock, requests, issue } = setup();
+    const request = issue({ timeoutMs: 100, onprogress: () => {} });
+    await clock.advance(99);
+    requests.progressed(progress('p-1'));
+    await clock.advance(1);
+    expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT });
+  });
+
+  it('ends at maxTotalTimeoutMs, however much progress there is', async () => {
+    const { clock, requests, recalled, issue, expectNothingLeft } = setup();
+    const request = issue({ timeoutMs: 100, resetTimeoutOnProgress: true, maxTotalTimeoutMs: 250 });
+    for (let n = 0; n < 3; n++) {
+      await clock.advance(80);
+      requests.progressed(progress('p-1'));
+    }
+    await clock.advance(9);
+    expect(request.outcome).toBe('waits');
+    await clock.advance(1);
+    expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT, message: expect.stringContaining('250 ms.') });
+    expect(recalled).toHaveLength(1);
+    expectNothingLeft();
+  });
+
+  it('ends at maxTotalTimeoutMs without any progress, too', async () => {
+    const { clock, issue } = setup();
+    const request = issue({ maxTotalTimeoutMs: 50 });
+    await clock.advance(50);
+    expect(request.outcome).toMatchObject({ code: REQUEST_TIMEOUT, message: expect.stringContaining('50 ms.') });
+  });
+});
+
+it('names the node that waits, if that is another one', () => {
+  expect(issuerElsewhere('a-x-1', 'a')).toBeUndefined();
+  expect(issuerElsewhere('b-x-1', 'a')).toBe('b');
+  for (const id of [1, undefined, null, 'noprefix', '-1', `${'x'.repeat(65)}-1`, 'a b-1']) {
+    expect(issuerElsewhere(id, 'a')).toBeUndefined();
+  }
 });

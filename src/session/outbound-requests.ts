@@ -1,22 +1,25 @@
 import type { Clock, ClockTimer } from '../base/clock.js';
-import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
+import { deferred, type Deferred } from '../base/deferred.js';
+import type { OutboundMessage, OutboundOptions } from '../context/served-call.js';
+import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
+import { ProtocolError } from '../wire/spec.js';
 import type { SessionCall } from './session-call.js';
+import { ServerRequestError } from '../context/server-request.error.js';
 import { sessionMessages } from './session.messages.js';
 
 /**
  * # Requests of the server that wait for the client
  *
- * The SDK numbers its requests from 0 in every server object, so that a session that was rebuilt, or is live on two
- * nodes, would use an id twice. On the wire they therefore have ids of ours, unique for all copies of a session:
- * outward the id, the progress token and the id in `cancelled` are replaced; inward responses and progress are mapped
- * back.
+ *     issued ──answered──▶ over
+ *        ├──timed out, given up by its signal──▶ over (the client is told by `notifications/cancelled`)
+ *        └──not sent, its call or session over──▶ over
  *
- * Each entry leaves exactly once: answered, timed out, cancelled by the server, or failed with the call it was for.
+ * Ids are unique for all live copies of a session, on any node, and name the node that waits. A request that asks for
+ * progress has its id as its token. Each entry leaves exactly once, and with it its timer and its listener.
  */
 export class OutboundRequests {
-  readonly #byWireId = new Map<RequestId, Pending>();
-  readonly #bySdkId = new Map<RequestId, Pending>();
+  readonly #pending = new Map<RequestId, Pending>();
   #issued = 0;
 
   constructor(
@@ -24,93 +27,136 @@ export class OutboundRequests {
     private readonly prefix: string,
     private readonly clock: Clock,
     private readonly timeoutMs: number,
-    private readonly ports: OutboundPorts,
+    private readonly session: {
+      /** Whether a store was away at some time since; milliseconds since the epoch. */
+      storeAwaySince(time: number): boolean;
+      /** Takes a request back, on the way that it went: that of its call, if it had one. */
+      recall(cancelled: JsonRpcNotification, call: SessionCall | undefined): Promise<void>;
+    },
   ) {}
 
   get size(): number {
-    return this.#byWireId.size;
+    return this.#pending.size;
   }
 
-  /** Notes a request. @returns the request as it goes over the wire */
-  issue(request: JsonRpcRequest, call: SessionCall | undefined): JsonRpcRequest {
-    const wireId = `${this.prefix}-${++this.#issued}`;
-    const timer = this.clock.setTimeout(() => this.#timeOut(pending), this.timeoutMs);
-    const askedAt = this.clock.now();
-    const pending: Pending = { wireId, sdkId: request.id, method: request.method, call, timer, askedAt };
-    this.#byWireId.set(wireId, pending);
-    this.#bySdkId.set(request.id, pending);
-    const outward = { ...request, id: wireId };
-    const meta = request.params?._meta;
-    if (meta?.progressToken === undefined) return outward;
-    return { ...outward, params: { ...request.params, _meta: { ...meta, progressToken: wireId } } };
+  /**
+   * Notes a request.
+   *
+   * @returns the request as it goes over the wire, and its answer: a result as it came
+   * @throws (rejects) ProtocolError: the client answered with an error, or not in time; ServerRequestError: the call or the
+   *   session is over, or `signal` has given it up
+   */
+  issue(
+    { method, params }: OutboundMessage,
+    options: OutboundOptions,
+    call: SessionCall | undefined,
+  ): { message: JsonRpcRequest; answer: Promise<unknown> } {
+    const id = `${this.prefix}-${++this.#issued}`;
+    const answer = deferred<unknown>();
+    const pending: Pending = { id, method, call, answer, options, since: this.clock.now(), timer: undefined };
+    this.#pending.set(id, pending);
+    this.#arm(pending);
+    const { signal } = options;
+    if (signal) {
+      pending.onAbort = () => this.#giveUp(pending, signal.reason);
+      signal.addEventListener('abort', pending.onAbort, { once: true });
+    }
+    const message: JsonRpcRequest = { jsonrpc: '2.0', id, method, ...(params && { params }) };
+    if (!options.onprogress) return { message, answer: answer.promise };
+    const _meta = { ...(params?.['_meta'] as object | undefined), progressToken: id };
+    return { message: { ...message, params: { ...params, _meta } }, answer: answer.promise };
   }
 
   /** The request was not sent after all. */
-  withdraw(sdkId: RequestId): void {
-    const pending = this.#bySdkId.get(sdkId);
-    if (pending) this.#remove(pending);
+  withdraw(id: RequestId, error: unknown): void {
+    const pending = this.#pending.get(id);
+    if (pending) this.#fail(pending, error);
   }
 
-  /** Hands a client's response to the SDK. @returns whether somebody waited for it */
+  /** Takes a client's response. @returns whether one was waited for */
   answered(response: JsonRpcResponse): boolean {
-    const pending = response.id === undefined ? undefined : this.#byWireId.get(response.id);
+    const pending = response.id === undefined ? undefined : this.#pending.get(response.id);
     if (!pending) return false;
-    this.#remove(pending);
-    this.ports.settle({ ...response, id: pending.sdkId });
+    if ('result' in response) {
+      this.#remove(pending);
+      pending.answer.resolve(response.result);
+    } else {
+      const { code, message, data } = response.error;
+      this.#fail(pending, ProtocolError.fromError(code, message, data));
+    }
     return true;
   }
 
-  /** Maps a client's progress back. @returns `undefined` if nobody waits for it */
-  progressed(notification: JsonRpcNotification): JsonRpcNotification | undefined {
-    const token = notification.params?.['progressToken'] as RequestId | undefined;
-    const pending = token === undefined ? undefined : this.#byWireId.get(token);
-    return pending && { ...notification, params: { ...notification.params, progressToken: pending.sdkId } };
-  }
-
-  /** The server gives up one of its requests. One that was never sent, or is over, needs no cancellation. */
-  cancelled(notification: JsonRpcNotification): Promise<void> {
-    const pending = this.#bySdkId.get(notification.params?.['requestId'] as RequestId);
-    if (!pending) return Promise.resolve();
-    this.#remove(pending);
-    const params = { ...notification.params, requestId: pending.wireId };
-    return this.ports.recall({ ...notification, params }, pending.call);
+  /** Takes a client's progress. @returns whether it belongs to a request that waits */
+  progressed({ params = {} }: JsonRpcNotification): boolean {
+    const { progressToken, ...progress } = params;
+    const pending = this.#pending.get(progressToken as RequestId);
+    if (!pending) return false;
+    const { onprogress, resetTimeoutOnProgress } = pending.options;
+    if (resetTimeoutOnProgress) this.#arm(pending);
+    onprogress?.(progress);
+    return true;
   }
 
   /** The call is over, and what it asked with it. */
   failOf(call: SessionCall): void {
-    for (const pending of [...this.#byWireId.values()]) {
-      if (pending.call === call) this.#fail(pending, REQUEST_FAILED, sessionMessages.callOver(pending.method));
+    for (const pending of this.#pending.values()) {
+      if (pending.call !== call) continue;
+      this.#fail(pending, new ServerRequestError('CALL_OVER', sessionMessages.askedInVain(pending.method)));
     }
   }
 
-  /** The session is over: the SDK fails what waits, here the timers go. */
+  /** The session is over. */
   clear(): void {
-    for (const { timer } of this.#byWireId.values()) this.clock.clear(timer);
-    this.#byWireId.clear();
-    this.#bySdkId.clear();
+    for (const pending of this.#pending.values()) {
+      this.#fail(pending, new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
+    }
   }
 
-  /** The client is told, lest it go on asking its user. */
-  #timeOut(pending: Pending): void {
-    // An answer that came to a node while the log was away was refused, and many clients do not repeat it.
-    const text = this.ports.storeAwaySince(pending.askedAt) ? 'answerMayBeLost' : 'serverRequestTimedOut';
-    const reason = sessionMessages[text](pending.method, this.timeoutMs);
-    const params = { requestId: pending.wireId, reason };
-    // A log that refuses says so elsewhere.
-    this.ports.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, pending.call).catch(() => {});
-    this.#fail(pending, REQUEST_TIMEOUT, reason);
-  }
-
-  #fail(pending: Pending, code: number, message: string): void {
-    this.#remove(pending);
-    this.ports.settle(errorResponse(pending.sdkId, code, message) as JsonRpcResponse);
-  }
-
-  #remove(pending: Pending): void {
+  #arm(pending: Pending): void {
     this.clock.clear(pending.timer);
-    this.#byWireId.delete(pending.wireId);
-    this.#bySdkId.delete(pending.sdkId);
+    const { timeoutMs = Infinity, maxTotalTimeoutMs = Infinity } = pending.options;
+    const limitMs = Math.min(timeoutMs, this.timeoutMs);
+    const leftMs = pending.since + maxTotalTimeoutMs - this.clock.now();
+    const toldMs = leftMs < limitMs ? maxTotalTimeoutMs : limitMs;
+    pending.timer = this.clock.setTimeout(() => this.#timeOut(pending, toldMs), Math.min(leftMs, limitMs));
   }
+
+  #timeOut(pending: Pending, ms: number): void {
+    // An answer that came to a node while the log was away was refused, and many clients do not repeat it.
+    const text = this.session.storeAwaySince(pending.since) ? 'answerMayBeLost' : 'serverRequestTimedOut';
+    const reason = sessionMessages[text](pending.method, ms, ms === this.timeoutMs);
+    this.#tellClient(pending, reason);
+    this.#fail(pending, new ProtocolError(REQUEST_TIMEOUT, reason));
+  }
+
+  #giveUp(pending: Pending, reason: unknown): void {
+    const error = givenUp(reason);
+    this.#tellClient(pending, error.message);
+    this.#fail(pending, error);
+  }
+
+  /** So that it does not go on asking its user. A log that refuses says so elsewhere. */
+  #tellClient({ id: requestId, call }: Pending, reason: string): void {
+    const params = { requestId, reason };
+    this.session.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});
+  }
+
+  #fail(pending: Pending, error: unknown): void {
+    this.#remove(pending);
+    pending.answer.reject(error);
+  }
+
+  #remove({ id, timer, options: { signal }, onAbort }: Pending): void {
+    this.clock.clear(timer);
+    this.#pending.delete(id);
+    if (onAbort) signal?.removeEventListener('abort', onAbort);
+  }
+}
+
+/** @param reason of the signal of the request */
+export function givenUp(reason: unknown): ServerRequestError {
+  return new ServerRequestError('CANCELLED', reason instanceof Error ? reason.message : String(reason));
 }
 
 /** The node other than this one that waits for the answer to a request, if one does. */
@@ -119,20 +165,14 @@ export function issuerElsewhere(wireId: unknown, nodeId: string): string | undef
   return issuer === nodeId ? undefined : issuer;
 }
 
-export interface OutboundPorts {
-  /** Whether a store was away at some time since. */
-  storeAwaySince(time: number): boolean;
-  /** Takes the answers back into the SDK. */
-  settle(response: JsonRpcResponse): void;
-  /** Takes a request back, on the way that it went: that of its call, if it had one. */
-  recall(cancelled: JsonRpcNotification, call: SessionCall | undefined): Promise<void>;
-}
-
 interface Pending {
-  readonly wireId: string;
-  readonly sdkId: RequestId;
+  readonly id: RequestId;
   readonly method: string;
   readonly call: SessionCall | undefined;
-  readonly timer: ClockTimer;
-  readonly askedAt: number;
+  readonly answer: Deferred<unknown>;
+  readonly options: OutboundOptions;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+  timer: ClockTimer | undefined;
+  onAbort?: () => void;
 }

@@ -1,16 +1,17 @@
 import { quiet } from '../base/quiet.js';
 import { randomToken } from '../base/random-token.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
+import type { OutboundMessage, OutboundOptions } from '../context/served-call.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
+import { capabilityNames, missingCapabilities, requiredCapabilities } from '../wire/client-capabilities.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
-import { missingCapability } from './capabilities.js';
 import type { Related } from './in-flight-calls.js';
 import { outlivesItsRequest } from './late-messages.js';
-import { issuerElsewhere, OutboundRequests } from './outbound-requests.js';
+import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 import type { SessionCall } from './session-call.js';
 import type { SessionStreams } from './session-streams.js';
-import { ServerRequestError } from './session.errors.js';
+import { ServerRequestError } from '../context/server-request.error.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
 
@@ -31,11 +32,7 @@ export class OutgoingMessages {
   constructor(
     private readonly environment: SessionEnvironment,
     private readonly streams: SessionStreams,
-    private readonly session: {
-      readonly info: McpSessionInfo;
-      /** Takes a response into the SDK server. */
-      settle(response: JsonRpcResponse): void;
-    },
+    private readonly session: { readonly info: McpSessionInfo },
   ) {}
 
   /** Requests of the server that wait for the client. */
@@ -44,8 +41,6 @@ export class OutgoingMessages {
   }
 
   notify(message: JsonRpcNotification, related: Related): Promise<void> {
-    // It follows the request that it cancels, whatever it is sent in relation to.
-    if (message.method === 'notifications/cancelled') return this.#requests?.cancelled(message) ?? Promise.resolve();
     switch (related.is) {
       case 'nothing':
         return this.#standalone(message);
@@ -58,19 +53,19 @@ export class OutgoingMessages {
     }
   }
 
-  async request(message: JsonRpcRequest, related: Related): Promise<void> {
-    this.#assertUnderstood(message.method);
-    const call = this.#callThatCarries(message.method, related);
+  /** @returns the client's result, as it came */
+  async request(question: OutboundMessage, options: OutboundOptions, related: Related): Promise<unknown> {
+    this.#assertUnderstood(question);
+    const call = this.#callThatCarries(question.method, related);
     // Of a call nothing is awaited: it may be over in the next moment.
-    if (!call) await this.#assertHeard(message.method);
+    if (!call) await this.#assertHeard(question.method);
+    const { signal } = options;
+    if (signal?.aborted) throw givenUp(signal.reason);
     const requests = (this.#requests ??= this.#makeRequests());
-    const outward = requests.issue(message, call);
-    try {
-      await (call ? call.exchange!.deliver(JSON.stringify(outward)) : this.#standalone(outward));
-    } catch (error) {
-      requests.withdraw(message.id);
-      throw unsent(message.method, error);
-    }
+    const { message, answer } = requests.issue(question, options, call);
+    const sent = call?.exchange ? call.exchange.deliver(JSON.stringify(message)) : this.#standalone(message);
+    sent.catch((error: unknown) => requests.withdraw(message.id, unsent(message.method, error)));
+    return answer;
   }
 
   /** A response of the client. P1: one that nobody waits for is taken too. */
@@ -79,11 +74,10 @@ export class OutgoingMessages {
     if (!this.#isAwaitedElsewhere(response.id)) this.#unknownResponse(response.id);
   }
 
-  /** Progress of the client. @returns the notification for the server, `undefined` if nobody here waits for it */
-  progressed(notification: JsonRpcNotification): JsonRpcNotification | undefined {
-    const inward = this.#requests?.progressed(notification);
-    if (!inward && !this.#isAwaitedElsewhere(notification.params?.['progressToken'])) this.#unknownResponse(undefined);
-    return inward;
+  /** Progress of the client, on a request of the server. */
+  progressed(notification: JsonRpcNotification): void {
+    if (this.#requests?.progressed(notification)) return;
+    if (!this.#isAwaitedElsewhere(notification.params?.['progressToken'])) this.#unknownResponse(undefined);
   }
 
   /** Answers come to any node; the one that asked is named by the id, and has it from the {@link Inbox}. */
@@ -111,9 +105,11 @@ export class OutgoingMessages {
   }
 
   #accompany(message: JsonRpcNotification, { exchange, requestId }: SessionCall): Promise<void> {
-    switch (exchange!.carries) {
+    // Of a notification of the client, or of what is replayed when a session is rebuilt: no POST waits for it.
+    if (!exchange) return this.#standalone(message);
+    switch (exchange.carries) {
       case 'messages':
-        return exchange!.deliver(JSON.stringify(message));
+        return exchange.deliver(JSON.stringify(message));
       case 'answers':
         return this.#standalone(message);
       case 'nothing':
@@ -136,10 +132,12 @@ export class OutgoingMessages {
     );
   }
 
-  #assertUnderstood(method: string): void {
-    const capability = missingCapability(method, this.session.info.clientCapabilities);
-    if (capability === undefined) return;
-    throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', sessionMessages.lacksCapability(method, capability));
+  #assertUnderstood({ method, params }: OutboundMessage): void {
+    const { clientCapabilities } = this.session.info;
+    const missing = missingCapabilities(requiredCapabilities(method, params), clientCapabilities);
+    if (!missing) return;
+    const text = sessionMessages.lacksCapability(method, capabilityNames(missing, clientCapabilities));
+    throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
   }
 
   async #assertHeard(method: string): Promise<void> {
@@ -159,7 +157,9 @@ export class OutgoingMessages {
       void this.late(method, related.requestId, 'refused');
       throw new ServerRequestError('CALL_OVER', sessionMessages.callOver(method));
     }
-    const { carries } = related.call.exchange!;
+    const { exchange } = related.call;
+    if (!exchange) return undefined;
+    const { carries } = exchange;
     if (carries === 'answers') throw new ServerRequestError('NO_STREAM', sessionMessages.jsonOnly(method));
     if (carries === 'nothing') throw new ServerRequestError('NO_STREAM', sessionMessages.clientGone(method));
     return related.call;
@@ -168,9 +168,9 @@ export class OutgoingMessages {
   #makeRequests(): OutboundRequests {
     const { nodeId, clock, serverRequestTimeoutMs } = this.environment;
     const prefix = `${nodeId}-${randomToken(8)}`;
+    const { environment } = this;
     return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, {
-      settle: (response) => this.session.settle(response),
-      storeAwaySince: (time) => (this.environment.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= time,
+      storeAwaySince: (time) => (environment.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= time,
       recall: (cancelled, call) => (call ? this.#accompany(cancelled, call) : this.#standalone(cancelled)),
     });
   }

@@ -37,6 +37,8 @@ export type McpSessionEvent = { readonly sessionId: string } & (
   | { readonly type: 'events-evicted'; readonly streamId: string; readonly after: number; readonly oldest: number }
   /** A store failed; `fatal`: the stream is lost. */
   | { readonly type: 'store-fault'; readonly streamId: string; readonly fatal: boolean; readonly error: unknown }
-  /** The SDK reported an error out of band. */
+  /** The client says that its roots have changed: ask for them again. */
+  | { readonly type: 'roots-changed' }
+  /** Something failed that no answer tells of: in a dispatcher, or in a server of the application. */
   | { readonly type: 'protocol-error'; readonly error: unknown }
 );

@@ -1,7 +1,9 @@
-import { Subject, type Observable } from 'rxjs';
+import { EMPTY, Subject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { Retry } from '../base/retry.js';
 import type { McpMessageBus } from '../bus/message-bus.js';
+import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import type { ObservedDispatcher } from '../context/mcp-instrumentation.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
@@ -12,7 +14,6 @@ import { LiveSessions } from './live-sessions.js';
 import { McpSessionService } from './mcp-session.service.js';
 import { Reaper } from './reaper.js';
 import { RunningCalls } from './running-calls.js';
-import type { McpServerFactory } from './server-factory.js';
 import type { McpSessionEvent } from './session-events.js';
 import type { ResolvedSessionOptions, SessionEnvironment } from './session.options.js';
 import type { McpSessionStore } from './session-store.js';
@@ -37,7 +38,7 @@ export interface SessionRoomParts {
   readonly sessionStore: McpSessionStore;
   readonly eventStore: McpEventStore;
   readonly bus: McpMessageBus;
-  readonly factory: Pick<McpServerFactory, 'create'>;
+  readonly dispatcher: McpDispatcher & Partial<Pick<ObservedDispatcher, 'calls$'>>;
 }
 
 export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
@@ -55,6 +56,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
   const environment: SessionEnvironment = {
     ...options,
     store: eventStore,
+    dispatcher: parts.dispatcher,
     clock,
     nodeId: bus.nodeId,
     retry: DEFAULT_RETRY,
@@ -97,10 +99,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
   });
   const { idleTimeoutMs } = options;
   const timing = { idleTimeoutMs, keepAliveMs: parts.keepAliveMs };
-  const factory: ConstructorParameters<typeof LiveSessions>[2] = {
-    create: (context) => parts.factory.create({ ...context, sessions: service }),
-  };
-  const sessions: LiveSessions = new LiveSessions(sessionStore, environment, factory, peers, timing);
+  const sessions: LiveSessions = new LiveSessions(sessionStore, environment, peers, timing);
   const listener = new ClusterListener(bus, sessions, (sessionId, error) =>
     events$.next({ type: 'protocol-error', sessionId, error }),
   );
@@ -112,6 +111,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     environment,
     events$.asObservable(),
     feed,
+    parts.dispatcher.calls$ ?? EMPTY,
   );
   return { environment, sessions, service, feed, events$: events$.asObservable() };
 }

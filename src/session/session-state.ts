@@ -18,18 +18,6 @@ export function statePatch({ message: { method, params } }: SessionCall): Sessio
   }
 }
 
-/** The requests by which a client makes such a change: served again, they make it in another server. */
-export function* requestsOf({ logLevel, subscribe = [], unsubscribe = [] }: SessionPatch): Iterable<StateRequest> {
-  if (logLevel !== undefined) yield { method: 'logging/setLevel', params: { level: logLevel } };
-  for (const uri of unsubscribe) yield { method: 'resources/unsubscribe', params: { uri } };
-  for (const uri of subscribe) yield { method: 'resources/subscribe', params: { uri } };
-}
-
-interface StateRequest {
-  readonly method: string;
-  readonly params: Record<string, unknown>;
-}
-
 /** What of a session's record a live copy knows. */
 export class SessionState {
   #subscriptions: Set<string> | undefined;
@@ -40,6 +28,11 @@ export class SessionState {
   /** How many resources the client is subscribed to. */
   get subscriptions(): number {
     return this.#subscriptions?.size ?? 0;
+  }
+
+  /** Set by `logging/setLevel`; `undefined`: the client wants all messages. */
+  get logLevel(): string | undefined {
+    return this.#logLevel;
   }
 
   /** Grows with each change. */

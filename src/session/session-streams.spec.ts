@@ -1,5 +1,6 @@
 import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpReply } from '../context/mcp-reply.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import type { McpStream } from '../stream/mcp-stream.js';
@@ -12,6 +13,8 @@ import { NO_PEERS } from './cluster-messages.js';
 import { resolveSessionOptions, type SessionEnvironment } from './session.options.js';
 
 const FLOWING = { paused: false, resumed$: NEVER };
+/** Streams never ask it. */
+const dispatcher: McpDispatcher = { request: () => ({}), notification: () => {}, sessionEnded: () => {} };
 
 async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options = {}) {
   const clock = new ManualClock();
@@ -23,7 +26,7 @@ async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options 
   const environment: SessionEnvironment = {
     running: new RunningCalls(),
     ...resolveSessionOptions({ retryMs: 77 }),
-    ...{ store, clock, nodeId: 'n', maxQueuedBytes: 100_000, peers: NO_PEERS },
+    ...{ store, clock, nodeId: 'n', maxQueuedBytes: 100_000, peers: NO_PEERS, dispatcher },
     retry: { firstDelayMs: 10, maxDelayMs: 10, giveUpAfterMs: 20 },
     event: (event) => events.push(event),
     patched: () => Promise.resolve(),

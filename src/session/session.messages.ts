@@ -7,8 +7,6 @@ export const sessionMessages = {
     `The session has ended (${reason}), and this request with it. Start a new session and repeat it.`,
   requestTimedOut: (ms: number) =>
     `The request was not answered within ${ms} ms ("requestTimeoutMs") and was cancelled. Ask for less, or raise the option.`,
-  malformedParams: (method: string, path: string, problem: string) =>
-    `The parameters of "${method}" are not as the specification has them: "${path}": ${problem}.`,
   handlerFailed: () => 'The server could not process this message. Its log says why.',
   unwritableAnswer: () => 'The answer of the handler cannot be written as JSON. The log of the server says why.',
   storeAway: () => 'The storage of this server is away at the moment. Try again soon.',
@@ -27,12 +25,14 @@ export const sessionMessages = {
     `"${method}" cannot be sent: the client closed the connection before it learnt how to come back to it.`,
   callOver: (method: string) =>
     `"${method}" cannot be sent: the request on whose behalf it is sent is over. Send it before the handler returns.`,
+  askedInVain: (method: string) =>
+    `The answer to "${method}" is not awaited any more: the request on whose behalf it was sent is over.`,
   lacksCapability: (method: string, capability: string) =>
     `"${method}" cannot be sent: the client did not declare the capability "${capability}".`,
-  serverRequestTimedOut: (method: string, ms: number) =>
-    `The client did not answer "${method}" within ${ms} ms ("serverRequestTimeoutMs").`,
-  answerMayBeLost: (method: string, ms: number) =>
-    `The client did not answer "${method}" within ${ms} ms ("serverRequestTimeoutMs"). The storage of this server was away meanwhile, so that an answer may have been refused. The request may be repeated.`,
+  serverRequestTimedOut: (method: string, ms: number, isOption: boolean) =>
+    `The client did not answer "${method}" within ${ms} ms${isOption ? ' ("serverRequestTimeoutMs")' : ''}.`,
+  answerMayBeLost: (method: string, ms: number, isOption: boolean) =>
+    `The client did not answer "${method}" within ${ms} ms${isOption ? ' ("serverRequestTimeoutMs")' : ''}. The storage of this server was away meanwhile, so that an answer may have been refused. The request may be repeated.`,
   nodeDied: () =>
     'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.',
   nodeStopped: () =>
@@ -44,6 +44,8 @@ export const sessionMessages = {
   tooManySubscriptions: (max: number) =>
     `This session has ${max} subscriptions, the most it may have. Unsubscribe from something first.`,
   longUri: (length: number, max: number) => `The URI has ${length} characters; ${max} is the most.`,
+  invalidAnswer: (method: string, path: string, problem: string) =>
+    `The client answered "${method}" with something else than the specification has: "${path}": ${problem}.`,
   sessionOver: () => 'The session has ended: nothing can be sent to its client any more.',
   unknownSession: (id: string) => `There is no session "${id}". It may have ended.`,
   tooManyReaders: (stream: string) =>
@@ -74,6 +76,4 @@ export const sessionMessages = {
     `patch() of a state takes an object of plain JSON; got ${shown(got)}. Give each value a key.`,
   contendedState: (attempts: number) =>
     `A state began and ended ${attempts} times while it was being changed. Does the session store keep its records?`,
-  notRebuilt: (reason: string) =>
-    `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The factory in "server" must decide by the session alone.`,
 };

@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.js';
 import { check } from '../base/option-checks.js';
+import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { StreamEnvironment, StreamPeers } from '../stream/stream.options.js';
 import type { SessionPeers } from './cluster-messages.js';
 import type { RunningCalls } from './running-calls.js';
@@ -154,6 +155,7 @@ export type SessionBehaviour = Pick<
 /** What the sessions of one endpoint share: one object, however many sessions there are. */
 export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour {
   readonly clock: Clock;
+  readonly dispatcher: McpDispatcher;
   readonly peers: StreamPeers & SessionPeers;
   readonly running: RunningCalls;
   /** When a store, or the way to other nodes, was last found to have been away. */

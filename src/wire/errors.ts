@@ -141,3 +141,30 @@ export function shutdownRefusal(headers?: Record<string, string>): McpError {
 export function errorResponse(id: RequestId | null, code: number, message: string, data?: unknown): JsonRpcErrorBody {
   return { jsonrpc: '2.0', id, error: data === undefined ? { code, message } : { code, message, data } };
 }
+
+/** An error as JSON-RPC has it. @internal */
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: unknown;
+}
+
+/**
+ * What a client is told of something that was thrown: what has a JSON-RPC code of its own, whichever copy of whichever
+ * package made it.
+ *
+ * @returns `undefined` for anything else: its text is not meant for clients
+ * @internal
+ */
+export function rpcErrorOf(thrown: unknown): RpcError | undefined {
+  if (thrown instanceof McpError) return { code: thrown.rpcCode, message: thrown.message, data: thrown.data };
+  try {
+    const { code, message, data } = thrown as { code?: unknown; message?: unknown; data?: unknown };
+    if (!Number.isSafeInteger(code) || typeof message !== 'string') return undefined;
+    // "Resource not found" of revisions before 2026-07-28; both eras say "invalid params" by now.
+    return { code: code === -32002 ? -32602 : (code as number), message, data };
+  } catch {
+    // Nothing at all, or an object whose getters throw.
+    return undefined;
+  }
+}

@@ -25,6 +25,10 @@ function toJson(value: unknown): string {
 
 /** What users read of this room. */
 export const wireMessages = {
+  notificationOfOtherEra: (method: string, era: string) =>
+    `"${method}" cannot be sent: ${era === 'modern' ? 'revision 2026-07-28' : 'the revision of this session'} has no such notification of a server.`,
+  noUrlElicitation: (method: string) =>
+    `"${method}" cannot be sent: the client did not declare the capability "elicitation.url".`,
   emptyBody: () => 'The body is empty. Send one JSON-RPC 2.0 message as JSON.',
   notJson: (text: string) => `The body is not JSON: ${shown(text)}. Send one JSON-RPC 2.0 message as JSON, in UTF-8.`,
   emptyBatch: () => 'The batch is empty: []. Send at least one JSON-RPC 2.0 message.',

@@ -74,6 +74,8 @@ describe('the check itself', () => {
     ['src/session/a.ts', `import type { Request } from 'express';`, 'nothing adapter-specific'],
     ['src/mcp.module.ts', `import { X } from '@nestjs/platform-fastify';`, 'nothing adapter-specific'],
     ['src/http/a.ts', `import fastify from 'fastify';`, 'import its types only'],
+    ['src/methods/a.ts', `import { ProtocolError } from '@modelcontextprotocol/server';`, 'the SDK is loaded by "sdk"'],
+    ['src/index.ts', `export { Server } from '@modelcontextprotocol/server';`, 'the SDK is loaded by "sdk"'],
     ['src/http/a.ts', `import { z } from 'zod';`, 'neither a dependency nor a peer'],
     ['src/http/a.ts', `import { x } from '@nestjs/common/internal';`, 'off limits'],
     ['src/http/a.ts', `import { x } from 'nestjs-mcp-streamable';`, 'relative paths'],
@@ -89,10 +91,7 @@ describe('the check itself', () => {
   });
 
   it.each([
-    [
-      'src/wire/a.ts',
-      `import { x } from './b.js'; import { parseJSONRPCMessage } from '@modelcontextprotocol/server';`,
-    ],
+    ['src/methods/a.ts', `import { x } from './b.js'; import type { Tool } from '@modelcontextprotocol/server';`],
     ['src/protocol/legacy/a.ts', `import { x } from '../modern/b.js'; import { y } from '../../session/y.js';`],
     ['src/http/a.ts', `import type { Request } from 'express'; import { type FastifyReply } from 'fastify';`],
     ['src/mcp-streamable.module.ts', `import { x } from './http/mcp.controller.js'; import { y } from './b.js';`],
@@ -101,6 +100,8 @@ describe('the check itself', () => {
     ['src/stream/a.spec.ts', `import { x } from '../testing/index.js'; import { expect } from 'vitest';`],
     ['src/wire/a.spec.ts', `import { x } from '../base/random-token.js';`],
     ['src/index.ts', `export { x, type Y } from './session/x.js';`],
+    ['src/sdk/a.ts', `import { Server } from '@modelcontextprotocol/server';`],
+    ['src/wire/spec.ts', `import { specTypeSchemas } from '@modelcontextprotocol/server';`],
     ['src/stream/a.ts', `// import { x } from '../http/x.js'\nconst text = "import '../http/x.js'";`],
   ])('lets pass in %s: %s', (path, text) => {
     expect(check(path, text)).toEqual([]);

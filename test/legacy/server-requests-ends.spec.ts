@@ -122,7 +122,7 @@ describe.each(ADAPTERS)('the end of server requests on %s', (adapter) => {
     const stream = await (await client.call('asks')).sse().count(1);
     giveUp.abort('no longer needed');
     expect(await stream.end()).toBe('end');
-    expect(gists(stream.messages)).toEqual(['request roots/list', 'notifications/cancelled', 'REQUEST_TIMEOUT']);
+    expect(gists(stream.messages)).toEqual(['request roots/list', 'notifications/cancelled', 'CANCELLED']);
     expect(stream.messages[1].params.requestId).toBe(stream.messages[0].id);
     expect(standalone.events).toEqual([]);
     standalone.destroy();
@@ -138,7 +138,7 @@ describe.each(ADAPTERS)('the end of server requests on %s', (adapter) => {
     const failure = asked.catch((error: unknown) => error);
     await standalone.count(1);
     giveUp.abort();
-    expect(await failure).toMatchObject({ code: 'REQUEST_TIMEOUT' });
+    expect(await failure).toMatchObject({ code: 'CANCELLED' });
     await standalone.count(2);
     expect(standalone.messages[1].params.requestId).toBe(standalone.messages[0].id);
     await app.settled({ outbound: 0 });
@@ -225,7 +225,9 @@ describe.each(ADAPTERS)('the end of server requests on %s', (adapter) => {
     const timedOut = await (await client.call('asks', {}, { id: 'timed out' })).sse().count(1);
     await client.notify('notifications/cancelled', { requestId: 'cancelled' });
     expect(await cancelled.end()).toBe('end');
-    await eventually(() => expect(outcomes).toEqual([expect.stringMatching(/^ProtocolError -32000: .*is over/)]));
+    await eventually(() =>
+      expect(outcomes).toEqual([expect.stringMatching(/^ServerRequestError CALL_OVER: .*is over/)]),
+    );
     await app.settled({ outbound: 1, inFlight: 1 });
     await clock.advance(30_000);
     expect(await timedOut.end()).toBe('end');
@@ -249,7 +251,7 @@ describe.each(ADAPTERS)('the end of server requests on %s', (adapter) => {
       expect(await standalone.end()).toBe('end');
       await app.settled({ outbound: 0, live: 0 });
     }
-    await eventually(() => expect(outcomes).toEqual(['CONNECTION_CLOSED', 'CONNECTION_CLOSED']));
+    await eventually(() => expect(outcomes).toEqual(['SESSION_OVER', 'SESSION_OVER']));
     const gone = app.service.request('there-is-no-such-session', { method: 'ping' });
     await expect(gone).rejects.toMatchObject({ code: 'UNKNOWN_SESSION' });
   });

@@ -194,7 +194,7 @@ describe.each(ADAPTERS)('McpSessionService.request() on %s', (adapter) => {
     expect(await refusal).toMatchObject({ code: -32601, message: expect.stringContaining('no roots here') });
     const misled = failure(askRoots(client.sessionId!));
     await client.respond((await question(stream, 2)).id, { roots: 'none' });
-    expect(await misled).toMatchObject({ code: 'INVALID_RESULT' });
+    expect(await misled).toMatchObject({ code: 'INVALID_ANSWER' });
     await app.settled({ outbound: 0 });
   });
 
@@ -246,7 +246,7 @@ describe.each(ADAPTERS)('McpSessionService.request() on %s', (adapter) => {
       params: { requestId: first.id },
     });
     const timed = app.service.request(client.sessionId!, { method: 'roots/list' }, { timeout: 1 });
-    expect(await failure(timed)).toMatchObject({ code: 'REQUEST_TIMEOUT' });
+    expect(await failure(timed)).toMatchObject({ code: -32001 });
     await stream.count(4);
     expect(stream.messages[3]).toMatchObject({
       method: 'notifications/cancelled',
@@ -261,7 +261,7 @@ describe.each(ADAPTERS)('McpSessionService.request() on %s', (adapter) => {
     const rejected = failure(askRoots(client.sessionId!));
     await question(stream);
     await (how === 'release' ? app.release(client.sessionId!) : app.service.terminate(client.sessionId!));
-    expect(await rejected).toMatchObject({ code: 'CONNECTION_CLOSED' });
+    expect(await rejected).toMatchObject({ code: 'SESSION_OVER' });
     expect(await stream.end()).toBe('end');
     await app.settled({ outbound: 0, live: 0 });
   });

@@ -29,6 +29,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   ],
   instructions: [null, 1, {}],
   server: [null, 'server', {}],
+  instrumentation: [null, 'x', {}, [null], { ended: () => {} }],
   sessionIdGenerator: [null, 'id', {}],
   principal: [null, 'ann', {}],
   responseMode: [null, '', 'SSE', 'constructor', 1],

@@ -67,7 +67,7 @@ function optionsInSource(): Map<string, string | undefined> {
     ['src/session/session.options.ts', 'McpSessionOptions'],
     ['src/http/http.options.ts', 'McpHttpOptions'],
     ['src/protocol/protocol.options.ts', 'McpProtocolOptions'],
-    ['src/protocol/modern/request-state.options.ts', 'McpRequestStateOptions'],
+    ['src/questions/request-state.options.ts', 'McpRequestStateOptions'],
     ['src/handlers/handlers.options.ts', 'McpHandlerOptions'],
     ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
     ['src/stream/stream.options.ts', 'EventLogOptions'],

@@ -13,7 +13,6 @@ async function serve(): Promise<{ url: string; clock: TrackedClock; store: InMem
   const clock = new TrackedClock();
   const limits = { maxEvents: 100, maxBytes: 1e6, maxTotalBytes: 1e7, finishedStreamMs: 60_000 };
   const store = new InMemoryEventStore(limits, clock);
-  const session = await createMcpSession({ clock, eventStore: store });
   const server = new McpServer({ name: 'alone', version: '1.0.0' });
   server.registerTool('count', {}, async (ctx) => {
     for (let progress = 1; progress <= 3; progress++) {
@@ -24,7 +23,7 @@ async function serve(): Promise<{ url: string; clock: TrackedClock; store: InMem
     }
     return { content: [{ type: 'text', text: 'counted' }] };
   });
-  await server.connect(session);
+  const session = await createMcpSession(server, { clock, eventStore: store });
   let ended = false;
   session.closed$.subscribe(() => (ended = true));
   const listening = createServer(serveMcpSession(session));

@@ -7,6 +7,9 @@ const failures = { errorDetails: false, denials: 'result' } as const;
 const about = { name: 'review', origin: 'Prompts.languages', failures };
 const context = { principal: 'anna' } as McpContext;
 const complete = (returned: unknown) => completionOf(() => returned, about)('v', {}, context);
+const malformed = [
+  ...[{ values: ['a'], total: 'many' }, { values: ['a'], hasMore: 5 }, Object.assign([], { 1: 'after a hole' })],
+];
 const texts = (count: number): string[] => Array.from({ length: count }, (_, index) => `v${index}`);
 
 describe('a completion', () => {
@@ -34,9 +37,12 @@ describe('a completion', () => {
     expect(await complete(returned)).toEqual(expected);
   });
 
-  it.each([undefined, null, 'text', [1], { values: 'text' }, { total: 1 }])('may not return %j', async (returned) => {
-    await expect(complete(returned)).rejects.toMatchObject({ code: -32603 });
-  });
+  it.each([undefined, null, 'text', [1], { values: 'text' }, { total: 1 }, ...malformed])(
+    'may not return %j',
+    async (returned) => {
+      await expect(complete(returned)).rejects.toMatchObject({ code: -32603 });
+    },
+  );
 
   it('fails as a prompt does', async () => {
     const denied = completionOf(() => {

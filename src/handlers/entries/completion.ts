@@ -1,6 +1,7 @@
 import type { CompleteResult } from '@modelcontextprotocol/server';
 import type { Completion } from '../handler-entry.js';
 import { handlerMessages } from '../handlers.messages.js';
+import { isDense } from '../results/content.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { reportOf, type RanHandler } from '../results/handler-outcome.js';
 
@@ -31,17 +32,29 @@ export function completionOf(
 /** @throws TypeError for what is no list of texts */
 function limited(returned: unknown): CompleteResult['completion'] {
   const list = Array.isArray(returned) ? { values: returned as unknown[] } : (returned as Partial<Proposals> | null);
-  const values = list?.values;
-  if (!Array.isArray(values) || !values.every((value) => typeof value === 'string')) {
+  const { values, total, hasMore } = list ?? {};
+  if (!isTexts(values) || !isOptional(total, Number.isSafeInteger) || !isOptional(hasMore, isBoolean)) {
     throw new TypeError(handlerMessages.notCompletions(returned));
   }
-  const all = Array.isArray(returned) ? values.length : list?.total;
-  const hasMore = values.length > MAX_VALUES || (list?.hasMore ?? (all !== undefined && all > values.length));
-  return { values: values.slice(0, MAX_VALUES), ...(all !== undefined && { total: all }), hasMore };
+  const all = Array.isArray(returned) ? values.length : (total ?? undefined);
+  const more = values.length > MAX_VALUES || (hasMore ?? (all !== undefined && all > values.length));
+  return { values: values.slice(0, MAX_VALUES), ...(all !== undefined && { total: all }), hasMore: more };
 }
 
 interface Proposals {
   readonly values: unknown;
-  readonly total?: number;
-  readonly hasMore?: boolean;
+  readonly total?: number | null;
+  readonly hasMore?: boolean | null;
+}
+
+function isTexts(values: unknown): values is string[] {
+  return Array.isArray(values) && isDense(values) && values.every((value) => typeof value === 'string');
+}
+
+function isOptional(value: unknown, fits: (value: unknown) => boolean): boolean {
+  return value === undefined || value === null || fits(value);
+}
+
+function isBoolean(value: unknown): value is boolean {
+  return typeof value === 'boolean';
 }

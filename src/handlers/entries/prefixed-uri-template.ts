@@ -1,4 +1,5 @@
-import { UriTemplate, type Variables } from '@modelcontextprotocol/server';
+import type { Variables } from '@modelcontextprotocol/server';
+import { UriTemplate } from '../../wire/spec.js';
 
 /** Longer URIs make the SDK's own check throw, which is no fault of the server. */
 const MAX_URI_CHARACTERS = 8_192;

@@ -1,4 +1,4 @@
-import { UriTemplate } from '@modelcontextprotocol/server';
+import { UriTemplate } from '../../wire/spec.js';
 import {
   CACHE_NAMES,
   type CacheHints,

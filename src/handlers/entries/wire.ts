@@ -1,4 +1,4 @@
-import { specTypeSchemas } from '@modelcontextprotocol/server';
+import { specTypeSchemas } from '../../wire/spec.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { handlerMessages } from '../handlers.messages.js';
 import { frozenJson } from '../schema/frozen-json.js';

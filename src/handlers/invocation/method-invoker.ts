@@ -71,6 +71,7 @@ export class MethodInvoker implements HandlerInvoker {
       return result;
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
+      context.mcpCall.denied = true;
       throw new HandlerDeniedError(error.getStatus(), textOf(error), response.denialHeaders, { cause: error });
     } finally {
       invocation.end();

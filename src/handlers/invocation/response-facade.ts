@@ -1,5 +1,5 @@
 import { HttpException } from '@nestjs/common';
-import { ProtocolError } from '@modelcontextprotocol/server';
+import { ProtocolError } from '../../wire/spec.js';
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
 import { McpError } from '../../wire/errors.js';
 

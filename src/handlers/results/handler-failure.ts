@@ -1,10 +1,6 @@
 import { HttpException } from '@nestjs/common';
-import {
-  type CallToolResult,
-  ProtocolError,
-  ProtocolErrorCode,
-  ResourceNotFoundError,
-} from '@modelcontextprotocol/server';
+import type { CallToolResult } from '@modelcontextprotocol/server';
+import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { McpStateError, UnknownStateError } from '../../context/mcp-state.errors.js';
 import { McpError } from '../../wire/errors.js';

@@ -27,12 +27,21 @@ describe('toPromptResult', () => {
     expect(toPromptResult(request)).toBe(request);
   });
 
+  it('takes an object for what it says of itself', () => {
+    const entity = { messages: [], secret: 1, toJSON: () => ({ messages: ['Hello'] }) };
+    expect(toPromptResult(entity)).toEqual({ messages: [said('Hello')] });
+  });
+
   it('refuses what is no message', () => {
     for (const value of [
       1,
       {},
       { role: 'system', content: { type: 'text', text: 'x' } },
       [{ role: 'user', content: 'x' }],
+      Object.assign([], { 1: 'after a hole' }),
+      { messages: ['x'], description: 5 },
+      { messages: ['x'], _meta: 'x' },
+      { role: 'user', content: { type: 'image', data: 'not base64!', mimeType: 'image/png' } },
     ]) {
       expect(() => toPromptResult(value)).toThrow(HandlerResultError);
     }

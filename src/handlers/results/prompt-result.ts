@@ -1,12 +1,9 @@
-import {
-  isInputRequiredResult,
-  type GetPromptResult,
-  type InputRequiredResult,
-  type PromptMessage,
-} from '@modelcontextprotocol/server';
+import type { GetPromptResult, InputRequiredResult, PromptMessage } from '@modelcontextprotocol/server';
+import { isInputRequiredResult } from '../../wire/spec.js';
 import { invocationMessages } from '../invocation.messages.js';
-import { isContentBlock, isRecord, textBlock } from './content.js';
+import { assertSpecified, isContentBlock, isRecord, textBlock } from './content.js';
 import { HandlerResultError } from './handler-result.error.js';
+import { plain } from './tool-result.js';
 
 /**
  * The result of a prompt from what its method returned: a text or a content block (a message of the user), messages (one
@@ -18,10 +15,13 @@ import { HandlerResultError } from './handler-result.error.js';
 export function toPromptResult(value: unknown): GetPromptResult | InputRequiredResult {
   if (isInputRequiredResult(value)) return value;
   if (value === undefined || value === null) return { messages: [] };
-  if (isRecord(value) && Array.isArray(value['messages'])) {
-    return { ...value, messages: value['messages'].map(messageOf) };
-  }
-  return { messages: Array.isArray(value) ? value.map(messageOf) : [messageOf(value)] };
+  if (typeof value === 'string') return { messages: [messageOf(value)] };
+  const given = isRecord(value) && Array.isArray(value['messages']) ? plain(value) : value;
+  const whole =
+    isRecord(given) && Array.isArray(given['messages']) ? given : { messages: Array.isArray(given) ? given : [given] };
+  const result = { ...whole, messages: Array.from(whole['messages'] as unknown[], messageOf) };
+  assertSpecified('GetPromptResult', 'prompt', result);
+  return result;
 }
 
 function messageOf(value: unknown): PromptMessage {

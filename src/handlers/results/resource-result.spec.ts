@@ -40,6 +40,21 @@ describe('toResourceResult', () => {
     for (const value of [undefined, null]) expect(() => read(value)).toThrow(ResourceNotFoundError);
   });
 
+  it('takes an object for what it says of itself', () => {
+    const entity = { contents: [], secret: 1, toJSON: () => ({ contents: [{ text: 'x' }] }) };
+    expect(read(entity)).toEqual({ contents: [{ uri, mimeType: 'text/plain', text: 'x' }] });
+  });
+
+  it.each([
+    { contents: [{ uri: 5, text: 'x' }] },
+    { contents: [{ text: 'x', _meta: 5 }] },
+    { contents: [{ text: 'x' }], _meta: [] },
+    { contents: Object.assign([], { 1: { text: 'after a hole' } }) },
+    { blob: 'not base64!' },
+  ])('refuses what the specification does not have: %j', (value) => {
+    expect(() => read(value)).toThrow(HandlerResultError);
+  });
+
   it('passes a request for input, and refuses what cannot be sent', () => {
     const request = inputRequired({ requestState: 'x' });
     expect(read(request)).toBe(request);

@@ -1,13 +1,9 @@
-import {
-  isInputRequiredResult,
-  type InputRequiredResult,
-  type ReadResourceResult,
-  ResourceNotFoundError,
-} from '@modelcontextprotocol/server';
+import type { InputRequiredResult, ReadResourceResult } from '@modelcontextprotocol/server';
+import { isInputRequiredResult, ResourceNotFoundError } from '../../wire/spec.js';
 import { invocationMessages } from '../invocation.messages.js';
-import { isRecord } from './content.js';
+import { assertSpecified, isDense, isRecord } from './content.js';
 import { HandlerResultError } from './handler-result.error.js';
-import { jsonOf } from './tool-result.js';
+import { jsonOf, plain } from './tool-result.js';
 
 type Contents = ReadResourceResult['contents'][number];
 
@@ -31,10 +27,29 @@ export function toResourceResult(
   if (isInputRequiredResult(value)) return value;
   const contents = (part: unknown): Contents => contentsOf(part, uri, mimeType);
   if (isRecord(value) && Array.isArray(value['contents'])) {
-    return { ...value, contents: value['contents'].map(contents) };
+    const whole = plain(value) as ReadResourceResult;
+    return asSpecified({ ...whole, contents: Array.from(whole.contents, contents) });
   }
-  if (Array.isArray(value) && value.length > 0 && value.every(isContents)) return { contents: value.map(contents) };
-  return { contents: [contents(value)] };
+  if (Array.isArray(value) && value.length > 0 && isDense(value) && value.every(isContents)) {
+    return asSpecified({ contents: value.map(contents) });
+  }
+  return asSpecified({ contents: [contents(value)] });
+}
+
+/** @throws HandlerResultError */
+function asSpecified(result: ReadResourceResult): ReadResourceResult {
+  if (!isPlainText(result)) assertSpecified('ReadResourceResult', 'resource', result);
+  return result;
+}
+
+/** Texts and nothing else, as most results are: right beyond doubt, without the schema. */
+function isPlainText({ contents, ...rest }: ReadResourceResult): boolean {
+  return Object.keys(rest).length === 0 && contents.every(isPlainContents);
+}
+
+function isPlainContents(contents: object): boolean {
+  const { uri, mimeType, text, ...more } = contents as Readonly<Record<string, unknown>>;
+  return [uri, mimeType, text].every((field) => typeof field === 'string') && Object.keys(more).length === 0;
 }
 
 function contentsOf(value: unknown, uri: string, mimeType: string | undefined): Contents {

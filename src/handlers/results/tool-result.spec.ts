@@ -32,6 +32,8 @@ describe('toToolResult', () => {
   it('takes an object for what it says of itself', () => {
     const entity = { secret: 1, toJSON: () => ({ id: 1 }) };
     expect(toToolResult(entity)).toEqual({ content: [text('{"id":1}')], structuredContent: { id: 1 } });
+    const result = { content: [text('a')], secret: 1, toJSON: () => ({ content: [text('b')] }) };
+    expect(toToolResult(result)).toEqual({ content: [text('b')] });
   });
 
   it.each([
@@ -45,7 +47,13 @@ describe('toToolResult', () => {
   });
 
   it('does not take for a result, or a block, what only looks like one', () => {
-    for (const value of [{ content: 'a page' }, { content: [{ id: 1 }] }, { type: 'text' }, { type: 'constructor' }]) {
+    for (const value of [
+      { content: 'a page' },
+      { content: [{ id: 1 }] },
+      { content: Object.assign([], { 1: text('a') }) },
+      { type: 'text' },
+      { type: 'constructor' },
+    ]) {
       expect(toToolResult(value)).toHaveProperty('structuredContent', value);
     }
   });

@@ -1,12 +1,8 @@
 import { StreamableFile } from '@nestjs/common';
-import {
-  isInputRequiredResult,
-  specTypeSchemas,
-  type CallToolResult,
-  type InputRequiredResult,
-} from '@modelcontextprotocol/server';
+import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/server';
+import { isInputRequiredResult } from '../../wire/spec.js';
 import { invocationMessages } from '../invocation.messages.js';
-import { isContentBlock, isContentBlocks, isRecord, textBlock } from './content.js';
+import { assertSpecified, isContentBlock, isContentBlocks, isRecord, textBlock } from './content.js';
 import { HandlerResultError } from './handler-result.error.js';
 
 /**
@@ -38,8 +34,9 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * @throws HandlerResultError when it cannot be sent or does not fit the output schema
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
  */
-export function toToolResult(value: unknown, check?: OutputCheck): ToolResult | Promise<ToolResult> {
-  if (isInputRequiredResult(value)) return value;
+export function toToolResult(returned: unknown, check?: OutputCheck): ToolResult | Promise<ToolResult> {
+  if (isInputRequiredResult(returned)) return returned;
+  const value = isWholeResult(returned) ? plain(returned) : returned;
   if (check) return checkedResult(value, check);
   return isWholeResult(value) ? asSpecified(value) : resultOf(value);
 }
@@ -84,21 +81,14 @@ function withoutClass(value: unknown): unknown {
   return prototype === null || prototype === Object.prototype ? value : { ...value };
 }
 
-/**
- * What a handler made itself, of which the compiler saw little. The SDK checks it too, but tells the client what is wrong
- * with it, as if that were the client's mistake, and the operator nothing.
- *
- * @throws HandlerResultError
- */
+/** What a handler made itself. @throws HandlerResultError */
 function asSpecified(result: CallToolResult): CallToolResult {
   if (isPlainText(result)) return result;
   const content = withoutClass(result.structuredContent);
   const sent = content === result.structuredContent ? result : { ...result, structuredContent: content };
-  const { issues = [] } = specTypeSchemas.CallToolResult['~standard'].validate(sent) as Outcome;
-  const [problem] = issues.map(({ path = [], message }) => `${path.map(String).join('.')}: ${message}`);
-  if (problem !== undefined) throw new HandlerResultError(invocationMessages.notAToolResult(problem));
+  assertSpecified('CallToolResult', 'tool', sent);
   if (content === undefined || isRecord(content)) return sent;
-  throw new HandlerResultError(invocationMessages.notAToolResult('structuredContent: not an object'));
+  throw new HandlerResultError(invocationMessages.notAResult('tool', 'structuredContent: not an object'));
 }
 
 /** Texts and nothing else, as most results are: right beyond doubt, without the schema. */
@@ -108,16 +98,12 @@ function isPlainText({ content, ...rest }: CallToolResult): boolean {
   );
 }
 
-interface Outcome {
-  readonly issues?: readonly { readonly path?: readonly unknown[]; readonly message: string }[];
-}
-
 function jsonBlock(value: unknown): CallToolResult['content'][number] {
   return textBlock(typeof value === 'string' ? value : jsonOf(value));
 }
 
-/** What has a `toJSON` of its own (a date, an entity of an ORM) is what that says. */
-function plain(value: unknown): unknown {
+/** What has a `toJSON` of its own (a date, an entity of an ORM) is what that says. @throws HandlerResultError */
+export function plain(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') {
     throw new HandlerResultError(invocationMessages.unsendable(typeof value));
   }

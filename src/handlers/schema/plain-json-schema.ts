@@ -1,4 +1,5 @@
-import { fromJsonSchema, type jsonSchemaValidator } from '@modelcontextprotocol/server';
+import type { jsonSchemaValidator } from '@modelcontextprotocol/server';
+import { fromJsonSchema } from '../../wire/spec.js';
 import type { ArgumentProblem } from './arguments.error.js';
 import type { JsonSchema, Misfit, Validate } from './handler-schema.js';
 

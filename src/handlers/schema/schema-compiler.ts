@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { jsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
-import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv';
+import { AjvJsonSchemaValidator } from '../../wire/spec.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { handlerMessages } from '../handlers.messages.js';
 import { ArgumentsError } from './arguments.error.js';

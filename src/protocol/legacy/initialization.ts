@@ -1,16 +1,15 @@
 import { randomToken } from '../../base/random-token.js';
-import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
+import type { McpHttpCall } from '../../context/mcp-call.js';
 import type { McpReply, McpServing } from '../../context/mcp-reply.js';
 import { asking } from '../../session/asking.js';
-import type { LiveSession } from '../../session/live-session.js';
-import type { LiveSessions } from '../../session/live-sessions.js';
+import type { LiveSession, LiveSessions } from '../../session/live-sessions.js';
+import { McpSession } from '../../session/mcp-session.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type SessionEnvironment, type SessionLimits } from '../../session/session.options.js';
 import type { InitializeParams, McpSessionStore } from '../../session/session-store.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { SESSION_ID_HEADER } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
-import { negotiateLegacyRevision } from '../../wire/revisions.js';
 import { protocolMessages } from '../protocol.messages.js';
 
 /** Seconds after which a refused newcomer may try again. */
@@ -25,11 +24,11 @@ const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
 /**
  * # One `initialize`: how a session comes to be
  *
- *     reserving ──▶ connecting ──▶ answering ──▶ recorded
- *          └───────────┴───────────────┴──▶ undone (refused, failed, or the client went away)
+ *     reserving ──▶ answering ──▶ recorded
+ *          └────────────┴──▶ undone (refused, failed, or the client went away)
  *
  * The place is reserved before anything is made, so that caps hold also for many at once; the record is written when the
- * server has said yes. Whatever goes wrong on the way leaves nothing behind (behaviour S2).
+ * dispatcher has said yes. Whatever goes wrong on the way leaves nothing behind (behaviour S2).
  */
 export class Initialization implements McpServing {
   readonly reply: Promise<McpReply>;
@@ -50,7 +49,6 @@ export class Initialization implements McpServing {
   abandon(): void {
     this.#gone = true;
     if (!this.#begun) {
-      this.host.sessions.giveUp(this.#id, new McpError('BAD_REQUEST', protocolMessages.clientGone()));
       return void this.#live?.session.end('initialize-failed');
     }
     // The session is there, but nobody will ever know its id.
@@ -100,20 +98,14 @@ export class Initialization implements McpServing {
   async #serve(params: InitializeParams): Promise<McpReply | undefined> {
     const { sessions, store, environment } = this.host;
     await this.#asking(() => environment.store.open(this.#id));
-    const info: McpSessionInfo = {
-      id: this.#id,
-      principal: this.http.principal,
-      protocolVersion: negotiateLegacyRevision(params.protocolVersion),
-      clientInfo: params.clientInfo,
-      clientCapabilities: params.capabilities,
-    };
-    const live = (this.#live = await sessions.connect(info, this.http.request));
+    this.#assertOpen();
     if (this.#gone) return undefined;
+    const { principal } = this.http;
+    const live = (this.#live = sessions.begin(new McpSession({ id: this.#id, principal }, environment)));
     const reply = await live.session.receive(this.http, this.body).reply;
+    this.#assertOpen();
     if (this.#gone || reply.kind !== 'json') return undefined;
-    // The answer is an error then, that this session has ended: there was none yet (E13).
-    if (sessions.closing) throw shutdownRefusal();
-    if (!('result' in (JSON.parse(reply.body) as object))) {
+    if (!live.session.initialized) {
       await this.#undo();
       return reply;
     }
@@ -121,13 +113,17 @@ export class Initialization implements McpServing {
     const record = { id: this.#id, principal: this.http.principal, protocolVersion, initialize: params };
     await this.#asking(() => store.create(record));
     if (this.#gone) return undefined;
-    // What becomes a session after all others have ended would be nobody's to end.
-    if (sessions.closing) throw shutdownRefusal();
+    this.#assertOpen();
     if (!sessions.add(live))
       throw new McpError('UNAVAILABLE', protocolMessages.initializeFailed(), { headers: RETRY_AFTER });
     this.#begun = true;
     environment.event({ type: 'created', sessionId: this.#id, session: live.session.info });
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
+  }
+
+  /** The shutdown ends the sessions that it finds: none may begin after it. @throws McpError UNAVAILABLE */
+  #assertOpen(): void {
+    if (this.host.sessions.closing) throw shutdownRefusal();
   }
 
   /** Nothing of it was ever there. */

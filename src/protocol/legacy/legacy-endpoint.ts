@@ -1,7 +1,7 @@
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, McpServing } from '../../context/mcp-reply.js';
 import { asking } from '../../session/asking.js';
-import type { LiveSession } from '../../session/live-session.js';
+import type { LiveSession } from '../../session/live-sessions.js';
 import { infoOf, isSession } from '../../session/session-record.js';
 import { sessionMessages } from '../../session/session.messages.js';
 import { McpError } from '../../wire/errors.js';

@@ -1,7 +1,6 @@
 import { quiet } from '../../base/quiet.js';
 import { McpContext, type McpClientPort } from '../../context/mcp-context.js';
-import { ServerRequestError } from '../../session/session.errors.js';
-import { CLIENT_CAPABILITIES_META_KEY } from '../../wire/era.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
 import type { ModernCall } from './modern-call.js';
 import { subscriptionMessages } from './subscriptions.messages.js';
 
@@ -20,8 +19,7 @@ class SilentPort implements McpClientPort {
   constructor(private readonly call: ModernCall) {}
 
   get clientCapabilities(): Readonly<Record<string, unknown>> {
-    const meta: Readonly<Record<string, unknown>> = this.call.message.params?._meta ?? {};
-    return (meta[CLIENT_CAPABILITIES_META_KEY] ?? {}) as Readonly<Record<string, unknown>>;
+    return this.call.client.capabilities;
   }
 
   notify(): Promise<void> {

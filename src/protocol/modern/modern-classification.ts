@@ -1,4 +1,3 @@
-import { classifyInboundRequest } from '@modelcontextprotocol/server';
 import { PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
 import { McpError, type McpErrorCode } from '../../wire/errors.js';
 import {
@@ -16,9 +15,10 @@ import {
   type JsonRpcRequest,
   type RequestId,
 } from '../../wire/json-rpc.js';
+import { isPlainEnvelope } from '../../wire/plain-envelope.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
+import { classifyInboundRequest } from '../../wire/spec.js';
 import { protocolMessages } from '../protocol.messages.js';
-import { isPlainEnvelope } from './plain-envelope.js';
 
 /**
  * What a POST of the modern era asks for.

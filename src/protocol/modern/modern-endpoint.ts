@@ -1,4 +1,5 @@
 import type { McpHttpCall } from '../../context/mcp-call.js';
+import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import { ACCEPTED, type McpServing } from '../../context/mcp-reply.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';
 import type { RunningCalls } from '../../session/running-calls.js';
@@ -6,27 +7,26 @@ import { shutdownRefusal } from '../../wire/errors.js';
 import type { RequestHeaders } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
-import { ModernCall } from './modern-call.js';
 import { modernRequest } from './modern-classification.js';
-import type { ModernServers } from './modern-servers.js';
-import { OpenRequest, type ModernRequestOptions } from './open-request.js';
+import { OpenRequest, type ModernRequestOptions, type OpenRequestEvents } from './open-request.js';
 import type { Subscriptions } from './subscriptions.js';
 
 export interface ModernEndpointParts {
-  readonly servers: ModernServers;
+  readonly dispatcher: McpDispatcher;
   readonly table: HandlerTable;
   readonly subscriptions: Subscriptions;
   readonly options: ModernRequestOptions;
   readonly running: RunningCalls;
+  readonly events: Omit<OpenRequestEvents, 'over'>;
 }
 
 /**
  * The modern era (2026-07-28): every request stands for itself, says who sends it and what that client can do, and ends with
  * its connection.
  *
- *     classified ─▶ headers checked ─▶ a server taken ─▶ dispatched ─▶ answered, or given up
+ *     classified ─▶ headers checked ─▶ dispatched ─▶ answered, or given up
  *
- * Invariants: a server that was taken is released once, however the request ends; after `close()` nothing is open.
+ * Invariant: after `close()` nothing is open.
  */
 export class ModernEndpoint {
   readonly #open = new Set<OpenRequest>();
@@ -35,35 +35,30 @@ export class ModernEndpoint {
   constructor(private readonly parts: ModernEndpointParts) {}
 
   /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
-  async post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): Promise<McpServing> {
-    const { servers, subscriptions, running, options } = this.parts;
+  post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): McpServing {
+    const { dispatcher, subscriptions, running, options, events } = this.parts;
     const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
     this.#checkParams(message, headers);
     if (message.method === 'subscriptions/listen') return subscriptions.listen(http, message);
-    const taken = await servers.take(http);
-    if (this.#closed) {
-      taken.release();
-      throw shutdownRefusal();
-    }
-    const request = new OpenRequest(new ModernCall(http, message), options, (over) => {
-      this.#open.delete(over);
+    if (this.#closed) throw shutdownRefusal();
+    const over = (request: OpenRequest): void => {
+      this.#open.delete(request);
       running.ended();
-      taken.release();
-    });
+    };
+    const request = new OpenRequest(http, message, options, { ...events, over });
     this.#open.add(request);
     running.began();
-    request.begin(taken.channel);
+    request.begin(dispatcher);
     return request.exchange;
   }
 
   /** Answers what is open. */
-  async close(): Promise<void> {
+  close(): void {
     this.#closed = true;
     for (const request of [...this.#open]) request.stop();
     this.parts.subscriptions.close();
-    await this.parts.servers.close();
   }
 
   /** @throws McpError HEADER_MISMATCH: arguments that a tool wants to see in headers too are not the same there (M4) */

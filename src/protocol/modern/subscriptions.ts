@@ -77,7 +77,7 @@ export class Subscriptions implements SubscriptionHost {
   listen(http: McpHttpCall, message: JsonRpcRequest): McpServing {
     this.#assertRoom(http.principal, message);
     const requested = requestedFilter(message);
-    const subscription = new Subscription(new ModernCall(http, message), this);
+    const subscription = new Subscription(new ModernCall(http, message, silently), this);
     this.#open.add(subscription);
     this.#hold(http.principal, 1);
     subscription.ask(requested);
@@ -146,6 +146,9 @@ export class Subscriptions implements SubscriptionHost {
     else this.#held.delete(principal);
   }
 }
+
+/** There is nothing to say to a client before its subscription is acknowledged. */
+const silently = (): Promise<void> => Promise.resolve();
 
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

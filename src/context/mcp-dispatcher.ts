@@ -1,0 +1,50 @@
+import type { ServedCall } from './served-call.js';
+import type { McpSessionInfo } from './mcp-call.js';
+
+/**
+ * # The port between the transport and what serves a method
+ *
+ * A call comes in, a result goes out; what a handler says meanwhile leaves through the call itself. A dispatcher knows
+ * neither HTTP nor streams. There are two: `MethodDispatcher` for decorated handlers, `SdkDispatcher` for servers of the
+ * application (option `server`).
+ */
+export interface McpDispatcher {
+  /**
+   * Serves a request, in the async context of its call. A result that comes after the call was cancelled is dropped.
+   *
+   * @returns the result, as it is sent; or a promise of it
+   * @throws an error with a JSON-RPC code (`code`, a safe integer) and a text for the client; anything else becomes -32603
+   */
+  request(call: ServedCall): object | Promise<object>;
+  /** Takes a notification of the client. Never throws. */
+  notification(call: ServedCall): void;
+  /** A live session is over: nothing more comes from its client. */
+  sessionEnded(session: McpDispatchedSession): void;
+  /**
+   * A live session was made from its record, by which the dispatcher has never seen it. For dispatchers that keep something
+   * of a session.
+   *
+   * @returns settles when the session can be served, or is over
+   * @throws (rejects) the session cannot be served
+   */
+  sessionRebuilt?(session: McpDispatchedSession, said: McpSaid): Promise<void>;
+  /** Another node has taken a change that the client made to its session. */
+  sessionChanged?(session: McpDispatchedSession, said: McpSaid): void;
+}
+
+/** The injection token of the {@link McpDispatcher} of an endpoint. */
+export const McpDispatcher = Symbol('nestjs-mcp-streamable:McpDispatcher');
+
+/** A live session, as far as a dispatcher needs to know it; compared by identity. */
+export interface McpDispatchedSession {
+  readonly info: McpSessionInfo;
+}
+
+/** What a client has said of its session: the requests by which it did so can be told to another server. */
+export interface McpSaid {
+  /** The parameters of `initialize`, with the revision that was agreed on. */
+  readonly initialize?: Readonly<Record<string, unknown>>;
+  readonly logLevel?: string;
+  readonly subscribe?: readonly string[];
+  readonly unsubscribe?: readonly string[];
+}

@@ -1,0 +1,105 @@
+import type { ServedCall } from '../context/served-call.js';
+import type { CacheHints } from '../handlers/definitions/handler-options.js';
+import type { HandlerKind } from '../handlers/handler-entry.js';
+import type { HandlerTable } from '../handlers/handler-table.js';
+import { isInputRequiredResult } from '../wire/spec.js';
+
+/**
+ * # How long clients may keep what they were told, and for whom
+ *
+ * Results of lists, of `resources/read` and of `server/discover` say so in the modern era; the legacy one does not know the
+ * fields. `public` means that anybody may be given what one caller was answered, without the server being asked. So it
+ * counts only where the server would let anybody have it: no guard decides about the entry, about the endpoint, or about the
+ * whole app, and the caller is nobody in particular. Everywhere else it is `private`, whatever was asked for.
+ *
+ * A guard that lets everybody in, such as one that counts calls, is a guard all the same: nobody can tell from outside.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
+ */
+export interface CachePolicy {
+  /** Of lists, and of `server/discover`. */
+  readonly list: Readonly<Required<CacheHints>>;
+  /** Guards of the endpoint or of the app decide who comes in. Asked at each request: `useGlobalGuards()` comes late. */
+  guarded(): boolean;
+}
+
+/** The fields of a result. */
+export interface CacheFields {
+  readonly ttlMs: number;
+  readonly cacheScope: 'public' | 'private';
+}
+
+/** For whom it is. */
+type Caller = Pick<ServedCall, 'era' | 'principal'>;
+
+const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
+
+/**
+ * Of a page of a list. All pages have one scope, as the specification demands: it depends on what the whole list holds, not
+ * on what is on the page or is shown to this caller.
+ */
+export function listHints(
+  call: Caller,
+  table: HandlerTable,
+  kind: HandlerKind,
+  policy: CachePolicy,
+): Partial<CacheFields> {
+  if (call.era !== 'modern') return {};
+  const { ttlMs, scope } = policy.list;
+  const shared = scope === 'public' && isForAnybody(call, policy) && !anyGuarded(table, kind);
+  return { ttlMs, cacheScope: shared ? 'public' : 'private' };
+}
+
+/** Of `server/discover`, which is the same for all whom the endpoint lets in. */
+export function discoveryHints(policy: CachePolicy): CacheFields {
+  const { ttlMs, scope } = policy.list;
+  return { ttlMs, cacheScope: policy.guarded() ? 'private' : scope };
+}
+
+/** What is read, as far as its hints go. */
+export interface CachedEntry {
+  readonly cache?: Readonly<CacheHints>;
+  readonly guarded: boolean;
+}
+
+/**
+ * Puts the hints on what was read: those of the result itself, if its handler returned some, else those of the resource.
+ *
+ * @param repeated the request came with answers of the client, which no cache knows of
+ */
+export function withReadHints<Result extends object>(
+  call: Caller,
+  result: Result,
+  { cache, guarded }: CachedEntry,
+  policy: CachePolicy,
+  repeated: boolean,
+): Result {
+  if (isInputRequiredResult(result)) return result;
+  const { ttlMs, cacheScope, ...rest } = result as Result & Partial<Record<keyof CacheFields, unknown>>;
+  if (call.era !== 'modern') return (ttlMs ?? cacheScope) === undefined ? result : (rest as Result);
+  if (repeated) return { ...rest, ...UNCACHED } as unknown as Result;
+  const scope = isScope(cacheScope) ? cacheScope : cache?.scope;
+  const shared = scope === 'public' && !guarded && isForAnybody(call, policy);
+  return {
+    ...rest,
+    ttlMs: isTtl(ttlMs) ? ttlMs : (cache?.ttlMs ?? UNCACHED.ttlMs),
+    cacheScope: shared ? 'public' : 'private',
+  } as unknown as Result;
+}
+
+function isForAnybody({ principal }: Caller, policy: CachePolicy): boolean {
+  return principal === undefined && !policy.guarded();
+}
+
+function anyGuarded(table: HandlerTable, kind: HandlerKind): boolean {
+  for (const { guarded } of table.all(kind)) if (guarded) return true;
+  return false;
+}
+
+function isTtl(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isScope(value: unknown): value is CacheFields['cacheScope'] {
+  return value === 'public' || value === 'private';
+}

@@ -1,0 +1,78 @@
+import type { InputRequiredResult } from '@modelcontextprotocol/server';
+import { McpContext } from '../context/mcp-context.js';
+import type { ServedCall } from '../context/served-call.js';
+import { HandlerDeniedError } from '../handlers/results/handler-denied.error.js';
+import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
+import type { StoredStates } from '../session/stored-states.js';
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import { ProtocolError } from '../wire/spec.js';
+import { isRecord } from './method.js';
+
+/** JSON-RPC code of a denial, which the specification leaves to HTTP. */
+const DENIED = -32000;
+
+/** Runs the handlers of an endpoint for the methods that call them, each in a context of its call. */
+export class HandlerCalls {
+  constructor(
+    private readonly parts: RunParts,
+    private readonly states: StoredStates,
+  ) {}
+
+  /** What a handler that cannot ask is given, and the guards of a list. */
+  context(call: ServedCall): McpContext {
+    return this.#contextOf(call, new HandlerRun(call, this.parts));
+  }
+
+  /**
+   * Runs a handler that can ask: its result may be questions.
+   *
+   * @param target the name of the tool or prompt, the URI of the resource
+   * @param params what a sealed state is bound to, beside the target
+   */
+  run<T>(
+    call: ServedCall,
+    target: string,
+    params: Readonly<Record<string, unknown>>,
+    handler: (context: McpContext) => Promise<T>,
+  ): Promise<T | InputRequiredResult> {
+    const run = new HandlerRun(call, this.parts, { target, params, ...retryFields(call.message as JsonRpcRequest) });
+    const context = this.#contextOf(call, run);
+    return this.answerDenial(call, () => run.finish(() => handler(context)));
+  }
+
+  /**
+   * A guard that denies a call speaks to HTTP, as on any route, while nothing of the answer is out; and by a JSON-RPC error
+   * in any case.
+   */
+  answerDenial<T>(call: ServedCall, run: () => Promise<T>): Promise<T> {
+    return run().catch((error: unknown) => {
+      if (!(error instanceof HandlerDeniedError)) throw error;
+      call.refuseWith(error.status, error.headers);
+      throw new ProtocolError(DENIED, error.message);
+    });
+  }
+
+  #contextOf(call: ServedCall, run: HandlerRun): McpContext {
+    const states = this.states.of({ principal: call.principal, client: () => call.client });
+    return new McpContext(call, run, call.message.params?._meta?.progressToken, states);
+  }
+}
+
+/**
+ * What a client adds when it repeats a request with answers. An answer is an object, and not the `{ method, result }` that
+ * some drafts wrapped it in: others are dropped, key by key.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+ */
+export function retryFields({ params = {} }: JsonRpcRequest): Pick<AskingRequest, 'inputResponses' | 'requestState'> {
+  const { inputResponses, requestState } = params as Record<string, unknown>;
+  if (inputResponses === undefined) return requestState === undefined ? NO_RETRY : { requestState };
+  // Without a prototype: its names are the client's.
+  const accepted = Object.create(null) as Record<string, object>;
+  for (const [key, answer] of isRecord(inputResponses) ? Object.entries(inputResponses) : []) {
+    if (isRecord(answer) && !('method' in answer) && !('result' in answer)) accepted[key] = answer;
+  }
+  return { inputResponses: accepted, requestState };
+}
+
+const NO_RETRY = Object.freeze({});

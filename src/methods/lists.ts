@@ -1,0 +1,79 @@
+import type { McpContext } from '../context/mcp-context.js';
+import type { HandlerKind } from '../handlers/handler-entry.js';
+import type { EntryOf, HandlerTable } from '../handlers/handler-table.js';
+import type { SpecTypeName } from '../wire/spec.js';
+import { type CachePolicy, listHints } from './cache-hints.js';
+import type { HandlerCalls } from './handler-calls.js';
+import { invalidParams, type McpMethod, type McpMethods, paramsReader } from './method.js';
+import { methodMessages } from './methods.messages.js';
+
+/** Says in which form the rest is, should the form ever change. */
+const CURSOR = /^1:(\d{1,15})$/;
+
+export interface ListOptions {
+  /** Entries per page of a list. */
+  readonly pageSize: number;
+  readonly cache: CachePolicy;
+}
+
+/** `tools/list`, `resources/list`, `resources/templates/list`, `prompts/list`. */
+export function listMethods(table: HandlerTable, calls: HandlerCalls, options: ListOptions): McpMethods {
+  const list = (kind: HandlerKind, field: string, type: SpecTypeName): McpMethod<{ cursor?: string | undefined }> => ({
+    read: paramsReader(type, ({ cursor }) =>
+      cursor === undefined || typeof cursor === 'string' ? { cursor } : undefined,
+    ),
+    async serve({ cursor }, call) {
+      const { pageSize: size, cache } = options;
+      const { entries, nextCursor } = await visiblePage(table, kind, calls.context(call), { cursor, size });
+      return { [field]: entries.map(({ wire }) => wire), nextCursor, ...listHints(call, table, kind, cache) };
+    },
+  });
+  return {
+    'tools/list': list('tool', 'tools', 'ListToolsRequest'),
+    'resources/list': list('resource', 'resources', 'ListResourcesRequest'),
+    'resources/templates/list': list('template', 'resourceTemplates', 'ListResourceTemplatesRequest'),
+    'prompts/list': list('prompt', 'prompts', 'ListPromptsRequest'),
+  };
+}
+
+/**
+ * One page of what a caller may see.
+ *
+ * A cursor is the ordinal of the last entry that was looked at: entries that come and go between two pages neither shift
+ * nor repeat the others.
+ *
+ * @param size entries per page
+ * @throws ProtocolError InvalidParams for a cursor that is not one of ours
+ */
+async function visiblePage<Kind extends HandlerKind>(
+  table: HandlerTable,
+  kind: Kind,
+  context: McpContext,
+  { cursor, size }: { cursor: string | undefined; size: number },
+): Promise<{ entries: EntryOf<Kind>[]; nextCursor?: string }> {
+  const rest = table.after(kind, ordinalOf(cursor));
+  const entries: EntryOf<Kind>[] = [];
+  // A chunk at a time: the guards of its entries run side by side, and none for entries of a later page.
+  for (let start = 0; start < rest.length; start += size) {
+    const chunk = rest.slice(start, start + size);
+    const shown = await Promise.all(chunk.map(async ({ entry }) => !entry.guarded || entry.visible(context)));
+    for (const [position, { ordinal, entry }] of chunk.entries()) {
+      if (!shown[position]) continue;
+      entries.push(entry);
+      const last = start + position + 1 === rest.length;
+      if (entries.length === size && !last) return { entries, nextCursor: cursorOf(ordinal) };
+    }
+  }
+  return { entries };
+}
+
+function cursorOf(ordinal: number): string {
+  return Buffer.from(`1:${ordinal}`).toString('base64url');
+}
+
+function ordinalOf(cursor: string | undefined): number {
+  if (cursor === undefined) return 0;
+  const match = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'));
+  if (!match) throw invalidParams(methodMessages.badCursor(cursor));
+  return Number(match[1]);
+}

@@ -1,0 +1,77 @@
+import type { Implementation } from '@modelcontextprotocol/server';
+import { isThenable } from '../base/thenable.js';
+import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import type { ServedCall } from '../context/served-call.js';
+import { SERVER_INFO_META_KEY } from '../wire/era.js';
+import { McpError } from '../wire/errors.js';
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
+import { isRecord, type McpMethod, type McpMethods } from './method.js';
+import { methodMessages } from './methods.messages.js';
+
+/**
+ * # Serves decorated handlers: a table from method to function
+ *
+ * One for all sessions and requests of an endpoint, in both eras, without state:
+ *
+ *     request ─▶ method of the era? ─▶ parameters ─▶ the method ─▶ result as the era has it
+ *                      └─ -32601            └─ -32602
+ *
+ * The envelope of modern requests is checked where they come in, before they get here. The table is open: an extension
+ * adds its methods with {@link add}.
+ */
+export class MethodDispatcher implements McpDispatcher {
+  readonly #methods = new Map<string, McpMethod>();
+
+  constructor(private readonly serverInfo: Implementation) {}
+
+  /** @throws Error when there is a method of that name */
+  add(methods: McpMethods): this {
+    for (const [name, method] of Object.entries(methods)) {
+      if (this.#methods.has(name)) throw new Error(`There are two methods with the name "${name}".`);
+      this.#methods.set(name, method);
+    }
+    return this;
+  }
+
+  request(call: ServedCall): object | Promise<object> {
+    const method = this.#methods.get(call.method);
+    if (!method || (method.era && method.era !== call.era)) {
+      throw new McpError('METHOD_NOT_FOUND', 'Method not found', { requestId: call.requestId });
+    }
+    const params = method.read(call.message as JsonRpcRequest);
+    const result = method.serve(params, call);
+    if (call.era === 'legacy') return result;
+    if (!isThenable(result)) return this.#modern(result, method, call);
+    return result.then(
+      (settled) => this.#modern(settled, method, call),
+      (error: unknown) => {
+        throw method.asks ? withoutUrlRequired(error) : error;
+      },
+    );
+  }
+
+  /** Everything that a client notifies of concerns the session, which has seen to it. */
+  notification(): void {}
+
+  sessionEnded(): void {}
+
+  /** The result of revision 2026-07-28: says what it is, and who made it. */
+  #modern(result: object, method: McpMethod, { method: name }: ServedCall): object {
+    const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
+    if (resultType !== 'complete' && !(method.asks && isInputRequiredResult(result))) {
+      throw new ProtocolError(ProtocolErrorCode.InternalError, methodMessages.unknownResultType(name, resultType));
+    }
+    if (_meta !== undefined && !isRecord(_meta)) return { ...result, resultType };
+    if (_meta?.[SERVER_INFO_META_KEY] !== undefined) return { ...result, resultType };
+    return { ...result, resultType, _meta: { ..._meta, [SERVER_INFO_META_KEY]: this.serverInfo } };
+  }
+}
+
+/** Revision 2026-07-28 asks by its results. */
+function withoutUrlRequired(error: unknown): unknown {
+  const required: number = ProtocolErrorCode.UrlElicitationRequired;
+  return error instanceof ProtocolError && error.code === required
+    ? new ProtocolError(ProtocolErrorCode.InternalError, methodMessages.urlElicitationThrown())
+    : error;
+}

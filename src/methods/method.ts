@@ -1,0 +1,82 @@
+import type { ServedCall } from '../context/served-call.js';
+import type { Era } from '../wire/era.js';
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
+import { methodMessages } from './methods.messages.js';
+
+/** What an endpoint does when a client calls a method. */
+export interface McpMethod<Params = unknown> {
+  /** The era that has the method. @default both */
+  readonly era?: Era;
+  /** Its result may be `input_required`, as of `tools/call`, `prompts/get` and `resources/read`. */
+  readonly asks?: boolean;
+  /**
+   * The parameters, with the fields that the method has and no others.
+   *
+   * @throws ProtocolError -32602 that names the field
+   */
+  read(request: JsonRpcRequest): Params;
+  /**
+   * @returns the result, or a promise of it
+   * @throws an error with a JSON-RPC code and a text for the client
+   */
+  serve(params: Params, call: ServedCall): object | Promise<object>;
+}
+
+/** Methods by name. */
+export type McpMethods = Readonly<Record<string, McpMethod>>;
+
+/** Parameters before they are checked. */
+export type RawParams = Readonly<Record<string, unknown>>;
+
+const NO_PARAMS: RawParams = Object.freeze({});
+
+/**
+ * Reads parameters: by a hand-written check that says yes to what is right beyond doubt, and otherwise by the schema of the
+ * specification, which finds the field and the text. So there is one truth, at the price of a few comparisons.
+ *
+ * @param type of the request in the specification
+ * @param accept the parameters, or `undefined` for "not beyond doubt"
+ */
+export function paramsReader<Params>(
+  type: SpecTypeName,
+  accept: (params: RawParams) => Params | undefined,
+): (request: JsonRpcRequest) => Params {
+  return ({ method, params = NO_PARAMS }) => {
+    const accepted = isPlainMeta(params['_meta']) ? accept(params) : undefined;
+    if (accepted !== undefined) return accepted;
+    const { value, problem } = checkedBySpec(type, { method, params });
+    if (!problem) return (value as { params: Params }).params;
+    const message = methodMessages.malformedParams(method, problem.path, problem.message);
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+  };
+}
+
+/** `_meta` as clients send it. */
+function isPlainMeta(meta: unknown): boolean {
+  if (meta === undefined) return true;
+  if (!isRecord(meta) || RELATED_TASK in meta) return false;
+  const { progressToken } = meta;
+  return progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken);
+}
+
+/** The schema looks into it. */
+const RELATED_TASK = 'io.modelcontextprotocol/related-task';
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function isRecordOfTexts(value: unknown): value is Record<string, string> {
+  return isRecord(value) && Object.values(value).every((member) => typeof member === 'string');
+}
+
+/** A key that `JSON.parse` makes, and that objects which are copied by assignment would take for their prototype. */
+export function withoutProto<T extends object>(record: T): T {
+  if (!Object.hasOwn(record, '__proto__')) return record;
+  return Object.fromEntries(Object.entries(record).filter(([key]) => key !== '__proto__')) as T;
+}
+
+export function invalidParams(message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+}

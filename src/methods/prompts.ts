@@ -1,0 +1,78 @@
+import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
+import type { HandlerTable } from '../handlers/handler-table.js';
+import type { HandlerCalls } from './handler-calls.js';
+import {
+  invalidParams,
+  isRecord,
+  isRecordOfTexts,
+  type McpMethod,
+  type McpMethods,
+  paramsReader,
+  withoutProto,
+} from './method.js';
+import { methodMessages } from './methods.messages.js';
+
+interface GetParams {
+  readonly name: string;
+  readonly arguments?: Record<string, string> | undefined;
+}
+
+type CompleteParams = CompleteRequest['params'];
+
+const NO_ARGUMENTS: Record<string, string> = Object.freeze({});
+const NO_COMPLETION: CompleteResult['completion'] = { values: [], total: 0, hasMore: false };
+
+/** `prompts/get`, and `completion/complete` for the arguments of prompts and the variables of resource templates. */
+export function promptMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
+  const get: McpMethod<GetParams> = {
+    asks: true,
+    read: paramsReader('GetPromptRequest', ({ name, arguments: args }) =>
+      typeof name === 'string' && (args === undefined || isRecordOfTexts(args))
+        ? { name, arguments: args && withoutProto(args) }
+        : undefined,
+    ),
+    serve({ name, arguments: args }, call) {
+      const prompt = table.get('prompt', name);
+      if (!prompt) throw invalidParams(methodMessages.unknownPrompt(name));
+      const given = args ?? NO_ARGUMENTS;
+      return calls.run(call, name, { name, arguments: args }, (context) => prompt.invoke(given, context));
+    },
+  };
+  const complete: McpMethod<CompleteParams> = {
+    read: paramsReader('CompleteRequest', plainCompletion),
+    async serve({ ref, argument, context: known }, call) {
+      const entry = referred(table, ref);
+      const context = calls.context(call);
+      const visible = entry && (!entry.guarded || (await entry.visible(context)));
+      if (!visible) throw invalidParams(methodMessages.unknownReference(ref));
+      // A resource may be referred to as well, by its URI: it has nothing to complete.
+      const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
+      if (!source) return { completion: NO_COMPLETION };
+      const run = () => source(argument.value, known?.arguments ?? NO_ARGUMENTS, context);
+      return { completion: await calls.answerDenial(call, run) };
+    },
+  };
+  return { 'prompts/get': get, 'completion/complete': complete };
+}
+
+function referred(table: HandlerTable, ref: CompleteParams['ref']) {
+  if (ref.type === 'ref/prompt') return table.get('prompt', ref.name);
+  return table.get('template', ref.uri) ?? table.get('resource', ref.uri);
+}
+
+function plainCompletion({ ref, argument, context }: Readonly<Record<string, unknown>>): CompleteParams | undefined {
+  if (!isRecordOfTexts(ref) || !isRecordOfTexts(argument)) return undefined;
+  const { name, value } = argument;
+  if (name === undefined || value === undefined) return undefined;
+  const named = ref['type'] === 'ref/prompt' ? ref['name'] : ref['type'] === 'ref/resource' ? ref['uri'] : undefined;
+  if (named === undefined) return undefined;
+  if (context === undefined) return { ref: ref as CompleteParams['ref'], argument: { name, value } };
+  if (!isRecord(context)) return undefined;
+  const { arguments: known } = context;
+  if (known !== undefined && !isRecordOfTexts(known)) return undefined;
+  return {
+    ref: ref as CompleteParams['ref'],
+    argument: { name, value },
+    context: known ? { arguments: withoutProto(known) } : {},
+  };
+}

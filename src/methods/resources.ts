@@ -1,0 +1,84 @@
+import type { McpContext } from '../context/mcp-context.js';
+import type { EntryOf, HandlerTable } from '../handlers/handler-table.js';
+import { ResourceNotFoundError } from '../wire/spec.js';
+import { type CachedEntry, type CachePolicy, withReadHints } from './cache-hints.js';
+import { type HandlerCalls, retryFields } from './handler-calls.js';
+import { type McpMethod, type McpMethods, paramsReader, type RawParams } from './method.js';
+
+interface UriParams {
+  readonly uri: string;
+}
+
+/** JSON-RPC result of a request that merely succeeded. */
+const DONE = Object.freeze({});
+
+/** `resources/read`, and the subscriptions of sessions. */
+export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache: CachePolicy): McpMethods {
+  const uriOnly = ({ uri }: RawParams): UriParams | undefined => (typeof uri === 'string' ? { uri } : undefined);
+  const read: McpMethod<UriParams> = {
+    asks: true,
+    read: paramsReader('ReadResourceRequest', uriOnly),
+    async serve({ uri }, call) {
+      const found = findResource(table, uri);
+      if (!found) throw new ResourceNotFoundError(uri);
+      const result = await calls.run(call, uri, { uri }, (context) => found.read(context));
+      const { inputResponses, requestState } = retryFields(call.message as { params?: object } as never);
+      const repeated = inputResponses !== undefined || requestState !== undefined;
+      return withReadHints(call, result, found.entry, cache, repeated);
+    },
+  };
+  // The session keeps what it is subscribed to, once the request has succeeded.
+  const subscribe: McpMethod<UriParams> = {
+    era: 'legacy',
+    read: paramsReader('SubscribeRequest', uriOnly),
+    async serve({ uri }, call) {
+      if (!(await admitsResource(table, uri, calls.context(call)))) throw new ResourceNotFoundError(uri);
+      return DONE;
+    },
+  };
+  const unsubscribe: McpMethod<UriParams> = {
+    era: 'legacy',
+    read: paramsReader('UnsubscribeRequest', uriOnly),
+    serve: () => DONE,
+  };
+  return { 'resources/read': read, 'resources/subscribe': subscribe, 'resources/unsubscribe': unsubscribe };
+}
+
+/**
+ * Whether there is a resource at a URI that the caller may read: only then may it learn when it changes. Unlike in a list,
+ * the guards have their arguments.
+ */
+export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
+  return (await findResource(table, uri)?.admits(context)) ?? false;
+}
+
+interface FoundResource {
+  readonly entry: CachedEntry;
+  read(context: McpContext): ReturnType<EntryOf<'resource'>['invoke']>;
+  admits(context: McpContext): Promise<boolean>;
+}
+
+/** The resource with this URI, or the first template that matches it. */
+function findResource(table: HandlerTable, uri: string): FoundResource | undefined {
+  const entry = table.get('resource', uri);
+  if (entry) return foundAs(entry, { uri });
+  for (const template of table.all('template')) {
+    const variables = template.template.match(uri);
+    if (variables) return foundAs(template, { uri, variables });
+  }
+  return undefined;
+}
+
+/** A resource, or a template that matches, with what it is asked with. */
+function foundAs<Args>(entry: Asked<Args>, args: Args): FoundResource {
+  return {
+    entry,
+    read: (context) => entry.invoke(args, context),
+    admits: (context) => entry.admits(args, context),
+  };
+}
+
+interface Asked<Args> extends CachedEntry {
+  invoke(args: Args, context: McpContext): ReturnType<EntryOf<'resource'>['invoke']>;
+  admits(args: Args, context: McpContext): Promise<boolean>;
+}

@@ -1,0 +1,55 @@
+import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
+import { isLogLevel } from '../wire/log-levels.js';
+import { arePlainCapabilities, isPlainInfo } from '../wire/plain-envelope.js';
+import { MODERN_REVISIONS, negotiateLegacyRevision } from '../wire/revisions.js';
+import { type CachePolicy, discoveryHints } from './cache-hints.js';
+import { type McpMethod, type McpMethods, paramsReader } from './method.js';
+
+/** Declared by every endpoint, also when a list is empty: what is registered later must be able to announce itself. */
+export const CAPABILITIES: ServerCapabilities = Object.freeze({
+  tools: { listChanged: true },
+  prompts: { listChanged: true },
+  resources: { subscribe: true, listChanged: true },
+  completions: {},
+  logging: {},
+});
+
+export interface ServerIdentity {
+  readonly serverInfo: Implementation;
+  /** How to use the server, for the model. An empty text is left out. */
+  readonly instructions: string | undefined;
+}
+
+const DONE = Object.freeze({});
+
+/** `initialize`, `ping` and `logging/setLevel` of sessions; `server/discover` of revision 2026-07-28. */
+export function sessionMethods({ serverInfo, instructions }: ServerIdentity, cache: CachePolicy): McpMethods {
+  const described = { capabilities: CAPABILITIES, ...(instructions && { instructions }) };
+  const initialize: McpMethod<{ readonly protocolVersion: string }> = {
+    era: 'legacy',
+    read: paramsReader('InitializeRequest', ({ protocolVersion, capabilities, clientInfo }) =>
+      typeof protocolVersion === 'string' && arePlainCapabilities(capabilities) && isPlainInfo(clientInfo)
+        ? { protocolVersion }
+        : undefined,
+    ),
+    serve: ({ protocolVersion }) => ({
+      protocolVersion: negotiateLegacyRevision(protocolVersion),
+      capabilities: described.capabilities,
+      serverInfo,
+      ...(instructions && { instructions }),
+    }),
+  };
+  const ping: McpMethod = { era: 'legacy', read: paramsReader('PingRequest', (params) => params), serve: () => DONE };
+  const discover: McpMethod = {
+    era: 'modern',
+    read: paramsReader('DiscoverRequest', (params) => params),
+    serve: () => ({ supportedVersions: MODERN_REVISIONS, ...described, ...discoveryHints(cache) }),
+  };
+  // The session keeps the level, once the request has succeeded.
+  const setLevel: McpMethod = {
+    era: 'legacy',
+    read: paramsReader('SetLevelRequest', ({ level }) => (isLogLevel(level) ? { level } : undefined)),
+    serve: () => DONE,
+  };
+  return { initialize, ping, 'server/discover': discover, 'logging/setLevel': setLevel };
+}

@@ -1,0 +1,399 @@
+import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
+import type { Clock } from '../base/clock.js';
+import { quiet } from '../base/quiet.js';
+import type { McpClientPort } from '../context/mcp-context.js';
+import type { McpQuestion } from '../context/mcp-questions.js';
+import type { OutboundMessage, OutboundOptions, ServedCall } from '../context/served-call.js';
+import { HandlerSuspended } from '../handlers/results/handler-signal.js';
+import { inspected } from '../handlers/results/inspected.js';
+import { ServerRequestError } from '../context/server-request.error.js';
+import { type Capabilities, capabilityNames, missingCapabilities } from '../wire/client-capabilities.js';
+import { assertNotificationOfEra } from '../wire/notifications.js';
+import {
+  isInputRequiredResult,
+  MissingRequiredClientCapabilityError,
+  ProtocolError,
+  ProtocolErrorCode,
+} from '../wire/spec.js';
+import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
+import { Question, QuestionError } from './question.js';
+import { questionMessages } from './questions.messages.js';
+import type { RequestedSchemas } from './requested-schemas.js';
+import { RunMemory } from './run-memory.js';
+
+/** What the runs of an endpoint share. */
+export interface RunParts {
+  readonly states: RequestStates;
+  readonly schemas: RequestedSchemas;
+  readonly clock: Clock;
+  /** Takes what the operator must see. */
+  readonly report: (text: string) => void;
+}
+
+/** A request that can be answered with questions: `tools/call`, `prompts/get`, `resources/read`. */
+export interface AskingRequest extends Pick<StateBinding, 'target' | 'params'> {
+  /** What the client answered to the round before, unchecked. */
+  readonly inputResponses?: Readonly<Record<string, object>> | undefined;
+  /** As it was sent; a text, if it is one of ours. */
+  readonly requestState?: unknown;
+}
+
+type RunState =
+  | { readonly kind: 'running' }
+  | { readonly kind: 'suspended'; readonly questions: Map<string, Question> }
+  | { readonly kind: 'refused'; readonly error: Error }
+  | { readonly kind: 'over' };
+
+const RUNNING: RunState = { kind: 'running' };
+const OVER: RunState = { kind: 'over' };
+/** A handler that asks one question as often as that waits in a loop for another answer: it would never come. */
+const MAX_REPETITIONS = 1_000;
+/** A handler that returns `inputRequired()` to a client with a session is run at most so many times. */
+const MAX_ROUNDS = 8;
+/** Milliseconds that a client has to answer a question of such a round. */
+const ROUND_TIMEOUT_MS = 600_000;
+/** Milliseconds between two runs of a handler that wants its state back and asks nothing. */
+const PACING_MS = 250;
+
+/**
+ * # One run of a handler, and what it asks
+ *
+ * Legacy: a question is sent while the handler runs, and the handler waits. Modern: what the client has not yet answered
+ * ends the run, and the client repeats the request with the answer.
+ *
+ *     running ──unanswered question──▶ suspended ──┐
+ *        │  └────────client cannot answer──▶ refused ──┤
+ *        └───────────────handler settled──────────────┴──▶ over
+ *
+ * Invariants:
+ *
+ * - `suspended` and `refused` are marks: whatever the handler, or anything around it, makes of the signal that was thrown,
+ *   {@link finish} answers by the mark. The first refusal stays
+ * - it answers when the handler has settled, and everything that `ctx.once()` has begun: what was done is remembered
+ * - in a run, a key has one question and one answer, in both eras alike
+ */
+export class HandlerRun implements McpClientPort {
+  #state: RunState = RUNNING;
+  #memory: RunMemory | undefined;
+  #responses: InputResponses | undefined;
+  /** What the handler gave `inputRequired()` to keep, the last time. */
+  #own: string | undefined;
+  #asked: Map<string, Asked> | undefined;
+
+  /**
+   * @param request `undefined` for a request whose answer cannot be questions
+   * @throws ProtocolError -32602 for a `requestState` that does not belong here
+   */
+  constructor(
+    private readonly call: ServedCall,
+    private readonly parts: RunParts,
+    private readonly request?: AskingRequest,
+  ) {
+    this.#responses = request?.inputResponses as InputResponses | undefined;
+    const state = request?.requestState;
+    if (state === undefined) return;
+    if (typeof state !== 'string') throw invalidState();
+    this.#memory = RunMemory.revive(parts.states.open(state, this.#binding), this.#responses);
+    this.#own = this.#memory.own;
+  }
+
+  get clientCapabilities(): Readonly<Record<string, unknown>> {
+    return this.call.client.capabilities;
+  }
+
+  get inputResponses(): InputResponses | undefined {
+    return this.#responses;
+  }
+
+  get requestState(): string | undefined {
+    return this.#own;
+  }
+
+  /** @throws (rejects) Error for a notification that the era, or the client, does not know */
+  notify(notification: OutboundMessage): Promise<void> {
+    try {
+      assertNotificationOfEra(notification.method, this.call.era, () => this.clientCapabilities);
+      return this.call.notify(notification);
+    } catch (error) {
+      // What JSON cannot write, too: a handler that does not await this must not fail by it.
+      return Promise.reject(error);
+    }
+  }
+
+  log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {
+    if (!this.call.wantsLog(level)) return Promise.resolve();
+    return this.notify({ method: 'notifications/message', params: { level, data, logger } });
+  }
+
+  ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
+    return quiet(this.#ask(questions));
+  }
+
+  once(key: string, fn: () => unknown): Promise<unknown> {
+    return quiet(this.#remembered.once.run(key, fn));
+  }
+
+  /**
+   * Runs the handler, and says what the client is answered. A client with a session is asked while it waits, so that its
+   * handler runs as often as it has to.
+   *
+   * @throws what the handler threw, unless the run is marked; MissingRequiredClientCapabilityError
+   */
+  async finish<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
+    try {
+      let result = await this.#once(handler);
+      if (this.call.era === 'modern') return isInputRequiredResult(result) ? this.#withState(result) : result;
+      for (let round = 1; isInputRequiredResult(result); round++) {
+        if (round > MAX_ROUNDS) throw new RoundFailure(questionMessages.tooManyRounds(this.call.method, MAX_ROUNDS));
+        await this.#fulfil(result);
+        result = await this.#once(handler);
+      }
+      return result;
+    } catch (error) {
+      if (!(error instanceof RoundFailure)) throw error;
+      return this.#roundFailed(error) as T;
+    } finally {
+      this.#state = OVER;
+    }
+  }
+
+  /** One run. */
+  async #once<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
+    const outcome = await handler().then(fulfilled, rejected);
+    const asks = outcome.status === 'fulfilled' && isInputRequiredResult(outcome.value);
+    if (asks || this.#state !== RUNNING) await this.#memory?.once.settled();
+    const state = this.#state;
+    if (state.kind === 'refused') throw state.error;
+    if (state.kind === 'suspended') return this.#inputRequired(state.questions);
+    if (outcome.status === 'rejected') throw outcome.reason;
+    if (isInputRequiredResult(outcome.value))
+      this.#read(() => this.#assertAskable(outcome.value as InputRequiredResult));
+    return outcome.value;
+  }
+
+  /**
+   * Reads what a handler returned.
+   *
+   * @throws ProtocolError -32603: it is the handler's own mistake, not the client's
+   */
+  #read<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error;
+      if (error instanceof QuestionError) throw new ProtocolError(ProtocolErrorCode.InternalError, error.message);
+      // What throws when it is read may say what the client is not to know.
+      const { method } = this.call;
+      this.parts.report(questionMessages.unreadable(method, inspected(error)));
+      throw new ProtocolError(ProtocolErrorCode.InternalError, questionMessages.cannotAskReturned(method));
+    }
+  }
+
+  /** @throws ProtocolError -32603 for what cannot be sent; MissingRequiredClientCapabilityError in revision 2026-07-28 */
+  #assertAskable({ inputRequests, requestState }: InputRequiredResult): void {
+    const { method, era } = this.call;
+    const entries = Object.entries(inputRequests ?? {});
+    if (entries.length === 0 && typeof requestState !== 'string') {
+      throw new ProtocolError(ProtocolErrorCode.InternalError, questionMessages.asksNothing(method));
+    }
+    for (const [key, question] of entries) {
+      const { required, embedded } = Question.of(key, question as McpQuestion, this.parts.schemas);
+      const missing = missingCapabilities(required, this.clientCapabilities);
+      if (missing && era === 'modern') throw lacking(key, embedded.method, missing);
+    }
+  }
+
+  /** Asks what a handler returned, side by side, and keeps the answers for its next run. The first failure ends all. */
+  async #fulfil({ inputRequests, requestState }: InputRequiredResult): Promise<void> {
+    const { call } = this;
+    const { schemas } = this.parts;
+    const questions = this.#read(() =>
+      Object.entries(inputRequests ?? {}).map(([key, question]) => Question.of(key, question as McpQuestion, schemas)),
+    );
+    for (const { key, embedded, required } of questions) {
+      const missing = missingCapabilities(required, this.clientCapabilities);
+      if (missing) {
+        throw new RoundFailure(
+          questionMessages.cannotAskClient(key, embedded.method, capabilityNames(missing, this.clientCapabilities)),
+        );
+      }
+    }
+    const abort = new AbortController();
+    const signal = AbortSignal.any([abort.signal, call.signal]);
+    const options = { signal, timeoutMs: ROUND_TIMEOUT_MS, resetTimeoutOnProgress: true, onprogress: () => {} };
+    try {
+      if (questions.length === 0) await this.#pause(signal);
+      const answers = questions.map(async (question) => [question.key, await this.#send(question, options)] as const);
+      const responses = Object.fromEntries(await Promise.all(answers));
+      this.#goOn(questions.length > 0 ? Object.assign(bare(), responses) : undefined, requestState);
+    } catch (error) {
+      if (call.aborted) throw error;
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new RoundFailure(questionMessages.roundFailed(call.method, reason));
+    } finally {
+      abort.abort(new Error(questionMessages.anotherFailed()));
+    }
+  }
+
+  /** The next run knows what it would know if the client had repeated its request. */
+  #goOn(responses: InputResponses | undefined, own: unknown): void {
+    this.#responses = responses;
+    this.#own = typeof own === 'string' ? own : undefined;
+    this.#asked = undefined;
+    const payload = this.#memory?.toPayload(this.#own);
+    this.#memory = payload === undefined ? undefined : RunMemory.revive(payload, responses);
+  }
+
+  async #pause(signal: AbortSignal): Promise<void> {
+    const { clock } = this.parts;
+    signal.throwIfAborted();
+    await new Promise<void>((resolve, reject) => {
+      const timer = clock.setTimeout(resolve, PACING_MS);
+      signal.addEventListener('abort', () => {
+        clock.clear(timer);
+        reject(signal.reason as Error);
+      });
+    });
+  }
+
+  /** A tool's failure is a result, so that the model reads it. @throws ProtocolError -32603 for anything else */
+  #roundFailed({ message }: RoundFailure): object {
+    if (this.call.method !== 'tools/call') throw new ProtocolError(ProtocolErrorCode.InternalError, message);
+    return { content: [{ type: 'text', text: message }], isError: true };
+  }
+
+  /** @throws (rejects) ServerRequestError, also for an answer that is none */
+  async #send(question: Question, options?: OutboundOptions): Promise<object> {
+    const { key, request } = question;
+    const answer = question.accept(await this.call.ask(request, options));
+    if (answer) return answer;
+    throw new ServerRequestError('INVALID_ANSWER', questionMessages.invalidAnswer(key, request.method));
+  }
+
+  async #ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
+    const { schemas } = this.parts;
+    const asked = Object.entries(questions).map(([key, question]) => Question.of(key, question, schemas));
+    const answers = asked.map(async (question) => [question.key, await this.#askOnce(question)]);
+    return Object.fromEntries(await Promise.all(answers)) as Record<string, unknown>;
+  }
+
+  /** A question that was asked before has the answer it had, or will have. */
+  #askOnce(question: Question): Promise<unknown> {
+    const { key } = question;
+    const byKey = (this.#asked ??= new Map<string, Asked>());
+    const before = byKey.get(key);
+    if (before) {
+      if (!before.question.isSameAs(question)) throw new Error(questionMessages.twoQuestions(key));
+      if (++before.times > MAX_REPETITIONS) throw new Error(questionMessages.sameAnswer(key, MAX_REPETITIONS));
+      return before.answer;
+    }
+    const answer = this.#answer(question);
+    byKey.set(key, { question, answer, times: 1 });
+    // What failed may be tried again.
+    answer.catch(() => byKey.delete(key));
+    return answer;
+  }
+
+  async #answer(question: Question): Promise<unknown> {
+    const known = this.#remembered.answerTo(question);
+    if (known) return known;
+    if (this.call.era === 'modern') throw this.#suspend(question);
+    const answer = await this.#send(question);
+    this.#remembered.put(question.key, answer);
+    return answer;
+  }
+
+  /** @returns what leaves the handler */
+  #suspend(question: Question): Error {
+    const { key } = question;
+    const { method } = this.call;
+    if (this.#state.kind === 'over') return new ServerRequestError('CALL_OVER', questionMessages.callOver(key));
+    if (!this.request) return new ServerRequestError('NO_STREAM', questionMessages.cannotAsk(key, method));
+    if (this.#state.kind === 'refused') return this.#state.error;
+    const missing = missingCapabilities(question.required, this.clientCapabilities);
+    if (missing) return this.#refuse(question, missing);
+    const questions = this.#state.kind === 'suspended' ? this.#state.questions : new Map<string, Question>();
+    questions.set(key, question);
+    this.#state = { kind: 'suspended', questions };
+    return new HandlerSuspended(questionMessages.suspended([...questions.keys()]));
+  }
+
+  #refuse({ key, embedded }: Question, requiredCapabilities: Capabilities): Error {
+    const error = lacking(key, embedded.method, requiredCapabilities);
+    this.#state = { kind: 'refused', error };
+    return error;
+  }
+
+  #inputRequired(questions: ReadonlyMap<string, Question>): InputRequiredResult {
+    const requests = [...questions].map(([key, { embedded }]) => [key, embedded] as const);
+    return {
+      resultType: 'input_required',
+      inputRequests: Object.fromEntries(requests),
+      ...(this.#own !== undefined && { requestState: this.#own }),
+    };
+  }
+
+  /** The handler's own state travels inside of ours. */
+  #withState(result: InputRequiredResult): InputRequiredResult {
+    const { requestState: own, ...rest } = result;
+    const requestState = this.#sealed(typeof own === 'string' ? own : undefined);
+    return requestState === undefined ? rest : { ...rest, requestState };
+  }
+
+  /**
+   * @returns `undefined` when there is nothing to remember
+   * @throws ProtocolError -32603 when there is too much to remember, -32602 when what the client has sent has no text
+   */
+  #sealed(own: string | undefined): string | undefined {
+    const { states, report } = this.parts;
+    try {
+      const payload = this.#remembered.toPayload(own);
+      return payload === undefined ? undefined : states.seal(payload, this.#binding);
+    } catch (error) {
+      // The stack has no room for parameters, or answers, that are nested too deeply.
+      if (error instanceof RangeError) {
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, questionMessages.nestedTooDeeply());
+      }
+      if (!(error instanceof RequestStateTooLargeError)) throw error;
+      const { method, target } = this.#binding;
+      report(questionMessages.stateTooLarge(method, target, error.bytes, error.maxBytes));
+      throw new ProtocolError(ProtocolErrorCode.InternalError, questionMessages.cannotContinue());
+    }
+  }
+
+  get #remembered(): RunMemory {
+    return (this.#memory ??= RunMemory.fresh(this.#responses));
+  }
+
+  get #binding(): StateBinding {
+    return { principal: this.call.principal, method: this.call.method, ...this.request! };
+  }
+}
+
+/** Why a question that a handler returned has no answer. */
+class RoundFailure extends Error {}
+
+function lacking(key: string, method: string, requiredCapabilities: Capabilities): Error {
+  const text = questionMessages.missingCapability(key, method);
+  return new MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
+}
+
+/** Without a prototype: its names are the client's. */
+function bare(): InputResponses {
+  return Object.create(null) as InputResponses;
+}
+
+/** As of `Promise.allSettled()`, which makes four promises of one. */
+function fulfilled<T>(value: T): PromiseFulfilledResult<T> {
+  return { status: 'fulfilled', value };
+}
+
+function rejected(reason: unknown): PromiseRejectedResult {
+  return { status: 'rejected', reason };
+}
+
+interface Asked {
+  readonly question: Question;
+  readonly answer: Promise<unknown>;
+  times: number;
+}

@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto';
+import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/server';
+import type { McpElicitation, McpQuestion } from '../context/mcp-questions.js';
+import type { OutboundMessage } from '../context/served-call.js';
+import { type Capabilities, requiredCapabilities } from '../wire/client-capabilities.js';
+import { inputRequired, ProtocolError, ProtocolErrorCode, specTypeSchemas } from '../wire/spec.js';
+import { questionMessages } from './questions.messages.js';
+import type { RequestedSchemas } from './requested-schemas.js';
+
+/** Why a handler's question cannot be asked, in words for the developer and the client. */
+export class QuestionError extends Error {}
+
+/**
+ * One question of a handler, checked, and in the form of the protocol.
+ *
+ * Its answer comes from outside: {@link accept} says whether it is one.
+ */
+export abstract class Question {
+  /** @throws QuestionError, ProtocolError when it cannot be asked; what reading it throws */
+  static of(key: string, question: McpQuestion, schemas: RequestedSchemas): Question {
+    if (key === '' || key === '__proto__') throw new QuestionError(questionMessages.badKey(key));
+    const { method, params } = (question ?? {}) as Partial<McpQuestion>;
+    if (method === 'roots/list') return new RootsQuestion(key, params);
+    if (typeof params === 'object' && params !== null) {
+      if (method === 'elicitation/create') return elicitation(key, params, schemas);
+      if (method === 'sampling/createMessage') return new SamplingQuestion(key, params);
+    }
+    throw new QuestionError(questionMessages.badQuestion(key, question));
+  }
+
+  protected constructor(
+    readonly key: string,
+    /** As revision 2026-07-28 has it. */
+    readonly embedded: InputRequest,
+  ) {}
+
+  /** What the client must have declared. */
+  get required(): Capabilities {
+    const { method, params } = this.request;
+    return requiredCapabilities(method, params);
+  }
+
+  /** As the revisions before have it. */
+  get request(): OutboundMessage {
+    return this.embedded;
+  }
+
+  /** @returns the answer; `undefined` when what came does not answer this question */
+  abstract accept(answer: unknown): object | undefined;
+
+  isSameAs(other: Question): boolean {
+    return JSON.stringify(this.embedded) === JSON.stringify(other.embedded);
+  }
+}
+
+class RootsQuestion extends Question {
+  constructor(key: string, params: Params<'roots/list'> | undefined) {
+    super(key, { method: 'roots/list', ...(params && { params }) });
+  }
+
+  accept(answer: unknown): object | undefined {
+    return valid(specTypeSchemas.ListRootsResult, answer);
+  }
+}
+
+class SamplingQuestion extends Question {
+  readonly #withTools: boolean;
+
+  constructor(key: string, params: Params<'sampling/createMessage'>) {
+    assertPaired(params.messages);
+    super(key, { method: 'sampling/createMessage', params });
+    this.#withTools = params.tools !== undefined || params.toolChoice !== undefined;
+  }
+
+  accept(answer: unknown): object | undefined {
+    const { CreateMessageResult, CreateMessageResultWithTools } = specTypeSchemas;
+    return valid(this.#withTools ? CreateMessageResultWithTools : CreateMessageResult, answer);
+  }
+}
+
+class FormQuestion extends Question {
+  constructor(
+    key: string,
+    embedded: InputRequest,
+    private readonly validate: JsonSchemaValidator<unknown>,
+  ) {
+    super(key, embedded);
+  }
+
+  /** The mode may be left out; clients that know no other did not have it. */
+  override get request(): OutboundMessage {
+    return { method: 'elicitation/create', params: { mode: 'form', ...this.embedded.params } };
+  }
+
+  accept(answer: unknown): object | undefined {
+    const result = valid(specTypeSchemas.ElicitResult, answer);
+    if (result?.action !== 'accept') return result;
+    return this.validate(result.content ?? {}).valid ? result : undefined;
+  }
+}
+
+class UrlQuestion extends Question {
+  readonly #id: string | undefined;
+
+  constructor(key: string, { elicitationId, ...params }: UrlParams) {
+    super(key, inputRequired.elicitUrl(params));
+    this.#id = elicitationId;
+  }
+
+  override get request(): OutboundMessage {
+    const { params } = this.embedded;
+    return { method: 'elicitation/create', params: { ...params, elicitationId: this.#id ?? randomUUID() } };
+  }
+
+  accept(answer: unknown): object | undefined {
+    return valid(specTypeSchemas.ElicitResult, answer);
+  }
+}
+
+function elicitation(key: string, params: McpElicitation, schemas: RequestedSchemas): Question {
+  if (params.mode === 'url') return new UrlQuestion(key, params);
+  const embedded = inputRequired.elicit(params);
+  const { requestedSchema } = embedded.params as { requestedSchema: JsonSchemaType };
+  try {
+    return new FormQuestion(key, embedded, schemas.getValidator(requestedSchema));
+  } catch (error) {
+    throw new QuestionError(questionMessages.badSchema(key, String(error)), { cause: error });
+  }
+}
+
+/**
+ * Results of tools answer the uses of the message before, and stand alone.
+ *
+ * @throws ProtocolError -32602
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/client/sampling#message-content-constraints
+ */
+function assertPaired(messages: Params<'sampling/createMessage'>['messages']): void {
+  if (!Array.isArray(messages)) return;
+  const blocksOf = (index: number) => [messages.at(index)?.content ?? []].flat();
+  const [last, previous] = [blocksOf(-1), messages.length > 1 ? blocksOf(-2) : []];
+  const results = last.filter((block) => block.type === 'tool_result');
+  const uses = previous.filter((block) => block.type === 'tool_use');
+  const refuse = (text: string): never => {
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, text);
+  };
+  if (results.length > 0 && results.length < last.length) refuse(questionMessages.toolResultsAlone());
+  if (results.length > 0 && uses.length === 0) refuse(questionMessages.toolResultsWithoutUse());
+  const [used, answered] = [new Set(uses.map(({ id }) => id)), new Set(results.map(({ toolUseId }) => toolUseId))];
+  const paired = used.size === answered.size && [...used].every((id) => answered.has(id));
+  if (uses.length > 0 && !paired) refuse(questionMessages.unmatchedToolResults());
+}
+
+type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;
+type UrlParams = Extract<McpElicitation, { mode: 'url' }>;
+
+function valid<T>(schema: Checked<T>, value: unknown): T | undefined {
+  const outcome = schema['~standard'].validate(value);
+  return outcome.issues ? undefined : outcome.value;
+}
+
+interface Checked<T> {
+  readonly '~standard': { validate(value: unknown): Outcome<T> };
+}
+type Outcome<T> = { readonly value: T; readonly issues?: undefined } | { readonly issues: readonly unknown[] };

@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto';
+import { check, McpOptionError } from '../base/option-checks.js';
+import { questionMessages } from './questions.messages.js';
+import { MIN_SECRET_BYTES } from './request-state.js';
+
+/**
+ * How the state of a call travels, sealed, through its client, when the handler asks something in revision 2026-07-28.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements
+ * @publicApi
+ */
+export interface McpRequestStateOptions {
+  /**
+   * Secrets of at least 32 bytes each, as bytes or as text, such as `openssl rand -base64 32` makes them. The first one
+   * seals, all of them open: to rotate, put a new one in front, and drop the old one when `requestStateTtlMs` has passed. All
+   * nodes of a deployment need the same. Whoever knows one can forge answers and results of `ctx.once()`.
+   *
+   * @default one random key per process
+   */
+  requestStateKeys?: readonly (string | Uint8Array)[];
+  /**
+   * Milliseconds that a client has to answer what it is asked, from round to round. Higher: people can take their time.
+   * Lower: the same answers can be used again for a shorter time.
+   *
+   * @default 1800000 (30 min)
+   */
+  requestStateTtlMs?: number;
+  /**
+   * Bytes of a sealed state: the answers so far and the results of `ctx.once()`, and a third more. A call that needs more
+   * fails. Higher: it travels twice with each round, and costs the time to seal and open it.
+   *
+   * @default 65536 (64 KiB)
+   */
+  maxRequestStateBytes?: number;
+}
+
+/** Every option, decided. */
+export interface ResolvedRequestStateOptions {
+  /** `undefined`: none was given. */
+  readonly requestStateKeys: readonly Uint8Array[] | undefined;
+  readonly requestStateTtlMs: number;
+  readonly maxRequestStateBytes: number;
+}
+
+/** @throws McpOptionError */
+export function resolveRequestStateOptions(options: McpRequestStateOptions): ResolvedRequestStateOptions {
+  const { requestStateKeys: keys, requestStateTtlMs = 1_800_000, maxRequestStateBytes = 65_536 } = options;
+  return {
+    requestStateKeys: keys === undefined ? undefined : secretsOf(keys),
+    requestStateTtlMs: check.count('requestStateTtlMs', requestStateTtlMs),
+    maxRequestStateBytes: check.count('maxRequestStateBytes', maxRequestStateBytes, { min: 1_024 }),
+  };
+}
+
+/**
+ * @param shared other nodes may have to open what this one has sealed
+ * @throws McpOptionError
+ */
+export function secretsFor(keys: readonly Uint8Array[] | undefined, shared: boolean): readonly Uint8Array[] {
+  if (keys) return keys;
+  if (shared) throw new McpOptionError('requestStateKeys', questionMessages.keysNeeded());
+  return [randomBytes(MIN_SECRET_BYTES)];
+}
+
+/** The messages never show a value: it is a secret, also when it is a bad one. */
+function secretsOf(keys: unknown): Uint8Array[] {
+  if (!Array.isArray(keys) || keys.length === 0)
+    throw new McpOptionError('requestStateKeys', questionMessages.noKeys());
+  return keys.map((key: unknown, index) => {
+    const secret =
+      typeof key === 'string' ? Buffer.from(key) : key instanceof Uint8Array ? Buffer.from(key) : undefined;
+    if (secret && secret.length >= MIN_SECRET_BYTES) return secret;
+    throw new McpOptionError('requestStateKeys', questionMessages.badRequestStateKey(index, MIN_SECRET_BYTES));
+  });
+}

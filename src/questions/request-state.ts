@@ -1,0 +1,178 @@
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
+import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
+import type { Clock } from '../base/clock.js';
+import { canonicalJson } from './canonical-json.js';
+
+/**
+ * # What a call knows so far, in the hands of its client
+ *
+ * The modern era keeps nothing between two requests: what a handler was told already travels to the client as
+ * `requestState`, and back. The client must be able neither to read nor to change it, nor to use it elsewhere:
+ *
+ *     base64url( version 1 │ salt 16 │ nonce 12 │ AES-256-GCM( expiry, payload ) │ tag 16 )
+ *
+ * - **Key**: HKDF-SHA256 of a secret with the salt, so each state has a key of its own, and nodes that share a secret may
+ *   seal as many as they like without ever repeating a nonce under a key.
+ * - **Associated data**: everything that the state belongs to ({@link StateBinding}). None of it is in the state, and a state
+ *   that is sent with another call does not open.
+ * - **Secrets**: the first one seals, all of them open. To rotate, put a new one in front, and drop the old one when
+ *   `ttlMs` has passed.
+ *
+ * A state can be used again until it expires: it says what the client answered, not that it did so once.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements
+ */
+export class RequestStates {
+  constructor(
+    private readonly options: RequestStateOptions,
+    private readonly clock: Pick<Clock, 'now'>,
+  ) {}
+
+  /** Milliseconds for which a sealed state can be sent back. */
+  get ttlMs(): number {
+    return this.options.ttlMs;
+  }
+
+  /** @throws RequestStateTooLargeError */
+  seal(payload: string, binding: StateBinding): string {
+    const { secrets, ttlMs, maxBytes } = this.options;
+    const salt = randomBytes(SALT_BYTES);
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv(CIPHER, keyOf(secrets[0]!, salt), nonce, TAG);
+    cipher.setAAD(this.#associated(binding));
+    const content = `${this.clock.now() + ttlMs} ${payload}`;
+    const sealed = Buffer.concat([
+      Buffer.of(FORMAT_VERSION),
+      salt,
+      nonce,
+      cipher.update(content, 'utf8'),
+      cipher.final(),
+      cipher.getAuthTag(),
+    ]);
+    const state = sealed.toString('base64url');
+    if (state.length > maxBytes) throw new RequestStateTooLargeError(state.length, maxBytes);
+    return state;
+  }
+
+  /**
+   * @returns the payload
+   * @throws ProtocolError -32602, which does not say why: a client that tampers learns nothing from it
+   */
+  open(state: string, binding: StateBinding): string {
+    try {
+      const payload = state.length <= this.options.maxBytes ? this.#opened(state, binding) : undefined;
+      if (payload !== undefined) return payload;
+    } catch {
+      // Parameters that are nested too deeply for a digest, for one.
+    }
+    throw invalidState();
+  }
+
+  #opened(state: string, binding: StateBinding): string | undefined {
+    const bytes = Buffer.from(state, 'base64url');
+    // One state has one text: what the decoder overlooks (other alphabets, stray characters, spare bits) is no state of ours.
+    if (bytes.length <= OVERHEAD_BYTES || bytes[0] !== FORMAT_VERSION) return undefined;
+    if (bytes.toString('base64url') !== state) return undefined;
+    const associated = this.#associated(binding);
+    for (const secret of this.options.secrets) {
+      const content = decrypted(bytes, secret, associated);
+      if (content !== undefined) return this.#unexpired(content);
+    }
+    return undefined;
+  }
+
+  #unexpired(content: string): string | undefined {
+    const end = content.indexOf(' ');
+    return this.clock.now() < Number(content.slice(0, end)) ? content.slice(end + 1) : undefined;
+  }
+
+  #associated({ principal, method, target, params }: StateBinding): Buffer {
+    const { name, path } = this.options.endpoint;
+    // Lists of one or none, so that nobody can be called what nobody is.
+    const belongs = [FORMAT_VERSION, optional(name), path, optional(principal), method, target, digestOf(params)];
+    return Buffer.from(JSON.stringify(belongs));
+  }
+}
+
+export interface RequestStateOptions {
+  /** At least one, of at least {@link MIN_SECRET_BYTES} each. */
+  readonly secrets: readonly Uint8Array[];
+  readonly ttlMs: number;
+  /** Of a sealed state, as it is sent: it is ASCII. */
+  readonly maxBytes: number;
+  /** Of the app: a state of one is none of the other. */
+  readonly endpoint: { readonly name: string | undefined; readonly path: string };
+}
+
+/** What a state belongs to. */
+export interface StateBinding {
+  /** `undefined`, the anonymous caller, is different from every text. */
+  readonly principal: string | undefined;
+  readonly method: string;
+  /** The name of the tool or prompt, the URI of the resource. */
+  readonly target: string;
+  /** Of the request. `_meta`, `inputResponses` and `requestState` do not count. */
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** A state has become larger than a client may be given. */
+export class RequestStateTooLargeError extends Error {
+  override readonly name = 'RequestStateTooLargeError';
+  constructor(
+    readonly bytes: number,
+    readonly maxBytes: number,
+  ) {
+    super(`${bytes} > ${maxBytes}`);
+  }
+}
+
+/** Of a secret: what AES-256 is worth. */
+export const MIN_SECRET_BYTES = 32;
+
+const FORMAT_VERSION = 1;
+const CIPHER = 'aes-256-gcm';
+const KEY_BYTES = 32;
+const SALT_BYTES = 16;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const TAG = { authTagLength: TAG_BYTES };
+const SALT_AT = 1;
+const NONCE_AT = SALT_AT + SALT_BYTES;
+const CONTENT_AT = NONCE_AT + NONCE_BYTES;
+const OVERHEAD_BYTES = CONTENT_AT + TAG_BYTES;
+const PURPOSE = 'nestjs-mcp-streamable requestState';
+/** What changes from round to round. */
+const UNBOUND: readonly string[] = ['_meta', 'inputResponses', 'requestState'];
+
+function decrypted(bytes: Buffer, secret: Uint8Array, associated: Buffer): string | undefined {
+  const key = keyOf(secret, bytes.subarray(SALT_AT, NONCE_AT));
+  const decipher = createDecipheriv(CIPHER, key, bytes.subarray(NONCE_AT, CONTENT_AT), TAG);
+  decipher.setAAD(associated);
+  decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+  try {
+    return decipher.update(bytes.subarray(CONTENT_AT, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+function keyOf(secret: Uint8Array, salt: Uint8Array): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', secret, salt, PURPOSE, KEY_BYTES));
+}
+
+function optional(text: string | undefined): string[] {
+  return text === undefined ? [] : [text];
+}
+
+function digestOf(params: StateBinding['params']): string {
+  const bound = Object.entries(params).filter(([name]) => !UNBOUND.includes(name));
+  return createHash('sha256')
+    .update(canonicalJson(Object.fromEntries(bound)))
+    .digest('base64url');
+}
+
+/** The text and data of the SDK's own refusal. */
+export function invalidState(): ProtocolError {
+  const reason = { reason: 'invalid_request_state' };
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid or expired requestState', reason);
+}

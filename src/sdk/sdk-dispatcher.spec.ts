@@ -1,0 +1,584 @@
+import { McpServer, Server } from '@modelcontextprotocol/server';
+import { NEVER } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { deferred } from '../base/deferred.js';
+import { currentMcpCall, runInCall, type McpHttpCall } from '../context/mcp-call.js';
+import type { McpSaid } from '../context/mcp-dispatcher.js';
+import { ServedCall, type ClientIdentity, type OutboundMessage } from '../context/served-call.js';
+import { NO_PEERS } from '../session/cluster-messages.js';
+import { McpSession } from '../session/mcp-session.js';
+import { RunningCalls } from '../session/running-calls.js';
+import type { McpSessionEvent } from '../session/session-events.js';
+import { resolveSessionOptions, type SessionEnvironment } from '../session/session.options.js';
+import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
+import { ManualClock } from '../testing/index.js';
+import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
+import { SdkDispatcher, type SdkDispatcherParts } from './sdk-dispatcher.js';
+
+const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: { of: 'initialize' } };
+const CLIENT = { capabilities: { roots: {} }, clientInfo: { name: 'spec', version: '1' } };
+const INITIALIZE = { protocolVersion: '2025-11-25', ...CLIENT };
+const CAPABILITIES = { capabilities: { logging: {}, resources: { subscribe: true }, tools: {} } };
+
+type Make = (server: Server, count: number) => unknown;
+type Context = Parameters<SdkDispatcherParts['make']>[0];
+
+/** A dispatcher over servers that `make` has furnished, or replaced; and the sessions that it serves. */
+function setup(make: Make = () => {}) {
+  const clock = new ManualClock();
+  const store = new InMemoryEventStore({}, clock);
+  const servers: Server[] = [];
+  const contexts: Context[] = [];
+  const reports: unknown[] = [];
+  const events: McpSessionEvent[] = [];
+  const ended: string[] = [];
+  const sessions: McpSession[] = [];
+  let legacyServers = 0;
+  const dispatcher = new SdkDispatcher({
+    make: async (context) => {
+      contexts.push(context);
+      const server = new Server({ name: 'spec', version: '1' }, CAPABILITIES);
+      servers.push(server);
+      return ((await make(server, servers.length)) ?? server) as Server;
+    },
+    report: (error) => reports.push(error),
+    onLegacyServer: () => legacyServers++,
+  });
+  const environment: SessionEnvironment = {
+    ...resolveSessionOptions(),
+    ...{ store, dispatcher, clock, nodeId: 'n', peers: NO_PEERS, running: new RunningCalls() },
+    ...{ retry: DEFAULT_RETRY, maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES },
+    event: (event) => events.push(event),
+    patched: () => Promise.resolve(),
+    suspect: () => {},
+    ended: (id, reason) => void ended.push(`${id} ${reason}`),
+  };
+  /** A session, and the answer to its `initialize`. */
+  const begin = async (id = 's', params = INITIALIZE) => {
+    await store.open(id);
+    const session = new McpSession({ id }, environment);
+    sessions.push(session);
+    const reply = await post(session, { jsonrpc: '2.0', id: 'init', method: 'initialize', params }).reply;
+    return { session, status: (reply as { status?: number }).status, answer: bodyOf(reply) };
+  };
+  /** A session as it is rebuilt from its record. */
+  const rebuild = async (said: Partial<McpSaid> = {}) => {
+    await store.open('s');
+    const { logLevel, subscribe = [] } = said;
+    const record = {
+      id: 's',
+      createdAt: 0,
+      lastSeenAt: 0,
+      kind: 'session',
+      principal: undefined,
+      initialize: INITIALIZE,
+    };
+    const session = McpSession.rebuilt(
+      { ...record, protocolVersion: '2025-11-25', logLevel, subscriptions: [...subscribe] } as never,
+      environment,
+    );
+    const outcome = dispatcher.sessionRebuilt(session, { initialize: INITIALIZE, ...said }).then(
+      () => 'served',
+      (error: unknown) => error,
+    );
+    return { session, outcome };
+  };
+  const heard = { reports, events, ended, legacyServers: () => legacyServers };
+  return { store, dispatcher, servers, sessions, contexts, ...heard, begin, rebuild };
+}
+
+function post(session: McpSession, ...messages: JsonRpcMessage[]) {
+  return session.receive(HTTP, { batch: false, messages });
+}
+
+function bodyOf(reply: unknown): unknown {
+  const { kind, body } = reply as { kind: string; body: string };
+  if (kind !== 'json') throw new Error(`The reply is ${kind}.`);
+  return JSON.parse(body);
+}
+
+const answerTo = async (session: McpSession, message: JsonRpcMessage) => bodyOf(await post(session, message).reply);
+const call = (id: RequestId, name = 'x'): JsonRpcRequest => ({
+  ...{ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: {} } },
+});
+const turn = () => new Promise((resolve) => void setImmediate(resolve));
+
+/** Opens the standalone stream, and keeps what comes. */
+async function listen(session: McpSession) {
+  const reply = await session.open();
+  if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
+  const messages: Record<string, unknown>[] = [];
+  reply.open({ paused: false, resumed$: NEVER }).subscribe((frame) => {
+    const data = /^data: (.+)$/m.exec(frame)?.[1];
+    if (data) messages.push(JSON.parse(data) as Record<string, unknown>);
+  });
+  return messages;
+}
+
+/** Notes what a server is told of its client. */
+function hearing(server: Server, said: unknown[]) {
+  server.oninitialized = () => said.push(['initialized', server.getClientCapabilities()]);
+  server.setRequestHandler('logging/setLevel', ({ params }) => note(said, params.level));
+  server.setRequestHandler('resources/subscribe', ({ params }) => note(said, `+${params.uri}`));
+  server.setRequestHandler('resources/unsubscribe', ({ params }) => note(said, `-${params.uri}`));
+}
+function note(said: unknown[], what: string) {
+  said.push([what, currentMcpCall()?.session?.id]);
+  return {};
+}
+
+describe('the server of a session', () => {
+  it('is made for its initialize, with what is known of it, and serves it until it ends', async () => {
+    const { contexts, servers, begin } = setup((server, count) => {
+      server.setRequestHandler('tools/call', () => ({ content: [{ type: 'text', text: `of ${count}` }] }));
+    });
+    const [one, two] = [await begin('one'), await begin('two')];
+    expect(one.answer).toMatchObject({ id: 'init', result: { protocolVersion: '2025-11-25' } });
+    for (const { session } of [one, two, one]) {
+      const text = session === one.session ? 'of 1' : 'of 2';
+      expect(await answerTo(session, call(1))).toMatchObject({ result: { content: [{ text }] } });
+    }
+    expect(contexts).toEqual(
+      ['one', 'two'].map((id) => ({
+        ...{ era: 'legacy', principal: undefined, request: HTTP.request },
+        session: { id, principal: undefined, protocolVersion: '2025-11-25', ...clientOf(INITIALIZE) },
+      })),
+    );
+    const closed: string[] = [];
+    for (const [index, server] of servers.entries()) server.onclose = () => closed.push(`${index}`);
+    await one.session.end('deleted');
+    expect(closed).toEqual(['0']);
+    await two.session.end('deleted');
+  });
+
+  it('may be an McpServer', async () => {
+    const { begin } = setup(() => new McpServer({ name: 'spec', version: '2' }));
+    expect((await begin()).answer).toMatchObject({ result: { serverInfo: { version: '2' } } });
+  });
+
+  it('S1: is only asked for revisions that have this transport', async () => {
+    const { begin } = setup();
+    const { session, answer } = await begin('s', { ...INITIALIZE, protocolVersion: '2024-11-05' });
+    expect(answer).toMatchObject({ result: { protocolVersion: '2025-11-25' } });
+    expect(session.info.protocolVersion).toBe('2025-11-25');
+  });
+
+  const failures: [string, Make, string | RegExp][] = [
+    ['the application fails', () => Promise.reject(new Error('no server today')), 'no server today'],
+    ['there is none', () => 'a server', 'must return a new McpServer or Server'],
+    ['it is connected already', (server) => server.connect(deadTransport), 'is connected already'],
+  ];
+  it.each(failures)(
+    'when %s: initialize is answered with an error, and the operator is told why',
+    async (_, fail, why) => {
+      const { reports, begin } = setup((server, count) => (count === 1 ? fail(server, count) : undefined));
+      const { session, status, answer } = await begin();
+      expect([status, answer]).toMatchObject([500, { id: 'init', error: { code: -32603 } }]);
+      expect(JSON.stringify(answer)).not.toMatch(why);
+      expect(reports).toEqual([expect.objectContaining({ message: expect.stringMatching(why) })]);
+      expect(session.initialized).toBe(false);
+      expect((await begin('again')).session.initialized).toBe(true);
+    },
+  );
+
+  it('that answers initialize with an error of its own has no session', async () => {
+    const { reports, begin } = setup((server) => {
+      server.setRequestHandler('initialize', () =>
+        Promise.reject(Object.assign(new Error('not you'), { code: -32050 })),
+      );
+    });
+    const { session, answer } = await begin();
+    expect(answer).toMatchObject({ error: { code: -32050, message: 'not you' } });
+    expect([session.initialized, reports]).toEqual([false, []]);
+  });
+
+  it('that is made too late, when its session has ended, serves nothing', async () => {
+    const hold = deferred();
+    const { servers, reports, begin, sessions } = setup(() => hold.promise);
+    const begun = begin();
+    await turn();
+    await sessions[0]!.end('initialize-failed');
+    expect((await begun).answer).toMatchObject({ error: { code: -32000 } });
+    hold.resolve();
+    await turn();
+    expect([servers[0]!.transport, reports]).toEqual([undefined, []]);
+  });
+
+  it('knows its calls by their ids: one that is used again is that of the later request', async () => {
+    const holds = [deferred(), deferred()];
+    let calls = 0;
+    const { begin } = setup((server) => {
+      server.setRequestHandler('tools/call', async () => {
+        const number = calls++;
+        // Deaf to its signal.
+        await holds[number]!.promise;
+        return { content: [{ type: 'text', text: `call ${number}` }] };
+      });
+    });
+    const { session } = await begin();
+    const cancelled = post(session, call(1));
+    await turn();
+    post(session, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
+    await turn();
+    const again = post(session, call(1));
+    await turn();
+    holds[0]!.resolve();
+    await turn();
+    expect(session.counts.inFlight).toBe(1);
+    holds[1]!.resolve();
+    expect(bodyOf(await again.reply)).toMatchObject({ id: 1, result: { content: [{ text: 'call 1' }] } });
+    expect((await cancelled.reply).kind).toBe('stream');
+    expect(session.counts.inFlight).toBe(0);
+  });
+
+  it('D8: hears that a call is cancelled, and why', async () => {
+    const reasons: unknown[] = [];
+    const { begin } = setup((server) => {
+      server.setRequestHandler('tools/call', async (_, { mcpReq: { signal } }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        reasons.push(signal.reason);
+        return { content: [] };
+      });
+    });
+    const { session } = await begin();
+    for (const [id, reason] of [
+      [1, 'enough'],
+      [2, undefined],
+    ] as const) {
+      post(session, call(id));
+      await turn();
+      post(session, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id, reason } });
+      await turn();
+    }
+    expect(reasons.map((reason) => (reason instanceof Error ? reason.name : reason))).toEqual(['enough', 'AbortError']);
+  });
+
+  it('P8: whose answer comes to a request that is over is an event, and nothing more', async () => {
+    const { servers, events, begin } = setup();
+    const { session } = await begin();
+    await servers[0]!.transport!.send({ jsonrpc: '2.0', id: 'over', result: {} });
+    expect(events).toContainEqual({
+      ...{ type: 'late-message', sessionId: session.sessionId, method: undefined },
+      ...{ requestId: 'over', disposition: 'dropped' },
+    });
+  });
+
+  it('S14: ends its session by being closed', async () => {
+    const { servers, ended, begin } = setup();
+    const { session } = await begin();
+    await servers[0]!.close();
+    expect([session.over, ended]).toEqual([true, ['s terminated']]);
+  });
+});
+
+describe('a request of a server', () => {
+  it('goes out under an id of the session, with its progress token, and both are mapped back', async () => {
+    const { servers, begin } = setup();
+    const { session } = await begin();
+    const stream = await listen(session);
+    const heard: unknown[] = [];
+    const answers = [
+      servers[0]!.request({ method: 'roots/list' }, { onprogress: (report) => heard.push(report) }),
+      servers[0]!.request({ method: 'roots/list' }),
+    ];
+    await turn();
+    const [first, second] = stream as unknown as [JsonRpcRequest, JsonRpcRequest];
+    expect([first.id, second.id]).toEqual([expect.stringMatching(/^n-\w+-1$/), expect.stringMatching(/^n-\w+-2$/)]);
+    expect(first.params).toEqual({ _meta: { progressToken: first.id } });
+    const token = { progressToken: first.id };
+    post(session, { jsonrpc: '2.0', method: 'notifications/progress', params: { ...token, progress: 1, total: 2 } });
+    post(session, { jsonrpc: '2.0', id: second.id, result: { roots: [] } });
+    post(session, { jsonrpc: '2.0', id: first.id, result: { roots: [{ uri: 'file:///a' }] } });
+    expect(await Promise.all(answers)).toEqual([{ roots: [{ uri: 'file:///a' }] }, { roots: [] }]);
+    expect([heard, session.counts.outbound]).toEqual([[{ progress: 1, total: 2 }], 0]);
+    await session.end('deleted');
+  });
+
+  it('D24: whose answer is an error fails with it', async () => {
+    const { servers, begin } = setup();
+    const { session } = await begin();
+    const stream = await listen(session);
+    const asked = servers[0]!.request({ method: 'roots/list' });
+    await turn();
+    const error = { code: -7, message: 'no roots', data: { a: 1 } };
+    post(session, { jsonrpc: '2.0', id: stream[0]!['id'] as RequestId, error });
+    await expect(asked).rejects.toMatchObject(error);
+    await session.end('deleted');
+  });
+
+  it('D24: is given up by its signal, and the client is told; a late answer is ignored', async () => {
+    const { servers, events, begin } = setup();
+    const { session } = await begin();
+    const stream = await listen(session);
+    const abort = new AbortController();
+    const asked = servers[0]!.request({ method: 'roots/list' }, { signal: abort.signal });
+    await turn();
+    abort.abort('enough');
+    await expect(asked).rejects.toThrow('enough');
+    await turn();
+    const { id } = stream[0] as unknown as JsonRpcRequest;
+    expect(stream[1]).toMatchObject({ method: 'notifications/cancelled', params: { requestId: id, reason: 'enough' } });
+    post(session, { jsonrpc: '2.0', id, result: { roots: [] } });
+    expect(events.map(({ type }) => type)).toContain('unknown-response');
+    expect(session.counts.outbound).toBe(0);
+    await session.end('deleted');
+  });
+
+  it('P7: that cannot be sent fails with the reason', async () => {
+    const { servers, begin } = setup();
+    const { session } = await begin();
+    await expect(servers[0]!.request({ method: 'roots/list' })).rejects.toMatchObject({ code: 'NO_STREAM' });
+    expect(session.counts.outbound).toBe(0);
+    await session.end('deleted');
+  });
+
+  it('ends with the session', async () => {
+    const { servers, begin } = setup();
+    const { session } = await begin();
+    await listen(session);
+    const outcome = servers[0]!.request({ method: 'roots/list' }).then(
+      () => 'answered',
+      (error: unknown) => (error as { code?: unknown }).code,
+    );
+    await turn();
+    await session.end('deleted');
+    expect(await outcome).toBe('CONNECTION_CLOSED');
+  });
+});
+
+describe('a session that is rebuilt', () => {
+  it('has a new server, which is told what the client has said: in calls of the session, and no client hears of it', async () => {
+    const said: unknown[] = [];
+    const { contexts, reports, store, rebuild } = setup((server) => hearing(server, said));
+    const { session, outcome } = await rebuild({ logLevel: 'error', subscribe: ['doc:a', 'doc:b'] });
+    expect(await outcome).toBe('served');
+    expect(said).toEqual([['initialized', { roots: {} }], ...['error', '+doc:a', '+doc:b'].map((what) => [what, 's'])]);
+    expect(contexts).toEqual([
+      { era: 'legacy', principal: undefined, request: undefined, session: expect.objectContaining({ id: 's' }) },
+    ]);
+    expect(await answerTo(session, { jsonrpc: '2.0', id: 1, method: 'ping' })).toEqual({
+      ...{ jsonrpc: '2.0', id: 1, result: {} },
+    });
+    expect([reports, session.counts.inFlight, (await store.stats()).events]).toEqual([[], 0, 0]);
+    await session.end('deleted');
+  });
+
+  it('lets its server speak meanwhile: on the standalone stream, since no response waits for that', async () => {
+    const { rebuild } = setup((server) => {
+      server.setRequestHandler('logging/setLevel', async (_, { mcpReq }) => {
+        await mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'x' } });
+        return {};
+      });
+    });
+    const { session, outcome } = await rebuild({ logLevel: 'error' });
+    expect(await outcome).toBe('served');
+    const stream = await listen(session);
+    await turn();
+    expect(stream).toMatchObject([{ method: 'notifications/message' }]);
+    await session.end('deleted');
+  });
+
+  it('is served though its server refuses a subscription by now, and the operator is told', async () => {
+    const said: unknown[] = [];
+    const { events, rebuild } = setup((server) => {
+      hearing(server, said);
+      server.setRequestHandler('resources/subscribe', ({ params }) => {
+        if (params.uri === 'doc:a') throw new Error('no more');
+        return note(said, params.uri);
+      });
+    });
+    const { session, outcome } = await rebuild({ subscribe: ['doc:a', 'doc:b'] });
+    expect(await outcome).toBe('served');
+    expect(said.at(-1)).toEqual(['doc:b', 's']);
+    expect(events).toMatchObject([{ type: 'protocol-error', error: { message: 'no more' } }]);
+    await session.end('deleted');
+  });
+
+  it.each<[string, Make, string]>([
+    ['the application fails', () => Promise.reject(new Error('no server today')), 'no server today'],
+    [
+      'its server refuses what it agreed to once',
+      (server) => server.setRequestHandler('initialize', () => Promise.reject(new Error('not you'))),
+      'not you',
+    ],
+    ['its server is connected already', (server) => server.connect(deadTransport), 'is connected already'],
+  ])('cannot be served when %s', async (_, make, message) => {
+    const { rebuild } = setup(make);
+    const { session, outcome } = await rebuild();
+    expect(await outcome).toMatchObject({ message: expect.stringContaining(message) });
+    expect(session.over).toBe(false);
+    await session.end('initialize-failed');
+  });
+
+  it.each<[string, Make]>([
+    ['is being made', () => new Promise(() => {})],
+    ['does not answer', (server) => server.setRequestHandler('initialize', () => new Promise(() => {}))],
+    [
+      'does not answer what comes after',
+      (server) => server.setRequestHandler('logging/setLevel', () => new Promise(() => {})),
+    ],
+  ])('does not wait for a server that %s when it ends', async (_, make) => {
+    const { rebuild, events } = setup(make);
+    const { session, outcome } = await rebuild({ logLevel: 'error', subscribe: ['doc:a', 'doc:b'] });
+    await turn();
+    await session.end('deleted');
+    expect(events).toEqual([]);
+    expect(await Promise.race([outcome.then(() => 'settled'), turn().then(() => 'hangs')])).toBe('settled');
+  });
+
+  it('tells its server of changes that other nodes have taken, until it ends', async () => {
+    const said: unknown[] = [];
+    const { dispatcher, rebuild } = setup((server) => hearing(server, said));
+    const { session, outcome } = await rebuild();
+    await outcome;
+    said.length = 0;
+    const changes = [
+      ['info', 's'],
+      ['-doc:b', 's'],
+      ['+doc:a', 's'],
+    ];
+    dispatcher.sessionChanged(session, { logLevel: 'info', subscribe: ['doc:a'], unsubscribe: ['doc:b'] });
+    await turn();
+    expect(said).toEqual(changes);
+    await session.end('deleted');
+    dispatcher.sessionChanged(session, { logLevel: 'debug' });
+    await turn();
+    expect(said).toEqual(changes);
+  });
+});
+
+describe('the server of a modern request', () => {
+  const supportedProtocolVersions = ['2025-11-25', '2026-07-28'];
+  const modern = (_server: Server, count: number) => {
+    const capabilities = { ...CAPABILITIES.capabilities, prompts: {} };
+    const made = new Server({ name: 'spec', version: `${count}` }, { capabilities, supportedProtocolVersions });
+    made.setRequestHandler('tools/call', async ({ params }, { mcpReq }) => {
+      if (params.name === 'closes') await made.close();
+      if (params.name === 'waits') await new Promise((resolve) => mcpReq.signal.addEventListener('abort', resolve));
+      await mcpReq.notify({ method: 'notifications/progress', params: { progressToken: 1, progress: count } });
+      return { content: [{ type: 'text', text: `of ${count}` }] };
+    });
+    return made;
+  };
+  const serve = (dispatcher: SdkDispatcher, request: ModernRequest) =>
+    runInCall(request, () => dispatcher.request(request));
+
+  it('is made for that request, serves it, and hears then that it is closed', async () => {
+    let closed = 0;
+    const { dispatcher, contexts } = setup((server, count) =>
+      Object.assign(modern(server, count), { onclose: () => closed++ }),
+    );
+    for (const count of [1, 2]) {
+      const request = new ModernRequest('tools/call', { name: 'x', arguments: {} });
+      expect(await serve(dispatcher, request)).toMatchObject({
+        ...{ resultType: 'complete', content: [{ text: `of ${count}` }] },
+      });
+      expect(request.said).toMatchObject([{ method: 'notifications/progress', params: { progress: count } }]);
+      expect(closed).toBe(count);
+    }
+    expect(contexts).toEqual(
+      [1, 2].map(() => ({ era: 'modern', session: undefined, principal: 'ann', request: { of: 'tools/call' } })),
+    );
+  });
+
+  it('D3: gives HTTP a status for what was refused before a handler ran, and for nothing else', async () => {
+    const { dispatcher } = setup((server, count) => {
+      const made = modern(server, count);
+      made.setRequestHandler('prompts/get', () => Promise.reject(Object.assign(new Error('mine'), { code: -32601 })));
+      return made;
+    });
+    const unknown = new ModernRequest('resources/list');
+    await expect(serve(dispatcher, unknown)).rejects.toMatchObject({ code: -32601 });
+    expect(unknown.refusal).toEqual({ status: 404, headers: {} });
+    const own = new ModernRequest('prompts/get', { name: 'x' });
+    await expect(serve(dispatcher, own)).rejects.toMatchObject({ code: -32601, message: 'mine' });
+    expect(own.refusal).toBeUndefined();
+  });
+
+  it('ends its request when it is closed meanwhile', async () => {
+    const { dispatcher } = setup(modern);
+    const request = new ModernRequest('tools/call', { name: 'closes', arguments: {} });
+    await expect(serve(dispatcher, request)).rejects.toMatchObject({ code: -32000 });
+  });
+
+  it('D8: hears that its request was cancelled, and what it says then is dropped', async () => {
+    const { dispatcher, servers } = setup(modern);
+    const request = new ModernRequest('tools/call', { name: 'waits', arguments: {} });
+    const outcome = serve(dispatcher, request);
+    await turn();
+    request.cancel(new Error('gone'));
+    await expect(outcome).rejects.toThrow('gone');
+    await turn();
+    expect(servers).toHaveLength(1);
+  });
+
+  it('is not asked when its request was cancelled before it was there', async () => {
+    const hold = deferred();
+    const { dispatcher } = setup(async (server, count) => {
+      await hold.promise;
+      return modern(server, count);
+    });
+    const request = new ModernRequest('tools/call', { name: 'x', arguments: {} });
+    const outcome = serve(dispatcher, request);
+    request.cancel(new Error('gone'));
+    hold.resolve();
+    await expect(outcome).rejects.toThrow('gone');
+    expect(request.said).toEqual([]);
+  });
+
+  it('that speaks older revisions only is refused, with those that it has', async () => {
+    const { dispatcher, legacyServers } = setup();
+    const outcome = serve(dispatcher, new ModernRequest('tools/list'));
+    await expect(outcome).rejects.toMatchObject({
+      code: 'UNSUPPORTED_PROTOCOL_VERSION',
+      data: { supported: expect.arrayContaining(['2025-11-25']), requested: '2026-07-28' },
+    });
+    expect(legacyServers()).toBe(1);
+  });
+
+  it('says what its caller may listen to', async () => {
+    const { dispatcher } = setup(modern);
+    const http: McpHttpCall = { era: 'modern', principal: undefined, request: undefined };
+    expect(await dispatcher.capabilities(http)).toMatchObject(CAPABILITIES.capabilities);
+  });
+});
+
+/** A request of revision 2026-07-28, whose client hears what is said meanwhile. */
+class ModernRequest extends ServedCall {
+  readonly session = undefined;
+  readonly client: ClientIdentity = { protocolVersion: '2026-07-28', ...CLIENT };
+  readonly message: JsonRpcRequest;
+  readonly said: OutboundMessage[] = [];
+
+  constructor(method: string, params: Record<string, unknown> = {}) {
+    super({ era: 'modern', principal: 'ann', request: { of: method } });
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': CLIENT.clientInfo,
+      'io.modelcontextprotocol/clientCapabilities': CLIENT.capabilities,
+    };
+    this.message = { jsonrpc: '2.0', id: 7, method, params: { ...params, _meta } };
+  }
+  wantsLog(): boolean {
+    return false;
+  }
+  notify(notification: OutboundMessage): Promise<void> {
+    this.said.push(notification);
+    return Promise.resolve();
+  }
+  ask(): Promise<never> {
+    return Promise.reject(new Error('not in this era'));
+  }
+  closeStream(): boolean {
+    return false;
+  }
+  cancel(reason: unknown): void {
+    this.abort(reason);
+  }
+}
+
+const deadTransport = { start: async () => {}, send: async () => {}, close: async () => {} };
+function clientOf({ clientInfo, capabilities }: typeof INITIALIZE) {
+  return { clientInfo, clientCapabilities: capabilities };
+}

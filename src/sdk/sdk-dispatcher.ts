@@ -1,0 +1,150 @@
+import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
+import { firstValueFrom } from 'rxjs';
+import type { McpHttpCall } from '../context/mcp-call.js';
+import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
+import type { ServedCall } from '../context/served-call.js';
+import type { McpSession } from '../session/mcp-session.js';
+import type { SessionCall } from '../session/session-call.js';
+import { McpError } from '../wire/errors.js';
+import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
+import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
+import { RequestTransport } from './request-transport.js';
+import { lowLevelServer, type McpServerContext, type McpServerFunction } from './server-factory.js';
+import { SessionTransport } from './session-transport.js';
+
+export interface SdkDispatcherParts {
+  /** Gives a new server. */
+  readonly make: (context: Omit<McpServerContext, 'sessions'>) => ReturnType<McpServerFunction>;
+  /** Tells the operator. */
+  readonly report: (error: unknown) => void;
+  /** A server turned out to speak older revisions only. */
+  readonly onLegacyServer: () => void;
+}
+
+/**
+ * # Serves by servers of the application (option `server`)
+ *
+ * Legacy: one per live session, made for its `initialize`, or when the session is rebuilt; what the client has said before is
+ * replayed to it then. Modern: one per request, since what a server keeps is not known here, and it may differ by caller.
+ */
+export class SdkDispatcher implements McpDispatcher {
+  readonly #sessions = new Map<McpDispatchedSession, SessionTransport>();
+
+  constructor(private readonly parts: SdkDispatcherParts) {}
+
+  request(call: ServedCall): Promise<object> {
+    if (call.era === 'modern') return this.#serveModern(call);
+    const session = sessionOf(call);
+    const transport = this.#sessions.get(session);
+    return transport ? transport.request(call) : this.#initialize(session, call);
+  }
+
+  notification(call: ServedCall): void {
+    if (call.era === 'legacy') this.#sessions.get(sessionOf(call))?.notification(call);
+  }
+
+  sessionEnded(session: McpDispatchedSession): void {
+    const transport = this.#sessions.get(session);
+    this.#sessions.delete(session);
+    transport?.ended();
+  }
+
+  /** @throws (rejects) ServerFactoryError, or what the server refused its `initialize` with */
+  async sessionRebuilt(session: McpDispatchedSession, said: McpSaid): Promise<void> {
+    const transport = await this.#connect(session as McpSession, undefined);
+    await transport?.replay(said);
+  }
+
+  sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
+    void this.#sessions.get(session)?.replay(said);
+  }
+
+  /** What the server of a caller declares. @throws McpError UNSUPPORTED_PROTOCOL_VERSION as a request would be answered */
+  async capabilities(http: McpHttpCall): Promise<ServerCapabilities> {
+    const { server } = await this.#connectModern(http, undefined);
+    retire(server, this.parts.report);
+    return server.getCapabilities();
+  }
+
+  /** The answer says that it is not the client's fault; the log says what is. */
+  async #initialize(session: McpSession, call: ServedCall): Promise<object> {
+    let transport: SessionTransport | undefined;
+    try {
+      transport = await this.#connect(session, call.request);
+    } catch (error) {
+      this.parts.report(error);
+      call.refuseWith(500, {});
+      throw new ProtocolError(ProtocolErrorCode.InternalError, INITIALIZE_FAILED);
+    }
+    if (!transport) throw new ProtocolError(ProtocolErrorCode.InternalError, INITIALIZE_FAILED);
+    return transport.request(call);
+  }
+
+  /** The application may take its time. @returns `undefined` if the session ended meanwhile */
+  async #connect(session: McpSession, request: unknown): Promise<SessionTransport | undefined> {
+    const { info } = session;
+    const making = this.#make({ era: 'legacy', session: info, principal: info.principal, request });
+    const ended = firstValueFrom(session.closed$).then(() => undefined);
+    const server = await Promise.race([making, ended]);
+    if (!server || session.over) return undefined;
+    const transport = new SessionTransport(session);
+    this.#sessions.set(session, transport);
+    try {
+      await server.connect(transport);
+    } catch (error) {
+      this.#sessions.delete(session);
+      throw error;
+    }
+    return transport;
+  }
+
+  async #serveModern(call: ServedCall): Promise<object> {
+    const { server, transport } = await this.#connectModern(call, call);
+    try {
+      call.signal.throwIfAborted();
+      return await transport.serve();
+    } finally {
+      retire(server, this.parts.report);
+    }
+  }
+
+  /** @throws McpError UNSUPPORTED_PROTOCOL_VERSION when the server does not speak the revision */
+  async #connectModern(
+    { principal, request }: McpHttpCall,
+    call: ServedCall | undefined,
+  ): Promise<{ server: Server; transport: RequestTransport }> {
+    const server = await this.#make({ era: 'modern', session: undefined, principal, request });
+    const transport = await RequestTransport.connect(server, call);
+    if (transport) return { server, transport };
+    await server.close();
+    this.parts.onLegacyServer();
+    const data = { supported: LEGACY_REVISIONS, requested: MODERN_REVISIONS[0] };
+    throw new McpError('UNSUPPORTED_PROTOCOL_VERSION', OLDER_ONLY, { data });
+  }
+
+  async #make(context: Omit<McpServerContext, 'sessions'>): Promise<Server> {
+    return lowLevelServer(await this.parts.make(context));
+  }
+}
+
+/**
+ * The server hears that it is closed, and stays connected to a transport that carries nothing any more: what its handler
+ * still says is dropped (P8). Without a transport it would reject it, and a rejection that is not awaited ends the process:
+ * any client could do that by closing its connection.
+ */
+function retire(server: Server, report: (error: unknown) => void): void {
+  // Without one it has closed itself, and has heard of it.
+  if (!server.transport) return;
+  try {
+    server.onclose?.();
+  } catch (error) {
+    report(error);
+  }
+}
+
+function sessionOf(call: ServedCall): McpSession {
+  return (call as SessionCall).owner as McpSession;
+}
+
+const INITIALIZE_FAILED = 'The session could not be started. The log of the server says why.';
+const OLDER_ONLY = 'Protocol revision "2026-07-28" is not served here. Use one of the supported ones.';

@@ -1,0 +1,54 @@
+import { McpServer, Server } from '@modelcontextprotocol/server';
+import type { McpSessionInfo } from '../context/mcp-call.js';
+import type { McpSessionService } from '../session/mcp-session.service.js';
+import { ServerFactoryError } from '../session/session.errors.js';
+import type { Era } from '../wire/era.js';
+import { shown } from '../wire/wire.messages.js';
+
+// So that an app makes its servers by the copy of the SDK that this module knows.
+export { McpServer, Server };
+
+/** For whom a server is made. @publicApi */
+export interface McpServerContext {
+  /** `legacy`: for a session. `modern`: for one request of revision 2026-07-28. */
+  readonly era: Era;
+  /** The session; `undefined` in the era without sessions. */
+  readonly session: McpSessionInfo | undefined;
+  /** Who owns the session, or sends the request; `undefined`: anonymous. */
+  readonly principal: string | undefined;
+  /** The HTTP request of `initialize`, or the modern request; `undefined` when a session is rebuilt from its record. */
+  readonly request: unknown;
+  /** The sessions of the endpoint: a factory cannot inject the service that it is part of. */
+  readonly sessions: McpSessionService;
+}
+
+/**
+ * The option `server`: makes the server of a session, once per live copy; or of a modern request. A session that is rebuilt,
+ * after a restart or on another node, gets another server, so it must decide by the session alone.
+ *
+ * @publicApi
+ */
+export type McpServerFunction = (context: McpServerContext) => Server | McpServer | Promise<Server | McpServer>;
+
+/** @throws ServerFactoryError for anything that is not a new server of the SDK copy that this module uses */
+export function lowLevelServer(made: unknown): Server {
+  const server = made instanceof McpServer ? made.server : made;
+  if (!(server instanceof Server)) {
+    throw new ServerFactoryError(looksLikeServer(made) ? FOREIGN : notAServer(made));
+  }
+  if (server.transport) throw new ServerFactoryError(CONNECTED);
+  return server;
+}
+
+/** An object of the SDK's shape, but not of its class: the class was loaded twice. */
+function looksLikeServer(made: unknown): boolean {
+  const { connect, server, setRequestHandler } = (made ?? {}) as Record<string, unknown>;
+  return typeof connect === 'function' && (typeof server === 'object' || typeof setRequestHandler === 'function');
+}
+
+const FOREIGN =
+  'The option "server" returned a server of another copy of @modelcontextprotocol/server than the one this module uses (often the CommonJS build beside the ES module). Import McpServer or Server from "nestjs-mcp-streamable", or install a single copy.';
+const CONNECTED =
+  'The option "server" returned a server that is connected already. It is called once per session and must return a new server each time.';
+const notAServer = (got: unknown): string =>
+  `The option "server" must return a new McpServer or Server of @modelcontextprotocol/server; it returned ${shown(got)}.`;

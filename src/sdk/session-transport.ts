@@ -1,0 +1,222 @@
+import type {
+  AuthInfo,
+  JSONRPCMessage,
+  JSONRPCRequest,
+  MessageExtraInfo,
+  Transport,
+  TransportSendOptions,
+} from '@modelcontextprotocol/server';
+import { randomToken } from '../base/random-token.js';
+import { runInCall } from '../context/mcp-call.js';
+import type { McpSaid } from '../context/mcp-dispatcher.js';
+import type { ServedCall } from '../context/served-call.js';
+import type { McpSession } from '../session/mcp-session.js';
+import { SessionCall } from '../session/session-call.js';
+import { ServerFactoryError } from '../session/session.errors.js';
+import { REQUEST_FAILED, rpcErrorOf } from '../wire/errors.js';
+import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../wire/json-rpc.js';
+import { negotiateLegacyRevision } from '../wire/revisions.js';
+import { ProtocolError } from '../wire/spec.js';
+
+/**
+ * # A server of the application behind one live session
+ *
+ * The SDK sends answers without options: they are known by their id. Its own requests are numbered from 0 in every server,
+ * so they go out under ids of the session, and come back under its own.
+ *
+ * Invariant: a request is in `#served` from its dispatch until its answer, or until its call is cancelled.
+ */
+export class SessionTransport implements Transport {
+  onclose?: Transport['onclose'];
+  onerror?: Transport['onerror'];
+  onmessage?: Transport['onmessage'];
+  readonly #served = new Map<RequestId, Served>();
+  /** Requests of the server that wait for the client, by the SDK's id. */
+  readonly #asked = new Map<RequestId, AbortController>();
+  #over = false;
+
+  constructor(private readonly session: McpSession) {
+    this.onerror = (error) => session.report(error);
+  }
+
+  get sessionId(): string {
+    return this.session.sessionId;
+  }
+
+  /** Serves a request. @returns the result @throws (rejects) ProtocolError as the server answers, or when the session ends */
+  request(call: ServedCall): Promise<object> {
+    // A server that was closed would never answer.
+    if (this.#over) return Promise.reject(sessionEnded());
+    const message = call.message as JsonRpcRequest;
+    return new Promise((resolve, reject) => {
+      const served: Served = { call, resolve, reject };
+      this.#served.set(message.id, served);
+      call.signal.addEventListener('abort', () => this.#cancel(message.id, served), { once: true });
+      this.onmessage?.(message.method === 'initialize' ? askingForOurs(message) : message, this.#extra(call));
+    });
+  }
+
+  notification(call: ServedCall): void {
+    this.onmessage?.(call.message, this.#extra(call));
+  }
+
+  /** Tells the server what the client has told another one: when a session is rebuilt, or changed on another node. */
+  async replay({ initialize, logLevel, subscribe = [], unsubscribe = [] }: McpSaid): Promise<void> {
+    if (initialize) {
+      await this.#replay('initialize', initialize).catch((error: unknown) => {
+        throw new ServerFactoryError(notRebuilt((error as Error).message));
+      });
+      this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    }
+    const requests: [string, Record<string, unknown>][] = [
+      ...(logLevel === undefined ? [] : ([['logging/setLevel', { level: logLevel }]] as [string, { level: string }][])),
+      ...unsubscribe.map((uri): [string, { uri: string }] => ['resources/unsubscribe', { uri }]),
+      ...subscribe.map((uri): [string, { uri: string }] => ['resources/subscribe', { uri }]),
+    ];
+    for (const [method, params] of requests) {
+      if (this.#over) return;
+      // What a server refuses by now does not keep the session from being served.
+      await this.#replay(method, params).catch((error: unknown) => {
+        if (!this.#over) this.session.report(error);
+      });
+    }
+  }
+
+  /** In a call, as the handlers of the server expect it; no client waits for the answer. */
+  #replay(method: string, params: Record<string, unknown>): Promise<object> {
+    const { session } = this;
+    const message = { jsonrpc: '2.0', id: `replay-${randomToken()}`, method, params } as const;
+    const { principal } = session.info;
+    const call = new SessionCall(
+      session,
+      session.info,
+      { era: 'legacy', principal, request: undefined },
+      message,
+      undefined,
+    );
+    return runInCall(call, () => this.request(call));
+  }
+
+  /** Called by the SDK when the server is connected. */
+  start(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if (isResponse(message)) {
+      this.#answered(message);
+      return Promise.resolve();
+    }
+    if (isRequest(message)) return this.#ask(message, options?.relatedRequestId);
+    if (message.method === 'notifications/cancelled') {
+      // It follows the request that it cancels; of one that is over nothing is left to cancel.
+      this.#asked.get(message.params?.['requestId'] as RequestId)?.abort(message.params?.['reason']);
+      return Promise.resolve();
+    }
+    const { method, params } = message;
+    return this.session.notify(params ? { method, params } : { method }, options?.relatedRequestId);
+  }
+
+  /** Called by the SDK's `server.close()`: the application ends the session. */
+  close(): Promise<void> {
+    return this.session.close();
+  }
+
+  /** The session is over. Tells the server, and gives up what it has not answered. */
+  ended(): void {
+    this.#over = true;
+    const unanswered = [...this.#served.values()];
+    this.#served.clear();
+    try {
+      this.onclose?.();
+    } finally {
+      for (const { reject } of unanswered) reject(sessionEnded());
+    }
+  }
+
+  #answered(message: JSONRPCMessage): void {
+    const { id } = message as { id: RequestId };
+    const served = this.#served.get(id);
+    if (!served) return this.session.lateAnswer(id);
+    this.#served.delete(id);
+    if ('result' in message) return served.resolve(message.result);
+    const {
+      code,
+      message: text,
+      data,
+    } = (message as { error: { code: number; message: string; data?: unknown } }).error;
+    served.reject(new ProtocolError(code, text, data));
+  }
+
+  #cancel(id: RequestId, served: Served): void {
+    if (this.#served.get(id) !== served) return;
+    this.#served.delete(id);
+    const { reason } = served.call.signal as { reason: unknown };
+    const text = textOf(reason);
+    const params = { requestId: id, ...(text !== undefined && { reason: text }) };
+    this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
+    served.reject(reason);
+  }
+
+  async #ask({ id, method, params }: JSONRPCRequest, relatedRequestId: RequestId | undefined): Promise<void> {
+    const abort = new AbortController();
+    this.#asked.set(id, abort);
+    const token = params?._meta?.progressToken;
+    const onprogress = (progress: Record<string, unknown>): void => {
+      const message = { method: 'notifications/progress', params: { ...progress, progressToken: token } } as const;
+      this.onmessage?.({ jsonrpc: '2.0', ...message });
+    };
+    const options = { signal: abort.signal, ...(token !== undefined && { onprogress, resetTimeoutOnProgress: false }) };
+    try {
+      const result = await this.session.request({ method, ...(params && { params }) }, options, relatedRequestId);
+      this.onmessage?.({ jsonrpc: '2.0', id, result: result as Record<string, unknown> });
+    } catch (error) {
+      if (abort.signal.aborted) return;
+      const answered = error instanceof ProtocolError && rpcErrorOf(error);
+      // Nothing was sent: the SDK hears of it by the promise.
+      if (!answered) throw error;
+      const { code, message, data } = answered;
+      this.onmessage?.({ jsonrpc: '2.0', id, error: data === undefined ? { code, message } : { code, message, data } });
+    } finally {
+      this.#asked.delete(id);
+    }
+  }
+
+  #extra(call: ServedCall): MessageExtraInfo {
+    const extra: MessageExtraInfo = {};
+    const auth = (call.request as { auth?: Partial<AuthInfo> } | undefined)?.auth;
+    if (typeof auth?.token === 'string') extra.authInfo = auth as AuthInfo;
+    if (call.requestId !== undefined && this.session.clientsComeBack) {
+      extra.closeSSEStream = () => void call.closeStream();
+      extra.closeStandaloneSSEStream = () => this.session.closeStandaloneStream();
+    }
+    return extra;
+  }
+}
+
+interface Served {
+  readonly call: ServedCall;
+  readonly resolve: (result: object) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/**
+ * The SDK takes a text for a reason; over anything else it stumbles, and the handler does not hear of it.
+ *
+ * @returns `undefined` when the client gave none
+ */
+function textOf(reason: unknown): string | undefined {
+  if (!(reason instanceof Error)) return String(reason);
+  return reason.name === 'AbortError' ? undefined : reason.message;
+}
+
+const sessionEnded = (): ProtocolError => new ProtocolError(REQUEST_FAILED, 'The session has ended.');
+const notRebuilt = (reason: string): string =>
+  `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The factory in "server" must decide by the session alone.`;
+
+/** The SDK agrees to revisions that are older than this transport: it is only asked for those that have it (S1). */
+function askingForOurs(initialize: JsonRpcRequest): JsonRpcRequest {
+  const { params } = initialize;
+  const asked = params?.['protocolVersion'];
+  return { ...initialize, params: { ...params, protocolVersion: negotiateLegacyRevision(asked) } };
+}

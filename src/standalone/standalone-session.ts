@@ -1,0 +1,83 @@
+import type { McpServer, Server } from '@modelcontextprotocol/server';
+import { systemClock, type Clock } from '../base/clock.js';
+import { randomToken } from '../base/random-token.js';
+import type { McpEventStore } from '../stream/event-store.js';
+import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
+import {
+  DEFAULT_MAX_QUEUED_BYTES,
+  DEFAULT_RETRY,
+  resolveEventLogOptions,
+  type EventLogOptions,
+} from '../stream/stream.options.js';
+import { SdkDispatcher } from '../sdk/sdk-dispatcher.js';
+import { NO_PEERS } from '../session/cluster-messages.js';
+import { McpSession } from '../session/mcp-session.js';
+import { RunningCalls } from '../session/running-calls.js';
+import type { McpSessionEvent } from '../session/session-events.js';
+import { resolveSessionOptions, type McpSessionOptions, type SessionEnvironment } from '../session/session.options.js';
+
+/** A session of its own. @publicApi */
+export interface StandaloneSessionOptions extends Pick<
+  McpSessionOptions,
+  'responseMode' | 'sseAfterMs' | 'retryMs' | 'serverRequestTimeoutMs' | 'requestTimeoutMs'
+> {
+  /** @default 22 random characters */
+  id?: string;
+  /** Who owns it. @default nobody */
+  principal?: string;
+  /** @default in the memory of this process, within `eventLog` */
+  eventStore?: McpEventStore;
+  eventLog?: EventLogOptions;
+  /** Hears of what happens to the session. */
+  onEvent?: (event: McpSessionEvent) => void;
+  clock?: Clock;
+}
+
+/**
+ * A session without the module, with a server of the application behind it.
+ *
+ * ```ts
+ * const session = await createMcpSession(server);
+ * createServer(serveMcpSession(session)).listen(3000);
+ * ```
+ *
+ * @param server a new one of the SDK, which is not connected to anything
+ * @returns a session that ends with `session.end(reason)` or `server.close()`, and leaves nothing behind then
+ * @throws McpOptionError for an option that cannot work; ServerFactoryError for what is not a new server of the SDK
+ * @publicApi
+ */
+export async function createMcpSession(
+  server: Server | McpServer,
+  options: StandaloneSessionOptions = {},
+): Promise<McpSession> {
+  const { id = randomToken(), principal, clock = systemClock, onEvent } = options;
+  const store = options.eventStore ?? new InMemoryEventStore(resolveEventLogOptions(options.eventLog), clock);
+  const report = (error: unknown): void => environment.event({ type: 'protocol-error', sessionId: id, error });
+  const dispatcher = new SdkDispatcher({ make: () => server, report, onLegacyServer: () => {} });
+  await store.open(id);
+  const environment: SessionEnvironment = {
+    ...resolveSessionOptions(options),
+    store,
+    dispatcher,
+    clock,
+    nodeId: randomToken(10),
+    peers: NO_PEERS,
+    running: new RunningCalls(),
+    retry: DEFAULT_RETRY,
+    maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
+    event: (event) => onEvent?.(event),
+    patched: () => Promise.resolve(),
+    suspect: () => {},
+    ended: () => {},
+  };
+  const session = new McpSession({ id, principal }, environment);
+  // Before `initialize`, so that closing the server ends the session from the beginning.
+  await dispatcher.sessionRebuilt(session, {});
+  session.closed$.subscribe((reason) => {
+    environment.event({ type: 'closed', sessionId: id, reason });
+    store.drop(id).catch((error: unknown) => {
+      environment.event({ type: 'store-fault', sessionId: id, streamId: '', fatal: false, error });
+    });
+  });
+  return session;
+}

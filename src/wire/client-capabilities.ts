@@ -1,0 +1,55 @@
+/** Capabilities of a client, as it declares them or as a question needs them: a name, and its members. @internal */
+export type Capabilities = Readonly<Record<string, unknown>>;
+
+/**
+ * What a client must have declared for a request of the server to make sense to it (P7). Members count: a form is not a
+ * URL, and a model that may use tools is not any model.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#capabilities
+ * @internal
+ */
+export function requiredCapabilities(method: string, params: Readonly<Record<string, unknown>> = {}): Capabilities {
+  switch (method) {
+    case 'elicitation/create':
+      return { elicitation: params['mode'] === 'url' ? { url: {} } : { form: {} } };
+    case 'sampling/createMessage': {
+      const withTools = params['tools'] !== undefined || params['toolChoice'] !== undefined;
+      return { sampling: withTools ? { tools: {} } : {} };
+    }
+    case 'roots/list':
+      return { roots: {} };
+    default:
+      return {};
+  }
+}
+
+/**
+ * What of the required capabilities a client did not declare. `elicitation: { url: {} }` is more than `elicitation`, but a
+ * bare `elicitation: {}` means forms, as it did before there were modes.
+ *
+ * @returns `undefined` when nothing is missing
+ * @internal
+ */
+export function missingCapabilities(required: Capabilities, declared: Capabilities): Capabilities | undefined {
+  const missing = Object.entries(required).flatMap(([name, members]): [string, unknown][] => {
+    const has = Object.hasOwn(declared, name) ? declared[name] : undefined;
+    if (typeof has !== 'object' || has === null) return [[name, members]];
+    const lacking = Object.entries(members as object).filter(([member]) => !hasMember(name, member, has));
+    return lacking.length > 0 ? [[name, Object.fromEntries(lacking)]] : [];
+  });
+  return missing.length > 0 ? Object.fromEntries(missing) : undefined;
+}
+
+/** For messages: `elicitation.url` when only that member is missing, otherwise `elicitation`. @internal */
+export function capabilityNames(missing: Capabilities, declared: Capabilities): string {
+  const names = Object.entries(missing).flatMap(([name, members]) => {
+    const within = Object.hasOwn(declared, name) ? Object.keys(members as object) : [];
+    return within.length === 0 ? [name] : within.map((member) => `${name}.${member}`);
+  });
+  return names.join(', ');
+}
+
+function hasMember(name: string, member: string, has: object): boolean {
+  if (Object.hasOwn(has, member)) return true;
+  return name === 'elicitation' && member === 'form' && !Object.hasOwn(has, 'url');
+}

@@ -1,0 +1,152 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ForbiddenException, Injectable, type CanActivate, UseGuards } from '@nestjs/common';
+import {
+  McpArgs,
+  McpCtx,
+  McpStreamableModule,
+  Tool,
+  getMcpSessionServiceToken,
+  type McpCallEnd,
+  type McpCallInfo,
+  type McpContext,
+  type McpInstrumentation,
+  type McpSessionService,
+} from 'nestjs-mcp-streamable';
+import { Observable } from 'rxjs';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { ModernClient } from '../support/modern-client.js';
+import { NestApp, serverInfo } from '../support/nest-app.js';
+
+const spans = new AsyncLocalStorage<string>();
+
+@Injectable()
+class Never implements CanActivate {
+  canActivate(): boolean {
+    throw new ForbiddenException('Not you.');
+  }
+}
+
+@Injectable()
+class Tools {
+  @Tool({ name: 'where', description: 'Says in which span it runs' })
+  where(): Observable<string> {
+    return new Observable((subscriber) => {
+      subscriber.next(spans.getStore() ?? 'none');
+      subscriber.complete();
+    });
+  }
+
+  @Tool({ name: 'fails', description: 'Fails', inputSchema: z.object({ n: z.number() }) })
+  fails(@McpArgs() { n }: { n: number }): never {
+    throw new Error(`no ${n}`);
+  }
+
+  @Tool({ name: 'denied', description: 'Lets nobody in' })
+  @UseGuards(Never)
+  denied(): string {
+    return 'in';
+  }
+
+  @Tool({ name: 'waits', description: 'Waits for its end' })
+  waits(@McpCtx() ctx: McpContext): Promise<string> {
+    return new Promise((resolve) => ctx.signal.addEventListener('abort', () => resolve('over')));
+  }
+}
+
+/** Keeps what it sees. */
+class Recorder implements McpInstrumentation {
+  readonly began: McpCallInfo[] = [];
+  readonly ends: McpCallEnd[] = [];
+
+  call<T>(info: McpCallInfo, run: () => T): T {
+    this.began.push(info);
+    return spans.run(`span of ${info.method} ${info.name ?? ''}`.trim(), run);
+  }
+  ended(end: McpCallEnd): void {
+    this.ends.push(end);
+    throw new Error('an instrumentation that fails');
+  }
+}
+
+describe('calls that are observed', () => {
+  let app: NestApp;
+  afterEach(() => app.close());
+
+  async function start(instrumentation?: McpInstrumentation): Promise<McpSessionService> {
+    const options = { serverInfo, ...(instrumentation && { instrumentation }) };
+    app = await NestApp.start('fastify', {
+      imports: [McpStreamableModule.forRoot(options)],
+      providers: [Tools, Never],
+    });
+    return app.app.get<McpSessionService>(getMcpSessionServiceToken(), { strict: false });
+  }
+
+  it('run inside of the instrumentation, guards, handler and Observable alike, in both eras', async () => {
+    const recorder = new Recorder();
+    await start(recorder);
+    const legacy = await app.client().initialize();
+    const answer = await (await legacy.call('where')).json();
+    expect(answer).toMatchObject({ result: { content: [{ text: 'span of tools/call where' }] } });
+    const modern = new ModernClient(app.client().url);
+    const { result } = await modern.ask('tools/call', { name: 'where', arguments: {} });
+    expect(result).toMatchObject({ content: [{ text: 'span of tools/call where' }] });
+    expect(recorder.began).toMatchObject([
+      {
+        era: 'legacy',
+        method: 'initialize',
+        name: undefined,
+        sessionId: legacy.sessionId,
+        protocolVersion: '2025-11-25',
+      },
+      { era: 'legacy', method: 'tools/call', name: 'where', sessionId: legacy.sessionId, principal: undefined },
+      { era: 'modern', method: 'tools/call', name: 'where', sessionId: undefined, protocolVersion: '2026-07-28' },
+    ]);
+    expect(recorder.began[2]!.meta).toMatchObject({ 'io.modelcontextprotocol/protocolVersion': '2026-07-28' });
+    expect(recorder.ends.map(({ outcome }) => outcome)).toEqual(['ok', 'ok', 'ok']);
+    expect(recorder.ends.every(({ durationMs }) => durationMs >= 0)).toBe(true);
+  });
+
+  it('end once, with what became of them', async () => {
+    const sessions = await start();
+    const client = await app.client().initialize();
+    const ends: string[] = [];
+    const hearing = sessions.calls$.subscribe(({ call, outcome }) =>
+      ends.push(`${call.name ?? call.method} ${outcome}`),
+    );
+    await (await client.call('fails', { n: 1 })).text();
+    await (await client.call('fails', { n: 'one' })).text();
+    await (await client.call('denied')).text();
+    await (await client.call('there is none')).text();
+    await (await client.post({ jsonrpc: '2.0', id: 'odd', method: 'no/such/method' })).text();
+    const waiting = client.call('waits', {}, { id: 'waiting' });
+    await expect.poll(() => sessions.counts().then(({ inFlight }) => inFlight)).toBe(1);
+    await client.notify('notifications/cancelled', { requestId: 'waiting' });
+    await (await waiting).text();
+    expect(ends).toEqual([
+      'fails tool_error',
+      'fails tool_error',
+      'denied denied',
+      'there is none -32602',
+      'no/such/method -32601',
+      'waits cancelled',
+    ]);
+    hearing.unsubscribe();
+    await (await client.call('where')).text();
+    expect(ends).toHaveLength(6);
+  });
+
+  it('cost nothing while they are not observed: nothing is made of a call', async () => {
+    const sessions = await start();
+    const client = await app.client().initialize();
+    expect(await (await client.call('where')).json()).toMatchObject({ result: { content: [{ text: 'none' }] } });
+    expect(sessions.calls$).toBeInstanceOf(Observable);
+  });
+
+  it('need an instrumentation that is one', async () => {
+    const options = { serverInfo, instrumentation: { ended: () => {} } as never };
+    const starting = NestApp.start('fastify', { imports: [McpStreamableModule.forRoot(options)] });
+    await expect(starting).rejects.toThrow(/"instrumentation".*call/);
+    await start();
+  });
+});
