@@ -39,7 +39,7 @@ export class MethodDispatcher implements McpDispatcher {
     if (!method || (method.era && method.era !== call.era)) {
       throw new McpError('METHOD_NOT_FOUND', 'Method not found', { requestId: call.requestId });
     }
-    const params = method.read(call.message as JsonRpcRequest);
+    const params = method.read(call.message as JsonRpcRequest, call.era);
     const result = method.serve(params, call);
     if (call.era === 'legacy') return result;
     if (!isThenable(result)) return this.#modern(result, method, call);

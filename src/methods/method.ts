@@ -15,7 +15,7 @@ export interface McpMethod<Params = unknown> {
    *
    * @throws ProtocolError -32602 that names the field
    */
-  read(request: JsonRpcRequest): Params;
+  read(request: JsonRpcRequest, era: Era): Params;
   /**
    * @returns the result, or a promise of it
    * @throws an error with a JSON-RPC code and a text for the client

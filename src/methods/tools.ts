@@ -1,4 +1,5 @@
 import type { HandlerTable } from '../handlers/handler-table.js';
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, isRecord, type McpMethod, type McpMethods, paramsReader, withoutProto } from './method.js';
 import { methodMessages } from './methods.messages.js';
@@ -12,13 +13,14 @@ const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
 /** `tools/call`. */
 export function toolMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
+  const read = paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
+    typeof name === 'string' && (args === undefined || isRecord(args)) && task === undefined
+      ? { name, arguments: args && withoutProto(args) }
+      : undefined,
+  );
   const call: McpMethod<CallParams> = {
     asks: true,
-    read: paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
-      typeof name === 'string' && (args === undefined || isRecord(args)) && task === undefined
-        ? { name, arguments: args && withoutProto(args) }
-        : undefined,
-    ),
+    read: (request, era) => read(era === 'modern' ? withoutTask(request) : request),
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
       if (!tool) throw invalidParams(methodMessages.unknownTool(name));
@@ -32,4 +34,11 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): McpMethod
     },
   };
   return { 'tools/call': call };
+}
+
+/** Revision 2026-07-28 has no tasks in its core: a key like any other that the method does not know. */
+function withoutTask(request: JsonRpcRequest): JsonRpcRequest {
+  if (request.params?.['task'] === undefined) return request;
+  const { task: _, ...params } = request.params;
+  return { ...request, params };
 }
