@@ -4,6 +4,8 @@ import { shown } from '../wire/wire.messages.js';
 export const protocolMessages = {
   badInitialize: (what: string, got: unknown) =>
     `"initialize" needs params.${what}; got ${shown(got)}. See the specification, "Lifecycle".`,
+  malformedInitialize: ({ path, message }: { path: string; message: string }) =>
+    `"initialize" is not as the specification has it: "${path}": ${message}. See the specification, "Lifecycle".`,
   initializeTooLarge: (size: number, max: number) =>
     `The parameters of "initialize" have ${size} characters as JSON; ${max} is the most. Say less of the client.`,
   tooManySessions: (max: number) =>

@@ -4,6 +4,8 @@ import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
 
+const SOUND = { protocolVersion: LATEST, capabilities: {}, clientInfo: { name: 'a', version: '1' } };
+
 describe.each(ADAPTERS)('initialize on %s', (adapter) => {
   let app: TestApp;
   const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
@@ -130,6 +132,8 @@ describe.each(ADAPTERS)('initialize on %s', (adapter) => {
     ['a list of capabilities', { protocolVersion: LATEST, capabilities: [], clientInfo: {} }, /capabilities/],
     ['no client', { protocolVersion: LATEST, capabilities: {} }, /clientInfo/],
     ['a nameless client', { protocolVersion: LATEST, capabilities: {}, clientInfo: { version: '1' } }, /clientInfo/],
+    ['a capability that is true', { ...SOUND, capabilities: { sampling: true } }, /capabilities\.sampling/],
+    ['icons that are a text', { ...SOUND, clientInfo: { name: 'a', version: '1', icons: 'x' } }, /clientInfo\.icons/],
     ['a null client', { protocolVersion: LATEST, capabilities: {}, clientInfo: null }, /clientInfo/],
   ])('S1: refuses an initialize with %s, and begins nothing', async (_, params, message) => {
     await start();

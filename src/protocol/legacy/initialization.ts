@@ -10,6 +10,8 @@ import type { InitializeParams, McpSessionStore } from '../../session/session-st
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { SESSION_ID_HEADER } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
+import { arePlainCapabilities, isPlainInfo } from '../../wire/plain-envelope.js';
+import { checkedBySpec } from '../../wire/spec.js';
 import { protocolMessages } from '../protocol.messages.js';
 
 /** Seconds after which a refused newcomer may try again. */
@@ -188,6 +190,10 @@ function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): Initi
   if (!isPlainObject(capabilities)) return refuse('capabilities, an object', capabilities);
   if (typeof name !== 'string' || typeof version !== 'string') {
     return refuse('clientInfo with a name and a version', clientInfo);
+  }
+  if (!arePlainCapabilities(capabilities) || !isPlainInfo(clientInfo)) {
+    const { problem } = checkedBySpec('InitializeRequest', { method: 'initialize', params });
+    if (problem) throw new McpError('INVALID_PARAMS', protocolMessages.malformedInitialize(problem), { requestId });
   }
   return params as InitializeParams;
 }
