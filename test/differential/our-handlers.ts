@@ -38,6 +38,12 @@ export class Tables implements OnModuleInit {
     for (const [uri, result] of Object.entries(served.CONTENTS)) {
       this.registry.registerResource({ uri, name: uri, description: `The resource ${uri}`, handler: () => result });
     }
+    for (const [name, error] of Object.entries(served.THROWN)) {
+      const handler = () => {
+        throw error();
+      };
+      this.registry.registerPrompt({ name, handler });
+    }
   }
 }
 
@@ -142,6 +148,21 @@ export class OurTools {
   keeps(@McpCtx() ctx: McpContext): CallToolResult | InputRequiredResult {
     if (ctx.requestState === undefined) return inputRequired({ requestState: 'kept' });
     return served.said(`it was ${ctx.requestState}`);
+  }
+
+  @Tool({ name: 'returned' })
+  returned(@McpCtx() { inputResponses }: McpContext): CallToolResult | InputRequiredResult {
+    return served.returned(inputResponses);
+  }
+
+  @Tool({ name: 'throws_page' })
+  throwsPage(): never {
+    throw served.THROWN['throws_page']!();
+  }
+
+  @Tool({ name: 'no_content' })
+  noContent(): CallToolResult {
+    return { structuredContent: { seen: true } } as never;
   }
 
   @Tool({ name: 'talks_and_asks' })

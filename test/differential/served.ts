@@ -1,7 +1,10 @@
 import {
   inputRequired,
+  ProtocolError,
+  UrlElicitationRequiredError,
   type CallToolResult,
   type GetPromptResult,
+  type InputRequiredResult,
   type ReadResourceResult,
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
@@ -93,6 +96,17 @@ export const completed = (value: string): string[] =>
   ['anna', 'anton', 'berta'].filter((name) => name.startsWith(value));
 export const manyCompleted = (): string[] => Array.from({ length: 150 }, (_, index) => `id${index}`);
 
+/** What is thrown, by the name of the prompt that throws it. */
+export const THROWN: Readonly<Record<string, () => unknown>> = {
+  throws_code: () => new ProtocolError(-32050, 'not now', { retry: true }),
+  throws_not_found: () => new ProtocolError(-32002, 'no such thing', { uri: 'app://nothing' }),
+  throws_page: () =>
+    new UrlElicitationRequiredError([
+      { mode: 'url', message: 'Please sign in', url: 'https://example.com/sign-in', elicitationId: 'e1' },
+    ]),
+  throws_number: () => Object.assign(new Error('duplicate key'), { code: 11_000 }),
+};
+
 // ---- Questions -------------------------------------------------------------------------------------------------------
 
 const form = (message: string, name: string) =>
@@ -121,3 +135,11 @@ export const ASKING: Readonly<Record<string, readonly (readonly (keyof typeof QU
   ask_many: [['name', 'capital', 'roots']],
   ask_twice: [['name'], ['colour']],
 };
+
+/** A handler that returns its questions itself, as the SDK's examples do. */
+export function returned(
+  responses: Readonly<Record<string, unknown>> | undefined,
+): CallToolResult | InputRequiredResult {
+  if (responses?.['name'] !== undefined) return echoed(responses);
+  return inputRequired({ inputRequests: { name: QUESTIONS.name, roots: QUESTIONS.roots } });
+}

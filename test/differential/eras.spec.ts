@@ -4,16 +4,16 @@ import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ADAPTERS, TestApp } from '../support/app.js';
 import { send } from '../support/http.js';
 import { RecordedLog } from '../support/recorded-log.js';
-import { CASES } from './differential/cases.js';
-import type { Case } from './differential/case.js';
-import { NodeBridge } from './differential/node-bridge.js';
-import { OUR_PROVIDERS } from './differential/our-handlers.js';
-import { differenceOf, outcomesOf } from './differential/outcome.js';
-import { SERVER_INFO } from './differential/served.js';
+import { CASES } from './cases.js';
+import type { Case } from './case.js';
+import { NodeBridge } from './node-bridge.js';
+import { OUR_PROVIDERS } from './our-handlers.js';
+import { differenceOf, outcomesOf } from './outcome.js';
+import { SERVER_INFO } from './served.js';
 
 const LEGACY = 204;
 /** Behaviour §0: legacy, whatever its headers. */
-const HANDSHAKE = ['versions: a handshake with a modern header', ['200', '400 -32022']];
+const HANDSHAKE = ['versions: a handshake with a modern header', ['200 complete', '400 -32022']];
 
 /**
  * The table of the differential test once more: what the SDK does not take for a request of the legacy era, an endpoint of

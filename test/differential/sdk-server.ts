@@ -6,8 +6,10 @@ import {
   inputRequired,
   McpServer,
   ProtocolError,
+  ResourceNotFoundError,
   ResourceTemplate,
   specTypeSchemas,
+  WebStandardStreamableHTTPServerTransport,
   type CallToolResult,
   type InputRequiredResult,
   type McpHttpHandler,
@@ -24,12 +26,30 @@ type Kept = { answers: Args } | { own: string };
 
 const codec = createRequestStateCodec<Kept>({ key: 'differential test'.padEnd(32, '.') });
 
+const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+
 /** Once for all servers: a schema can be made completable only once. */
 const CompletedGreeting = served.Greeting.extend({ name: completable(z.string(), served.completed) });
 
 /** The SDK's own endpoint of the modern era, over handlers that do what ours do. */
 export function sdkHandler(): McpHttpHandler {
   return createMcpHandler(sdkServer, { legacy: 'reject' });
+}
+
+/** A server of the SDK per session, each behind the SDK's own transport of the legacy era. */
+export function sdkSessions(): (request: Request) => Promise<Response> {
+  const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>();
+  return async (request) => {
+    const known = sessions.get(request.headers.get('mcp-session-id') ?? '');
+    if (known) return known.handleRequest(request);
+    const transport: WebStandardStreamableHTTPServerTransport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => crypto.randomUUID(),
+      onsessioninitialized: (id) => void sessions.set(id, transport),
+      onsessionclosed: (id) => void sessions.delete(id),
+    });
+    await sdkServer().connect(transport);
+    return transport.handleRequest(request);
+  };
 }
 
 function sdkServer(): McpServer {
@@ -47,6 +67,7 @@ function sdkServer(): McpServer {
   registerResources(server);
   registerTables(server);
   registerPrompts(server);
+  registerSubscriptions(server);
   return server;
 }
 
@@ -93,7 +114,7 @@ function registerTools(server: McpServer): void {
     return { content: [{ type: 'image', data: 'not base64!', mimeType: 'image/png' }], _meta: 1 } as never;
   });
   server.registerTool('client', {}, ({ mcpReq: { envelope } }) =>
-    echo((envelope as Args | undefined)?.['io.modelcontextprotocol/clientCapabilities']),
+    echo((envelope as Args | undefined)?.[CAPABILITIES] ?? server.server.getClientCapabilities()),
   );
   registerTalking(server);
 }
@@ -114,6 +135,11 @@ function registerTalking(server: McpServer): void {
     if (kept === undefined) return inputRequired({ requestState: await codec.mint({ own: 'kept' }) });
     return served.said(`it was ${kept.own}`);
   });
+  server.registerTool('returned', {}, ({ mcpReq }) => served.returned(mcpReq.inputResponses));
+  server.registerTool('throws_page', {}, () => {
+    throw served.THROWN['throws_page']!();
+  });
+  server.registerTool('no_content', {}, () => ({ structuredContent: { seen: true } }) as never);
   server.registerTool('talks_and_asks', {}, async (ctx) => {
     await progress(ctx, { progress: 1 });
     return ask(ctx, [['name']]);
@@ -138,6 +164,16 @@ function registerResources(server: McpServer): void {
   });
 }
 
+/** What McpServer leaves to its user. */
+function registerSubscriptions({ server }: McpServer): void {
+  const exists = (uri: string) => Object.hasOwn(served.CONTENTS, uri) || uri.startsWith('app://items/');
+  server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => {
+    if (!exists(uri)) throw new ResourceNotFoundError(uri);
+    return {};
+  });
+  server.setRequestHandler('resources/unsubscribe', () => ({}));
+}
+
 function registerPrompts(server: McpServer): void {
   server.registerPrompt('simple', { description: 'A simple prompt' }, () => served.SIMPLE_PROMPT);
   server.registerPrompt('greet', { title: 'Greets', argsSchema: CompletedGreeting }, (args) => served.greeting(args));
@@ -149,6 +185,11 @@ function registerPrompts(server: McpServer): void {
     if (missing) return missing;
     return { messages: [{ role: 'user', content: served.text(JSON.stringify(answers['name'])) }] };
   });
+  for (const [name, error] of Object.entries(served.THROWN)) {
+    server.registerPrompt(name, {}, () => {
+      throw error();
+    });
+  }
 }
 
 async function progress({ mcpReq }: ServerContext, report: { progress: number; total?: number; message?: string }) {
@@ -169,6 +210,10 @@ async function ask(
 async function answersOf({ mcpReq }: ServerContext, rounds: readonly (readonly Asked[])[]) {
   const kept = mcpReq.requestState<{ answers: Args }>()?.answers ?? {};
   const answers: Args = {};
+  if (mcpReq.envelope === undefined) {
+    for (const keys of rounds) Object.assign(answers, await askedAtOnce(mcpReq, keys));
+    return { answers, missing: undefined };
+  }
   for (const keys of rounds) {
     const open = keys.filter((key) => {
       answers[key] = kept[key] ?? acceptable(key, mcpReq.inputResponses);
@@ -180,6 +225,19 @@ async function answersOf({ mcpReq }: ServerContext, rounds: readonly (readonly A
     return { answers, missing };
   }
   return { answers, missing: undefined };
+}
+
+/** In the legacy era handlers wait for the answer. */
+async function askedAtOnce(mcpReq: ServerContext['mcpReq'], keys: readonly Asked[]): Promise<Args> {
+  const options = { relatedRequestId: mcpReq.id };
+  const answers = keys.map(async (key) => {
+    const { method, params } = served.QUESTIONS[key] as { method: string; params: never };
+    const asked = key === 'page' ? { ...(params as object), elicitationId: crypto.randomUUID() } : params;
+    if (method === 'elicitation/create') return [key, await mcpReq.elicitInput(asked as never, options)];
+    if (method === 'sampling/createMessage') return [key, await mcpReq.requestSampling(params, options)];
+    return [key, await mcpReq.send({ method: 'roots/list' })];
+  });
+  return Object.fromEntries(await Promise.all(answers)) as Args;
 }
 
 function acceptable(key: Asked, responses: ServerContext['mcpReq']['inputResponses']): unknown {

@@ -1,5 +1,5 @@
 import { ask, call, EVERYTHING, group } from './case.js';
-import { RESULTS } from './served.js';
+import { RESULTS, THROWN } from './served.js';
 
 const FREE = { free: ['text'] } as const;
 const read = (uri: unknown) => ask('resources/read', { uri });
@@ -61,6 +61,9 @@ export const TOOLS = group('tools', [
   ['a handler throws a protocol error', call('throws_protocol', {}), FREE],
   ['a handler returns no result', call('not_a_result', {}), FREE],
   ['a handler returns half a result', call('half_a_result', {}), FREE],
+  ['a handler throws that a page is to be visited', call('throws_page', {})],
+  ['a handler returns no content', call('no_content', {})],
+  ['a handler returns questions', call('returned', {}, { capabilities: EVERYTHING }), FREE],
   ['what a handler knows of the client', call('client', {}, { capabilities: EVERYTHING })],
   ['an unknown tool', call('nobody', {})],
   ['an empty name', call('', {})],
@@ -72,6 +75,7 @@ export const TOOLS = group('tools', [
   ['no name', call(undefined, {})],
   ['a name that is a number', call(1, {})],
   ['a name that is null', call(null, {})],
+  ['D6: with a task that is none', ask('tools/call', { name: 'plain', arguments: {}, task: 1 })],
   ['with a task', ask('tools/call', { name: 'plain', arguments: {}, task: { ttl: 1000 } })],
   ['with parameters that it does not know', ask('tools/call', { name: 'plain', more: 1 })],
 ]);
@@ -114,6 +118,7 @@ export const PROMPTS = group('prompts', [
   ['arguments are an array', get('greet', ['Anna'])],
   ['arguments are null', get('greet', null)],
   ['a handler throws', get('fails')],
+  ...Object.keys(THROWN).map((name) => [`a handler ${name.replace('_', ' ')}`, get(name)] as const),
   ['an unknown prompt', get('nobody')],
   ['a prompt named like a property', get('constructor')],
   ['no name', get(undefined)],

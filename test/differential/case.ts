@@ -1,4 +1,4 @@
-import { MODERN } from '../../support/modern.js';
+import { MODERN } from '../support/modern.js';
 
 /** One HTTP request of the table. */
 export interface Exchange {
@@ -6,6 +6,8 @@ export interface Exchange {
   readonly headers: Record<string, string | string[]>;
   readonly body?: string | Buffer;
 }
+
+export type Era = 'legacy' | 'modern';
 
 /** What is left out of a comparison, beside what always is (see outcome.ts). */
 export type Free = 'text';
@@ -17,7 +19,16 @@ export interface Case {
   readonly free: readonly Free[];
   /** Messages after which the client goes away; else it reads to the end. */
   readonly reads?: number;
+  /**
+   * Of the legacy era: the client's capabilities in a session of this row alone; `none` for no session. By default the
+   * session that all rows share, whose client has none.
+   */
+  readonly session?: Record<string, unknown> | 'none';
+  /** What the client answers when it is asked on the stream of its request: `result` or `error`. */
+  readonly answers?: Answers;
 }
+
+export type Answers = (question: { method: string; params?: Record<string, unknown> }) => object;
 
 /** @param before the result before */
 export type Step = (before: Result | undefined) => Exchange;
@@ -37,7 +48,8 @@ export interface Tweak {
 }
 
 const PREFIX = 'io.modelcontextprotocol/';
-const NAMED_BY: Readonly<Record<string, string>> = {
+/** What `Mcp-Name` repeats. */
+export const NAMED_BY: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
@@ -70,6 +82,11 @@ export function call(name: unknown, args?: unknown, tweak?: Tweak): Exchange {
   return ask('tools/call', { name, arguments: args }, tweak);
 }
 
+/** A request of the legacy era; the headers of its session are added when it is sent. */
+export function old(method: string, params?: unknown, members: Record<string, unknown> = {}): Exchange {
+  return post(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params, ...members }));
+}
+
 /** A body as it is. */
 export function post(body: string | Buffer, headers: Tweak['headers'] = {}): Exchange {
   const usual = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
@@ -89,15 +106,15 @@ export function http(method: string, headers: Tweak['headers'] = {}): Exchange {
 type Row = readonly [
   title: string,
   exchange: Exchange | readonly Step[],
-  options?: { free?: readonly Free[]; reads?: number },
+  options?: Partial<Pick<Case, 'free' | 'reads' | 'session' | 'answers'>>,
 ];
 
 export function group(name: string, rows: readonly Row[]): Case[] {
-  return rows.map(([title, exchange, { free = [], reads } = {}]) => ({
+  return rows.map(([title, exchange, options]) => ({
     title: `${name}: ${title}`,
     steps: 'method' in exchange ? [() => exchange] : exchange,
-    free,
-    reads,
+    free: [],
+    ...options,
   }));
 }
 

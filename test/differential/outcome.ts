@@ -1,5 +1,5 @@
-import { send } from '../../support/http.js';
-import type { Case, Exchange, Free, Result } from './case.js';
+import { send } from '../support/http.js';
+import { type Case, type Exchange, type Free, post, type Result } from './case.js';
 
 /** What came of a request, as far as it is compared. */
 export interface Outcome {
@@ -10,19 +10,31 @@ export interface Outcome {
   readonly messages: readonly unknown[];
 }
 
-/** Sends the requests of a case, one after the other. @returns what came of each, normalised */
-export async function outcomesOf(url: string, { steps, free, reads }: Case): Promise<Outcome[]> {
+/**
+ * Sends the requests of a case, one after the other.
+ *
+ * @param session headers of the session that they belong to
+ * @returns what came of each, normalised
+ */
+export async function outcomesOf(url: string, row: Case, session: Record<string, string> = {}): Promise<Outcome[]> {
+  const { steps, free } = row;
   const outcomes: Outcome[] = [];
   let before: Result | undefined;
   for (const step of steps) {
-    const outcome = await exchange(url, step(before), reads);
+    const request = step(before);
+    const outcome = await exchange(url, { ...request, headers: { ...session, ...request.headers } }, row, session);
     before = (outcome.messages.at(-1) as { result?: Result } | undefined)?.result;
     outcomes.push({ ...outcome, messages: outcome.messages.map((message) => normalised(message, free)) });
   }
   return outcomes;
 }
 
-async function exchange(url: string, request: Exchange, reads = Infinity): Promise<Outcome> {
+async function exchange(
+  url: string,
+  request: Exchange,
+  { reads = Infinity, answers }: Case,
+  session: Record<string, string>,
+): Promise<Outcome> {
   const response = await send(url, request);
   const mediaType = (response.header('content-type') ?? '').split(';', 1)[0]!;
   const head = { status: response.status, mediaType, allow: response.header('allow') ?? '' };
@@ -30,7 +42,18 @@ async function exchange(url: string, request: Exchange, reads = Infinity): Promi
     const text = await response.text();
     return { ...head, messages: text === '' ? [] : [mediaType === 'application/json' ? JSON.parse(text) : text] };
   }
-  const stream = await response.sse().until(({ events, ended }) => ended !== undefined || events.length >= reads);
+  const stream = response.sse();
+  let answered = 0;
+  while (answered < reads) {
+    await stream.until(({ events, ended }) => ended !== undefined || events.length > answered);
+    const message = stream.messages[answered++];
+    if (message === undefined) break;
+    if (answers && 'method' in message && 'id' in message) {
+      const { id } = message;
+      const reply = await send(url, post(JSON.stringify({ jsonrpc: '2.0', id, ...answers(message) }), session));
+      await reply.text();
+    }
+  }
   stream.destroy();
   return { ...head, messages: stream.messages };
 }
@@ -42,11 +65,22 @@ async function exchange(url: string, request: Exchange, reads = Infinity): Promi
 function normalised(message: unknown, free: readonly Free[]): unknown {
   return JSON.parse(JSON.stringify(message), function (this: Record<string, unknown>, key, value: unknown) {
     if (key === 'requestState' && typeof value === 'string') return '<state>';
+    if (OF_QUESTIONS.has(key) && isNumbered(key, this)) return '<id>';
+    if (key === 'reason' && 'requestId' in this) return '<text>';
     if (key === 'message' && 'code' in this && typeof value === 'string' && value !== '') return '<text>';
     if (key === 'mismatch' && isObject(value)) return { ...value, body: '<text>' };
     if (key === 'content' && free.includes('text') && this['isError'] === true) return '<content>';
     return value;
   });
+}
+
+/** By what each server numbers its own requests. */
+const OF_QUESTIONS = new Set(['id', 'elicitationId', 'requestId', 'progressToken']);
+
+function isNumbered(key: string, holder: Record<string, unknown>): boolean {
+  if (key === 'id') return 'method' in holder;
+  // Of a report, it is the client's.
+  return key !== 'progressToken' || !('progress' in holder);
 }
 
 /**
@@ -67,10 +101,11 @@ export function differenceOf(
 function summary({ status, mediaType, messages }: Outcome): string {
   const last = messages.at(-1);
   const { error, result } = (isObject(last) ? last : {}) as { error?: { code: number }; result?: Result };
-  const kind = error ? error.code : result?.['isError'] === true ? 'isError' : result?.['resultType'];
-  return [status, ...(mediaType === 'text/event-stream' ? ['SSE'] : []), ...(kind === undefined ? [] : [kind])].join(
-    ' ',
-  );
+  // A result that does not say what it is is complete, as all of the legacy era are.
+  const { isError, resultType = 'complete' } = result ?? {};
+  const kind = error ? error.code : result && (isError === true ? 'isError' : resultType);
+  const parts = [status, mediaType === 'text/event-stream' && 'SSE', kind];
+  return parts.filter((part) => part !== false && part !== undefined).join(' ');
 }
 
 function* placesOf(one: unknown, other: unknown, at = ''): Iterable<string> {
