@@ -81,9 +81,14 @@ describe('toToolResult with an output schema', () => {
     expect(await toToolResult(value, () => undefined)).toHaveProperty('structuredContent', value);
   });
 
-  it('takes a block, and what is no object, for structured content', async () => {
+  it('takes a block for structured content', async () => {
     expect(await toToolResult(image, (value) => value)).toHaveProperty('structuredContent', image);
-    expect(await toToolResult([1], (value) => value)).toEqual({ content: [text('[1]')], structuredContent: [1] });
+  });
+
+  it('refuses what is no object, though the schema may allow it', async () => {
+    for (const value of [[1], 'text', 5, null]) {
+      await expect(toToolResult(value, (checked) => checked)).rejects.toThrow('structuredContent: not an object');
+    }
   });
 
   it('checks the structured content of a whole result, but no failure', async () => {

@@ -70,8 +70,14 @@ function resultOf(value: unknown): CallToolResult {
   return isRecord(sent) ? structured(sent) : { content: [jsonBlock(sent)] };
 }
 
+/** @throws HandlerResultError for what is no object: output schemas say that it is one, and clients check it by them */
 function structured(value: unknown): CallToolResult {
+  if (!isRecord(value)) throw notAnObject();
   return { content: [jsonBlock(value)], structuredContent: withoutClass(value) };
+}
+
+function notAnObject(): HandlerResultError {
+  return new HandlerResultError(invocationMessages.notAResult('tool', 'structuredContent: not an object'));
 }
 
 /** The fields that JSON has of an entity, a map or an error: the SDK takes nothing but plain objects. */
@@ -88,7 +94,7 @@ function asSpecified(result: CallToolResult): CallToolResult {
   const sent = content === result.structuredContent ? result : { ...result, structuredContent: content };
   assertSpecified('CallToolResult', 'tool', sent);
   if (content === undefined || isRecord(content)) return sent;
-  throw new HandlerResultError(invocationMessages.notAResult('tool', 'structuredContent: not an object'));
+  throw notAnObject();
 }
 
 /** Texts and nothing else, as most results are: right beyond doubt, without the schema. */
