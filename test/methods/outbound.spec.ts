@@ -1,0 +1,528 @@
+import type { CreateMessageRequestParams } from '@modelcontextprotocol/server';
+import { inputRequired } from '@modelcontextprotocol/server';
+import type { McpContext, McpQuestion } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import type { TestApp } from '../support/app.js';
+import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
+import type { SseStream } from '../support/http.js';
+import { gists } from '../support/messages.js';
+import { eventually, recordedEvents } from '../support/running-apps.js';
+import { ACCEPTED, Caller, ERAS, EVERYTHING, FORM, failureOf, SAMPLE, textOf } from './callers.js';
+
+const PAGE = { mode: 'url' as const, message: 'Sign in', url: 'https://a.example' };
+const TOOL = { name: 'look', inputSchema: { type: 'object' as const } };
+const ROOTS = { roots: [{ uri: 'file:///home' }] };
+
+type Messages = CreateMessageRequestParams['messages'];
+const form: McpQuestion = { method: 'elicitation/create', params: FORM };
+const page: McpQuestion = { method: 'elicitation/create', params: PAGE };
+const sample = (more: object = {}): McpQuestion => ({
+  method: 'sampling/createMessage',
+  params: { ...SAMPLE, ...more },
+});
+const roots: McpQuestion = { method: 'roots/list' };
+
+describe('what a server asks and tells', () => {
+  const start = handlersApps('fastify', { sseAfterMs: 60_000 });
+
+  /** An app whose tool `asks` asks that, and tells what came of it; `returns` leaves it to the dispatcher. */
+  const asking = async (question: McpQuestion, options: object = {}): Promise<TestApp> => {
+    const app = await start(options);
+    registryOf(app).registerTool({
+      name: 'asks',
+      handler: (_, ctx) =>
+        ctx.ask({ q: question }).then(
+          ({ q }) => JSON.stringify(q),
+          (error: { name: string; code: unknown; message: string }) => {
+            if (ctx.session === undefined) throw error;
+            return `${error.name} ${String(error.code)}: ${error.message}`;
+          },
+        ),
+    });
+    registryOf(app).registerTool({ name: 'plainly', handler: (_, ctx) => ctx.ask({ q: question }) });
+    registryOf(app).registerTool({
+      name: 'returns',
+      handler: (_, { inputResponses = {} }) =>
+        'q' in inputResponses
+          ? JSON.stringify(inputResponses['q'])
+          : inputRequired({ inputRequests: { q: question as never } }),
+    });
+    return app;
+  };
+  /** Asks in a session, and answers. @returns the question, and what the tool tells of the answer */
+  const answered = async (question: McpQuestion, answer: object, tool = 'asks') => {
+    const caller = await Caller.of(await asking(question), 'legacy', EVERYTHING);
+    const stream = await caller.questioned(tool);
+    const [asked] = stream.messages;
+    await caller.session.respond(asked.id, answer);
+    await stream.end();
+    const { result } = stream.messages.at(-1);
+    return { asked, told: result.content[0].text as string, isError: result.isError as true | undefined };
+  };
+
+  describe('D20: capabilities count by mode', () => {
+    const rows: readonly (readonly [declared: object, question: McpQuestion, missing: object | undefined])[] = [
+      [{ elicitation: {} }, form, undefined],
+      [{ elicitation: {} }, page, { elicitation: { url: {} } }],
+      [{ elicitation: { form: {} } }, page, { elicitation: { url: {} } }],
+      [{ elicitation: { url: {} } }, page, undefined],
+      [{ elicitation: { url: {} } }, form, { elicitation: { form: {} } }],
+      [{ elicitation: { form: {}, url: {} } }, page, undefined],
+      [{ sampling: {} }, sample(), undefined],
+      [{ sampling: {} }, sample({ tools: [TOOL] }), { sampling: { tools: {} } }],
+      [{ sampling: {} }, sample({ toolChoice: { mode: 'auto' } }), { sampling: { tools: {} } }],
+      [{ sampling: { tools: {} } }, sample({ tools: [TOOL] }), undefined],
+      [{ roots: {} }, roots, undefined],
+      [{}, roots, { roots: {} }],
+      [{}, form, { elicitation: { form: {} } }],
+      [{ experimental: { elicitation: {} } }, sample(), { sampling: {} }],
+    ];
+    const nameOf = (missing: object): string => {
+      const [[name, members]] = Object.entries(missing) as [[string, object]];
+      return [name, ...Object.keys(members)].join('.');
+    };
+
+    it.each(rows)('of a session that declares %j: %j', async (declared, question, missing) => {
+      const app = await asking(question);
+      const caller = await Caller.of(app, 'legacy', declared);
+      const standalone = await caller.session.listen();
+      for (const tool of ['asks', 'returns']) {
+        const response = await caller.request('tools/call', { name: tool });
+        if (missing) {
+          // Nothing was sent: the answer is the only message.
+          expect(response.header('content-type')).toMatch(/json/);
+          const answer = await response.json();
+          expect(textOf(answer)).toContain(`"${nameOf(missing)}"`);
+          if (tool === 'returns') expect(answer.result.isError).toBe(true);
+          else expect(textOf(answer)).toMatch(/^ServerRequestError CLIENT_LACKS_CAPABILITY/);
+          continue;
+        }
+        const stream = await response.sse().count(1);
+        expect(stream.messages[0].method).toBe(question.method);
+        stream.destroy();
+        await caller.session.notify('notifications/cancelled', { requestId: 2 });
+      }
+      const asked = app.service.request(caller.session.sessionId!, question as never);
+      if (missing) await expect(asked).rejects.toMatchObject({ code: 'CLIENT_LACKS_CAPABILITY' });
+      else {
+        await standalone.count(1);
+        asked.catch(() => {});
+      }
+      standalone.destroy();
+    });
+
+    it.each(rows)('of a request of revision 2026-07-28 that declares %j: %j', async (declared, question, missing) => {
+      const caller = await Caller.of(await asking(question), 'modern', declared);
+      for (const tool of ['asks', 'returns']) {
+        const { status, result, error } = await caller.call(tool);
+        if (!missing) {
+          expect(result).toMatchObject({
+            resultType: 'input_required',
+            inputRequests: { q: { method: question.method } },
+          });
+        } else {
+          expect(status).toBe(400);
+          expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
+        }
+      }
+    });
+  });
+
+  describe('D21: what a model is told of tools is paired', () => {
+    const text = { type: 'text', text: 'x' };
+    const use = (id: string): object => ({ type: 'tool_use', id, name: 'look', input: {} });
+    const result = (toolUseId: string): object => ({ type: 'tool_result', toolUseId, content: [] });
+    const said = (...blocks: object[]): object => ({ role: 'user', content: blocks });
+    const used = (...blocks: object[]): object => ({ role: 'assistant', content: blocks });
+
+    const WRONG: readonly (readonly [what: string, messages: object[], text: RegExp])[] = [
+      ['a result beside a text', [used(use('1')), said(result('1'), text)], /must contain nothing else/],
+      ['a result without a message before it', [said(result('1'))], /no "tool_use"/],
+      ['a result of no use', [used(text), said(result('1'))], /no "tool_use"/],
+      ['a result of another use', [used(use('1')), said(result('2'))], /must answer exactly/],
+      ['too few results', [used(use('1'), use('2')), said(result('1'))], /must answer exactly/],
+      ['too many results', [used(use('1')), said(result('1'), result('2'))], /must answer exactly/],
+      ['a use without a result', [used(use('1')), said(text)], /must answer exactly/],
+      [
+        'a single block instead of a list',
+        [
+          { role: 'assistant', content: use('1') },
+          { role: 'user', content: text },
+        ],
+        /must answer/,
+      ],
+    ];
+    const RIGHT: readonly (readonly [what: string, messages: object[]])[] = [
+      ['one of one', [said(text), used(text, use('1')), said(result('1'))]],
+      ['two of two, in any order', [used(use('1'), use('2')), said(result('2'), result('1'))]],
+      [
+        'single blocks',
+        [
+          { role: 'assistant', content: use('1') },
+          { role: 'user', content: result('1') },
+        ],
+      ],
+      ['no tools at all', [said(text), used(text), said(text)]],
+      ['a use at the end', [said(text), used(use('1'))]],
+    ];
+    const about = (messages: object[]): McpQuestion => sample({ messages: messages as Messages, tools: [TOOL] });
+
+    describe.each(ERAS)('in the %s era', (era) => {
+      it.each(WRONG)('%s is -32602', async (_, messages, says) => {
+        const app = await asking(about(messages));
+        const caller = await Caller.of(app, era, EVERYTHING);
+        for (const tool of ['plainly', 'returns']) {
+          const { result: none, error } = await caller.call(tool);
+          expect(none).toBeUndefined();
+          expect(error).toMatchObject({ code: -32602, message: expect.stringMatching(says) });
+        }
+      });
+
+      it.each(RIGHT)('%s is asked', async (_, messages) => {
+        const app = await asking(about(messages));
+        const caller = await Caller.of(app, era, EVERYTHING);
+        if (era === 'modern') {
+          const { result: asked } = await caller.call('plainly');
+          expect(asked.inputRequests.q.params.messages).toEqual(messages);
+          return;
+        }
+        const stream = await caller.questioned('plainly');
+        expect(stream.messages[0].params.messages).toEqual(messages);
+        stream.destroy();
+      });
+    });
+  });
+
+  describe('D22: questions on the wire', () => {
+    const schema = z.object({ name: z.string().min(2).describe('Of the user'), size: z.enum(['s', 'm']).optional() });
+    const restricted = {
+      type: 'object',
+      properties: {
+        name: { type: 'string', minLength: 2, description: 'Of the user' },
+        size: { type: 'string', enum: ['s', 'm'] },
+      },
+      required: ['name'],
+    };
+    const asked = async (question: McpQuestion, era: 'legacy' | 'modern') => {
+      const caller = await Caller.of(await asking(question), era, EVERYTHING);
+      if (era === 'modern') return (await caller.call('asks')).result.inputRequests.q;
+      const stream = await caller.questioned('asks');
+      stream.destroy();
+      return stream.messages[0];
+    };
+
+    it.each(ERAS)('a form says that it is one, and has the schema of forms, in the %s era', async (era) => {
+      const { method, params } = await asked(
+        { method: 'elicitation/create', params: { message: 'Who?', requestedSchema: schema } },
+        era,
+      );
+      expect(method).toBe('elicitation/create');
+      expect(params).toMatchObject({ mode: 'form', message: 'Who?', requestedSchema: restricted });
+      expect((await asked(form, era)).params).toMatchObject({ mode: 'form', ...FORM });
+    });
+
+    it('a URL has an id where the revision wants one', async () => {
+      const first = await asked(page, 'legacy');
+      const second = await asked(page, 'legacy');
+      expect(first.params).toEqual({ ...PAGE, elicitationId: expect.stringMatching(/^.{16,}$/) });
+      expect(second.params.elicitationId).not.toBe(first.params.elicitationId);
+      const own = { method: 'elicitation/create' as const, params: { ...PAGE, elicitationId: 'mine' } };
+      expect((await asked(own, 'legacy')).params).toEqual({ ...PAGE, elicitationId: 'mine' });
+      for (const question of [page, own]) expect((await asked(question, 'modern')).params).toEqual(PAGE);
+    });
+
+    it.each<[string, unknown]>([
+      ['an object in an object', z.object({ address: z.object({ street: z.string() }) })],
+      ['a list of objects', z.object({ all: z.array(z.object({ a: z.string() })) })],
+      ['a record', z.record(z.string(), z.string())],
+      ['no object', z.string()],
+    ])('a schema with %s is not asked, in either era', async (_, requestedSchema) => {
+      const question = { method: 'elicitation/create', params: { message: 'x', requestedSchema } } as McpQuestion;
+      const app = await asking(question);
+      for (const era of ERAS) {
+        const caller = await Caller.of(app, era, EVERYTHING);
+        expect(failureOf(await caller.call('plainly'))).toMatch(/^Internal error/);
+        expect(await caller.call('returns')).toMatchObject({ error: { code: -32603 } });
+      }
+      expect(logOf(app).texts('error').length).toBeGreaterThanOrEqual(2);
+    });
+  });
+
+  describe('D23: answers in a session', () => {
+    const text = { type: 'text', text: 'Paris' };
+    const use = { type: 'tool_use', id: '1', name: 'look', input: {} };
+    const said = (content: unknown): object => ({ role: 'assistant', model: 'm', content });
+
+    it.each<[McpQuestion, object]>([
+      [form, ACCEPTED],
+      [form, { action: 'decline' }],
+      [form, { action: 'cancel' }],
+      [page, { action: 'accept' }],
+      [sample(), said(text)],
+      [sample({ tools: [TOOL] }), said([text, use])],
+      [roots, ROOTS],
+    ])('to %j may be %j', async (question, answer) => {
+      const { told, isError } = await answered(question, answer);
+      expect([JSON.parse(told), isError]).toEqual([expect.objectContaining(answer), undefined]);
+    });
+
+    it.each<[McpQuestion, object]>([
+      [form, {}],
+      [form, { action: 'maybe' }],
+      [form, { action: 'accept' }],
+      [form, { action: 'accept', content: { name: 5 } }],
+      [form, { action: 'accept', content: {} }],
+      [page, { content: {} }],
+      [sample(), {}],
+      [sample(), { role: 'assistant', content: text }],
+      [sample(), said([text, use])],
+      [sample({ tools: [TOOL] }), said([{ type: 'video' }])],
+      [roots, { trees: [] }],
+      [roots, { roots: [{ uri: 'https://a.example' }] }],
+    ])('to %j that are %j are a typed error', async (question, answer) => {
+      expect((await answered(question, answer)).told).toMatch(/^ServerRequestError INVALID_ANSWER: .*"q"/);
+      const { told, isError } = await answered(question, answer, 'returns');
+      expect([told.includes('"q"'), isError]).toEqual([true, true]);
+    });
+  });
+
+  describe('D24: a question to a session ends', () => {
+    const clocked = async (options: object = {}) => {
+      const clock = new ManualClock();
+      const app = await asking(roots, { clock, serverRequestTimeoutMs: 10_000, ...options });
+      const caller = await Caller.of(app, 'legacy', EVERYTHING);
+      const events = recordedEvents(app);
+      const stream = await caller.questioned('asks');
+      return { clock, app, caller, events, stream, id: stream.messages[0].id as string };
+    };
+    const toldOf = (stream: SseStream): unknown => gists(stream.messages).at(-1);
+
+    it('in time, or the client is told that it does not matter any more', async () => {
+      const { clock, app, stream, id } = await clocked();
+      await clock.advance(9_999);
+      await app.settled({ outbound: 1 });
+      await clock.advance(1);
+      await stream.end();
+      expect(stream.messages[1]).toMatchObject({ method: 'notifications/cancelled', params: { requestId: id } });
+      expect(toldOf(stream)).toMatch(/^ProtocolError -32001: .*"roots\/list" within 10000 ms/);
+      await app.settled({ outbound: 0, inFlight: 0 });
+    });
+
+    it('once: an answer that comes later is ignored', async () => {
+      const { clock, caller, events, stream, id } = await clocked();
+      await clock.advance(10_000);
+      await stream.end();
+      await caller.session.respond(id, ROOTS);
+      const { sessionId } = caller.session;
+      await eventually(() => expect(events).toContainEqual({ type: 'unknown-response', sessionId, requestId: id }));
+    });
+
+    it('with the error that the client answers', async () => {
+      const { app, caller, stream, id } = await clocked();
+      const error = { code: -32050, message: 'not today', data: { why: 'because' } };
+      await (await caller.session.post({ jsonrpc: '2.0', id, error })).text();
+      await stream.end();
+      expect(toldOf(stream)).toMatch(/^ProtocolError -32050: .*not today/);
+      await app.settled({ outbound: 0, inFlight: 0 });
+    });
+
+    it('with its call, of which nothing more is heard', async () => {
+      const { app, caller, stream } = await clocked();
+      await caller.session.notify('notifications/cancelled', { requestId: 2 });
+      expect(await stream.end()).toBe('end');
+      expect(gists(stream.messages)).toEqual(['request roots/list']);
+      await app.settled({ outbound: 0, inFlight: 0 });
+    });
+
+    it('with its session', async () => {
+      const { app, stream, caller } = await clocked();
+      expect(await app.service.terminate(caller.session.sessionId!)).toBe(true);
+      await stream.end();
+      expect(gists(stream.messages)).toEqual(['request roots/list', 'error -32000']);
+      await app.settled({ outbound: 0, inFlight: 0, sessions: 0 });
+    });
+  });
+
+  describe('D25: McpSessionService.request()', () => {
+    const listening = async (options: object = {}) => {
+      const clock = new ManualClock();
+      const app = await start({ clock, serverRequestTimeoutMs: 10_000, ...options });
+      const { session } = await Caller.of(app, 'legacy', EVERYTHING);
+      return { clock, app, session, stream: await session.listen() };
+    };
+    const outcomeOf = (asked: Promise<unknown>): Promise<unknown> => asked.catch((error: unknown) => error);
+
+    it('hears of progress, which begins its time anew when it shall', async () => {
+      const { clock, app, session, stream } = await listening();
+      const heard: unknown[] = [];
+      const options = {
+        timeout: 1_000,
+        resetTimeoutOnProgress: true,
+        onprogress: (progress: unknown) => heard.push(progress),
+      };
+      const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options as never));
+      await stream.count(1);
+      const { id, params } = stream.messages[0];
+      expect(params._meta).toEqual({ progressToken: id });
+      for (const progress of [1, 2, 3]) {
+        await clock.advance(900);
+        await session.notify('notifications/progress', { progressToken: id, progress, total: 3 });
+        await eventually(() => expect(heard).toHaveLength(progress));
+      }
+      expect(heard.at(-1)).toEqual({ progress: 3, total: 3 });
+      await session.respond(id, ROOTS);
+      expect(await outcome).toEqual(ROOTS);
+      stream.destroy();
+    });
+
+    it('has its time, progress or not, unless it shall begin anew', async () => {
+      const { clock, app, session, stream } = await listening();
+      const options = { timeout: 1_000, onprogress: () => {} };
+      const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options));
+      await stream.count(1);
+      await clock.advance(900);
+      await session.notify('notifications/progress', { progressToken: stream.messages[0].id, progress: 1 });
+      await clock.advance(100);
+      expect(await outcome).toMatchObject({ code: -32001 });
+      stream.destroy();
+    });
+
+    it('has an end however much progress there is', async () => {
+      const { clock, app, session, stream } = await listening();
+      const heard: unknown[] = [];
+      const options = {
+        timeout: 1_000,
+        maxTotalTimeout: 1_500,
+        resetTimeoutOnProgress: true,
+        onprogress: () => heard.push(1),
+      };
+      const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options as never));
+      await stream.count(1);
+      const { id } = stream.messages[0];
+      await clock.advance(900);
+      await session.notify('notifications/progress', { progressToken: id, progress: 1 });
+      await eventually(() => expect(heard).toHaveLength(1));
+      await clock.advance(700);
+      await session.notify('notifications/progress', { progressToken: id, progress: 2 });
+      expect(await outcome).toMatchObject({ code: -32001 });
+      await stream.count(2);
+      expect(stream.messages[1]).toMatchObject({ method: 'notifications/cancelled', params: { requestId: id } });
+      stream.destroy();
+    });
+
+    it.each([
+      ['ping', undefined, {}, { pong: true }],
+      ['roots/list', undefined, ROOTS, { trees: [] }],
+      ['sampling/createMessage', SAMPLE, { role: 'assistant', model: 'm', content: { type: 'text', text: 'x' } }, {}],
+      ['elicitation/create', FORM, ACCEPTED, { action: 'maybe' }],
+      ['tasks/list', {}, { tasks: [] }, { tasks: 5 }],
+    ] as const)(
+      'asks with any method of the specification, and checks the result: %s',
+      async (method, params, right, wrong) => {
+        const { app, session, stream } = await listening();
+        const ask = () =>
+          outcomeOf(
+            app.service.request(session.sessionId!, { method, ...(params && { params: { ...params } }) } as never),
+          );
+        const first = ask();
+        await stream.count(1);
+        await session.respond(stream.messages[0].id, right);
+        expect(await first).toEqual(right);
+        const second = ask();
+        await stream.count(2);
+        await session.respond(stream.messages[1].id, wrong);
+        expect(await second).toMatchObject({ name: 'ServerRequestError', code: 'INVALID_ANSWER' });
+        stream.destroy();
+      },
+    );
+  });
+
+  describe('D26: notifications are those of the era', () => {
+    const COMPLETE = 'notifications/elicitation/complete';
+    const told = async (era: 'legacy' | 'modern', method: string, capabilities: object = {}): Promise<string[]> => {
+      const app = await start();
+      registryOf(app).registerTool({
+        name: 'tells',
+        handler: async (_: object, ctx: McpContext) =>
+          ctx.notify(method, { elicitationId: '1' }).then(() => 'sent', String),
+      });
+      const caller = await Caller.of(app, era, capabilities);
+      const response = await caller.request('tools/call', { name: 'tells' });
+      if (response.header('content-type') !== 'text/event-stream') return gists([await response.json()]) as string[];
+      const stream = response.sse();
+      await stream.end();
+      return gists(stream.messages) as string[];
+    };
+
+    it.each([
+      ['legacy', 'notifications/subscriptions/acknowledged'],
+      ['legacy', 'notifications/initialized'],
+      ['legacy', 'notifications/roots/list_changed'],
+      ['modern', COMPLETE],
+      ['modern', 'notifications/tasks/status'],
+      ['modern', 'notifications/initialized'],
+    ] as const)('in the %s era, %s is not sent', async (era, method) => {
+      const [only, ...more] = await told(era, method, EVERYTHING);
+      expect(more).toEqual([]);
+      expect(only).toMatch(new RegExp(`^Error: "${method}" cannot be sent`));
+    });
+
+    it.each(ERAS)('in the %s era, those of it are, and those of the application', async (era) => {
+      for (const method of ['notifications/resources/list_changed', 'notifications/mine']) {
+        expect(await told(era, method)).toEqual([method, 'sent']);
+      }
+    });
+
+    it('the end of a visit to a URL needs a client that visits URLs', async () => {
+      for (const elicitation of [{}, { form: {} }]) {
+        const [only, ...more] = await told('legacy', COMPLETE, { elicitation });
+        expect([only, more]).toEqual([expect.stringContaining('"elicitation.url"'), []]);
+      }
+      expect(await told('legacy', COMPLETE, { elicitation: { url: {} } })).toEqual([COMPLETE, 'sent']);
+    });
+  });
+
+  describe('D27: log messages', () => {
+    const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
+    const logging = async (): Promise<TestApp> => {
+      const app = await start();
+      registryOf(app).registerTool({
+        name: 'logs',
+        handler: async (_: object, ctx: McpContext) => {
+          for (const level of LEVELS.toReversed()) await ctx.log(level, level);
+          return 'done';
+        },
+      });
+      return app;
+    };
+    const told = async (caller: Caller, meta: Record<string, unknown> = {}): Promise<unknown[]> => {
+      const response = await caller.request('tools/call', { name: 'logs' }, meta);
+      if (response.header('content-type') !== 'text/event-stream') return gists([await response.json()]);
+      const stream = response.sse();
+      await stream.end();
+      return gists(stream.messages);
+    };
+    const from = (level: (typeof LEVELS)[number]) => [...LEVELS.slice(LEVELS.indexOf(level)).toReversed(), 'done'];
+
+    it('of all levels reach a session that has not said otherwise, and then those that are as grave', async () => {
+      const caller = await Caller.of(await logging(), 'legacy');
+      expect(await told(caller)).toEqual(from('debug'));
+      // What a request says of itself is of the other era.
+      expect(await told(caller, { 'io.modelcontextprotocol/logLevel': 'emergency' })).toEqual(from('debug'));
+      for (const level of LEVELS) {
+        expect((await caller.ask('logging/setLevel', { level })).result).toEqual({});
+        expect(await told(caller)).toEqual(from(level));
+      }
+    });
+
+    it('reach a request of revision 2026-07-28 that asks for them, and no other', async () => {
+      const caller = await Caller.of(await logging(), 'modern');
+      for (const level of LEVELS) {
+        expect(await told(caller, { 'io.modelcontextprotocol/logLevel': level })).toEqual(from(level));
+      }
+      expect(await told(caller)).toEqual(['done']);
+    });
+  });
+});
