@@ -104,7 +104,7 @@ describe('what a server asks and tells', () => {
         stream.destroy();
         await caller.session.notify('notifications/cancelled', { requestId: 2 });
       }
-      const asked = app.service.request(caller.session.sessionId!, question as never);
+      const asked = app.service.request(caller.session.sessionId!, question);
       if (missing) await expect(asked).rejects.toMatchObject({ code: 'CLIENT_LACKS_CAPABILITY' });
       else {
         await standalone.count(1);
@@ -362,7 +362,7 @@ describe('what a server asks and tells', () => {
         resetTimeoutOnProgress: true,
         onprogress: (progress: unknown) => heard.push(progress),
       };
-      const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options as never));
+      const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options));
       await stream.count(1);
       const { id, params } = stream.messages[0];
       expect(params._meta).toEqual({ progressToken: id });
@@ -398,7 +398,7 @@ describe('what a server asks and tells', () => {
         resetTimeoutOnProgress: true,
         onprogress: () => heard.push(1),
       };
-      const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options as never));
+      const outcome = outcomeOf(app.service.request(session.sessionId!, { method: 'roots/list' }, options));
       await stream.count(1);
       const { id } = stream.messages[0];
       await clock.advance(900);
