@@ -11,6 +11,7 @@ import { expectRefusal } from '../support/refusal.js';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 const INFO = 'io.modelcontextprotocol/clientInfo';
 
 const called: string[] = [];
@@ -69,7 +70,7 @@ describe.each(ADAPTERS)('what a modern request says of itself, on %s', (adapter)
   const complete = { [VERSION]: MODERN, [CAPABILITIES]: {}, [INFO]: { name: 'raw', version: '1.0.0' } };
   const without = (key: string): object => Object.fromEntries(Object.entries(complete).filter(([k]) => k !== key));
 
-  it('M2: revision and capabilities are enough: a client need not say who it is', async () => {
+  it('M2 D4: revision and capabilities are enough: a client need not say who it is', async () => {
     const response = await posted(without(INFO));
     expect(response.status).toBe(200);
     expect((await response.json()).result.content[0].text).toBe('3');
@@ -91,7 +92,10 @@ describe.each(ADAPTERS)('what a modern request says of itself, on %s', (adapter)
     ['a clientInfo that is null', { ...complete, [INFO]: null }],
     ['a clientInfo without a version', { ...complete, [INFO]: { name: 'raw' } }],
     ['a clientInfo whose name is a number', { ...complete, [INFO]: { name: 1, version: '1.0.0' } }],
-  ])('M2: %s: 400, invalid params, and nothing is called', async (_, meta) => {
+    ['a logLevel that is none', { ...complete, [LOG_LEVEL]: 'loud' }],
+    ['a logLevel that is a number', { ...complete, [LOG_LEVEL]: 4 }],
+    ['a logLevel that is null', { ...complete, [LOG_LEVEL]: null }],
+  ])('M2 D4: %s: 400, invalid params, and nothing is called', async (_, meta) => {
     await expectRefusal(await posted(meta), { status: 400, code: -32602, id: 9 });
     expect(called).toEqual([]);
   });

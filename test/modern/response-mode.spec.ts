@@ -174,7 +174,7 @@ describe.each(ADAPTERS)('the form of a modern answer, on %s', (adapter) => {
     expect(messages[0].params).toEqual({ level: told[0], data: told[0], logger: 'of the test' });
   });
 
-  it('M9: an unknown log level is refused', async () => {
+  it('M9 D4: an unknown log level is refused', async () => {
     const { client } = await start({ handlers: { talks } });
     const response = await client.call('talks', {}, { logLevel: 'loud' });
     expect(response.status).toBe(400);
