@@ -1,8 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { McpRegistry, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { McpRegistry, McpServer, McpStreamableModule, Tool, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { Agent, request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { objectsByClass } from '../support/heap.js';
 import { memoryAtRest } from '../support/memory.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import { LATEST } from '../support/raw-client.js';
@@ -17,6 +18,21 @@ class Declared {
   run(): string {
     return 'declared';
   }
+}
+
+/** What belongs to a server of the SDK, ours included. Node has a few objects of the name `Server`. */
+const SDK_CLASSES = ['McpServer', 'Server', 'Protocol', 'SessionTransport', 'RequestTransport'];
+
+/** How many objects of some classes 1,000 idle sessions leave on the heap. */
+async function objectsOfSessions(options: Partial<McpStreamableOptions>): Promise<Record<string, number>> {
+  const unlimited = { maxSessionsPerPrincipal: Infinity, maxSessions: Infinity };
+  const imports = [McpStreamableModule.forRoot({ serverInfo, ...unlimited, ...options })];
+  app = await NestApp.start('fastify', { imports, providers: options.server ? [] : [Declared] });
+  await openSessions(`${app.base}/mcp`, 1_000);
+  const counts = await objectsByClass();
+  await app.service.terminateAll();
+  await app.close();
+  return Object.fromEntries(['McpSession', ...SDK_CLASSES].map((name) => [name, counts.get(name) ?? 0]));
 }
 
 /** Starts sessions as fast as the server answers. */
@@ -82,7 +98,24 @@ describe('the memory of an idle session', () => {
     );
     // A session that copied its tools would cost 90 × 1.5 KiB more, one that held a reference to each 0.7 KiB.
     expect(Math.abs(hundred - ten)).toBeLessThan(0.6 * KIBIBYTE);
-    // The SDK's own server is 4.7 KiB of it (bench/profiles/streams.md).
-    expect(hundred).toBeLessThan(9 * KIBIBYTE);
+    // A server of the SDK alone would be 4.7 KiB (bench/profiles/streams.md).
+    expect(hundred).toBeLessThan(4 * KIBIBYTE);
+  });
+});
+
+describe('the heap of 1,000 idle sessions', () => {
+  afterEach(() => app?.app.close());
+
+  it('has no server of the SDK, unless the application makes its servers itself', { timeout: 300_000 }, async () => {
+    const own = await objectsOfSessions({ server: () => new McpServer(serverInfo, { capabilities: { tools: {} } }) });
+    console.log('with servers of the application:', own);
+    // Else the figures below would say nothing.
+    for (const name of ['McpSession', 'McpServer', 'Server', 'SessionTransport'])
+      expect(own[name]).toBeGreaterThanOrEqual(1_000);
+    const declared = await objectsOfSessions({});
+    console.log('with decorated handlers:', declared);
+    const { McpSession, ...ofSdk } = declared;
+    expect(McpSession).toBeGreaterThanOrEqual(1_000);
+    for (const name of SDK_CLASSES) expect([name, Math.max(ofSdk[name]!, 20)]).toEqual([name, 20]);
   });
 });
