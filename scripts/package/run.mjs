@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /** For one command; generous, since CI shares two cores. */
-const STEP_TIMEOUT_MS = 240_000;
+const STEP_TIMEOUT_MS = 600_000;
 
 /** Runs a program. @returns its standard output @throws with all of its output */
 export async function run(command, args, { cwd = root, env = process.env } = {}) {

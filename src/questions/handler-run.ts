@@ -197,7 +197,7 @@ export class HandlerRun implements McpClientPort {
       throw new ProtocolError(ProtocolErrorCode.InternalError, questionMessages.asksNothing(method));
     }
     for (const [key, question] of entries) {
-      const { required, embedded } = Question.of(key, question as McpQuestion, this.parts.schemas);
+      const { required, embedded } = Question.of(key, question, this.parts.schemas);
       const missing = missingCapabilities(required, this.clientCapabilities);
       if (missing && era === 'modern') throw lacking(key, embedded.method, missing);
     }
