@@ -6,7 +6,7 @@ import { type AskingRequest, HandlerRun, type RunParts } from '../questions/hand
 import type { StoredStates } from '../session/stored-states.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
-import { isRecord } from './method.js';
+import { isRecord } from '../handlers/results/content.js';
 
 /** JSON-RPC code of a denial, which the specification leaves to HTTP. */
 const DENIED = -32000;

@@ -6,7 +6,8 @@ import { SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
-import { isRecord, type McpMethod, type McpMethods } from './method.js';
+import { isRecord } from '../handlers/results/content.js';
+import { type McpMethod, type McpMethods } from './method.js';
 import { methodMessages } from './methods.messages.js';
 
 /**

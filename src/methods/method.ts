@@ -1,4 +1,5 @@
 import type { ServedCall } from '../context/served-call.js';
+import { isRecord } from '../handlers/results/content.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
@@ -62,10 +63,6 @@ function isPlainMeta(meta: unknown): boolean {
 
 /** The schema looks into it. */
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 export function isRecordOfTexts(value: unknown): value is Record<string, string> {
   return isRecord(value) && Object.values(value).every((member) => typeof member === 'string');

@@ -1,9 +1,9 @@
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
 import type { HandlerTable } from '../handlers/handler-table.js';
 import type { HandlerCalls } from './handler-calls.js';
+import { isRecord } from '../handlers/results/content.js';
 import {
   invalidParams,
-  isRecord,
   isRecordOfTexts,
   type McpMethod,
   type McpMethods,

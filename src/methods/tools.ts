@@ -1,7 +1,8 @@
 import type { HandlerTable } from '../handlers/handler-table.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { invalidParams, isRecord, type McpMethod, type McpMethods, paramsReader, withoutProto } from './method.js';
+import { isRecord } from '../handlers/results/content.js';
+import { invalidParams, type McpMethod, type McpMethods, paramsReader, withoutProto } from './method.js';
 import { methodMessages } from './methods.messages.js';
 
 interface CallParams {

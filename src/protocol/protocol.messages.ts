@@ -15,7 +15,6 @@ export const protocolMessages = {
   tooManyAnonymous: (max: number) =>
     `The anonymous callers of this server have ${max} sessions and states together, the most they may have ("maxAnonymousSessions"). Sign in, or try again later.`,
   initializeFailed: () => 'The session could not be started. The log of the server says why.',
-  clientGone: () => 'The client closed the connection before "initialize" was answered.',
   modernUnsupported: (requested: unknown) =>
     `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`,
   legacyServer: () =>
