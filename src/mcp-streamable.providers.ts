@@ -38,8 +38,7 @@ import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from 
 /** The backend of an app, if it was given one. */
 const BACKEND = Symbol('nestjs-mcp-streamable:backend');
 const SESSION_STORE_METHODS = 'reserve create release get patch touch delete claimExpired list count'.split(' ');
-const EVENT_STORE_METHODS =
-  'open append read describe attach detach detachNode delivered openRequests drop stats'.split(' ');
+const EVENT_STORE_METHODS = ['open', 'append', 'read', 'claim', 'release', 'unfinished', 'drop'];
 const BUS_METHODS = ['send', 'broadcast', 'close'];
 
 /** What one endpoint is made of, room by room. */

@@ -26,20 +26,20 @@ export class Retry {
     private readonly isFinal: (error: unknown) => boolean,
   ) {}
 
-  run<T>(attempt: () => Promise<T>): Promise<T> {
+  run<T>(attempt: () => T | PromiseLike<T>): Promise<T> {
     return begin(attempt).catch((error: unknown) => this.#goOn(attempt, error));
   }
 
   /** The same, and what comes of it: one promise for both, while nothing fails. */
   runThen<T>(
-    attempt: () => Promise<T>,
+    attempt: () => T | PromiseLike<T>,
     fulfilled: (value: T) => void,
     rejected: (error: unknown) => never,
   ): Promise<void> {
     return begin(attempt).then(fulfilled, (error: unknown) => this.#goOn(attempt, error).then(fulfilled, rejected));
   }
 
-  async #goOn<T>(attempt: () => Promise<T>, failure: unknown): Promise<T> {
+  async #goOn<T>(attempt: () => T | PromiseLike<T>, failure: unknown): Promise<T> {
     let error = failure;
     let delay = this.policy.firstDelayMs;
     let waited = 0;
@@ -80,7 +80,7 @@ export class Retry {
 }
 
 /** The first attempt, nearly always the only one: without the price of an `async` function. */
-function begin<T>(attempt: () => Promise<T>): Promise<T> {
+function begin<T>(attempt: () => T | PromiseLike<T>): Promise<T> {
   try {
     return Promise.resolve(attempt());
   } catch (error) {

@@ -37,12 +37,6 @@ export class ClusterListener {
     }
   }
 
-  /** Whoever ended the session keeps its log until the calls that run here are answered. */
-  #end({ session, node: by, reason }: Extract<ClusterMessage, { type: 'session-ended' }>): void {
-    const answered: ClusterMessage = { type: 'calls-answered', session, node: this.bus.nodeId };
-    void this.sessions.endedElsewhere(session, reason).then(() => this.bus.send(by, answered));
-  }
-
   #hear(message: ClusterMessage): void {
     if ('node' in message && message.node === this.bus.nodeId) return;
     if (message.type === 'session-began') {
@@ -50,15 +44,14 @@ export class ClusterListener {
       // Of a node that stops: maybe it has left nothing.
       return message.session === '' ? this.sessions.relax() : undefined;
     }
-    if (message.type === 'calls-answered') return this.sessions.lastAnswers.given(message.session, message.node);
-    if (message.type === 'session-ended') return this.#end(message);
+    if (message.type === 'session-ended') return this.sessions.endedElsewhere(message.session, message.reason);
     const session = this.sessions.hearing(message.session);
     if (!session) return;
     switch (message.type) {
       case 'appended':
         return session.streams.poke(message.stream);
-      case 'turned':
-        return session.streams.turn(message.stream, message.reader, message.turn);
+      case 'replaced':
+        return session.streams.replaced(message.stream, message.reader, message.upTo);
       case 'inbox':
         return session.inbox.look();
       case 'patched':

@@ -1,5 +1,5 @@
-import type { AppendedMessage, McpEventStore, ReaderRef } from '../stream/event-store.js';
-import { NO_STREAM_PEERS, type ReaderTurn, type StreamPeers } from '../stream/stream.options.js';
+import type { AppendedMessage, ReaderRef } from '../stream/event-store.js';
+import { NO_STREAM_PEERS, type StreamPeers } from '../stream/stream.options.js';
 import { EVERYBODY } from './inbox.js';
 import type { SessionEndReason } from './session-events.js';
 import type { SessionPatch } from './session-store.js';
@@ -9,15 +9,14 @@ import type { SessionPatch } from './session-store.js';
  *
  * - `session-began`: there is a record, which may expire; or a node stops, and leaves its records to the others
  * - `session-ended`: its record is gone, and why
- * - `calls-answered`: so is what ran of it here, and said so
  * - `appended`: there is more to read on a stream
- * - `turned`: a reader has become the newest of its stream, or is no longer, or is to end
+ * - `replaced`: a reader is not the newest of its stream any more; with `upTo` its response is to end now
  * - `inbox`: the client sent something to another node than the one that waits for it, or that all copies must know
  * - `patched`: the client changed what a session is, and other live copies are to follow
  */
 export type ClusterMessage =
   | {
-      readonly type: 'session-began' | 'calls-answered';
+      readonly type: 'session-began';
       readonly session: string;
       readonly node: string;
     }
@@ -29,18 +28,16 @@ export type ClusterMessage =
     }
   | Readonly<AppendedMessage>
   | {
-      readonly type: 'turned';
+      readonly type: 'replaced';
       readonly session: string;
       readonly stream: string;
       readonly reader: string;
-      readonly turn: ReaderTurn;
+      readonly upTo?: number;
     }
   | { readonly type: 'inbox'; readonly session: string; readonly node: string }
   | { readonly type: 'patched'; readonly session: string; readonly node: string; readonly patch: SessionPatch };
 
-const TYPES: readonly unknown[] = [
-  ...['session-began', 'session-ended', 'calls-answered', 'appended', 'turned', 'inbox', 'patched'],
-];
+const TYPES: readonly unknown[] = [...['session-began', 'session-ended', 'appended', 'replaced', 'inbox', 'patched']];
 
 /** Other nodes may be of another version, and the bus carries more than this: what is not understood is nobody's. */
 export function clusterMessage(message: unknown): ClusterMessage | undefined {
@@ -72,15 +69,8 @@ export class ClusterPeers implements SessionPeers {
     this.bus.send(node, { type: 'appended', session, stream });
   }
 
-  turned(session: string, stream: string, { node, reader }: ReaderRef, turn: ReaderTurn): void {
-    this.bus.send(node, { type: 'turned', session, stream, reader, turn });
-  }
-
-  /** Takes the readers of a node out of the log, and tells the nodes of those whose turn it is now. */
-  async readersGone(node: string, store: McpEventStore): Promise<void> {
-    for (const { session, stream, ...reader } of await store.detachNode(node)) {
-      this.turned(session, stream, reader, { is: 'promoted' });
-    }
+  replaced(session: string, stream: string, { node, reader }: ReaderRef, upTo?: number): void {
+    this.bus.send(node, { type: 'replaced', session, stream, reader, ...(upTo !== undefined && { upTo }) });
   }
 
   delivered(session: string, to: string): void {

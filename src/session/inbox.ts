@@ -1,12 +1,7 @@
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
-import {
-  EventsEvictedError,
-  EventStoreError,
-  SessionGoneError,
-  StreamNotFoundError,
-} from '../stream/event-store.errors.js';
-import { INBOX_STREAM } from '../stream/event-store.js';
+import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
+import { INBOX_STREAM, type ReadResult } from '../stream/event-store.js';
 import { McpError } from '../wire/errors.js';
 import { isResponse, type JsonRpcMessage, type JsonRpcNotification, type JsonRpcResponse } from '../wire/json-rpc.js';
 import { asking } from './asking.js';
@@ -33,6 +28,8 @@ import type { SessionEnvironment } from './session.options.js';
 export class Inbox {
   /** Index of the last entry that was read. */
   #seen = 0;
+  /** Settles when it is known where to begin; `undefined`: at the beginning, or it is known. */
+  #skipping: Promise<void> | undefined;
   #reading = false;
   /** More was announced while it was being read. */
   #again = false;
@@ -82,12 +79,24 @@ export class Inbox {
     for (const to of new Set(entries.map((entry) => entry.to))) peers.delivered(this.sessionId, to);
   }
 
-  /** What was said before this copy of the session came to be concerns others. @throws McpError (rejects) UNAVAILABLE */
-  async skip(): Promise<void> {
-    const { environment, sessionId } = this;
-    if (environment.store.scope === 'node') return;
-    const head = await asking(environment, sessionId, () => environment.store.describe(sessionId, INBOX_STREAM));
-    this.#seen = Math.max(this.#seen, head?.last ?? 0);
+  /**
+   * What was said before this copy of the session came to be concerns others. Nothing waits for it but the first look: what is put
+   * there after this has been asked will be read.
+   */
+  skip(): void {
+    if (this.environment.store.scope === 'node') return;
+    const skipped = this.#retry
+      .run(() => this.#read(0))
+      .then(
+        ({ last }) => {
+          this.#seen = Math.max(this.#seen, last);
+        },
+        (error: unknown) => {
+          // Nothing was put there, when it was asked.
+          if (!(error instanceof StreamNotFoundError)) this.#failed(error);
+        },
+      );
+    this.#skipping = skipped.finally(() => (this.#skipping = undefined));
   }
 
   /** Something was announced that has not been read. */
@@ -142,9 +151,10 @@ export class Inbox {
 
   /** @returns whether there is more */
   async #readSome(): Promise<boolean> {
+    await this.#skipping;
     this.#again = false;
     try {
-      const { events, more } = await this.environment.store.read(this.sessionId, INBOX_STREAM, this.#seen, AT_ONCE);
+      const { events, more } = await this.#read(AT_ONCE);
       for (const { index, data } of events) {
         // Two may be reading at once.
         if (index <= this.#seen) continue;
@@ -155,17 +165,12 @@ export class Inbox {
     } catch (error) {
       // Nothing was put there, when it was asked.
       if (error instanceof StreamNotFoundError) return this.#again;
-      if (!(error instanceof EventsEvictedError)) throw error;
-      this.#passOver(error.oldest);
-      return true;
+      throw error;
     }
   }
 
-  /** So much was logged since it was put there, and nobody had looked: whoever waited for it will not get it. */
-  #passOver(oldest: number): void {
-    const { environment, sessionId } = this;
-    environment.event({ type: 'events-evicted', sessionId, streamId: INBOX_STREAM, after: this.#seen, oldest });
-    this.#seen = Math.max(this.#seen, oldest - 1);
+  #read(limit: number): Promise<ReadResult> {
+    return this.environment.store.read(this.sessionId, INBOX_STREAM, this.#seen, limit);
   }
 
   #open(data: string): void {

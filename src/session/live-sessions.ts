@@ -1,10 +1,8 @@
 import { Retry } from '../base/retry.js';
-import { within } from '../base/within.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
-import { shutdownRefusal } from '../wire/errors.js';
+import { REQUEST_FAILED, shutdownRefusal } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
-import { LastAnswers } from './last-answers.js';
 import { McpSession } from './mcp-session.js';
 import { Rebuildings } from './rebuildings.js';
 import { isSession } from './session-record.js';
@@ -44,7 +42,6 @@ export class LiveSessions {
   readonly #newborn = new Map<string, McpSession>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
-  readonly lastAnswers: LastAnswers;
   readonly #sweeper: Sweeper;
   #closing = false;
 
@@ -55,7 +52,6 @@ export class LiveSessions {
     private readonly timing: { readonly idleTimeoutMs: number; readonly keepAliveMs: number },
   ) {
     this.#drops = new Retry(environment.retry, environment.clock, () => false);
-    this.lastAnswers = new LastAnswers(environment, peers);
     const { idleTimeoutMs, keepAliveMs } = timing;
     const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
     const left = async () => this.#live.size + (await store.count());
@@ -109,16 +105,16 @@ export class LiveSessions {
     if (this.#newborn.get(session.sessionId) === session) this.#newborn.delete(session.sessionId);
   }
 
-  /** Makes a session known. @returns `false` if it has ended meanwhile */
-  add(live: LiveSession): boolean {
+  /** Makes a session known. @param isNew other nodes have not heard of it yet @returns `false` if it has ended meanwhile */
+  add(live: LiveSession, isNew = true): boolean {
     const { sessionId } = live.session;
     this.#newborn.delete(sessionId);
     if (live.session.over) return false;
     this.#live.set(sessionId, live);
-    if (this.#closing) this.#finish(sessionId, 'shutdown', { forget: this.environment.store.scope === 'node' });
+    if (this.#closing) this.#finish(sessionId, 'shutdown', { forget: this.#ownsLogs });
     else {
       this.#sweeper.start();
-      if (this.store.scope === 'shared') this.peers.began(sessionId);
+      if (this.store.scope === 'shared' && isNew) this.peers.began(sessionId);
     }
     return true;
   }
@@ -138,10 +134,9 @@ export class LiveSessions {
     // An earlier attempt may have taken the record, and never heard of it. To end the rest twice does no harm.
     const taken = record !== undefined || this.store.scope === 'node';
     const rest = record !== undefined || (!taken && this.#live.has(id));
-    if (rest) this.lastAnswers.askFor(id, reason);
     // Whoever took the record says so, once; the client is told the reason in any case.
     if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', sessionMessages.ended(reason));
-    this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest });
+    this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, tellNodes: rest });
     return record !== undefined;
   }
 
@@ -162,18 +157,10 @@ export class LiveSessions {
     for (const session of this.#newborn.values()) void session.end('shutdown');
     const live = new Set(this.#live.keys());
     const forget = this.store.scope === 'node';
-    for (const id of live) this.#finish(id, 'shutdown', { forget: forget || this.environment.store.scope === 'node' });
+    for (const id of live) this.#finish(id, 'shutdown', { forget: forget || this.#ownsLogs });
     if (forget) await this.#forgetAll(live).catch((error: unknown) => this.#fault('', error));
     await this.settled();
     this.#sweeper.stop();
-    // Readers that the log believes to be here would keep messages from those on other nodes.
-    const { store, nodeId, clock } = this.environment;
-    const left = store.scope === 'shared' ? this.peers.readersGone(nodeId, store) : Promise.resolve();
-    await within(
-      left.catch((error: unknown) => this.#fault('', error)),
-      LEAVE_MS,
-      clock,
-    );
     // Records that stay are for others to end.
     if (!forget) this.peers.began('');
   }
@@ -191,28 +178,38 @@ export class LiveSessions {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
-  #finish(id: string, reason: SessionEndReason, { forget }: { forget: boolean }): void {
+  /** No other node can drop what lies in this process. */
+  get #ownsLogs(): boolean {
+    return this.environment.store.scope === 'node';
+  }
+
+  #finish(id: string, reason: SessionEndReason, { forget, tellNodes = false }: Rest): void {
     const live = this.#live.get(id);
     this.#live.delete(id);
     void this.#newborn.get(id)?.end(reason);
     if (!live && !forget) return;
-    const ending = this.#windUp(id, live, reason, forget).finally(() => this.#ending.delete(ending));
+    const rest = { forget, tellNodes };
+    const ending = this.#windUp(id, live, reason, rest).finally(() => this.#ending.delete(ending));
     this.#ending.add(ending);
   }
 
-  async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, forget: boolean): Promise<void> {
+  async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, rest: Rest): Promise<void> {
     // A shared store has the session for other nodes.
     const told =
       this.store.scope === 'shared' ? sessionMessages.nodeStopped() : sessionMessages.nodeStoppedWithSession();
     await live?.session.end(reason, reason === 'shutdown' ? told : undefined);
     this.environment.event({ type: 'closed', sessionId: id, reason });
-    if (forget) await this.lastAnswers.complete(id).then(() => this.forget(id));
+    if (rest.forget) await this.forget(id, reason);
+    // After that: their readers find the end in the log.
+    if (rest.tellNodes && this.store.scope === 'shared') this.peers.ended(id, reason);
     await this.#sweeper.stopIfNothingLeft();
   }
 
-  /** Drops a log; tried again after passing faults, as nobody else will. Never rejects. */
-  async forget(id: string): Promise<void> {
-    await this.#drops.run(() => this.environment.store.drop(id)).catch((error: unknown) => this.#fault(id, error));
+  /** Drops a log; tried again after passing faults, as no other node will. Never rejects. */
+  async forget(id: string, reason: SessionEndReason = 'ended-elsewhere'): Promise<void> {
+    const lastError = { code: REQUEST_FAILED, message: sessionMessages.ended(reason) };
+    const drop = () => this.environment.store.drop(id, lastError);
+    await this.#drops.run(drop).catch((error: unknown) => this.#fault(id, error));
   }
 
   /** Something that is not live is in the store, and may expire. */
@@ -231,7 +228,7 @@ export class LiveSessions {
     await asking(environment, id, () => environment.store.open(id));
     const live = this.begin(McpSession.rebuilt(record, environment));
     try {
-      await live.session.inbox.skip();
+      live.session.inbox.skip();
       await environment.dispatcher.sessionRebuilt?.(live.session, saidIn(record));
     } catch (error) {
       if (!live.session.over) {
@@ -246,29 +243,19 @@ export class LiveSessions {
       await this.forget(id);
       return undefined;
     }
-    const exists = await asking(environment, id, () => this.store.touch(id)).catch(async (error: unknown) => {
-      await this.discard(live.session, 'shutdown');
-      throw error;
-    });
-    // It has ended meanwhile, and its log may have been dropped before it was opened here.
-    if (!exists) {
-      await this.discard(live.session, 'ended-elsewhere');
-      await this.forget(id);
-      return undefined;
-    }
-    if (!this.add(live)) return undefined;
+    if (!this.add(live, false)) return undefined;
+    // If it has ended meanwhile, it ends here too. Its client waits for nothing that it does not need.
+    this.#touchNow(live);
     environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
     if (this.#rebuilding.hasNews(id)) this.#refresh(live);
     return live;
   }
 
-  /** Another node has ended a session. @returns settles when its calls here are answered */
-  async endedElsewhere(id: string, why?: SessionEndReason): Promise<void> {
-    const live = this.#live.get(id);
-    void live?.session.end('ended-elsewhere', why && sessionMessages.ended(why));
-    this.#finish(id, 'ended-elsewhere', { forget: this.environment.store.scope === 'node' });
+  /** Another node has ended a session. */
+  endedElsewhere(id: string, why?: SessionEndReason): void {
+    void this.#live.get(id)?.session.end('ended-elsewhere', why && sessionMessages.ended(why));
+    this.#finish(id, 'ended-elsewhere', { forget: this.#ownsLogs });
     this.relax();
-    await live?.session.end('ended-elsewhere');
   }
 
   /** What was said meanwhile may have been lost: whether sessions still exist, what they are, and what is on their streams. */
@@ -299,7 +286,7 @@ export class LiveSessions {
     live.askedAt = this.environment.clock.now();
     this.store.get(session.sessionId).then(
       (record) => {
-        if (!record) return this.#finish(session.sessionId, 'ended-elsewhere', { forget: false });
+        if (!record) return this.#finish(session.sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
         // What it has heard meanwhile may be newer.
         const missed = session.state.changes === changes ? session.state.missed(record) : undefined;
         if (missed && !session.over) session.follow(missed);
@@ -314,8 +301,7 @@ export class LiveSessions {
     try {
       const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
       for (const { id } of expired.filter(isSession)) {
-        this.peers.ended(id, 'idle');
-        this.#finish(id, 'idle', { forget: true });
+        this.#finish(id, 'idle', { forget: true, tellNodes: true });
       }
       if (this.#live.size === 0) await this.#sweeper.stopIfNothingLeft();
     } catch (error) {
@@ -351,7 +337,7 @@ export class LiveSessions {
     const { sessionId } = live.session;
     this.store.touch(sessionId).then(
       (exists) => {
-        if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget: false });
+        if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
       },
       (error: unknown) => this.#fault(sessionId, error),
     );
@@ -372,9 +358,14 @@ function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSes
   };
 }
 
+/** What an end leaves to be done, by the node that took the record. */
+interface Rest {
+  /** The log goes too. */
+  readonly forget: boolean;
+  readonly tellNodes?: boolean;
+}
+
 /** Sessions that one sweep ends at most; the next one goes on. */
 const EXPIRED_AT_ONCE = 1_000;
 /** After so many milliseconds at most a copy that nobody uses is compared with its record. */
 const VERIFY_MS = 1_800_000;
-/** Milliseconds that a node which stops waits for the log to hear that its readers are gone. */
-const LEAVE_MS = 1_000;

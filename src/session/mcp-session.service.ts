@@ -4,6 +4,7 @@ import { runBeyondCancelledCall, type McpSessionInfo } from '../context/mcp-call
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
 import type { OutboundMessage } from '../context/served-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
+import type { EventStoreStats } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
 import { changeOf } from '../wire/changes.js';
@@ -167,7 +168,12 @@ export class McpSessionService {
 
   /** What there is at this moment: for health checks, metrics, and tests that want nothing left behind. */
   async counts(): Promise<McpCounts> {
-    const { sessions: logs, streams: loggedStreams, events, bytes } = await this.environment.store.stats();
+    const {
+      sessions: logs,
+      streams: loggedStreams,
+      events,
+      bytes,
+    } = (await this.environment.store.stats?.()) ?? UNCOUNTED;
     const [sessions, states] = await Promise.all([this.store.count('session'), this.store.count('state')]);
     const counts = { sessions, states, live: this.sessions.size };
     const sum = { streams: 0, readers: 0, outbound: 0 };
@@ -269,17 +275,20 @@ export interface McpCounts {
   readers: number;
   /** Subscriptions of clients without a session (`subscriptions/listen`) on this node. */
   subscriptions: number;
-  /** Sessions, streams, events and bytes of the event log. */
+  /** Sessions, streams, events and bytes of the event log; 0 if it does not count them. */
   logs: number;
   loggedStreams: number;
   events: number;
   bytes: number;
 }
 
+const UNCOUNTED: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
+
 const ignore = (): void => {};
 const UNOBSERVED: StreamObserver = {
   attached: ignore,
   detached: ignore,
+  replacedHere: ignore,
   evicted: ignore,
   idle: ignore,
   failed: ignore,

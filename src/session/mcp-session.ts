@@ -160,7 +160,7 @@ export class McpSession implements CallOwner, ExchangeHost {
   /**
    * Answers a GET: the standalone stream, or the one that the cursor names, from where the client stopped.
    *
-   * @throws McpError BAD_REQUEST, CONFLICT, SESSION_NOT_FOUND (behaviour G1–G7)
+   * @throws McpError BAD_REQUEST, SESSION_NOT_FOUND (behaviour G1–G7)
    */
   async open(lastEventId?: string): Promise<McpReply> {
     if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
@@ -395,6 +395,7 @@ export class McpSession implements CallOwner, ExchangeHost {
     }
     await within(this.#streams.flushed(), FLUSH_MS, this.clock);
     this.#streams.close();
+    await within(this.#streams.told(), FLUSH_MS, this.clock);
     const closed$ = (this.#closed$ ??= new AsyncSubject());
     closed$.next(reason);
     closed$.complete();

@@ -2,12 +2,9 @@ import { EMPTY, type Observable } from 'rxjs';
 import type { Clock, ClockTimer } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
 import type { McpReply, StreamFlow } from '../context/mcp-reply.js';
-import type { DuplicateRequestError } from '../stream/event-store.errors.js';
-import type { McpStream } from '../stream/mcp-stream.js';
-import { McpError } from '../wire/errors.js';
+import type { McpStream, StreamClaim } from '../stream/mcp-stream.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import type { HttpRefusal } from '../context/served-call.js';
-import { sessionMessages } from './session.messages.js';
 import type { ResponseMode } from './session.options.js';
 
 /**
@@ -130,7 +127,7 @@ export class PostExchange {
     this.#state = streaming;
     if (state.answers.length === 0) stream.write({}).catch(() => {});
     for (const answer of state.answers) stream.write(answer).catch(() => {});
-    this.#replyWith(stream, {
+    this.#reply.resolve({
       kind: 'stream',
       open: (flow) => {
         streaming.opened = true;
@@ -138,18 +135,6 @@ export class PostExchange {
       },
     });
     return stream;
-  }
-
-  /** Only the log knows whether another node has begun the same request at the same moment (S11). */
-  #replyWith({ accepted }: McpStream, reply: McpReply): void {
-    if (!accepted) return this.#reply.resolve(reply);
-    accepted.then(
-      () => this.#reply.resolve(reply),
-      (error: unknown) => {
-        const { request: requestId } = error as DuplicateRequestError;
-        this.#reply.reject(new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId }));
-      },
-    );
   }
 
   #replyWithJson({ answers, timer }: Extract<ExchangeState, { is: 'undecided' }>, refusal?: HttpRefusal): void {
@@ -181,8 +166,8 @@ export interface FrameOptions {
   readonly flow: StreamFlow;
   /** What tells the client where it is, and no more. */
   readonly headOnly?: boolean;
-  /** Another response may be reading; nothing is said before that one is silent, for a moment at most. */
-  readonly takesOver?: { readonly skips: boolean };
+  /** Of a response that has made itself the reader of its stream. */
+  readonly claim?: StreamClaim | undefined;
 }
 
 export interface ExchangeForm {

@@ -1,42 +1,33 @@
-import { Observable, type Subscriber } from 'rxjs';
+import { Observable, type Observer, type Subscriber } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
 import type { McpReply, StreamFlow } from '../context/mcp-reply.js';
-import {
-  DuplicateRequestError,
-  EventsEvictedError,
-  EventStoreError,
-  SessionGoneError,
-} from '../stream/event-store.errors.js';
-import type { StreamHead } from '../stream/event-store.js';
-import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
-import type { ReaderTurn } from '../stream/stream.options.js';
+import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
+import type { StoredEvent } from '../stream/event-store.js';
+import { McpStream, type StreamClaim, type StreamObserver } from '../stream/mcp-stream.js';
+import { NO_DATA } from '../stream/stream-reader.js';
 import { McpError } from '../wire/errors.js';
 import { formatEventId, parseEventId, STANDALONE_STREAM, type Cursor } from '../wire/event-id.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { commentFrame, primingFrame } from '../wire/sse-frame.js';
+import { commentFrame, messageFrame, primingFrame } from '../wire/sse-frame.js';
 import type { FrameOptions } from './post-exchange.js';
 import type { McpSessionEvent } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
-import { StreamFrames } from './stream-frames.js';
-
-/** A stream that its client is told of before the log knows it. */
-const JUST_BEGUN: StreamHead = { last: 0, oldest: 1, delivered: 0, ended: false, readers: 0 };
 
 /**
  * # The streams of a live session
  *
- * A {@link McpStream} is here while something is written to it or somebody reads it. What it logged outlives it: a
- * client that comes back later gets a fresh object over the same log.
+ * A {@link McpStream} is here while it is written or read. What it logged outlives it: a client that comes back later gets a
+ * fresh object over the same log.
  */
 export class SessionStreams implements StreamObserver {
   /** Made with the first: an idle session has none. */
   #streams: Map<string, McpStream> | undefined;
-  /** Idle, but for what they have to tell a log that is slow, or away. */
-  #leaving: Set<McpStream> | undefined;
   /** Responses that wait for the log to be back. */
   #held: Set<Subscriber<string>> | undefined;
+  /** What a shared log is being told. */
+  #telling: Set<Promise<unknown>> | undefined;
   #closed = false;
 
   constructor(
@@ -62,9 +53,7 @@ export class SessionStreams implements StreamObserver {
 
   /** Whether a client listens to the standalone stream, on this node or another. */
   async isHeard(): Promise<boolean> {
-    if (this.#streams?.get(STANDALONE_STREAM)?.readers) return true;
-    const head = await this.environment.store.describe(this.sessionId, STANDALONE_STREAM);
-    return (head?.readers ?? 0) > 0;
+    return (await this.#find(STANDALONE_STREAM).newestReader()) !== undefined;
   }
 
   /** Ends the responses that read the standalone stream, on any node; their clients come back. */
@@ -81,33 +70,57 @@ export class SessionStreams implements StreamObserver {
    * Answers a GET.
    *
    * @param lastEventId where the client stopped; `undefined`: the standalone stream, from what it did not get yet
-   * @throws McpError BAD_REQUEST for a cursor that is malformed, foreign or lost (G3, G4, G6), CONFLICT (G7)
+   * @throws McpError BAD_REQUEST for a cursor that is malformed, or of a stream that this session does not have (G3, G4)
    */
   async open(lastEventId: string | undefined): Promise<McpReply> {
+    const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
+    if (lastEventId !== undefined && !cursor) {
+      throw new McpError('BAD_REQUEST', sessionMessages.malformedCursor(lastEventId));
+    }
+    // Its client was told of it before the log knows it.
+    const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
+    if (begun) return { kind: 'stream', open: (flow) => this.#whenBack(begun, cursor, flow) };
     let start: Start | undefined;
     try {
-      start = await this.#start(lastEventId);
+      start = await this.#claim(cursor);
     } catch (error) {
       if (error instanceof McpError || error instanceof EventStoreError) throw error;
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
-      return { kind: 'stream', open: (flow) => this.#whenBack(lastEventId, flow) };
+      return { kind: 'stream', open: (flow) => this.#whenBack(undefined, cursor, flow) };
     }
     // An empty 200 makes both official clients come back for ever; 405 is quiet in both (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
-    return { kind: 'stream', open: (flow) => this.#read(start, flow) };
+    return { kind: 'stream', open: (flow) => this.frames$(start.stream, start.after, { flow, claim: start.claim }) };
   }
 
-  async #start(lastEventId: string | undefined): Promise<Start | undefined> {
-    if (lastEventId === undefined) return { ...(await this.#undelivered()), skips: true };
-    const cursor = await this.#resume(lastEventId);
-    return cursor && { ...cursor, skips: false };
+  /**
+   * Makes the response the newest reader of its stream.
+   *
+   * @returns `undefined` when there is nothing left to send, now or ever
+   */
+  async #claim(cursor: Cursor | undefined): Promise<Start | undefined> {
+    const stream = this.#obtain(cursor?.stream ?? STANDALONE_STREAM);
+    let claim: StreamClaim;
+    try {
+      claim = await stream.claim();
+    } catch (error) {
+      if (!(error instanceof StreamNotFoundError)) throw error;
+      const { stream: id, index } = cursor!;
+      throw new McpError('BAD_REQUEST', sessionMessages.unknownCursor(formatEventId(id, index)));
+    }
+    const after = Math.min(cursor?.index ?? claim.delivered, claim.last);
+    if (!claim.ended || after < claim.last) return { stream, claim, after };
+    stream.disclaim(claim);
+    return undefined;
   }
 
   /**
    * Holds the response while the log is away (G11): after two refused GETs the official clients give up for good. What
    * would have been refused ends the response.
+   *
+   * @param begun settles when the log may know the stream
    */
-  #whenBack(lastEventId: string | undefined, flow: StreamFlow): Observable<string> {
+  #whenBack(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<string> {
     return new Observable((subscriber) => {
       const { retry, clock } = this.environment;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
@@ -119,25 +132,16 @@ export class SessionStreams implements StreamObserver {
         waiting.cancel();
       });
       subscriber.next(commentFrame());
-      waiting
-        .run(() => this.#start(lastEventId))
+      const claim = (): Promise<Start | undefined> => waiting.run(() => this.#claim(cursor));
+      (begun ? begun.then(claim) : claim())
         .then((start) => {
           if (!start) return subscriber.complete();
           held.delete(subscriber);
-          if (!subscriber.closed) subscriber.add(this.#read(start, flow).subscribe(subscriber));
+          if (subscriber.closed) return start.stream.disclaim(start.claim);
+          const frames$ = this.frames$(start.stream, start.after, { flow, claim: start.claim });
+          subscriber.add(frames$.subscribe(subscriber));
         })
         .catch(() => subscriber.complete());
-    });
-  }
-
-  /** Only now that the response is certain: for a client that has left meanwhile nothing is kept, and nobody makes room. */
-  #read({ stream: id, index, skips }: Start, flow: StreamFlow): Observable<string> {
-    const stream = this.#obtain(id);
-    if (!stream.admitReader()) throw new McpError('CONFLICT', sessionMessages.tooManyReaders(id));
-    // The reader before it may be on another node, and say something yet.
-    return this.frames$(stream, index, {
-      flow,
-      ...(this.environment.store.scope === 'shared' && { takesOver: { skips } }),
     });
   }
 
@@ -148,13 +152,11 @@ export class SessionStreams implements StreamObserver {
   }
 
   /** The frames of one response: where the client is, then what follows. */
-  frames$(stream: McpStream, after: number, { flow, headOnly, takesOver }: FrameOptions): Observable<string> {
+  frames$(stream: McpStream, after: number, { flow, headOnly, claim }: FrameOptions): Observable<string> {
     return new Observable((subscriber) => {
-      const begins = (cursor: number): void => subscriber.next(this.#headFrame(stream.id, cursor));
-      if (!takesOver) begins(after);
+      subscriber.next(this.#headFrame(stream.id, after));
       if (headOnly) return subscriber.complete();
-      const frames = new StreamFrames(stream.id, subscriber, this);
-      return stream.events$(after, flow, takesOver && { ...takesOver, begins }).subscribe(frames);
+      return stream.events$(after, flow, claim).subscribe(new StreamFrames(stream.id, subscriber, this));
     });
   }
 
@@ -162,13 +164,15 @@ export class SessionStreams implements StreamObserver {
     return this.session.primes ? primingFrame(formatEventId(stream, index), this.environment.retryMs) : commentFrame();
   }
 
-  /** Now and then: tells the log how far the readers have come, and looks whether other nodes have said otherwise. */
+  /** The frame of an event; of one without data, that tells where the stream has come to, only for clients that take it. @internal */
+  frame(stream: string, { index, data }: StoredEvent): string {
+    if (data !== NO_DATA) return messageFrame(formatEventId(stream, index), data);
+    return this.session.primes ? this.#headFrame(stream, index) : '';
+  }
+
+  /** At each keep-alive tick. */
   refresh(): void {
-    const shared = this.environment.store.scope === 'shared';
-    for (const stream of this.#streams?.values() ?? []) {
-      stream.noteDelivered();
-      if (shared) stream.reconcile();
-    }
+    for (const stream of this.#streams?.values() ?? []) stream.refresh();
   }
 
   /** Another node has written to a stream. */
@@ -176,22 +180,26 @@ export class SessionStreams implements StreamObserver {
     this.#streams?.get(stream)?.poke();
   }
 
-  /** Another node's reader has come to a stream, or left it. */
-  turn(stream: string, reader: string, turn: ReaderTurn): void {
-    // It may have left just now: whoever asks is answered all the same.
-    if (!this.#closed) this.#find(stream).turn(reader, turn);
+  /** Another node has a newer reader of a stream. @param upTo given, the response of the older one ends now */
+  replaced(stream: string, reader: string, upTo?: number): void {
+    this.#streams?.get(stream)?.replaced(reader, upTo);
   }
 
-  /** Settles when everything that was sent is in the log and with who reads it here, or never will be. */
+  /** Settles when everything that was sent is in the log and with those who read it here, or never will be. */
   async flushed(): Promise<void> {
     await Promise.all([...(this.#streams?.values() ?? [])].map((stream) => stream.flushed()));
+  }
+
+  /** Settles when a shared log has been told everything: that readers have left, above all. */
+  async told(): Promise<void> {
+    await Promise.all(this.#telling ?? []);
   }
 
   /** The session is over. */
   close(): void {
     this.#closed = true;
     for (const subscriber of [...(this.#held ?? [])]) subscriber.complete();
-    for (const stream of [...(this.#streams?.values() ?? []), ...(this.#leaving ?? [])]) stream.close();
+    for (const stream of this.#streams?.values() ?? []) stream.close();
     this.#streams?.clear();
   }
 
@@ -201,22 +209,18 @@ export class SessionStreams implements StreamObserver {
   detached(stream: McpStream): void {
     this.#event({ type: 'stream-detached', streamId: stream.id });
   }
-  evicted(stream: McpStream): void {
-    this.#event({ type: 'reader-evicted', streamId: stream.id });
+  replacedHere(stream: McpStream): void {
+    this.#event({ type: 'reader-replaced', streamId: stream.id });
+  }
+  evicted({ id: streamId }: McpStream, after: number, oldest: number): void {
+    this.#event({ type: 'events-evicted', streamId, after, oldest });
   }
   idle(stream: McpStream): void {
     if (this.#streams?.get(stream.id) === stream) this.#streams.delete(stream.id);
-    if (stream.telling && !this.#closed) (this.#leaving ??= new Set()).add(stream);
-  }
-  told(stream: McpStream): void {
-    this.#leaving?.delete(stream);
-    // What it has said last concerns those who read the stream by another object.
-    const successor = this.#streams?.get(stream.id);
-    if (successor !== stream) successor?.poke();
   }
   failed(stream: McpStream, error: unknown): void {
-    // Of a duplicate the client is told; the log is right.
-    if (!(error instanceof DuplicateRequestError)) {
+    // Of a session that is over another event tells.
+    if (!(error instanceof SessionGoneError)) {
       this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
     }
     this.session.streamFailed(stream, error);
@@ -225,46 +229,11 @@ export class SessionStreams implements StreamObserver {
   fault(stream: McpStream, error: unknown): void {
     if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
   }
-
-  async #undelivered(): Promise<Cursor> {
-    const { store } = this.environment;
-    const index = await this.#find(STANDALONE_STREAM).resumePoint();
-    const head = (await store.describe(this.sessionId, STANDALONE_STREAM)) ?? JUST_BEGUN;
-    return { stream: STANDALONE_STREAM, index: this.#afterEviction(index, head) };
-  }
-
-  /** @returns `undefined` when there is nothing left to send, now or ever */
-  async #resume(lastEventId: string): Promise<Cursor | undefined> {
-    const cursor = parseEventId(lastEventId);
-    if (!cursor) throw new McpError('BAD_REQUEST', sessionMessages.malformedCursor(lastEventId));
-    const { stream } = cursor;
-    const head = await this.environment.store.describe(this.sessionId, stream);
-    if (!head && !this.#streams?.has(stream)) {
-      throw new McpError('BAD_REQUEST', sessionMessages.unknownCursor(lastEventId));
-    }
-    const { last, ended } = head ?? JUST_BEGUN;
-    const index = Math.min(cursor.index, last);
-    if (ended && index === last) return undefined;
-    if (stream === STANDALONE_STREAM) return { stream, index: this.#afterEviction(index, head ?? JUST_BEGUN) };
-    if (index < last) await this.#assertKept(stream, index, lastEventId);
-    return { stream, index };
-  }
-
-  /** There may be holes behind older events that are kept: answers that nobody has read. */
-  async #assertKept(stream: string, index: number, lastEventId: string): Promise<void> {
-    try {
-      await this.environment.store.read(this.sessionId, stream, index, 1);
-    } catch (error) {
-      if (!(error instanceof EventsEvictedError)) throw error;
-      throw new McpError('BAD_REQUEST', sessionMessages.evictedCursor(lastEventId, error.oldest));
-    }
-  }
-
-  /** The standalone stream goes on with the oldest event that is left; the client cannot do anything about the rest. */
-  #afterEviction(index: number, { oldest }: StreamHead): number {
-    if (index + 1 >= oldest) return index;
-    this.#event({ type: 'events-evicted', streamId: STANDALONE_STREAM, after: index, oldest });
-    return oldest - 1;
+  telling(told: Promise<unknown>): void {
+    if (this.environment.store.scope === 'node') return;
+    const telling = (this.#telling ??= new Set());
+    const settled = told.catch(() => {}).finally(() => telling.delete(settled));
+    telling.add(settled);
   }
 
   /** The log may say by an error that the session is gone. @internal */
@@ -292,9 +261,34 @@ export class SessionStreams implements StreamObserver {
   }
 }
 
-/** Where a response begins; `skips`: its client knows no cursor. */
-interface Start extends Cursor {
-  readonly skips: boolean;
+/** The events of a stream as frames, for one response: an object, since three functions would be three times as large. */
+class StreamFrames implements Observer<StoredEvent> {
+  constructor(
+    private readonly streamId: string,
+    private readonly response: Subscriber<string>,
+    private readonly owner: SessionStreams,
+  ) {}
+
+  next(event: StoredEvent): void {
+    const frame = this.owner.frame(this.streamId, event);
+    if (frame !== '') this.response.next(frame);
+  }
+
+  error(error: unknown): void {
+    this.owner.suspect(error);
+    this.response.error(error);
+  }
+
+  complete(): void {
+    this.response.complete();
+  }
+}
+
+/** Where a response begins. */
+interface Start {
+  readonly stream: McpStream;
+  readonly claim: StreamClaim;
+  readonly after: number;
 }
 
 type WithoutSession<E> = E extends unknown ? Omit<E, 'sessionId'> : never;

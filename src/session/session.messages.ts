@@ -48,14 +48,10 @@ export const sessionMessages = {
     `The client answered "${method}" with something else than the specification has: "${path}": ${problem}.`,
   sessionOver: () => 'The session has ended: nothing can be sent to its client any more.',
   unknownSession: (id: string) => `There is no session "${id}". It may have ended.`,
-  tooManyReaders: (stream: string) =>
-    `Stream "${stream}" has as many open responses as it may have, and one had to make room less than a minute ago. Close one, or wait.`,
   malformedCursor: (id: string) =>
     `Last-Event-ID "${id.slice(0, 100)}" is not an event id of this server ("<stream>_<index>"). Send the id of the last event you received, or none.`,
   unknownCursor: (id: string) =>
     `Last-Event-ID "${id}" names a stream that this session does not have: it was never begun, or it finished and its time is over. Repeat the request, or send no Last-Event-ID.`,
-  evictedCursor: (id: string, oldest: number) =>
-    `The events after Last-Event-ID "${id}" are no longer kept; the oldest is ${oldest}. Repeat the request.`,
   initializedAlready: () =>
     'This session is initialized already. Send "initialize" without Mcp-Session-Id to start another one.',
   notInitialized: (method: string) => `"${method}" came before "initialize". Initialize the session first.`,

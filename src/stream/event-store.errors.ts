@@ -1,4 +1,3 @@
-import type { RequestId } from '../wire/json-rpc.js';
 import { streamMessages } from './stream.messages.js';
 
 /** A final refusal of an event store; anything else that it throws is taken for a passing fault. @publicApi */
@@ -33,31 +32,20 @@ export class StreamEndedError extends EventStoreError {
   }
 }
 
-/** A request that is to be opened is open already, on another node. @publicApi */
-export class DuplicateRequestError extends EventStoreError {
-  readonly code = 'DUPLICATE_REQUEST';
-  constructor(
-    readonly stream: string,
-    readonly request: RequestId,
-  ) {
-    super(streamMessages.duplicateRequest(request));
-  }
-}
-
-/** The event right after the cursor was evicted. @publicApi */
+/** A reader that was too slow: its next event was evicted (behaviour P13). Its response is cut, and its client comes back. @internal */
 export class EventsEvictedError extends EventStoreError {
   readonly code = 'EVENTS_EVICTED';
   constructor(
     readonly stream: string,
     readonly after: number,
-    /** Index of the oldest event after the cursor that is kept; the next one of the stream if none is. */
+    /** Index of the oldest event that is kept. */
     readonly oldest: number,
   ) {
     super(streamMessages.eventsEvicted(stream, after, oldest));
   }
 }
 
-/** The log holds only what must not be evicted, and is full. @publicApi */
+/** The inbox of a session is full: it evicts nothing. @publicApi */
 export class EventLogFullError extends EventStoreError {
   readonly code = 'EVENT_LOG_FULL';
   constructor(

@@ -7,6 +7,9 @@ import type { RequestId } from '../wire/json-rpc.js';
  * standalone one, or an unguessable id of 22 characters that belongs to one POST, or `inbox`: what the client sent to one
  * node and another waits for. No client can read that one.
  *
+ *     open ──append … append──▶ ended (`end`) ──its time──▶ forgotten
+ *       └────────drop(session)─────┴──▶ ended, refusing ──30 s──▶ forgotten
+ *
  * Written for the implementer of a store:
  *
  * - **Calls run concurrently**, for any number of sessions and streams, and from several nodes. Each call is atomic.
@@ -17,15 +20,13 @@ import type { RequestId } from '../wire/json-rpc.js';
  * - **Fencing.** After `drop(session)`, and after `end`, every append is refused, also one of a node that was paused
  *   meanwhile: a running handler must not bring a deleted session back. A stream that is forgotten is not begun anew
  *   by a writer that has written to it: unknown stream other than `0` and `seq` above 1 means `StreamEndedError`.
- * - **Requests.** A request that is open on another node is not opened again: of two appends that `opens` the same id of a
- *   session, by two nodes, one is refused, though they come at the same moment. A node sees to its own requests itself.
- * - **Bounds.** Count, bytes and age are bounded by the implementation's own options. What is evicted is the oldest.
- *   Never evicted: the newest event of a stream that has not ended, and an answer that nobody has read (its index is
- *   above `delivered`). When such events alone reach a bound, `append` throws `EventLogFullError`; otherwise it is
- *   accepted, whatever its size, so that a session holds its bounds and one append at most. An append without events is
- *   never refused for want of room.
- * - **Who cleans up.** `drop(session)` leaves nothing behind. Finished streams are forgotten by the store itself after
- *   its own time. Nobody else deletes anything.
+ * - **Bounds.** A stream is a ring: it keeps its newest events, as many as the implementation's own option says (100 or
+ *   more), and its newest event always. Where bytes are bounded too, finished streams go first, the one that ended first
+ *   before the others. An append is never refused for want of room, but for one to the inbox: that keeps each event for a
+ *   minute at least, and throws `EventLogFullError` when it is full.
+ * - **One reader.** Of the readers that have claimed a stream the newest is its reader, until it is released.
+ * - **Who cleans up.** Finished streams are forgotten by the store itself after its own time; stream `0` and the inbox go
+ *   with their session. A dropped session is forgotten 30 s later; a store of scope `node` may forget it at once.
  * - **Errors** of {@link EventStoreError} are final. Any other error is taken for a passing fault and retried.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
@@ -36,73 +37,67 @@ export interface McpEventStore {
   /** `node`: the log lives and dies with this process. `shared`: other nodes read it too. */
   readonly scope: 'node' | 'shared';
 
-  /** Makes the log of a session. Idempotent. Only an opened session accepts events. */
+  /** Makes the log of a session. Idempotent; a session that was dropped, and is not forgotten yet, stays dropped. */
   open(session: string): Promise<void>;
 
   /**
    * Appends events to a stream; the stream begins to exist with the first append, which may be empty.
    *
    * @param events JSON texts without line breaks, one message each; may be empty
-   * @returns the index of the first of `events`, or of the next event if there are none
    * @throws SessionGoneError the session was never opened, or was dropped
    * @throws StreamEndedError an earlier append ended the stream
-   * @throws DuplicateRequestError a request of `opens` is open in this session on another node; nothing is appended
-   * @throws EventLogFullError the bounds leave no room
+   * @throws EventLogFullError the inbox is full
    */
-  append(session: string, stream: string, events: readonly string[], options: AppendOptions): Promise<AppendResult>;
+  append(
+    session: string,
+    stream: string,
+    events: readonly string[],
+    options: AppendOptions,
+  ): AppendResult | Promise<AppendResult>;
 
   /**
-   * The events after the cursor, in order and without gaps: up to the first one that is missing.
+   * The events after the cursor, in order and without gaps. When the one right after it was evicted, the oldest that is kept
+   * comes first.
    *
    * @param after index of the last event that is known; 0 is the cursor before the first
-   * @param limit at most so many events
-   * @throws SessionGoneError the session was never opened, or was dropped
+   * @param limit at most so many events; 0 only looks at the stream
+   * @param delivered acknowledges the events up to this index: they were handed to the reader. Never moves backwards
+   * @throws SessionGoneError the session was never opened, or is forgotten
    * @throws StreamNotFoundError no such stream (stream `0` of an open session always exists)
-   * @throws EventsEvictedError the event right after the cursor is gone; its `oldest` says where to go on
    */
-  read(session: string, stream: string, after: number, limit: number): Promise<ReadResult>;
-
-  /** What is known of a stream, or `undefined` if it never was or is forgotten. Stream `0` of an open session always exists. */
-  describe(session: string, stream: string): Promise<StreamHead | undefined>;
+  read(session: string, stream: string, after: number, limit: number, delivered?: number): Promise<ReadResult>;
 
   /**
-   * Makes a reader the newest of its stream. A repeated call is answered as the first time.
+   * Makes a reader the newest of its stream. A repeated call changes nothing.
    *
-   * @returns the newest of the other readers, for its node to be told, or `undefined`
-   * @throws SessionGoneError the session was never opened, or was dropped
+   * @throws SessionGoneError the session was never opened, or is forgotten
    * @throws StreamNotFoundError no such stream
    */
-  attach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined>;
+  claim(session: string, stream: string, reader: ReaderRef): Promise<ClaimResult>;
+
+  /** Takes a reader away, if it is still the newest. Idempotent; what is gone is ignored. @param delivered as for `read` */
+  release(session: string, stream: string, reader: ReaderRef, delivered?: number): Promise<void>;
+
+  /** The streams with requests that a node has opened and that are not settled, for other nodes to answer when it has died. */
+  unfinished(node: string): Promise<UnfinishedStream[]>;
 
   /**
-   * Takes a reader away. Idempotent.
+   * Ends the session: appends an error for each request that is not settled to its stream, ends every stream, and refuses all
+   * further appends. What was logged can be read for 30 s more, so that readers on all nodes find the end. Idempotent.
    *
-   * @returns the reader that is now the newest because this one was, or `undefined`
+   * @param lastError what unsettled requests are answered with; absent: they get no answer
    */
-  detach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined>;
+  drop(session: string, lastError?: LastError): Promise<void>;
 
-  /** Notes that the events up to `index`, or to the last one, were handed to a reader. Never moves backwards. A stream that is gone is ignored. */
-  delivered(session: string, stream: string, index: number): Promise<void>;
-
-  /** The requests that were opened by an append and settled neither by it nor by a later one; the end of a stream settles all of it. */
-  openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]>;
-
-  /**
-   * Takes away all readers of a node that is gone. Idempotent.
-   *
-   * @returns the readers that are the newest of their stream now, for their nodes to be told
-   */
-  detachNode(node: string): Promise<StreamReaderRef[]>;
-
-  /** Forgets the session with everything in it. Idempotent. */
-  drop(session: string): Promise<void>;
-
-  /** What is held, for tests, metrics and health checks. */
-  stats(): Promise<EventStoreStats>;
+  /** What is held, for tests, metrics and health checks. Dropped sessions do not count. Optional. */
+  stats?(): Promise<EventStoreStats>;
 }
 
-/** The stream of what nodes hand on to each other. It begins and is bounded like any other, and goes with its session. @publicApi */
+/** The stream of what nodes hand on to each other. It begins like any other, and goes with its session. @publicApi */
 export const INBOX_STREAM = 'inbox';
+
+/** Milliseconds for which a shared store keeps a dropped session, so that readers on all nodes find the end. @publicApi */
+export const DROPPED_SESSION_MS = 30_000;
 
 /** The injection token of the {@link McpEventStore}. @publicApi */
 export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
@@ -115,26 +110,19 @@ export interface AppendOptions {
   seq: number;
   /** The requests whose messages this stream carries, and the node that runs them. Given with a stream's first append. */
   opens?: { node: string; requests: readonly RequestId[] };
-  /** Requests that are settled by this append. */
-  settles?: readonly SettledRequest[];
-  /** Nothing will follow on this stream. */
+  /** Requests that are settled by this append, with an answer among `events` or without one. */
+  settles?: readonly RequestId[];
+  /** Nothing will follow on this stream; what is not settled is. */
   end?: boolean;
 }
 
 /** @publicApi */
-export interface SettledRequest {
-  id: RequestId;
-  /** Position of its answer within `events`; absent when the request ended without an answer (it was cancelled). */
-  answer?: number;
-}
-
-/** @publicApi */
 export interface AppendResult {
-  /** Index of the first appended event. */
+  /** Index of the first appended event, or of the next one if there were none. */
   first: number;
   /**
-   * The newest reader, for its node to be told that there is more to read; absent when there is none. A store that can tell
-   * the node in the same step, by the {@link AppendedMessage} on the bus, does so, and leaves it out.
+   * The newest reader, for its node to be told that there is more to read; absent when there is none. A store that tells
+   * the node in the same step, by the {@link AppendedMessage} on the bus, leaves it out for readers on other nodes.
    */
   reader?: ReaderRef;
 }
@@ -146,13 +134,31 @@ export interface AppendedMessage {
   stream: string;
 }
 
-/** @publicApi */
-export interface ReadResult {
-  events: readonly StoredEvent[];
-  /** There are events after the last of `events`. */
-  more: boolean;
-  /** The stream has ended (what is `more` still comes). */
+/** What a stream is at the moment. @publicApi */
+export interface StreamHead {
+  /** Index of the newest event; 0 if there never was one. */
+  last: number;
+  /** Index of the oldest event that is kept; `last + 1` if none is. */
+  oldest: number;
+  /** Index up to which events were handed to a reader. */
+  delivered: number;
+  /** Nothing will follow. */
   ended: boolean;
+}
+
+/** @publicApi */
+export interface ReadResult extends StreamHead {
+  events: readonly StoredEvent[];
+  /** There are events after the last of `events`; after the cursor, if there are none. */
+  more: boolean;
+  /** The newest reader. */
+  reader?: ReaderRef;
+}
+
+/** @publicApi */
+export interface ClaimResult extends StreamHead {
+  /** The reader until now, for its node to be told. */
+  before?: ReaderRef;
 }
 
 /** @publicApi */
@@ -162,21 +168,6 @@ export interface StoredEvent {
   data: string;
 }
 
-/** @publicApi */
-export interface StreamHead {
-  /** Index of the newest event; 0 if there never was one. */
-  last: number;
-  /** Index of the oldest event that is kept; `last + 1` if none is. */
-  oldest: number;
-  /** Index up to which events were handed to a reader. */
-  delivered: number;
-  ended: boolean;
-  /** Readers attached on any node. */
-  readers: number;
-  /** The newest of them: the one that messages go to. */
-  newest?: ReaderRef;
-}
-
 /** A reader of a stream, on one of the nodes. @publicApi */
 export interface ReaderRef {
   node: string;
@@ -184,24 +175,24 @@ export interface ReaderRef {
   reader: string;
 }
 
-/** A reader, and what it reads. @publicApi */
-export interface StreamReaderRef extends ReaderRef {
+/** @publicApi */
+export interface UnfinishedStream {
   session: string;
   stream: string;
+  /** What is not settled. */
+  requests: RequestId[];
 }
 
-/** @publicApi */
-export interface OpenRequest {
-  session: string;
-  stream: string;
-  id: RequestId;
-  node: string;
+/** The error of a JSON-RPC response. @publicApi */
+export interface LastError {
+  code: number;
+  message: string;
 }
 
 /** @publicApi */
 export interface EventStoreStats {
   sessions: number;
-  /** Stream `0` counts when something was written to it, or somebody reads it. */
+  /** Stream `0` counts when something was written to it, or it was claimed. */
   streams: number;
   events: number;
   /** UTF-16 code units of the kept events, times two. */

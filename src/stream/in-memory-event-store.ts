@@ -1,269 +1,414 @@
 import { systemClock, type Clock } from '../base/clock.js';
+import { errorResponse } from '../wire/errors.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
+import type { RequestId } from '../wire/json-rpc.js';
+import { EventLogFullError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import {
-  DuplicateRequestError,
-  EventLogFullError,
-  SessionGoneError,
-  StreamEndedError,
-  StreamNotFoundError,
-} from './event-store.errors.js';
-import type {
-  AppendOptions,
-  AppendResult,
-  EventStoreStats,
-  McpEventStore,
-  OpenRequest,
-  ReadResult,
-  ReaderRef,
-  StreamReaderRef,
-  StreamHead,
+  DROPPED_SESSION_MS,
+  INBOX_STREAM,
+  type AppendOptions,
+  type AppendResult,
+  type ClaimResult,
+  type EventStoreStats,
+  type LastError,
+  type McpEventStore,
+  type ReadResult,
+  type ReaderRef,
+  type StoredEvent,
+  type StreamHead,
+  type UnfinishedStream,
 } from './event-store.js';
-import { FinishedStreams } from './in-memory/finished-streams.js';
-import { SessionLog } from './in-memory/session-log.js';
-import { SessionWeights } from './in-memory/session-weights.js';
-import { StreamLog } from './in-memory/stream-log.js';
+import { MIN_EVENTS, resolveEventLogOptions, type EventLogOptions } from './stream.options.js';
+
+/** A live copy of a stream is a writer; more than a few are never alive at once. */
+const WRITERS_REMEMBERED = 32;
+/** The inbox keeps each event for so long at least: nodes look into it at every keep-alive. */
+const INBOX_KEPT_MS = 60_000;
 
 /**
  * # The event log in the memory of this process
  *
- *     InMemoryEventStore ─▶ SessionLog (order of writing) ─▶ StreamLog (events, answers, readers, writers)
- *       ├─ SessionWeights   who holds the most
- *       └─ FinishedStreams  what is to be forgotten when
+ * Sessions, their streams, a ring each. A call runs to its end synchronously, which makes it atomic; there are no timers: what
+ * is to be forgotten goes when its session is used, and everything that is due when some stream ends.
  *
- * Each call runs to its end synchronously, which makes it atomic.
- *
- * **Bounds.** An append is refused only if what must not be evicted reaches a bound already; otherwise it is accepted
- * whatever its size, and then what is too much is evicted. So a session never holds more than its bounds and one append.
- * Of finished streams whose events are all gone it remembers `maxEvents` at most: they say nothing but "ended".
- * An append without events adds nothing and is never refused for want of room: a full log can always be ended.
- *
- * **Fairness.** Within a session the oldest event goes first. When all sessions together hold too much, it is the oldest
- * event of the session that holds the most (to a factor of two): who floods the log loses their own events first.
+ * **Bounds.** When a session holds more than `maxBytes`, its finished streams give their oldest events, the one that ended
+ * first before the others; then its largest open stream; all but the newest of each. Then finished streams are forgotten. When
+ * all sessions together hold more than `maxTotalBytes`, the session that holds the most gives in the same way.
  *
  * @publicApi
  */
 export class InMemoryEventStore implements McpEventStore {
-  readonly scope = 'node';
-  readonly #bounds: Required<InMemoryEventStoreOptions>;
+  readonly #maxEvents: number;
+  /** In UTF-16 code units, as all sums here. */
+  readonly #maxUnits: number;
+  readonly #maxTotalUnits: number;
+  readonly #finishedStreamMs: number;
   readonly #sessions = new Map<string, SessionLog>();
-  readonly #weights = new SessionWeights();
-  readonly #finished: FinishedStreams;
+  /** Dropped, and kept for readers on other nodes; in the order of dropping. */
+  readonly #dropped = new Map<string, number>();
+  #total = 0;
+  /** Where the sum of all sessions is looked at again: above `maxTotalBytes` when nothing more could be evicted. */
+  #alarm: number;
+  #sweptAt: number;
 
+  /** @param scope `shared`: several nodes of one process share it, as tests do; a dropped session stays readable for a while */
   constructor(
-    options: InMemoryEventStoreOptions = {},
+    options: EventLogOptions = {},
     private readonly clock: Clock = systemClock,
+    readonly scope: 'node' | 'shared' = 'node',
   ) {
-    this.#bounds = {
-      maxEvents: options.maxEvents ?? DEFAULT_BOUNDS.maxEvents,
-      maxBytes: options.maxBytes ?? DEFAULT_BOUNDS.maxBytes,
-      maxTotalBytes: options.maxTotalBytes ?? DEFAULT_BOUNDS.maxTotalBytes,
-      finishedStreamMs: options.finishedStreamMs ?? DEFAULT_BOUNDS.finishedStreamMs,
-    };
-    this.#finished = new FinishedStreams(clock, this.#bounds.finishedStreamMs, (session, stream) => {
-      session.forget(stream);
-      this.#settle(session);
-    });
+    const { maxEvents, maxBytes, maxTotalBytes, finishedStreamMs } = resolveEventLogOptions(options);
+    this.#maxEvents = maxEvents;
+    this.#maxUnits = maxBytes / 2;
+    this.#alarm = this.#maxTotalUnits = maxTotalBytes / 2;
+    this.#finishedStreamMs = finishedStreamMs;
+    this.#sweptAt = clock.now();
   }
 
   async open(session: string): Promise<void> {
-    if (!this.#sessions.has(session)) this.#sessions.set(session, new SessionLog());
+    this.#forgetDropped();
+    if (!this.#sessions.has(session)) this.#sessions.set(session, new SessionLog(this.#maxEvents));
   }
 
-  async append(
-    session: string,
-    stream: string,
-    events: readonly string[],
-    options: AppendOptions,
-  ): Promise<AppendResult> {
-    const log = this.#session(session);
-    const found = log.find(stream);
-    const repeated = found?.repeated(options.writer, options.seq);
-    if (repeated !== undefined) return resultOf(found!, repeated);
-    if (found ? found.ended : wasForgotten(stream, options)) throw new StreamEndedError(stream);
-    const duplicate = options.opens && log.openElsewhere(options.opens);
-    if (duplicate !== undefined) throw new DuplicateRequestError(stream, duplicate);
-    if (events.length > 0) this.#makeRoom(log, stream);
-    const target = found ?? log.begin(stream);
-    const first = log.append(target, events, options, this.clock.now());
-    if (options.end && stream !== STANDALONE_STREAM) this.#finished.add(log, target);
-    this.#evict(log, 0);
+  append(session: string, stream: string, events: readonly string[], options: AppendOptions): AppendResult {
+    const log = this.#sessions.get(session);
+    if (!log || log.dropped) throw new SessionGoneError(session);
+    if (log.finished?.size) this.#forgetFinished(log, this.clock.now());
+    let target = log.streams.get(stream);
+    const repeated = target?.repeated(options);
+    if (repeated !== undefined) return resultOf(target!, repeated);
+    // A writer that finds nothing of what it has written: the stream ended, and was forgotten.
+    const forgotten = !target && options.seq > 1 && stream !== STANDALONE_STREAM;
+    if (target?.ended || forgotten) throw new StreamEndedError(stream);
+    if (stream === INBOX_STREAM && events.length > 0) this.#makeRoomInInbox(log, events);
+    target ??= log.begin(stream);
+    const first = target.last + 1;
+    for (const data of events) this.#push(log, target, data);
+    target.note(options, first);
+    if (options.end) this.#end(log, target);
+    if (log.units > this.#maxUnits) this.#relieve(log);
+    if (this.#total > this.#alarm) this.#relieveAll();
     return resultOf(target, first);
   }
 
-  async read(session: string, stream: string, after: number, limit: number): Promise<ReadResult> {
-    return this.#stream(session, stream).read(after, limit);
+  async read(session: string, stream: string, after: number, limit: number, delivered = 0): Promise<ReadResult> {
+    const found = this.#find(session, stream);
+    found.acknowledge(delivered);
+    const events = found.eventsAfter(after, limit);
+    const more = found.last > (events.at(-1)?.index ?? after);
+    return { events, more, ...found.head(), ...(found.reader && { reader: found.reader }) };
   }
 
-  async describe(session: string, stream: string): Promise<StreamHead | undefined> {
-    const log = this.#sessions.get(session);
-    return log && findOrBlank(log, stream)?.head();
+  async claim(session: string, stream: string, { node, reader }: ReaderRef): Promise<ClaimResult> {
+    let found = this.#find(session, stream);
+    if (found === BLANK) found = this.#sessions.get(session)!.begin(stream);
+    const before = found.reader;
+    found.reader = { node, reader };
+    return { ...found.head(), ...(before && before.reader !== reader && { before }) };
   }
 
-  async attach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined> {
-    const found = this.#stream(session, stream);
-    return (found === BLANK ? this.#session(session).begin(stream) : found).attach(reader);
+  async release(session: string, stream: string, { reader }: ReaderRef, delivered = 0): Promise<void> {
+    const found = this.#sessions.get(session)?.streams.get(stream);
+    found?.acknowledge(delivered);
+    if (found?.reader?.reader === reader) found.reader = undefined;
   }
 
-  async detach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined> {
-    return this.#sessions.get(session)?.find(stream)?.detach(reader);
-  }
-
-  async delivered(session: string, stream: string, index: number): Promise<void> {
-    const log = this.#sessions.get(session);
-    const found = log?.find(stream);
-    if (!found) return;
-    log!.deliver(found, index);
-    // What was accepted beyond the bounds, because unread answers were in the way, can go now.
-    this.#evict(log!, 0);
-  }
-
-  async openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]> {
-    if ('session' in of) return this.#sessions.get(of.session)?.openRequests(of.session) ?? [];
-    return [...this.#sessions].flatMap(([id, log]) => log.openRequests(id)).filter(({ node }) => node === of.node);
-  }
-
-  async detachNode(node: string): Promise<StreamReaderRef[]> {
-    const promoted: StreamReaderRef[] = [];
+  async unfinished(node: string): Promise<UnfinishedStream[]> {
+    const found: UnfinishedStream[] = [];
     for (const [session, log] of this.#sessions) {
-      for (const stream of log.streams) {
-        const newest = stream.detachNode(node);
-        if (newest) promoted.push({ session, stream: stream.id, ...newest });
+      for (const { id: stream, node: by, unsettled } of log.streams.values()) {
+        if (by === node && unsettled?.size) found.push({ session, stream, requests: [...unsettled] });
       }
     }
-    return promoted;
+    return found;
   }
 
-  async drop(session: string): Promise<void> {
+  async drop(session: string, lastError?: LastError): Promise<void> {
+    this.#forgetDropped();
     const log = this.#sessions.get(session);
-    if (!log) return;
-    this.#sessions.delete(session);
-    this.#weights.remove(log);
-    for (const stream of log.streams) this.#finished.delete(stream);
+    if (!log || log.dropped) return;
+    if (this.scope === 'node') return this.#forget(session, log);
+    for (const stream of log.streams.values()) {
+      if (stream.ended) continue;
+      for (const id of (lastError && stream.unsettled) ?? []) {
+        this.#push(log, stream, JSON.stringify(errorResponse(id, lastError!.code, lastError!.message)));
+      }
+      stream.end(0);
+    }
+    log.dropped = true;
+    this.#dropped.set(session, this.clock.now() + DROPPED_SESSION_MS);
   }
 
   async stats(): Promise<EventStoreStats> {
-    const stats = { sessions: this.#sessions.size, streams: 0, events: 0, bytes: this.#weights.total };
-    for (const log of this.#sessions.values()) {
-      stats.streams += log.streamCount;
-      stats.events += log.events;
+    this.#sweep(this.clock.now());
+    const stats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
+    for (const { dropped, streams, units } of this.#sessions.values()) {
+      if (dropped) continue;
+      stats.sessions++;
+      stats.streams += streams.size;
+      stats.bytes += units * 2;
+      for (const stream of streams.values()) stats.events += stream.size;
     }
     return stats;
   }
 
-  /** The process is ending: forgets everything and leaves no timer behind. */
+  /** The process is ending: forgets everything. */
   close(): void {
-    for (const log of this.#sessions.values()) this.#weights.remove(log);
     this.#sessions.clear();
-    this.#finished.clear();
+    this.#dropped.clear();
+    this.#total = 0;
   }
 
-  #session(session: string): SessionLog {
+  #push(log: SessionLog, stream: StreamLog, data: string): void {
+    const grown = data.length - stream.push(data);
+    log.units += grown;
+    this.#total += grown;
+  }
+
+  #find(session: string, stream: string): StreamLog {
+    this.#forgetDropped();
     const log = this.#sessions.get(session);
     if (!log) throw new SessionGoneError(session);
-    return log;
-  }
-
-  #stream(session: string, stream: string): StreamLog {
-    const found = findOrBlank(this.#session(session), stream);
+    if (log.finished?.size) this.#forgetFinished(log, this.clock.now());
+    const found = log.streams.get(stream) ?? (stream === STANDALONE_STREAM ? BLANK : undefined);
     if (!found) throw new StreamNotFoundError(stream);
     return found;
   }
 
-  #makeRoom(log: SessionLog, stream: string): void {
-    const limit = this.#evict(log, 1);
-    if (limit) throw new EventLogFullError(stream, limit);
+  #end(log: SessionLog, stream: StreamLog): void {
+    const now = this.clock.now();
+    stream.end(now + this.#finishedStreamMs);
+    if (stream.id === STANDALONE_STREAM) return;
+    const finished = (log.finished ??= new Set());
+    finished.add(stream);
+    // They may hold nothing, and be many all the same.
+    if (finished.size > this.#maxEvents) this.#forgetFirstFinished(log);
+    if (now - this.#sweptAt > this.#finishedStreamMs / 4) this.#sweep(now);
   }
 
-  /**
-   * Evicts until everything is within the bounds.
-   *
-   * @param room what is to be free besides
-   * @returns the bound that is not met because only pinned events are left
-   */
-  #evict(log: SessionLog, room: number): string | undefined {
-    let limit = this.#exceeded(log, room);
-    while (limit && log.evictOldest()) limit = this.#exceeded(log, room);
-    this.#settle(log);
-    return this.#evictOverall(room) ?? limit;
-  }
-
-  #evictOverall(room: number): string | undefined {
-    while (this.#weights.total + room > this.#bounds.maxTotalBytes) {
-      const heaviest = this.#weights.heaviest();
-      if (!heaviest) return 'eventLog.maxTotalBytes';
-      heaviest.evictOldest();
-      this.#settle(heaviest);
+  /** Drops what has been in the inbox for long enough. @throws EventLogFullError */
+  #makeRoomInInbox(log: SessionLog, events: readonly string[]): void {
+    const inbox = log.streams.get(INBOX_STREAM) ?? log.begin(INBOX_STREAM);
+    const now = this.clock.now();
+    const mark = (log.inboxMark ??= { at: now, index: 0 });
+    if (now - mark.at >= INBOX_KEPT_MS) {
+      while (inbox.oldest <= mark.index) this.#evictOldest(log, inbox);
+      [mark.at, mark.index] = [now, inbox.last];
     }
-    return undefined;
+    if (inbox.size + events.length > this.#maxEvents) throw new EventLogFullError(inbox.id, 'eventLog.maxEvents');
+    const units = events.reduce((sum, { length }) => sum + length, inbox.units);
+    if (units > this.#maxUnits) throw new EventLogFullError(inbox.id, 'eventLog.maxBytes');
   }
 
-  /** After each change of a session. */
-  #settle(log: SessionLog): void {
-    for (let spent = log.surplus(this.#bounds.maxEvents); spent; spent = log.surplus(this.#bounds.maxEvents)) {
-      this.#finished.delete(spent);
-      log.forget(spent);
+  #relieve(log: SessionLog): void {
+    while (log.units > this.#maxUnits && this.#give(log));
+  }
+
+  /** A little more than it must: the sessions are looked through each time. */
+  #relieveAll(): void {
+    const slack = this.#maxTotalUnits / 64;
+    const sessions = new Set(this.#sessions.values());
+    const target = this.#maxTotalUnits - slack;
+    while (this.#total > target && sessions.size > 0) {
+      const heaviest = [...sessions].reduce((one, other) => (other.units > one.units ? other : one));
+      const half = heaviest.units / 2;
+      while (this.#total > target && heaviest.units >= half) {
+        if (this.#give(heaviest)) continue;
+        sessions.delete(heaviest);
+        break;
+      }
     }
-    this.#weights.update(log);
+    this.#alarm = Math.max(this.#maxTotalUnits, this.#total + slack);
   }
 
-  #exceeded(log: SessionLog, room: number): string | undefined {
-    if (log.events + room > this.#bounds.maxEvents) return 'eventLog.maxEvents';
-    if (log.bytes + room > this.#bounds.maxBytes) return 'eventLog.maxBytes';
-    return undefined;
+  /** @returns `false` when nothing is left that may go */
+  #give(log: SessionLog): boolean {
+    const stream = log.largest();
+    if (stream) this.#evictOldest(log, stream);
+    else if (log.finished?.size) this.#forgetFirstFinished(log);
+    else return false;
+    return true;
+  }
+
+  #evictOldest(log: SessionLog, stream: StreamLog): void {
+    const units = stream.evictOldest();
+    log.units -= units;
+    this.#total -= units;
+  }
+
+  #forgetFirstFinished(log: SessionLog): void {
+    for (const stream of log.finished!) return this.#forgetStream(log, stream);
+  }
+
+  #forgetStream(log: SessionLog, stream: StreamLog): void {
+    log.finished!.delete(stream);
+    log.streams.delete(stream.id);
+    log.units -= stream.units;
+    this.#total -= stream.units;
+  }
+
+  #forgetFinished(log: SessionLog, now: number): void {
+    for (const stream of log.finished ?? []) {
+      if (stream.forgetAt > now) return;
+      this.#forgetStream(log, stream);
+    }
+  }
+
+  #forgetDropped(): void {
+    if (this.#dropped.size === 0) return;
+    const now = this.clock.now();
+    for (const [session, forgetAt] of this.#dropped) {
+      if (forgetAt > now) return;
+      this.#dropped.delete(session);
+      this.#forget(session, this.#sessions.get(session)!);
+    }
+  }
+
+  #forget(session: string, { units }: SessionLog): void {
+    this.#sessions.delete(session);
+    this.#total -= units;
+    if (this.#total <= this.#maxTotalUnits) this.#alarm = this.#maxTotalUnits;
+  }
+
+  #sweep(now: number): void {
+    this.#sweptAt = now;
+    this.#forgetDropped();
+    for (const log of this.#sessions.values()) this.#forgetFinished(log, now);
   }
 }
 
-/** Bounds of the log in memory. @publicApi */
-export interface InMemoryEventStoreOptions {
-  /**
-   * Events that a session keeps, over all its streams. The oldest go first; unread answers and the newest event of an
-   * open stream stay. More of them let a client be away for longer, and cost memory.
-   *
-   * @default 1000
-   */
-  maxEvents?: number;
-  /**
-   * Bytes of events that a session keeps, counted as UTF-16 code units times two.
-   *
-   * @default 8388608 (8 MiB)
-   */
-  maxBytes?: number;
-  /**
-   * Bytes of events that all sessions keep together. When they are reached, the session that holds the most loses its
-   * oldest events. Keep it well below the memory of the process.
-   *
-   * @default 268435456 (256 MiB)
-   */
-  maxTotalBytes?: number;
-  /**
-   * Milliseconds for which a finished stream can still be resumed. Longer helps clients on bad connections, and costs
-   * memory for each call that was answered as SSE.
-   *
-   * @default 300000 (5 minutes)
-   */
-  finishedStreamMs?: number;
+/** The log of one session. */
+class SessionLog {
+  readonly streams = new Map<string, StreamLog>();
+  units = 0;
+  dropped = false;
+  /** Streams that have ended, but for stream 0; in the order of ending. */
+  finished: Set<StreamLog> | undefined;
+  /** Up to where the inbox is a minute old, when it is a minute later. */
+  inboxMark: { at: number; index: number } | undefined;
+
+  constructor(private readonly maxEvents: number) {}
+
+  begin(id: string): StreamLog {
+    const stream = new StreamLog(id, this.maxEvents);
+    this.streams.set(id, stream);
+    return stream;
+  }
+
+  /** The stream that is to give its oldest event: one that has ended, otherwise the largest that has more than its newest. */
+  largest(): StreamLog | undefined {
+    for (const stream of this.finished ?? []) if (stream.size > 1) return stream;
+    let largest: StreamLog | undefined;
+    for (const stream of this.streams.values()) {
+      if (stream.size > 1 && stream.id !== INBOX_STREAM && stream.units > (largest?.units ?? -1)) largest = stream;
+    }
+    return largest;
+  }
 }
 
-const MEBIBYTE = 1024 * 1024;
-const DEFAULT_BOUNDS: Required<InMemoryEventStoreOptions> = {
-  maxEvents: 1000,
-  maxBytes: 8 * MEBIBYTE,
-  maxTotalBytes: 256 * MEBIBYTE,
-  finishedStreamMs: 5 * 60_000,
-};
+/** The log of one stream: the event with the index `i` lies in slot `(i - 1) % most` of the ring, which grows as it is filled. */
+class StreamLog {
+  last = 0;
+  oldest = 1;
+  delivered = 0;
+  ended = false;
+  /** Set when it has ended; milliseconds since the epoch. */
+  forgetAt = Infinity;
+  units = 0;
+  reader: ReaderRef | undefined;
+  node: string | undefined;
+  unsettled: Set<RequestId> | undefined;
+  readonly #ring: string[] = [];
+  readonly #writers: WriterMark[] = [];
+
+  constructor(
+    readonly id: string,
+    private readonly most: number,
+  ) {}
+
+  get size(): number {
+    return this.last - this.oldest + 1;
+  }
+
+  /** @returns the length of what was evicted for it */
+  push(data: string): number {
+    const evicted = this.last - this.oldest + 1 >= this.most ? this.evictOldest() : 0;
+    this.#ring[this.#slot(++this.last)] = data;
+    this.units += data.length;
+    return evicted;
+  }
+
+  /** @returns its length */
+  evictOldest(): number {
+    const slot = this.#slot(this.oldest++);
+    const { length } = this.#ring[slot]!;
+    this.#ring[slot] = '';
+    this.units -= length;
+    return length;
+  }
+
+  /** What the append was answered with, if it was carried out. */
+  repeated({ writer, seq }: AppendOptions): number | undefined {
+    const mark = this.#mark(writer);
+    // Of an older one, a late copy, it matters only that it changes nothing.
+    return mark && seq <= mark.seq ? mark.first : undefined;
+  }
+
+  note({ writer, seq, opens, settles }: AppendOptions, first: number): void {
+    const mark = this.#mark(writer);
+    if (mark) [mark.seq, mark.first] = [seq, first];
+    else if (this.#writers.push({ writer, seq, first }) > WRITERS_REMEMBERED) this.#writers.shift();
+    if (opens) {
+      this.node = opens.node;
+      this.unsettled = new Set(opens.requests);
+    }
+    for (const id of settles ?? []) this.unsettled?.delete(id);
+  }
+
+  end(forgetAt: number): void {
+    this.ended = true;
+    this.forgetAt = forgetAt;
+    this.unsettled = undefined;
+  }
+
+  acknowledge(index: number): void {
+    // A cursor past the end says nothing about events to come.
+    this.delivered = Math.max(this.delivered, Math.min(index, this.last));
+  }
+
+  eventsAfter(after: number, limit: number): StoredEvent[] {
+    const events: StoredEvent[] = [];
+    const from = Math.max(after + 1, this.oldest);
+    const to = Math.min(this.last, from + limit - 1);
+    for (let index = from; index <= to; index++) events.push({ index, data: this.#ring[this.#slot(index)]! });
+    return events;
+  }
+
+  head(): StreamHead {
+    const { last, oldest, delivered, ended } = this;
+    return { last, oldest, delivered, ended };
+  }
+
+  #mark(writer: string): WriterMark | undefined {
+    for (const mark of this.#writers) if (mark.writer === writer) return mark;
+    return undefined;
+  }
+
+  #slot(index: number): number {
+    return (index - 1) % this.most;
+  }
+}
+
+/** The last append of a writer. */
+interface WriterMark {
+  readonly writer: string;
+  seq: number;
+  first: number;
+}
 
 /** Stream `0` of a session that never used it. Never written to. */
-const BLANK = new StreamLog(STANDALONE_STREAM);
+const BLANK = new StreamLog(STANDALONE_STREAM, MIN_EVENTS);
 
-function findOrBlank(log: SessionLog, stream: string): StreamLog | undefined {
-  return log.find(stream) ?? (stream === STANDALONE_STREAM ? BLANK : undefined);
-}
-
-function resultOf({ newest }: StreamLog, first: number): AppendResult {
-  return newest ? { first, reader: newest } : { first };
-}
-
-/** A writer that has written before finds no stream: it ended, and its time is over. It must not begin anew. */
-function wasForgotten(stream: string, { seq }: AppendOptions): boolean {
-  return seq > 1 && stream !== STANDALONE_STREAM;
+function resultOf({ reader }: StreamLog, first: number): AppendResult {
+  return reader ? { first, reader } : { first };
 }

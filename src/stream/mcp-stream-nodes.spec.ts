@@ -1,311 +1,253 @@
 import { describe, expect, it, vi } from 'vitest';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
-import type { McpEventStore } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
-import type { ReaderTurn, StreamEnvironment } from './stream.options.js';
+import { NO_DATA } from './stream-reader.js';
+import type { StreamEnvironment } from './stream.options.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
 const ignore = (): void => {};
 const SILENT: StreamObserver = {
-  ...{ attached: ignore, detached: ignore, evicted: ignore, idle: ignore, failed: ignore, fault: ignore },
+  ...{ attached: ignore, detached: ignore, replacedHere: ignore, evicted: ignore },
+  ...{ idle: ignore, failed: ignore, fault: ignore },
 };
+
+/** What one node says to another. */
+interface Signal {
+  readonly to: string;
+  readonly reader: string;
+  readonly is: 'appended' | 'replaced';
+  readonly upTo?: number | undefined;
+}
 
 /** Stream 0 on several nodes over one log, whose signals the test hands over, or does not. */
 async function setup(faults: EventStoreFaults = {}) {
   const clock = new ManualClock();
-  const log = new InMemoryEventStore({}, new ManualClock());
+  const log = new InMemoryEventStore({}, new ManualClock(), 'shared');
   await log.open('s');
-  const faulty = new FaultyEventStore(log, clock, faults);
-  const store = new Proxy<McpEventStore>(faulty, {
-    get: (target, key) => {
-      if (key === 'scope') return 'shared';
-      const value: unknown = Reflect.get(target, key, target);
-      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
-    },
-  });
-  const signals: [node: string, reader: string, turn?: ReaderTurn][] = [];
+  const store = new FaultyEventStore(log, clock, faults);
+  const signals: Signal[] = [];
+  const streams = new Map<string, McpStream>();
   const node = (nodeId: string) => {
     const peers: StreamEnvironment['peers'] = {
-      appended: (_, __, to) => signals.push([to.node, to.reader]),
-      turned: (_, __, to, turn) => signals.push([to.node, to.reader, turn]),
+      appended: (_, __, { node: to, reader }) => signals.push({ to, reader, is: 'appended' }),
+      replaced: (_, __, { node: to, reader }, upTo) => signals.push({ to, reader, is: 'replaced', upTo }),
     };
     const environment = { store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000, peers };
     const stream = new McpStream('0', 's', environment, SILENT);
-    const read = (after = 0) => {
-      const got: number[] = [];
-      const subscription = stream.events$(after).subscribe(({ index }) => got.push(index));
-      return { got, leave: () => subscription.unsubscribe() };
+    streams.set(nodeId, stream);
+    const get = async (after?: number) => {
+      const claim = await stream.claim();
+      const reading = { got: [] as number[], told: undefined as number | undefined, end: undefined as unknown };
+      const subscription = stream.events$(after ?? claim.delivered, undefined, claim).subscribe({
+        next: ({ index, data }) => {
+          if (data === NO_DATA) reading.told = index;
+          else reading.got.push(index);
+        },
+        error: (error: unknown) => (reading.end = error),
+        complete: () => (reading.end = 'complete'),
+      });
+      await clock.advance(0);
+      return Object.assign(reading, { leave: () => subscription.unsubscribe() });
     };
-    /** The same, after the reader before it; what it began with comes first. */
-    const takeOver = (after: number, skips: boolean) => {
-      const got: (number | string)[] = [];
-      const begins = (cursor: number) => void got.push(`after ${cursor}`);
-      const events$ = stream.events$(after, undefined, { skips, begins });
-      const subscription = events$.subscribe(({ index }) => got.push(index));
-      return { got, leave: () => subscription.unsubscribe() };
+    const refresh = async (): Promise<void> => {
+      stream.refresh();
+      await clock.advance(0);
     };
-    return { stream, read, takeOver };
+    return { stream, get, refresh };
   };
   const write = async (stream: McpStream, count = 1): Promise<void> => {
     for (let n = 0; n < count; n++) await stream.write({ data: '"x"' });
     await clock.advance(0);
   };
-  const head = () => log.describe('s', '0');
-  return { clock, log, faulty, signals, node, write, head };
+  /** Signals arrive. */
+  const deliver = async (): Promise<void> => {
+    for (const { to, reader, is, upTo } of signals.splice(0)) {
+      if (is === 'appended') streams.get(to)!.poke();
+      else streams.get(to)!.replaced(reader, upTo);
+    }
+    await clock.advance(0);
+  };
+  const head = () => log.read('s', '0', 0, 0);
+  return { clock, log, store, signals, node, write, deliver, head };
 }
 
-describe('reconcile', () => {
-  it('reads what was not signalled, and nothing when there is nothing', async () => {
-    const { clock, log, node, write } = await setup();
+describe('G7: the newest reader of several nodes', () => {
+  it('has each message; the node of the one before is told, and ends it at its next tick', async () => {
+    const { node, write, deliver, signals } = await setup();
     const [a, b] = [node('a'), node('b')];
-    const reading = a.read();
-    await clock.advance(0);
-    const reads = vi.spyOn(log, 'read');
-    a.stream.reconcile();
-    await clock.advance(0);
-    expect(reads).not.toHaveBeenCalled();
+    const older = await a.get();
+    await write(a.stream);
+    const newer = await b.get(1);
+    expect(signals).toEqual([{ to: 'a', reader: expect.any(String), is: 'replaced', upTo: undefined }]);
+    await deliver();
+    await write(a.stream);
+    await write(b.stream);
+    await deliver();
+    expect([older.got, newer.got, older.end]).toEqual([[1], [2, 3], undefined]);
+    await b.refresh();
+    await a.refresh();
+    expect([older.told, older.end, newer.end]).toEqual([3, 'complete', undefined]);
+  });
+
+  it('ends the one before at once when it leaves, and says how far it has come', async () => {
+    const { node, write, deliver, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const older = await a.get();
+    const newer = await b.get();
     await write(b.stream, 2);
+    await deliver();
+    newer.leave();
+    expect(signals).toEqual([{ to: 'a', reader: expect.any(String), is: 'replaced', upTo: 2 }]);
+    await deliver();
+    expect([older.got, older.told, older.end]).toEqual([[], 2, 'complete']);
+  });
+
+  it('is found out by the one before when it writes, though the signal was lost', async () => {
+    const { node, write, deliver, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const older = await a.get();
+    const newer = await b.get();
+    signals.length = 0;
+    await write(a.stream, 2);
+    await deliver();
+    expect([older.got, newer.got]).toEqual([[], [1, 2]]);
+  });
+
+  it('is found out at the next tick, though the signal was lost', async () => {
+    const { node, write, deliver, signals } = await setup();
+    const [a, b, c] = [node('a'), node('b'), node('c')];
+    const older = await a.get();
+    const newer = await b.get();
+    signals.length = 0;
+    await write(c.stream);
+    await deliver();
+    await b.refresh();
+    await a.refresh();
+    expect([older.got, older.told, older.end, newer.got]).toEqual([[], 1, 'complete', [1]]);
+  });
+
+  it('goes on after what the log was told, if its client names no cursor', async () => {
+    const { node, write } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const older = await a.get();
+    await write(a.stream, 2);
+    await a.refresh();
+    await write(a.stream);
+    const newer = await b.get();
+    expect([older.got, newer.got]).toEqual([[1, 2, 3], [3]]);
+  });
+});
+
+describe('a tick', () => {
+  it('reads what was not signalled', async () => {
+    const { node, write, signals } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reading = await a.get();
+    await write(b.stream, 2);
+    signals.length = 0;
     expect(reading.got).toEqual([]);
-    a.stream.reconcile();
-    await clock.advance(0);
+    await a.refresh();
     expect(reading.got).toEqual([1, 2]);
   });
 
-  it('asks a slow log once at a time, and leaves readers alone while it is away', async () => {
-    const { clock, log, faulty, node } = await setup();
-    const { stream, read } = node('a');
-    const reading = read();
-    await clock.advance(0);
-    const asked = vi.spyOn(log, 'describe');
-    faulty.faults = { delay: () => 1_000 };
-    for (let n = 0; n < 5; n++) stream.reconcile();
+  it('asks a slow log once at a time, and leaves the reader alone while it is away', async () => {
+    const { clock, log, store, node } = await setup();
+    const { stream, get } = node('a');
+    const reading = await get();
+    const asked = vi.spyOn(log, 'read');
+    store.faults = { delay: () => 1_000 };
+    for (let n = 0; n < 5; n++) stream.refresh();
     await clock.advance(1_000);
     expect(asked).toHaveBeenCalledTimes(1);
-    faulty.faults = { failBefore: () => true };
+    store.faults = { failBefore: () => true };
     for (let n = 0; n < 100; n++) {
-      stream.reconcile();
+      stream.refresh();
       await clock.advance(1_000);
     }
-    expect([stream.readers, reading.got, clock.pending]).toEqual([1, [], 0]);
+    expect([stream.readers, reading.got, reading.end, clock.pending]).toEqual([1, [], undefined, 0]);
   });
 
-  it('gives and takes the turn as the log says, and repeats nothing that was handed out meanwhile', async () => {
-    const { clock, signals, node, write, head } = await setup();
+  it('tells the log of a reader that it has lost', async () => {
+    const { log, node, write, deliver, head } = await setup();
     const [a, b] = [node('a'), node('b')];
-    const older = a.read();
-    await clock.advance(0);
-    await write(a.stream);
-    const newer = b.read(1);
-    await clock.advance(0);
-    expect(signals).toMatchObject([['a', expect.any(String), { is: 'muted' }]]);
-    a.stream.reconcile();
-    await clock.advance(0);
-    await write(b.stream, 2);
-    await write(a.stream);
-    b.stream.reconcile();
-    await clock.advance(0);
-    expect([older.got, newer.got]).toEqual([[1], [2, 3, 4]]);
-    newer.leave();
-    await clock.advance(0);
-    expect(await head()).toMatchObject({ readers: 1, delivered: 4, newest: { node: 'a' } });
-    a.stream.reconcile();
-    await clock.advance(0);
-    await write(a.stream);
-    expect(older.got).toEqual([1, 5]);
-  });
-
-  it('tells the log of a reader that it does not know: one that it never heard of, or has lost', async () => {
-    const { clock, log, faulty, node, write, head } = await setup({ failBefore: ({ method }) => method === 'attach' });
-    const [a, b] = [node('a'), node('b')];
-    await log.attach('s', '0', { node: 'c', reader: 'older' });
-    const reading = a.read();
-    await clock.advance(10 * RETRY.giveUpAfterMs);
-    faulty.faults = {};
-    a.stream.reconcile();
-    await clock.advance(0);
-    expect(await head()).toMatchObject({ readers: 2, newest: { node: 'a' } });
-    await log.detachNode('a');
-    await log.detachNode('c');
+    const reading = await a.get();
+    await log.release('s', '0', (await head()).reader!);
     await write(b.stream);
-    a.stream.reconcile();
-    await clock.advance(0);
-    expect(await head()).toMatchObject({ readers: 1, newest: { node: 'a' } });
-    expect(reading.got).toEqual([1]);
+    await a.refresh();
+    expect((await head()).reader?.node).toBe('a');
+    await write(b.stream);
+    await deliver();
+    expect(reading.got).toEqual([1, 2]);
   });
 
-  it('takes away a reader that left unnoticed', async () => {
-    const { clock, log, node, write, head } = await setup();
-    const { stream, read } = node('a');
-    const reading = read();
-    await clock.advance(0);
-    await log.attach('s', '0', { node: 'a', reader: 'ghost' });
-    stream.reconcile();
-    await clock.advance(0);
-    expect(await head()).toMatchObject({ readers: 1 });
+  it('takes away a reader that left this node unnoticed', async () => {
+    const { log, node, write, head } = await setup();
+    const { stream, get, refresh } = node('a');
+    const reading = await get();
+    await log.claim('s', '0', { node: 'a', reader: 'ghost' });
+    await refresh();
+    expect((await head()).reader?.reader).not.toBe('ghost');
     await write(stream);
     expect(reading.got).toEqual([1]);
   });
 
-  it('fails the readers of a log that is gone', async () => {
+  it('fails the reader of a log that is gone', async () => {
     const { clock, log, node } = await setup();
-    const { stream } = node('a');
-    const errors: unknown[] = [];
-    stream.events$(0).subscribe({ error: (error: unknown) => errors.push(error) });
-    await clock.advance(0);
+    const { get, refresh } = node('a');
+    const reading = await get();
     await log.drop('s');
-    stream.reconcile();
+    log.close();
+    await refresh();
     await clock.advance(0);
-    expect(errors).toMatchObject([{ code: 'SESSION_GONE' }]);
-    expect(stream.telling).toBe(false);
-  });
-});
-
-describe('a reader that leaves', () => {
-  it('is taken out of the log however long that takes, unless the session ends first', async () => {
-    const { clock, faulty, node, head } = await setup();
-    const [a, b] = [node('a'), node('b')];
-    const readings = [a.read(), b.read()];
-    await clock.advance(0);
-    faulty.faults = { failBefore: ({ method }) => method === 'detach' };
-    for (const { leave } of readings) leave();
-    await clock.advance(100 * RETRY.giveUpAfterMs);
-    expect([a.stream.telling, b.stream.telling, (await head())?.readers]).toEqual([true, true, 2]);
-    b.stream.close();
-    faulty.faults = {};
-    await clock.advance(RETRY.maxDelayMs);
-    expect([a.stream.telling, b.stream.telling, clock.pending]).toEqual([false, false, 0]);
-    expect(await head()).toMatchObject({ readers: 1, newest: { node: 'b' } });
+    expect(reading.end).toMatchObject({ code: 'SESSION_GONE' });
   });
 
-  it('says what it handed out, so that the next one goes on there', async () => {
-    const { clock, signals, node, write } = await setup();
-    const [a, b] = [node('a'), node('b')];
-    const older = a.read();
-    await clock.advance(0);
-    const newer = b.read();
-    await clock.advance(0);
-    const [[, reader]] = signals as [[string, string]];
-    a.stream.turn(reader, { is: 'muted' });
-    await write(b.stream, 2);
-    newer.leave();
-    await clock.advance(0);
-    const promoted = signals.at(-1)!;
-    expect(promoted).toEqual(['a', reader, { is: 'promoted', handedOut: { after: 0, upTo: 2 } }]);
-    a.stream.turn('somebody else', { is: 'promoted' });
-    a.stream.turn(reader, promoted[2]!);
-    a.stream.turn(reader, promoted[2]!);
-    await write(a.stream);
-    expect([older.got, newer.got]).toEqual([[3], [1, 2]]);
-  });
-});
-
-describe('a reader that takes over', () => {
-  /** Two events are with a reader on a, and a reader on b has come. */
-  async function taken(after: number, skips: boolean) {
-    const nodes = await setup();
-    const [a, b] = [nodes.node('a'), nodes.node('b')];
-    const older = a.read();
-    await nodes.clock.advance(0);
-    await nodes.write(a.stream, 2);
-    const newer = b.takeOver(after, skips);
-    await nodes.clock.advance(0);
-    const [to, reader, muted] = nodes.signals.at(-1)!;
-    expect([to, muted]).toEqual(['a', { is: 'muted', by: { node: 'b', reader: expect.any(String) } }]);
-    const hear = () => a.stream.turn(reader, muted!);
-    /** What the older one has answered reaches the newer one. */
-    const answer = () => {
-      const [node, asking, turn] = nodes.signals.at(-1)!;
-      expect([node, turn!.is]).toEqual(['b', 'yielded']);
-      b.stream.turn(asking, turn!);
-      return nodes.clock.advance(0);
-    };
-    return { ...nodes, a, b, older, newer, hear, answer };
-  }
-
-  it.each([
-    ['no cursor goes on after what the older one handed out', 0, true, ['after 2', 3]],
-    ['a cursor goes on there', 1, false, ['after 1', 2, 3]],
-  ])('with %s, once that one is silent', async (_, after, skips, expected) => {
-    const { clock, b, older, newer, hear, answer, write } = await taken(after, skips);
-    expect(newer.got).toEqual([]);
-    hear();
-    await answer();
-    await write(b.stream);
-    expect([older.got, clock.pending]).toEqual([[1, 2], 0]);
-    expect(newer.got).toEqual(expected);
-  });
-
-  it('waits a second at most, and repeats then what it may', async () => {
-    const { clock, newer } = await taken(0, true);
-    await clock.advance(999);
-    expect(newer.got).toEqual([]);
-    await clock.advance(1);
-    expect([newer.got, clock.pending]).toEqual([['after 0', 1, 2], 0]);
-  });
-
-  it('asks the log when the older one has left meanwhile', async () => {
-    const { newer, older, hear, answer } = await taken(0, true);
-    older.leave();
-    hear();
-    await answer();
-    expect(newer.got).toEqual(['after 2']);
-  });
-
-  it('says where it is, and is silent, when a newer one has come before its turn', async () => {
-    const { clock, b, newer, hear, answer } = await taken(0, true);
-    const newest = b.read(2);
-    expect(newer.got).toEqual(['after 0']);
-    hear();
-    await answer();
-    await clock.advance(1_000);
-    expect([newer.got, newest.got, clock.pending]).toEqual([['after 0'], [], 0]);
-  });
-
-  it('leaves no timer when it leaves before', async () => {
-    const { clock, newer, hear, signals, b } = await taken(0, true);
-    newer.leave();
-    expect(clock.pending).toBe(0);
-    hear();
-    const [, reader, turn] = signals.at(-1)!;
-    b.stream.turn(reader, turn!);
-    expect(newer.got).toEqual([]);
+  it('completes the reader of a session that another node has dropped, with the last error', async () => {
+    const { log, node, write } = await setup();
+    const { stream, get, refresh } = node('a');
+    const reading = await get();
+    await write(stream);
+    await log.drop('s', { code: -32000, message: 'over' });
+    await refresh();
+    expect([reading.got, reading.end]).toEqual([[1], 'complete']);
   });
 });
 
 describe('disconnectReaders', () => {
-  /** A reader on each of three nodes; another comes to the last one right afterwards, or does not. */
-  async function disconnected(comesAgain: boolean) {
-    const { clock, node, signals, head } = await setup();
-    const nodes = ['a', 'b', 'c'].map(node);
-    const ended: string[] = [];
-    const read = (n: number, name: string) =>
-      nodes[n]!.stream.events$(0).subscribe({ complete: () => ended.push(name) });
-    for (const [n, name] of ['older', 'newer', 'newest'].entries()) {
-      read(n, name);
-      await clock.advance(0);
-    }
-    signals.length = 0;
-    expect(nodes[0]!.stream.disconnectReaders()).toBe(true);
-    if (comesAgain) read(2, 'late');
+  it('ends the response on another node', async () => {
+    const { clock, node, deliver, head } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reading = await b.get();
+    expect(a.stream.disconnectReaders()).toBe(false);
     await clock.advance(0);
-    for (let said = signals.shift(); said; said = signals.shift()) {
-      const [to, reader, turn] = said;
-      if (turn) nodes['abc'.indexOf(to)]!.stream.turn(reader, turn);
-      await clock.advance(0);
-    }
-    return { ended, head: await head() };
-  }
-
-  it('ends those of other nodes too, one node telling the next', async () => {
-    const { ended, head } = await disconnected(false);
-    expect(ended).toEqual(['older', 'newest', 'newer']);
-    expect(head).toMatchObject({ readers: 0 });
+    await deliver();
+    expect(reading.end).toBe('complete');
+    await clock.advance(0);
+    expect(await head()).not.toHaveProperty('reader');
   });
 
-  it('leaves alone one that comes afterwards, and whoever is silent before it', async () => {
-    const { ended, head } = await disconnected(true);
-    expect(ended).toEqual(['older', 'newest']);
-    expect(head).toMatchObject({ readers: 2, newest: { node: 'c' } });
+  it('leaves alone one that comes afterwards', async () => {
+    const { clock, node, deliver } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const reading = await b.get();
+    a.stream.disconnectReaders();
+    await clock.advance(0);
+    const late = await b.get();
+    await deliver();
+    expect([reading.end, late.end]).toEqual(['complete', undefined]);
+  });
+});
+
+describe('a reader that leaves', () => {
+  it('is taken out of the log though that fails at first', async () => {
+    const { clock, store, node, head } = await setup();
+    const { get } = node('a');
+    const reading = await get();
+    store.faults = { failBefore: ({ method, attempt }) => method === 'release' && attempt < 3 };
+    reading.leave();
+    await clock.advance(1_000);
+    expect(await head()).not.toHaveProperty('reader');
+    expect(clock.pending).toBe(0);
   });
 });

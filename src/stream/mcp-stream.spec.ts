@@ -1,4 +1,4 @@
-import { NEVER, type Subscription } from 'rxjs';
+import type { Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import {
   EventStoreFault,
@@ -10,8 +10,9 @@ import {
 import type { RequestId } from '../wire/json-rpc.js';
 import { EventLogFullError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
-import { McpStream, type StreamObserver } from './mcp-stream.js';
-import { MAX_READERS, NO_STREAM_PEERS, READER_EVICTION_MS, type StreamEnvironment } from './stream.options.js';
+import { McpStream, type StreamClaim, type StreamObserver } from './mcp-stream.js';
+import { NO_DATA } from './stream-reader.js';
+import { NO_STREAM_PEERS, type StreamEnvironment } from './stream.options.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
 
@@ -20,13 +21,14 @@ async function setup(faults: EventStoreFaults = {}) {
   const log = new InMemoryEventStore({}, new ManualClock());
   await log.open('s');
   const reads = vi.spyOn(log, 'read');
-  const delivered = vi.spyOn(log, 'delivered');
+  const releases = vi.spyOn(log, 'release');
   const store = new FaultyEventStore(log, clock, faults);
   const heard: string[] = [];
   const observer: StreamObserver = {
     attached: () => void heard.push('attached'),
     detached: () => void heard.push('detached'),
-    evicted: () => void heard.push('evicted'),
+    replacedHere: () => void heard.push('replaced'),
+    evicted: (_, after, oldest) => void heard.push(`evicted: ${after} to ${oldest}`),
     idle: () => void heard.push('idle'),
     failed: (_, error) => void heard.push(`failed: ${(error as Error).constructor.name}`),
     fault: (_, error) => void heard.push(`fault: ${(error as Error).constructor.name}`),
@@ -36,25 +38,39 @@ async function setup(faults: EventStoreFaults = {}) {
   });
   const stream = (id: string, requests?: RequestId[], node = 'n') =>
     new McpStream(id, 's', environment(node), observer, requests);
-  return { clock, log, store, reads, delivered, heard, stream };
+  const head = (id: string) => log.read('s', id, 0, 0);
+  return { clock, log, store, reads, releases, heard, stream, head };
 }
 
 interface Reading {
   got: number[];
+  /** Index of the event without data, if there was one. */
+  told: number | undefined;
   end: unknown;
   leave(): void;
 }
 
-function read(stream: McpStream, after = 0): Reading {
-  const reading = { got: [], end: undefined } as unknown as Reading;
-  const subscription: Subscription = stream.events$(after).subscribe({
-    next: ({ index }) => reading.got.push(index),
+function read(stream: McpStream, after = 0, claim?: StreamClaim): Reading {
+  const reading = { got: [], told: undefined, end: undefined } as unknown as Reading;
+  const subscription: Subscription = stream.events$(after, undefined, claim).subscribe({
+    next: ({ index, data: text }) => (text === NO_DATA ? (reading.told = index) : reading.got.push(index)),
     error: (error: unknown) => (reading.end = error),
     complete: () => (reading.end = 'complete'),
   });
   reading.leave = () => subscription.unsubscribe();
   return reading;
 }
+
+/** As a GET does. @param after absent: from what was not handed out yet */
+async function get(stream: McpStream, after?: number): Promise<Reading> {
+  const claim = await stream.claim();
+  const reading = read(stream, after ?? claim.delivered, claim);
+  await settled();
+  return reading;
+}
+
+/** Lets everything happen that waits for no timer. */
+const settled = () => new ManualClock().advance(0);
 
 const data = { data: '"x"' };
 const only = (...methods: EventStoreCall['method'][]) => ({
@@ -63,7 +79,7 @@ const only = (...methods: EventStoreCall['method'][]) => ({
 
 describe('the stream of a POST', () => {
   it('is handed out as it is written, without a look into the log, and is idle afterwards', async () => {
-    const { clock, stream, reads, heard, log } = await setup();
+    const { clock, stream, reads, heard, head } = await setup();
     const post = stream('post', [1]);
     void post.write({});
     const reading = read(post);
@@ -72,22 +88,23 @@ describe('the stream of a POST', () => {
     await post.write({ ...data, settles: 1, end: true });
     await clock.advance(0);
     expect([reading.got, reading.end]).toEqual([[1, 2, 3], 'complete']);
-    expect(reads).not.toHaveBeenCalled();
+    expect(reads.mock.calls.filter(([, , , limit]) => limit > 0)).toEqual([]);
     expect(heard.filter((event) => event !== 'idle')).toEqual(['attached', 'detached']);
     expect(heard.at(-1)).toBe('idle');
     expect(post.settled).toBe(true);
-    expect(await log.describe('s', 'post')).toMatchObject({ ended: true, delivered: 3, readers: 0 });
+    expect(await head('post')).toMatchObject({ ended: true, delivered: 3 });
+    expect(await head('post')).not.toHaveProperty('reader');
   });
 
   it('opens its requests in the log, and settles them', async () => {
     const { stream, log } = await setup();
     const post = stream('post', [1, 'two']);
     await post.write({});
-    expect(await log.openRequests({ node: 'n' })).toHaveLength(2);
+    expect(await log.unfinished('n')).toMatchObject([{ requests: [1, 'two'] }]);
     await post.write({ ...data, settles: 1 });
-    expect(await log.openRequests({ node: 'n' })).toEqual([{ session: 's', stream: 'post', id: 'two', node: 'n' }]);
+    expect(await log.unfinished('n')).toEqual([{ session: 's', stream: 'post', requests: ['two'] }]);
     await post.write({ settles: 'two', end: true });
-    expect(await log.openRequests({ node: 'n' })).toEqual([]);
+    expect(await log.unfinished('n')).toEqual([]);
     await expect(post.write(data)).rejects.toThrow(StreamEndedError);
   });
 
@@ -115,7 +132,7 @@ describe('the stream of a POST', () => {
     expect([reading.got, reading.end]).toEqual([[], 'complete']);
   });
 
-  it('is not idle while somebody reads, nor before its end', async () => {
+  it('is not idle while it is read, nor before its end', async () => {
     const { clock, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
@@ -126,7 +143,7 @@ describe('the stream of a POST', () => {
     await post.write({ end: true });
     await clock.advance(0);
     expect([older.end, newer.end]).toEqual(['complete', 'complete']);
-    expect(heard.filter((event) => event === 'idle')).toHaveLength(1);
+    expect(heard.at(-1)).toBe('idle');
   });
 });
 
@@ -149,101 +166,147 @@ describe('another node', () => {
   });
 });
 
-describe('several readers', () => {
-  it('G7: each message goes to the newest; the one before goes on when that is gone', async () => {
-    const { clock, stream } = await setup();
+describe('G7: the newest reader', () => {
+  it('has each message; the one before ends at the next tick, and is told where the stream has come to', async () => {
+    const { stream, heard, head } = await setup();
     const standalone = stream('0');
-    const first = read(standalone);
-    await clock.advance(0);
+    const first = await get(standalone);
     await standalone.write(data);
-    const second = read(standalone, 1);
-    await clock.advance(0);
+    const second = await get(standalone);
     await standalone.write(data);
-    const third = read(standalone, 2);
-    await clock.advance(0);
     await standalone.write(data);
-    third.leave();
-    await standalone.write(data);
-    await clock.advance(0);
+    expect([first.got, second.got, first.end, standalone.readers]).toEqual([[1], [2, 3], undefined, 2]);
+    expect(heard).toContain('replaced');
+    standalone.refresh();
+    await settled();
+    expect([first.end, first.told, second.end, standalone.readers]).toEqual(['complete', 3, undefined, 1]);
+    expect(await head('0')).toMatchObject({ delivered: 3 });
     second.leave();
-    await standalone.write(data);
-    await clock.advance(0);
-    expect([first.got, second.got, third.got]).toEqual([[1, 5], [2, 4], [3]]);
-    expect([first.end, standalone.readers]).toEqual([undefined, 1]);
+    expect([standalone.readers, heard.at(-1)]).toEqual([0, 'idle']);
   });
 
-  it('leave in any order: nothing is lost, and nothing goes to two of them', async () => {
-    const { clock, stream } = await setup();
+  it('when it leaves, the ones before end at once', async () => {
+    const { stream } = await setup();
     const standalone = stream('0');
-    const first = read(standalone);
-    await clock.advance(0);
-    const second = read(standalone);
-    await clock.advance(0);
+    const readings = [await get(standalone), await get(standalone), await get(standalone)];
     await standalone.write(data);
-    const third = read(standalone, 1);
-    await clock.advance(0);
-    await standalone.write(data);
-    second.leave();
-    await standalone.write(data);
-    third.leave();
-    await standalone.write(data);
-    await clock.advance(0);
-    expect([first.got, second.got, third.got]).toEqual([[4], [1], [2, 3]]);
+    readings[2]!.leave();
+    expect(readings.map(({ got, told, end }) => [got, told, end])).toEqual([
+      [[], 1, 'complete'],
+      [[], 1, 'complete'],
+      [[1], undefined, undefined],
+    ]);
   });
 
-  it('who comes back for what was lost gets it, whoever came in between', async () => {
-    const { clock, stream } = await setup();
+  it('when one that was replaced leaves, nothing changes', async () => {
+    const { stream, head } = await setup();
     const standalone = stream('0');
-    const broken = read(standalone);
-    await clock.advance(0);
+    const older = await get(standalone);
+    const newer = await get(standalone);
+    older.leave();
+    await standalone.write(data);
+    expect([newer.got, newer.end]).toEqual([[1], undefined]);
+    expect((await head('0')).reader).toBeDefined();
+    newer.leave();
+    await settled();
+    expect(await head('0')).not.toHaveProperty('reader');
+  });
+
+  it('goes on after what was handed out, if its client names no cursor', async () => {
+    const { stream } = await setup();
+    const standalone = stream('0');
+    await standalone.write(data);
+    const first = await get(standalone);
+    await standalone.write(data);
+    const second = await get(standalone);
+    second.leave();
+    await standalone.write(data);
+    const third = await get(standalone);
+    await standalone.write(data);
+    expect([first.got, second.got, third.got]).toEqual([[1, 2], [], [3, 4]]);
+    third.leave();
+  });
+
+  it('a client that comes back for what was lost gets it, though another one came in between', async () => {
+    const { stream } = await setup();
+    const standalone = stream('0');
+    const broken = await get(standalone);
     for (let n = 0; n < 10; n++) await standalone.write(data);
     broken.leave();
-    const paused = { paused: true, resumed$: NEVER };
-    const got: number[] = [];
-    const resumed = standalone.events$(5, paused).subscribe(({ index }) => got.push(index));
-    const another = read(standalone, await standalone.resumePoint());
+    const another = await get(standalone);
+    await standalone.write(data);
+    const resumed = await get(standalone, 5);
+    await standalone.write(data);
+    expect([another.got, resumed.got]).toEqual([[11], [6, 7, 8, 9, 10, 11, 12]]);
+  });
+
+  it('takes over from the moment of its claim, whatever is written meanwhile', async () => {
+    const delayAnswer = ({ method }: EventStoreCall) => (method === 'claim' ? 10 : 0);
+    const { clock, stream } = await setup({ delayAnswer });
+    const standalone = stream('0');
+    const getting = get(standalone);
+    await clock.advance(10);
+    const first = await getting;
+    const taking = get(standalone);
+    await clock.advance(1);
+    await standalone.write(data);
+    expect(first.got).toEqual([]);
+    await clock.advance(10);
+    const second = await taking;
+    await clock.advance(0);
+    expect([first.got, second.got]).toEqual([[], [1]]);
+    second.leave();
+    await clock.advance(0);
+  });
+
+  it('a claim that fails leaves the one before in its place', async () => {
+    const { clock, store, stream } = await setup();
+    const standalone = stream('0');
+    const reading = await get(standalone);
+    store.faults = only('claim');
+    await expect(standalone.claim()).rejects.toThrow(EventStoreFault);
     await standalone.write(data);
     await clock.advance(0);
-    expect(another.got).toEqual([11]);
-    paused.paused = false;
-    another.leave();
-    await clock.advance(0);
-    expect(got).toEqual([6, 7, 8, 9, 10, 11]);
-    resumed.unsubscribe();
+    expect(reading.got).toEqual([1]);
   });
 
-  it('are four at most: a fifth ends the oldest, at most once a minute', async () => {
-    const { clock, stream, heard } = await setup();
+  it('one whose response is never opened is released after a whole tick', async () => {
+    const { stream, head, heard } = await setup();
     const standalone = stream('0');
-    const readings: Reading[] = [];
-    const come = (): boolean => {
-      const admitted = standalone.admitReader();
-      if (admitted) readings.push(read(standalone));
-      return admitted;
-    };
-    for (let n = 0; n < MAX_READERS; n++) expect(come()).toBe(true);
-    expect(heard).not.toContain('evicted');
-    expect(come()).toBe(true);
-    expect(readings.map(({ end }) => end)).toEqual(['complete', ...Array<undefined>(MAX_READERS).fill(undefined)]);
-    await clock.advance(READER_EVICTION_MS - 1);
-    expect(come()).toBe(false);
-    await clock.advance(1);
-    expect(come()).toBe(true);
-    expect(standalone.readers).toBe(MAX_READERS);
-    expect(heard.filter((event) => event === 'evicted')).toHaveLength(2);
+    await standalone.claim();
+    standalone.refresh();
+    await settled();
+    expect((await head('0')).reader).toBeDefined();
+    standalone.refresh();
+    await settled();
+    expect(await head('0')).not.toHaveProperty('reader');
+    expect([standalone.readers, heard]).toEqual([0, ['idle']]);
   });
 
-  it('are all disconnected when the handler wishes so; the stream goes on', async () => {
+  it('one that was replaced before its response is opened hands out nothing', async () => {
+    const { stream } = await setup();
+    const standalone = stream('0');
+    await standalone.write(data);
+    const claim = await standalone.claim();
+    const newer = await get(standalone, 0);
+    const late = read(standalone, 0, claim);
+    standalone.refresh();
+    await settled();
+    expect(newer.got).toEqual([1]);
+    expect([late.got, late.end]).toEqual([[], 'complete']);
+  });
+
+  it('ends when the handler wishes so; the stream goes on', async () => {
     const { clock, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
-    const readings = [read(post), read(post, 1)];
+    const readings = [await get(post, 0), await get(post, 1)];
     expect(post.disconnectReaders()).toBe(true);
     expect(readings.map(({ end }) => end)).toEqual(['complete', 'complete']);
     expect(post.disconnectReaders()).toBe(false);
     expect(heard).not.toContain('idle');
     await post.write({ ...data, end: true });
-    const back = read(post, 1);
+    const back = await get(post, 1);
     await clock.advance(0);
     expect([back.got, back.end]).toEqual([[2], 'complete']);
   });
@@ -251,114 +314,144 @@ describe('several readers', () => {
 
 describe('what was delivered', () => {
   it('is noted when a reader leaves, and on ticks, if it is news', async () => {
-    const { clock, stream, delivered, log } = await setup();
+    const { clock, stream, reads, head } = await setup();
     const standalone = stream('0');
-    const reading = read(standalone);
+    const reading = await get(standalone);
     await clock.advance(0);
-    standalone.noteDelivered();
-    expect(delivered).not.toHaveBeenCalled();
+    reads.mockClear();
+    standalone.refresh();
+    expect(reads).not.toHaveBeenCalled();
     await standalone.write(data);
-    standalone.noteDelivered();
-    standalone.noteDelivered();
+    standalone.refresh();
+    await clock.advance(0);
+    standalone.refresh();
+    expect(reads).toHaveBeenCalledTimes(1);
+    expect(await head('0')).toMatchObject({ delivered: 1 });
     await standalone.write(data);
     reading.leave();
-    standalone.noteDelivered();
     await clock.advance(0);
-    expect(delivered.mock.calls.map(([, , index]) => index)).toEqual([1, 2]);
-    expect(await log.describe('s', '0')).toMatchObject({ delivered: 2, readers: 0 });
-  });
-
-  it('is where a client goes on that knows no cursor', async () => {
-    const { clock, stream } = await setup();
-    const standalone = stream('0');
-    expect(await standalone.resumePoint()).toBe(0);
-    const reading = read(standalone);
-    await clock.advance(0);
-    await standalone.write(data);
-    await standalone.write(data);
-    expect(await standalone.resumePoint()).toBe(2);
-    reading.leave();
-    await standalone.write(data);
-    expect(await standalone.resumePoint()).toBe(2);
-    await clock.advance(0);
-    expect(await stream('0').resumePoint()).toBe(2);
+    expect(await head('0')).toMatchObject({ delivered: 2 });
   });
 
   it('is said again when the log did not take it', async () => {
-    const { clock, store, stream, heard, log } = await setup(only('delivered'));
+    const { clock, store, stream, heard, head } = await setup();
     const standalone = stream('0');
-    read(standalone);
-    await clock.advance(0);
+    await get(standalone);
     await standalone.write(data);
-    standalone.noteDelivered();
+    store.faults = only('read');
+    standalone.refresh();
     await clock.advance(0);
     expect(heard).toContain('fault: EventStoreFault');
     store.faults = {};
-    standalone.noteDelivered();
+    standalone.refresh();
     await clock.advance(0);
-    expect(await log.describe('s', '0')).toMatchObject({ delivered: 1 });
+    expect(await head('0')).toMatchObject({ delivered: 1 });
   });
 
-  it('a reader is attached as soon as the log knows the stream, although there is no end of writing', async () => {
-    const { clock, stream, log, heard } = await setup({ delay: ({ method }) => (method === 'append' ? 10 : 0) });
+  it('the response of a POST is claimed as soon as the log knows the stream, though writing goes on', async () => {
+    const { clock, stream, head, heard } = await setup({ delay: ({ method }) => (method === 'append' ? 10 : 0) });
     const post = stream('post', [1]);
     void post.write({});
-    read(post);
+    const reading = read(post);
     for (let n = 0; n < 10; n++) {
       void post.write(data);
       await clock.advance(9);
     }
-    expect(await log.describe('s', 'post')).toMatchObject({ readers: 1 });
+    expect((await head('post')).reader).toEqual({ node: 'n', reader: expect.any(String) });
     expect(heard).toEqual(['attached']);
     await clock.advance(100);
+    expect(reading.got).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   });
 
-  it('a reader is not attached for ever because the log is slow', async () => {
-    const delay = ({ method }: EventStoreCall) => (method === 'attach' ? 100 : 0);
-    const { clock, stream, log } = await setup({ delay });
-    const standalone = stream('0');
-    read(standalone).leave();
-    const staying = read(standalone);
+  it('a reader is not the newest for ever because the log is slow', async () => {
+    const delay = ({ method }: EventStoreCall) => (method === 'claim' ? 100 : 0);
+    const { clock, stream, head } = await setup({ delay });
+    const post = stream('post', [1]);
+    await post.write({});
+    read(post).leave();
     await clock.advance(1_000);
-    expect(await log.describe('s', '0')).toMatchObject({ readers: 1 });
-    staying.leave();
-    await clock.advance(0);
-    expect(await log.describe('s', '0')).toMatchObject({ readers: 0 });
+    expect(await head('post')).not.toHaveProperty('reader');
   });
 
   it('the log may fail at all of this: the stream goes on', async () => {
-    const { clock, stream, heard } = await setup(only('attach', 'detach', 'delivered'));
-    const standalone = stream('0');
-    const reading = read(standalone);
+    const { clock, stream, heard } = await setup(only('claim', 'release'));
+    const post = stream('post', [1]);
+    await post.write({});
+    const reading = read(post);
     await clock.advance(0);
-    await standalone.write(data);
+    await post.write(data);
     reading.leave();
     await clock.advance(10 * RETRY.giveUpAfterMs);
     expect(reading.got).toEqual([1]);
-    expect(heard.filter((event) => event.startsWith('fault'))).toHaveLength(3);
+    expect(heard.filter((event) => event.startsWith('fault'))).toHaveLength(2);
     expect(heard.filter((event) => event.startsWith('failed'))).toEqual([]);
   });
 });
 
-describe('a stream whose log refuses', () => {
-  it('fails its readers and tells its owner once; it is idle then', async () => {
+describe('G6: a reader whose events were evicted', () => {
+  it('begins with the oldest that is kept, on any stream', async () => {
     const { clock, log, stream, heard } = await setup();
+    const texts = Array.from({ length: 1_200 }, (_, n) => `${n}`);
+    void log.append('s', 'post', texts, { writer: 'w', seq: 1 });
+    const reading = await get(stream('post'), 3);
+    await clock.advance(0);
+    expect([reading.got[0], reading.got.at(-1)]).toEqual([201, 1_200]);
+    expect(heard).toContain('evicted: 3 to 201');
+  });
+});
+
+describe('a stream whose log refuses', () => {
+  it('fails its reader and tells its owner once; it is idle then', async () => {
+    const full = new EventLogFullError('post', 'eventLog.maxEvents');
+    const { clock, store, stream, heard } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
     const readings = [read(post), read(post, 1)];
-    await log.drop('s');
-    await expect(post.write(data)).rejects.toThrow(SessionGoneError);
-    expect(readings.map(({ end }) => end)).toEqual([expect.any(SessionGoneError), expect.any(SessionGoneError)]);
-    await expect(post.write(data)).rejects.toThrow(SessionGoneError);
-    expect(heard.filter((event) => event.startsWith('failed'))).toEqual(['failed: SessionGoneError']);
+    await clock.advance(0);
+    store.faults = { refuse: ({ method, attempt }) => (method === 'append' && attempt === 1 ? full : undefined) };
+    const written = Promise.allSettled([post.write(data)]);
+    store.faults = {};
+    await written;
+    await clock.advance(0);
+    expect(readings.map(({ end }) => end)).toEqual([full, full]);
+    await expect(post.write(data)).rejects.toThrow(EventLogFullError);
+    expect(heard.filter((event) => event.startsWith('failed'))).toEqual(['failed: EventLogFullError']);
     expect(heard.at(-1)).toBe('idle');
     expect(post.settled).toBe(true);
     expect(clock.pending).toBe(0);
   });
 
-  it('is ended in the log, so that nobody who comes back waits for what will never follow', async () => {
+  it('since another node has ended it: its reader gets what is left, and then the end', async () => {
+    const { clock, log, stream, heard } = await setup();
+    const post = stream('post', [1]);
+    await post.write(data);
+    const reading = await get(post, 0);
+    await clock.advance(0);
+    await log.append('s', 'post', ['"last error"'], { writer: 'other', seq: 1, end: true });
+    await expect(post.write(data)).rejects.toThrow(StreamEndedError);
+    await clock.advance(0);
+    expect([reading.got, reading.end]).toEqual([[1, 2], 'complete']);
+    expect(heard.filter((event) => event.startsWith('failed'))).toEqual(['failed: StreamEndedError']);
+    expect(heard.at(-1)).toBe('idle');
+    const back = await get(post, 1);
+    await clock.advance(0);
+    expect([back.got, back.end]).toEqual([[2], 'complete']);
+  });
+
+  it('since its session is gone: its reader learns it from the log', async () => {
+    const { clock, log, stream } = await setup();
+    const post = stream('post', [1]);
+    await post.write(data);
+    const reading = await get(post, 1);
+    await log.drop('s');
+    await expect(post.write(data)).rejects.toThrow(SessionGoneError);
+    await clock.advance(0);
+    expect([reading.end, clock.pending]).toEqual([expect.any(SessionGoneError), 0]);
+  });
+
+  it('is ended in the log, so that no client that comes back waits for what will never follow', async () => {
     const full = new EventLogFullError('post', 'eventLog.maxEvents');
-    const { clock, log, store, stream } = await setup();
+    const { clock, log, store, stream, head } = await setup();
     const post = stream('post', [1, 2]);
     await post.write({ ...data, settles: 1 });
     const elsewhere = stream('post', undefined, 'other');
@@ -368,15 +461,15 @@ describe('a stream whose log refuses', () => {
     store.faults = {};
     await clock.advance(0);
     expect(await written).toMatchObject([{ reason: full }]);
-    expect(await log.describe('s', 'post')).toMatchObject({ last: 1, ended: true });
-    expect(await log.openRequests({ node: 'n' })).toEqual([]);
+    expect(await head('post')).toMatchObject({ last: 1, ended: true });
+    expect(await log.unfinished('n')).toEqual([]);
     elsewhere.poke();
     await clock.advance(0);
     expect([reading.got, reading.end]).toEqual([[1], 'complete']);
   });
 
   it('is ended also by a log that was away, as soon as that is back', async () => {
-    const { clock, log, store, stream, heard } = await setup();
+    const { clock, store, stream, heard, head } = await setup();
     const post = stream('post', [1]);
     await post.write(data);
     store.faults = only('append');
@@ -387,7 +480,7 @@ describe('a stream whose log refuses', () => {
     expect([post.settled, heard.includes('idle'), clock.pending]).toEqual([false, false, 1]);
     store.faults = {};
     await clock.advance(RETRY.maxDelayMs);
-    expect(await log.describe('s', 'post')).toMatchObject({ last: 1, ended: true });
+    expect(await head('post')).toMatchObject({ last: 1, ended: true });
     expect([post.settled, heard.at(-1), clock.pending]).toEqual([true, 'idle', 0]);
   });
 

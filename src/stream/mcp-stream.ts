@@ -4,14 +4,14 @@ import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
 import type { StreamFlow } from '../context/mcp-reply.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { DuplicateRequestError, EventStoreError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
-import type { ReaderRef, StoredEvent } from './event-store.js';
+import { EventStoreError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
+import type { ClaimResult, ReadResult, ReaderRef, StoredEvent, StreamHead } from './event-store.js';
 import { StreamReader } from './stream-reader.js';
-import { StreamReaders, type ReadStream, type TurnStart } from './stream-readers.js';
-import type { ReaderTurn, StreamEnvironment } from './stream.options.js';
+import type { StreamEnvironment } from './stream.options.js';
 import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
 
 const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
+const LOOK: StreamSignal = { first: 0, events: [], ended: false };
 
 /**
  * # One logical stream
@@ -19,82 +19,72 @@ const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
  * Messages of one POST, or of the standalone stream `0`, in the order in which they were sent; logged, so that a client
  * whose connection broke finds them again. One Subject per stream says that something was logged.
  *
- * Several responses may read one stream; which of them gets a message is up to {@link StreamReaders}.
- *
  *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
- *       └──append refused──▶ failed: its readers fail, its owner is told
+ *       └──append refused──▶ failed: its owner is told
+ *
+ * **One reader: the newest** (row G7). Which one that is the log decides, by `claim`:
+ *
+ *     claimed ──response opened──▶ reading ──a newer one claims, here or on another node──▶ silent ──▶ ended
+ *        └──not opened for a whole tick──▶ released
+ *
+ * A silent one ends at the next keep-alive tick, so that two readers of one client do not evict each other in a loop, or as
+ * soon as the newest leaves. Nodes tell each other of it; what is lost on the way, `refresh` finds in the log.
  *
  * Most streams `0` are read and never written, others written and never read: what only one of them needs is made for it.
  */
-export class McpStream implements ReadStream {
+export class McpStream {
   #writer: StreamWriter | undefined;
-  /** Heard by each reader here. */
+  /** Heard by the readers here. */
   #signal$: Subject<StreamSignal> | undefined;
-  readonly #readers: StreamReaders = new StreamReaders(this);
-  /** @internal */
-  readonly retry: Retry;
-  #patience: Retry | undefined;
+  #retry: Retry | undefined;
+  /** The newest reader, if it is on this node; it may have been replaced by one on another, of which nothing was heard yet. */
+  #newest: AttachedReader | undefined;
+  #silent: readonly AttachedReader[] = NONE;
   /** Index of the newest event, when this object alone writes the stream. */
   #last: number | undefined;
-  /** Of a stream that begins here: settles with its first append. `undefined` when it has begun. */
+  /** Of a stream that begins here: settles with its first append, or its failure. `undefined` when it has begun. */
   #begun: Deferred<void> | undefined;
   #closed = false;
-  /** How much the log is being told. */
-  #telling = 0;
+  /** Claims that are under way. */
+  #claims = 0;
+  #looking = false;
+  /** So far the log knows what was handed out. */
+  #acknowledged = 0;
   /** Why the log refused, once it has. */
   #failure: unknown;
-  /** An end is being put to what a failed stream has logged. */
-  #abandoning = false;
+  /** While an end is being put to what a failed stream has logged. */
+  #abandoning: Retry | undefined;
 
   constructor(
     readonly id: string,
-    /** @internal */
-    readonly session: string,
-    /** @internal */
-    readonly environment: StreamEnvironment,
+    private readonly session: string,
+    private readonly environment: StreamEnvironment,
     private readonly observer: StreamObserver,
     /** Of a POST stream that begins here: the requests whose messages it carries. */
     private readonly requests?: readonly RequestId[],
   ) {
-    this.retry = new Retry(environment.retry, environment.clock, isFinal);
     if (requests) {
       this.#last = 0;
       this.#begun = deferred();
     }
   }
 
-  /** Responses that read it on this node. */
+  /** Responses that are open on it on this node. */
   get readers(): number {
-    return this.#readers.size;
+    return this.#silent.length + (this.#newest?.reader ? 1 : 0);
   }
-  /** @internal */
-  get patience(): Retry {
-    const { retry, clock } = this.environment;
-    return (this.#patience ??= new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal));
+
+  /** The newest reader is on this node, as far as is known. */
+  get isRead(): boolean {
+    return this.#newest !== undefined;
   }
-  /**
-   * Of a stream that begins here, in a log that other nodes write too: settles when it has begun, or failed.
-   *
-   * @throws (rejects) DuplicateRequestError when another node runs one of its requests
-   */
-  get accepted(): Promise<void> | undefined {
-    return this.environment.store.scope === 'shared' ? this.begun : undefined;
-  }
-  /** @internal */
+
+  /** Of a stream that begins here: settles when the log knows it, or never will. */
   get begun(): Promise<void> | undefined {
     return this.#begun?.promise;
   }
-  /** @internal */
-  get closed(): boolean {
-    return this.#closed;
-  }
 
-  /** The log is still being told something, though nobody may need this object: it ends with the session, as that does. */
-  get telling(): boolean {
-    return this.#telling > 0;
-  }
-
-  /** Nobody needs this object to write: the stream is over, or nothing waits and any other object could go on with it. */
+  /** No object is needed to write: the stream is over, or nothing waits and any other object could go on with it. */
   get settled(): boolean {
     const state = this.#state;
     if (state === 'failed') return !this.#abandoning;
@@ -111,81 +101,143 @@ export class McpStream implements ReadStream {
     return (this.#writer ??= this.#makeWriter()).push(entry);
   }
 
-  /** Settles when everything that was said so far is in the log, and with those who read it here. */
+  /** Settles when everything that was said so far is in the log, and with the reader here. */
   async flushed(): Promise<void> {
     await this.#writer?.flushed();
-    await this.#readers.rested();
+    // Other nodes write too, and drop.
+    if (this.#shared) this.poke();
+    await this.#newest?.reader?.rested();
   }
 
   /**
-   * The events after the cursor `after`: what is logged, then live, without a gap, a repeat or a change of order. Cold: each
-   * subscriber is a reader, and the newest. Completes after the last event of a stream that has ended.
+   * Makes a response of this node the newest reader; the one before gets nothing more. To be opened by `events$`.
    *
-   * @param start given, nothing is handed out before the reader whose turn it was, maybe on another node, is silent
-   * @throws (errors) EventsEvictedError, StreamNotFoundError, SessionGoneError, or the fault of the log that outlasted all retries
+   * @throws (rejects) StreamNotFoundError, SessionGoneError, or a fault of the log
    */
-  events$(after: number, flow: StreamFlow = ALWAYS_FLOWING, start?: TurnStart): Observable<StoredEvent> {
+  async claim(): Promise<StreamClaim> {
+    const attached = this.#attachment();
+    this.#claims++;
+    try {
+      const result = await this.environment.store.claim(this.session, this.id, attached.ref);
+      const delivered = Math.max(result.delivered, this.#newest?.reader?.cursor ?? 0);
+      if (!this.#closed) this.#attach(attached);
+      this.#claimed(attached, result);
+      return { ...result, delivered, attached };
+    } finally {
+      this.#claims--;
+      this.#settleDown();
+    }
+  }
+
+  /** Gives up a claim that no response will open. */
+  disclaim({ attached }: StreamClaim): void {
+    this.#detach(attached);
+  }
+
+  /**
+   * The events after the cursor `after`: what is logged, then live, without a gap, a repeat or a change of order. Cold: the
+   * subscriber is the newest reader. Completes after the last event of a stream that has ended.
+   *
+   * @param claim absent: it is made meanwhile; for a stream that begins here
+   * @throws (errors) StreamNotFoundError, SessionGoneError, EventsEvictedError, or the fault of the log that outlasted all retries
+   */
+  events$(after: number, flow: StreamFlow = ALWAYS_FLOWING, claim?: StreamClaim): Observable<StoredEvent> {
     return new Observable((subscriber) => {
       if (this.#closed) return subscriber.complete();
-      if (this.#state === 'failed') return subscriber.error(this.#failure);
-      const { store } = this.environment;
-      const log = { store, session: this.session, stream: this.id, retry: this.retry };
+      if (this.#state === 'failed' && !isOver(this.#failure)) return subscriber.error(this.#failure);
+      const attached = claim?.attached ?? this.#claimMeanwhile();
       // Of a stream that has ended no signal will tell: it may have, between the reply and its response.
-      const fresh = after === this.#last && this.#state !== 'ended';
-      const reader = new StreamReader(log, flow, subscriber, { after, fresh });
-      subscriber.add(() => this.#detach(reader));
+      const open = this.#state === 'idle' || this.#state === 'appending';
+      const fresh = open && after === this.#last;
+      const reader = new StreamReader(this.#log(), flow, subscriber, { after, fresh });
+      attached.reader = reader;
+      if (attached !== this.#newest) {
+        reader.silence();
+        if (!this.#silent.includes(attached)) this.#silent = [...this.#silent, attached];
+      }
+      subscriber.add(() => this.#detach(attached));
       subscriber.add((this.#signal$ ??= new Subject()).subscribe((signal) => reader.accept(signal)));
-      this.#readers.attach(reader, start);
       this.observer.attached(this);
       reader.wake();
     });
   }
 
-  /** Where a client that knows no cursor goes on: after what was handed out. */
-  resumePoint(): Promise<number> {
-    return this.#readers.resumePoint();
-  }
-
-  /** Makes room for one more reader. @returns `false` when there is none (409) */
-  admitReader(): boolean {
-    return this.#readers.admit();
-  }
-
   /**
-   * Ends the responses that read this stream, on any node; the stream goes on, and they may come back.
+   * Ends the response that reads this stream, on any node; the stream goes on, and its client may come back.
    *
-   * @returns whether there were any on this node
+   * @returns whether there was one on this node
    */
   disconnectReaders(): boolean {
-    return this.#readers.disconnect();
+    const attached = this.#all();
+    if (!this.#newest && this.#shared) {
+      this.#tell(
+        this.#read(0).then(({ reader }) => {
+          if (reader) this.#tellReplaced(reader, 0);
+        }),
+      );
+    }
+    for (const { reader } of attached) reader?.finish();
+    return attached.length > 0;
   }
 
-  /** Tells the log how far the reader has come, if that is news. */
-  noteDelivered(): void {
-    this.#readers.noteDelivered();
+  /** The newest reader on any node. */
+  async newestReader(): Promise<ReaderRef | undefined> {
+    return this.#newest?.ref ?? (await this.#read(0)).reader;
   }
 
   /** The log may hold more than was signalled here: another node wrote, or signals were lost. */
   poke(): void {
-    this.#signal$?.next({ first: 0, events: [], ended: false });
+    this.#signal$?.next(LOOK);
   }
 
-  /** Another node says something about a reader here. */
-  turn(reader: string, turn: ReaderTurn): void {
-    this.#readers.turn(reader, turn);
+  /** Another node says that a reader here is not the newest any more. @param upTo given, its response ends now */
+  replaced(reader: string, upTo?: number): void {
+    const attached = this.#all().find(({ ref }) => ref.reader === reader);
+    if (!attached) return;
+    if (upTo !== undefined && attached.reader) attached.reader.end(upTo);
+    else if (attached === this.#newest) this.#replace();
   }
 
-  /** Looks into the log whether everything is as this node believes. To be called now and then. */
-  reconcile(): void {
-    this.#readers.reconcile();
+  /**
+   * At each keep-alive tick: ends the silent readers, tells the log what was handed out, and looks whether other nodes have a
+   * newer reader, or have written what was not signalled.
+   */
+  refresh(): void {
+    const newest = this.#newest;
+    if (newest && !newest.reader) {
+      // Its client left before the response was opened.
+      if (newest.waited) this.#detach(newest);
+      newest.waited = true;
+    }
+    if (this.#all().length === 0 || this.#closed) return;
+    const cursor = newest?.reader?.cursor ?? 0;
+    if (this.#looking || !(this.#shared || cursor > this.#acknowledged)) return this.#endSilent(cursor);
+    this.#looking = true;
+    const looked = this.#read(cursor).finally(() => (this.#looking = false));
+    if (!this.#shared) this.#endSilent(cursor);
+    this.#tell(
+      looked.then(
+        (head) => {
+          this.#acknowledged = Math.max(this.#acknowledged, head.delivered);
+          this.#compare(newest, head);
+          this.#endSilent(Math.max(head.delivered, this.#newest?.reader?.cursor ?? 0));
+        },
+        (error: unknown) => {
+          this.#endSilent(cursor);
+          // It is gone: reading it, the reader learns why.
+          if (error instanceof EventStoreError) this.poke();
+          else throw error;
+        },
+      ),
+    );
   }
 
   /** The session is over: readers complete, retries end. */
   close(): void {
     this.#closed = true;
-    this.retry.cancel();
-    this.#patience?.cancel();
-    this.#readers.finish();
+    this.#retry?.cancel();
+    this.#abandoning?.cancel();
+    for (const { reader } of this.#all()) reader?.finish();
     this.#signal$?.complete();
   }
 
@@ -193,11 +245,17 @@ export class McpStream implements ReadStream {
     return this.#writer?.state ?? 'idle';
   }
 
+  get #shared(): boolean {
+    return this.environment.store.scope === 'shared';
+  }
+
+  // ---- writing --------------------------------------------------------------------------------------------------
+
   #makeWriter(): StreamWriter {
-    const { environment, session, id: stream, retry, requests } = this;
-    const { store, maxQueuedBytes, nodeId } = environment;
+    const { session, id: stream, requests } = this;
+    const { store, maxQueuedBytes, nodeId } = this.environment;
     return new StreamWriter({
-      ...{ store, retry, maxQueuedBytes, session, stream },
+      ...{ store, retry: this.#retries(), maxQueuedBytes, session, stream },
       writer: randomToken(),
       ...(requests && { opens: { node: nodeId, requests } }),
       committed: (signal, reader) => this.#committed(signal, reader),
@@ -212,8 +270,21 @@ export class McpStream implements ReadStream {
       this.environment.peers.appended(this.session, this.id, reader);
     }
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
-    this.#signal$?.next(signal);
+    if (this.#isReader(reader)) this.#signal$?.next(signal);
     if (signal.ended) this.#settleDown();
+  }
+
+  /** Whether events go to the reader here. If the log does not say so, it is asked; until then nothing is handed out. */
+  #isReader(reader: ReaderRef | undefined): boolean {
+    const newest = this.#newest;
+    if (!newest || newest.known === undefined || (newest.known && newest.ref.reader === reader?.reader)) return true;
+    if (newest.known && this.#claims === 0) {
+      newest.known = false;
+      const look = this.#retries().run(() => this.#read(0));
+      const asked = look.finally(() => (newest.known = true));
+      this.#tell(asked.then((head) => this.#compare(newest, head)));
+    }
+    return false;
   }
 
   #hasBegun(): void {
@@ -223,20 +294,17 @@ export class McpStream implements ReadStream {
 
   #fail(error: unknown): void {
     this.#failure = error;
-    if (error instanceof DuplicateRequestError) this.#begun?.reject(error);
-    else this.#hasBegun();
-    this.retry.cancel();
-    // First: until that is done this object is not to be let go of, though its readers are.
-    this.#abandonLog(error);
-    this.#readers.fail(error);
+    this.#hasBegun();
+    if (isOver(error)) {
+      // Another node has put an end to it, and what the reader lacks is in the log.
+      this.poke();
+    } else {
+      this.#retry?.cancel();
+      // First: until that is done this object is not to be let go of, though its readers are.
+      this.#abandonLog();
+      for (const { reader } of this.#all()) reader?.fail(error);
+    }
     this.observer.failed(this, error);
-    this.#settleDown();
-  }
-
-  #detach(reader: StreamReader): void {
-    reader.release();
-    if (!this.#readers.detach(reader)) return;
-    this.observer.detached(this);
     this.#settleDown();
   }
 
@@ -244,74 +312,197 @@ export class McpStream implements ReadStream {
    * What a failed stream has logged is of no use: ended, it can be forgotten, its requests are settled, and no client that
    * comes back waits for what will never follow. Tried until the log is back, or the session is over.
    */
-  #abandonLog(reason: unknown): void {
+  #abandonLog(): void {
     // With its session the log goes anyway.
     if (this.#closed || this.#last === undefined) return;
-    if (reason instanceof SessionGoneError || reason instanceof StreamEndedError) return;
-    // It never began.
-    if (reason instanceof DuplicateRequestError) return;
-    this.#abandoning = true;
+    const { store, nodeId, peers, retry, clock } = this.environment;
+    const abandoning = new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal);
+    this.#abandoning = abandoning;
     const options = { writer: randomToken(), seq: 1, end: true };
-    const { store, nodeId, peers } = this.environment;
-    const ended = this.patience
+    const ended = abandoning
       .run(() => store.append(this.session, this.id, [], options))
       .then(({ reader }) => {
         if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
       });
-    this.tell(
+    this.#tell(
       ended.finally(() => {
-        this.#abandoning = false;
+        this.#abandoning = undefined;
         this.#settleDown();
       }),
     );
   }
 
-  /** @internal */
-  evicted(): void {
-    this.observer.evicted(this);
+  // ---- reading --------------------------------------------------------------------------------------------------
+
+  #attachment(): AttachedReader {
+    const ref = { node: this.environment.nodeId, reader: randomToken() };
+    return { ref, known: undefined, reader: undefined, before: undefined, waited: false, claiming: undefined };
   }
 
-  /** @internal */
-  fault(error: unknown): void {
-    // That the log knows nothing of it is no wonder.
-    if (this.#failure instanceof DuplicateRequestError) return;
-    this.observer.fault(this, error);
+  #log() {
+    const { session, id: stream } = this;
+    const evicted = (after: number, oldest: number): void => this.observer.evicted(this, after, oldest);
+    return { store: this.environment.store, session, stream, retry: this.#retries(), evicted };
+  }
+
+  /** Looks at the stream, and acknowledges what was handed out. */
+  #read(cursor: number): Promise<ReadResult> {
+    return this.environment.store.read(this.session, this.id, cursor, 0, cursor);
+  }
+
+  #all(): readonly AttachedReader[] {
+    return this.#newest ? [...this.#silent, this.#newest] : this.#silent;
+  }
+
+  #attach(attached: AttachedReader): void {
+    this.#replace();
+    this.#newest = attached;
+  }
+
+  /** Of a stream that begins here no other node can know yet: its events are handed out meanwhile. */
+  #claimMeanwhile(): AttachedReader {
+    const attached = this.#attachment();
+    this.#attach(attached);
+    this.#claimAgain(attached);
+    return attached;
+  }
+
+  #claimAgain(attached: AttachedReader): void {
+    attached.known = undefined;
+    const claim = () => this.#retries().run(() => this.environment.store.claim(this.session, this.id, attached.ref));
+    const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
+    attached.claiming = claimed.then(
+      (result) => this.#claimed(attached, result),
+      (error: unknown) => {
+        if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer.fault(this, error);
+      },
+    );
+  }
+
+  #claimed(attached: AttachedReader, { before }: ClaimResult): void {
+    attached.known = true;
+    if (!before || before.node === this.environment.nodeId) return;
+    attached.before = before;
+    this.#tellReplaced(before);
+  }
+
+  /** The newest reader here is it no more. */
+  #replace(): void {
+    const before = this.#newest;
+    if (!before) return;
+    this.#newest = undefined;
+    if (!before.reader) return this.#detach(before);
+    before.reader.silence();
+    this.#silent = [...this.#silent, before];
+    this.observer.replacedHere(this);
+  }
+
+  #compare(mine: AttachedReader | undefined, { reader, last, ended }: ReadResult): void {
+    if (!mine?.known || mine !== this.#newest || this.#claims > 0 || this.#closed) return;
+    const { nodeId, store } = this.environment;
+    if (reader && reader.node !== nodeId) return this.#replace();
+    if (reader?.reader !== mine.ref.reader) {
+      // The log has lost it, or knows one that left here while the log was away.
+      if (reader) this.#tell(store.release(this.session, this.id, reader));
+      this.#claimAgain(mine);
+    }
+    if (ended || last > (mine.reader?.cursor ?? last)) this.poke();
+  }
+
+  #endSilent(upTo: number): void {
+    for (const { reader } of this.#silent) reader?.end(upTo);
+  }
+
+  #detach(attached: AttachedReader): void {
+    const { reader, before, ref } = attached;
+    const isNewest = attached === this.#newest;
+    if (isNewest) this.#newest = undefined;
+    this.#silent = this.#silent.filter((other) => other !== attached);
+    const cursor = reader?.cursor ?? 0;
+    // Not before the log has heard of it: the other way round it would be the newest for ever.
+    if (isNewest) {
+      const { store } = this.environment;
+      const release = () => this.#retries().run(() => store.release(this.session, this.id, ref, cursor));
+      this.#tell(attached.claiming ? attached.claiming.then(release) : release());
+    }
+    if (before) this.#tellReplaced(before, cursor);
+    if (reader) {
+      reader.release();
+      this.observer.detached(this);
+    }
+    if (isNewest) this.#endSilent(cursor);
+    this.#settleDown();
+  }
+
+  #tellReplaced(reader: ReaderRef, upTo?: number): void {
+    if (reader.node !== this.environment.nodeId) {
+      this.environment.peers.replaced(this.session, this.id, reader, upTo);
+    } else if (upTo !== undefined) this.replaced(reader.reader, upTo);
   }
 
   #settleDown(): void {
-    if (this.#readers.size === 0 && this.settled) this.observer.idle(this);
+    if (this.#all().length === 0 && this.#claims === 0 && this.settled) this.observer.idle(this);
   }
 
-  /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. @internal */
-  tell(told: Promise<unknown>): void {
-    this.#telling++;
-    told
-      .catch((error: unknown) => {
-        // Of a session that is over there is nothing to keep.
-        if (!(error instanceof SessionGoneError)) this.fault(error);
-      })
-      .finally(() => {
-        if (--this.#telling === 0) this.observer.told?.(this);
-      });
+  #retries(): Retry {
+    return (this.#retry ??= new Retry(this.environment.retry, this.environment.clock, isFinal));
+  }
+
+  /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
+  #tell(told: Promise<unknown>): void {
+    this.observer.telling?.(told);
+    told.catch((error: unknown) => {
+      // Of a session that is over there is nothing to keep.
+      if (!isOver(error)) this.observer.fault(this, error);
+    });
   }
 }
+
+const NONE: readonly never[] = [];
 
 function isFinal(error: unknown): boolean {
   return error instanceof EventStoreError;
 }
 
-/** Whoever owns the stream hears of it. */
+/** The stream has ended, by another node's doing, or its session has. */
+function isOver(error: unknown): boolean {
+  return error instanceof StreamEndedError || error instanceof SessionGoneError;
+}
+
+/** What was found when a reader became the newest of a stream. */
+export interface StreamClaim extends StreamHead {
+  /** @internal */
+  readonly attached: AttachedReader;
+}
+
+interface AttachedReader {
+  readonly ref: ReaderRef;
+  /** Absent until the response is opened. */
+  reader: StreamReader | undefined;
+  /** The log knows it as the newest; `undefined`: it is being told; `false`: it is being asked. */
+  known: boolean | undefined;
+  /** On another node: it ends when this one does. */
+  before: ReaderRef | undefined;
+  /** A tick has passed, and no response was opened. */
+  waited: boolean;
+  /** Settles when the log has been told, if that is not so from the beginning. */
+  claiming: Promise<void> | undefined;
+}
+
+/** The owner of a stream. */
 export interface StreamObserver {
   attached(stream: McpStream): void;
   detached(stream: McpStream): void;
-  /** The oldest reader had to make room. */
-  evicted(stream: McpStream): void;
-  /** Nothing to write and nobody to read: the object may go, what it logged stays. */
+  /** A response here is not the newest any more. */
+  replacedHere(stream: McpStream): void;
+  /** A response goes on with the oldest event that is kept. */
+  evicted(stream: McpStream, after: number, oldest: number): void;
+  /** Nothing to write and no reader: the object may go, what it logged stays. */
   idle(stream: McpStream): void;
-  /** It is no longer `telling`. */
-  told?(stream: McpStream): void;
   /** The log has refused a message: the stream is lost. Said once. */
   failed(stream: McpStream, error: unknown): void;
   /** The event store failed at bookkeeping. */
   fault(stream: McpStream, error: unknown): void;
+  /** Bookkeeping is under way. */
+  telling?(told: Promise<unknown>): void;
 }

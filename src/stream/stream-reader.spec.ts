@@ -5,7 +5,7 @@ import { EventStoreFault, FaultyEventStore, ManualClock, type EventStoreFaults }
 import { EventsEvictedError, EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
 import type { StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
-import { StreamReader } from './stream-reader.js';
+import { NO_DATA, StreamReader } from './stream-reader.js';
 import type { StreamSignal } from './stream-writer.js';
 
 const POLICY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
@@ -13,8 +13,9 @@ const POKE: StreamSignal = { first: 0, events: [], ended: false };
 
 interface Listening {
   reader: StreamReader;
-  /** Indices that were handed out. */
+  /** Indices of what was handed out. */
   got: number[];
+  events: StoredEvent[];
   end: unknown;
   leave(): void;
 }
@@ -28,6 +29,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
   const retry = new Retry(POLICY, clock, (error) => error instanceof EventStoreError);
   const resumed$ = new Subject<void>();
   const flow = { paused: false, resumed$ };
+  const evicted: number[][] = [];
   let seq = 0;
   let last = 0;
 
@@ -40,15 +42,16 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
 
   /** A reader, with what its subscriber does at each event. */
   const listen = (after = 0, onEvent: (event: StoredEvent, at: Listening) => void = () => {}): Listening => {
-    const listening = { got: [], end: undefined } as unknown as Listening;
+    const listening = { got: [], events: [], end: undefined } as unknown as Listening;
     const events$ = new Observable<StoredEvent>((subscriber) => {
-      listening.reader = new StreamReader({ store, session: 's', stream: 'stream', retry }, flow, subscriber, {
-        after,
-      });
+      const target = { store, session: 's', stream: 'stream', retry, evicted: (...of: number[]) => evicted.push(of) };
+      listening.reader = new StreamReader(target, flow, subscriber, { after });
       subscriber.add(() => listening.reader.release());
     });
     const subscription = events$.subscribe({
       next: (event) => {
+        listening.events.push(event);
+        if (event.data === NO_DATA) return;
         expect(event.data).toBe(`${event.index}`);
         listening.got.push(event.index);
         onEvent(event, listening);
@@ -71,7 +74,7 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
     flow.paused = false;
     resumed$.next();
   };
-  return { clock, log, store, reads, retry, flow, resumed$, write, listen, caughtUp, resume };
+  return { clock, log, store, reads, retry, flow, resumed$, write, listen, caughtUp, resume, evicted };
 }
 
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, n) => first + n);
@@ -176,16 +179,45 @@ describe('a reader that is behind', () => {
   });
 
   it('fails with what the log refuses, after what it could hand out', async () => {
-    const { clock, log, write, caughtUp, listen } = await setup({}, 20);
+    const { clock, log, write, caughtUp, listen } = await setup();
     await expect(caughtUp()).resolves.toMatchObject({ end: expect.any(StreamNotFoundError) as unknown });
     await write(50);
-    await expect(caughtUp(10)).resolves.toMatchObject({ end: expect.any(EventsEvictedError) as unknown });
     const listening = await caughtUp(40);
     await log.drop('s');
     listening.reader.accept(POKE);
     await clock.advance(0);
     expect([listening.got, listening.end]).toEqual([upTo(50, 41), expect.any(SessionGoneError)]);
     expect(listen().end).toBeUndefined();
+  });
+
+  it('G6: begins with the oldest event that is kept, and says what it passes over', async () => {
+    const { write, caughtUp, evicted } = await setup({}, 100);
+    await write(150);
+    const listening = await caughtUp(10);
+    expect([listening.got, listening.end]).toEqual([upTo(150, 51), undefined]);
+    expect(evicted).toEqual([[10, 51]]);
+  });
+
+  it('P13: fails when it was so slow that its next event was evicted', async () => {
+    const { clock, write, caughtUp, flow, resume, evicted } = await setup({}, 100);
+    await write(5);
+    const listening = await caughtUp();
+    flow.paused = true;
+    listening.reader.accept(await write(150));
+    resume();
+    await clock.advance(0);
+    expect([listening.got, listening.end]).toEqual([upTo(5), expect.any(EventsEvictedError)]);
+    expect(evicted).toEqual([]);
+  });
+
+  it('acknowledges what it has handed out with each further read', async () => {
+    const { clock, log, write, caughtUp } = await setup();
+    await write(100);
+    const { reader } = await caughtUp();
+    expect((await log.read('s', 'stream', 0, 0)).delivered).toBe(64);
+    reader.accept(POKE);
+    await clock.advance(0);
+    expect((await log.read('s', 'stream', 0, 0)).delivered).toBe(100);
   });
 });
 
@@ -290,112 +322,41 @@ describe('a full response', () => {
   });
 });
 
-describe('a reader that is muted', () => {
-  it('hands out nothing, and goes on behind what the newer one handed out', async () => {
-    const { clock, write, caughtUp } = await setup();
-    await write(2);
-    const older = await caughtUp();
-    older.reader.mute();
-    const newer = await caughtUp(2);
-    for (const count of [1, 2]) {
-      const signal = await write(count);
-      older.reader.accept(signal);
-      newer.reader.accept(signal);
-    }
-    const unheard = await write();
-    older.reader.accept(unheard);
-    expect([older.got, newer.got]).toEqual([
-      [1, 2],
-      [3, 4, 5],
-    ]);
-    newer.leave();
-    older.reader.passOver(newer.reader.handedOut);
-    older.reader.promote();
-    await clock.advance(0);
-    expect(older.got).toEqual([1, 2, 6]);
-  });
-
-  it('stops in the middle of a page that it was reading', async () => {
+describe('a reader that a newer one has replaced', () => {
+  it('hands out nothing any more, not even of a page that it was reading', async () => {
     const { clock, write, listen } = await setup({ delayAnswer: () => 10 });
     await write(3);
     const older = listen();
     older.reader.wake();
     await clock.advance(5);
-    older.reader.mute();
+    older.reader.silence();
     await clock.advance(1_000);
-    expect(older.got).toEqual([]);
-    older.reader.promote();
-    await clock.advance(1_000);
-    expect(older.got).toEqual([1, 2, 3]);
-  });
-
-  it('does not hand out what was passed over while it was being read', async () => {
-    let readings = 0;
-    const { clock, write, listen } = await setup({ delayAnswer: () => (++readings === 1 ? 30 : 5) });
-    await write(3);
-    const older = listen();
-    older.reader.wake();
-    older.reader.mute();
-    const newer = listen();
-    newer.reader.wake();
-    await clock.advance(10);
-    newer.leave();
-    older.reader.passOver(newer.reader.handedOut);
-    older.reader.promote();
-    await write();
-    await clock.advance(1_000);
-    expect([newer.got, older.got]).toEqual([[1, 2, 3], [4]]);
-  });
-
-  it('does not fail over what was evicted after it was passed over', async () => {
-    let readings = 0;
-    const { clock, write, listen } = await setup({ delay: () => (++readings === 1 ? 30 : 5) }, 20);
-    await write(15);
-    const older = listen(10);
-    older.reader.wake();
-    older.reader.mute();
-    const newer = listen(10);
-    newer.reader.wake();
-    await clock.advance(10);
-    for (let n = 0; n < 35; n++) newer.reader.accept(await write());
-    newer.leave();
-    older.reader.passOver(newer.reader.handedOut);
-    older.reader.promote();
-    await clock.advance(1_000);
-    expect([newer.got, older.got, older.end]).toEqual([upTo(50, 11), [], undefined]);
     older.reader.accept(await write());
-    expect(older.got).toEqual([51]);
+    older.reader.wake();
+    await clock.advance(1_000);
+    expect([older.got, older.end]).toEqual([[], undefined]);
   });
 
-  it('does not skip what lies before the place where the newer one began', async () => {
+  it('stays silent when the stream ends, and is told where it has come to at its own end', async () => {
     const { clock, write, caughtUp } = await setup();
-    await write(10);
-    const older = await caughtUp(8);
-    older.reader.mute();
-    await write(4);
-    const newer = await caughtUp(12);
-    newer.leave();
-    older.reader.passOver(newer.reader.handedOut);
-    older.reader.promote();
-    await clock.advance(0);
-    expect([newer.got, older.got]).toEqual([
-      [13, 14],
-      [9, 10, 11, 12, 13, 14],
-    ]);
-  });
-
-  it('never goes back because a newer one began further back', async () => {
-    const { clock, write, caughtUp } = await setup();
-    await write(5);
+    await write(2);
     const older = await caughtUp();
-    older.reader.mute();
-    const newer = await caughtUp(1);
-    newer.leave();
-    older.reader.passOver(newer.reader.handedOut);
-    older.reader.promote();
-    older.reader.accept(await write());
-    await clock.advance(0);
-    expect(older.got).toEqual(upTo(6));
+    older.reader.silence();
+    older.reader.accept(await write(3, true));
+    await clock.advance(1_000);
+    expect([older.got, older.end]).toEqual([[1, 2], undefined]);
+    older.reader.end(5);
+    older.reader.end(6);
+    expect([older.got, older.events.at(-1), older.end]).toEqual([[1, 2], { index: 5, data: NO_DATA }, 'complete']);
+  });
+
+  it('is not told less than it has got', async () => {
+    const { write, caughtUp } = await setup();
+    await write(4);
+    const older = await caughtUp();
+    older.reader.silence();
+    older.reader.end(2);
+    expect(older.events.at(-1)).toEqual({ index: 4, data: NO_DATA });
   });
 });
 
@@ -429,16 +390,13 @@ describe('a subscriber that interferes', () => {
     expect(got).toEqual(upTo(6, 2));
   });
 
-  it('may mute it in the middle of a signal', async () => {
+  it('may have it replaced in the middle of a signal', async () => {
     const { clock, write, caughtUp } = await setup();
     await write();
-    const { reader, got } = await caughtUp(0, ({ index }, { reader: self }) => index === 2 && self.mute());
+    const { reader, got } = await caughtUp(0, ({ index }, { reader: self }) => index === 2 && self.silence());
     reader.accept(await write(3));
     await clock.advance(0);
     expect(got).toEqual([1, 2]);
-    reader.promote();
-    await clock.advance(0);
-    expect(got).toEqual(upTo(4));
   });
 });
 
@@ -455,7 +413,8 @@ describe('done', () => {
     for (const { reader } of [finished, failed, left]) {
       reader.accept(await write());
       reader.accept(POKE);
-      reader.promote();
+      reader.silence();
+      reader.end(9);
       reader.finish();
       reader.fail(new Error('other'));
     }

@@ -2,6 +2,7 @@ import type { Subscriber } from 'rxjs';
 import { deferred, type Deferred } from '../base/deferred.js';
 import type { Retry } from '../base/retry.js';
 import type { StreamFlow } from '../context/mcp-reply.js';
+import { EventsEvictedError } from './event-store.errors.js';
 import type { McpEventStore, ReadResult, StoredEvent } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
@@ -12,53 +13,52 @@ const RESTED = Promise.resolve();
 /**
  * # The reader of one stream, for one response
  *
- * The log is the truth, a signal only says that there may be more. The cursor moves to `cursor + 1` and nowhere else:
+ * The log is the truth, a signal only says that there may be more. The cursor moves forward only, by one event at a time:
  *
  * - a signal that carries exactly what comes next is emitted as it is, without a look into the log;
- * - anything else (a gap, an empty signal, a signal while busy or held) means *behind*: the log is read from the cursor,
+ * - anything else (a gap, an empty signal, a signal while busy or full) means *behind*: the log is read from the cursor,
  *   again and again while behind.
  *
  * So no order of signals, lost or doubled ones included, can lose, repeat or reorder an event. What must hold:
  *
  * - it listens to signals before its first read;
  * - `#busy` is set whenever events are handed out, so that a signal caused by handing one out is not overtaken;
- * - held (a newer reader took over, or the response is full) it reads nothing, and stays behind until it is let go.
+ * - while the response is full it reads nothing, and stays behind until there is room.
  *
- * States: reading → (held ⇄ reading) → done. Done is final: the stream ended and everything was handed out, the log
- * refused, or nobody listens any more.
+ * What was evicted before its first event is passed over (row G6). What is evicted later, the response was too slow for: it is
+ * cut, and its client comes back (row P13).
+ *
+ *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
+ *        └────the stream ended and all was handed out, the log refused, the response closed────▲
  */
 export class StreamReader {
-  readonly #start: number;
   #cursor: number;
   #behind: boolean;
   #busy = false;
-  #muted = false;
+  #silent = false;
   #done = false;
+  /** It has read a page: from there on nothing may be missing. */
+  #begun: boolean;
   /** To when its response has room again. */
   #listens = false;
   /** The log has failed, and is asked again. */
   #retrying = false;
-  /** Of whoever waits for it to rest. */
   #resting: Deferred<void> | undefined;
 
   constructor(
     private readonly log: ReadableLog,
     private readonly flow: StreamFlow,
     private readonly sink: Subscriber<StoredEvent>,
-    start: ReaderStart,
+    { after, fresh = false }: ReaderStart,
   ) {
-    this.#start = start.after;
-    this.#cursor = start.after;
-    this.#behind = !start.fresh;
+    this.#cursor = after;
+    this.#behind = !fresh;
+    this.#begun = fresh;
   }
 
-  /** Index of the last event that was handed out. */
+  /** Index of the last event that was handed out, or passed over. */
   get cursor(): number {
     return this.#cursor;
-  }
-
-  get muted(): boolean {
-    return this.#muted;
   }
 
   accept(signal: StreamSignal): void {
@@ -93,29 +93,16 @@ export class StreamReader {
     return this.#busy && !this.#retrying ? (this.#resting ??= deferred()).promise : RESTED;
   }
 
-  /** A newer reader has taken over: this one hands out nothing. */
-  mute(): void {
-    this.#muted = true;
-    this.#behind = true;
+  /** A newer reader has the stream: from now on this one hands out nothing. */
+  silence(): void {
+    this.#silent = true;
   }
 
-  /**
-   * While it is muted: a newer reader has left. What that one handed out this one need not; but if it began further on,
-   * something lies between that nobody handed out, and to repeat is better than to lose.
-   */
-  passOver({ after, upTo }: HandedOut): void {
-    if (after <= this.#cursor) this.#cursor = Math.max(this.#cursor, upTo);
-  }
-
-  /** What it has handed out: the events after `after`, up to `upTo`. */
-  get handedOut(): HandedOut {
-    return { after: this.#start, upTo: this.#cursor };
-  }
-
-  /** It is the newest again. */
-  promote(): void {
-    this.#muted = false;
-    this.wake();
+  /** The response of a silent reader ends. @param upTo so far the newer one has handed out */
+  end(upTo: number): void {
+    if (this.#done) return;
+    this.#emit(Math.max(this.#cursor, upTo), NO_DATA);
+    this.finish();
   }
 
   /** Completes. */
@@ -132,13 +119,13 @@ export class StreamReader {
     this.sink.error(error);
   }
 
-  /** Nobody listens any more. */
+  /** Its response has closed. */
   release(): void {
     this.#done = true;
   }
 
   get #ready(): boolean {
-    return !this.#done && !this.#muted && !this.flow.paused;
+    return !this.#done && !this.#silent && !this.flow.paused;
   }
 
   async #catchUp(): Promise<void> {
@@ -167,24 +154,26 @@ export class StreamReader {
   /** @returns whether the end was reached */
   async #readPage(): Promise<boolean> {
     const after = this.#cursor;
-    const page = await this.#read(after);
-    if (!page) return false;
-    for (const { index, data } of page.events) {
-      // Passed over while the log was read.
-      if (index <= this.#cursor) continue;
+    const { events, more, ended, oldest } = await this.#read(after);
+    if (oldest > after + 1) {
+      if (this.#begun) throw new EventsEvictedError(this.log.stream, after, oldest);
+      this.log.evicted?.(after, oldest);
+    }
+    this.#begun = true;
+    for (const { index, data } of events) {
       if (!this.#ready) {
         this.#behind = true;
         return false;
       }
       this.#emit(index, data);
     }
-    if (page.more) this.#behind = true;
-    return page.ended && !this.#behind;
+    if (more) this.#behind = true;
+    return ended && !this.#behind && !this.#silent;
   }
 
-  async #read(after: number): Promise<ReadResult | undefined> {
+  async #read(after: number): Promise<ReadResult> {
     const { store, session, stream, retry } = this.log;
-    const read = (): Promise<ReadResult> => store.read(session, stream, after, PAGE);
+    const read = (): Promise<ReadResult> => store.read(session, stream, after, PAGE, after);
     const failed = (error: unknown): never => {
       this.#retrying = true;
       this.#rest();
@@ -192,11 +181,6 @@ export class StreamReader {
     };
     try {
       return await retry.run(() => read().catch(failed));
-    } catch (error) {
-      // Passed over while the log was read: what it no longer holds, this reader no longer needs.
-      if (this.#cursor === after) throw error;
-      this.#behind = true;
-      return undefined;
     } finally {
       this.#retrying = false;
     }
@@ -213,10 +197,8 @@ export class StreamReader {
   }
 }
 
-export interface HandedOut {
-  readonly after: number;
-  readonly upTo: number;
-}
+/** Of an event that is none: it tells the client where the stream has come to. No message is empty. */
+export const NO_DATA = '';
 
 export interface ReaderStart {
   /** Index of the last event that the client knows. */
@@ -230,4 +212,6 @@ export interface ReadableLog {
   readonly session: string;
   readonly stream: string;
   readonly retry: Retry;
+  /** Events before its first one are no longer kept. */
+  evicted?(after: number, oldest: number): void;
 }

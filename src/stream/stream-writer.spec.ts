@@ -121,13 +121,13 @@ describe('a writer', () => {
     await writer.push({ data: 'b' });
     expect(options()).toEqual([
       { writer: 'w', seq: 1, opens },
-      { writer: 'w', seq: 2, settles: [{ id: 1, answer: 0 }] },
+      { writer: 'w', seq: 2, settles: [1] },
       { writer: 'w', seq: 3 },
     ]);
-    expect(await log.openRequests({ node: 'n' })).toMatchObject([{ id: 2 }]);
+    expect(await log.unfinished('n')).toMatchObject([{ requests: [2] }]);
   });
 
-  it('says of each settled request where its answer is, if it has one', async () => {
+  it('says what is settled, with an answer or without one', async () => {
     const { writer, options } = await setup();
     void writer.push({ data: 'in flight' });
     await Promise.all([
@@ -138,7 +138,7 @@ describe('a writer', () => {
     ]);
     expect(options()[1]).toEqual({
       ...{ writer: 'w', seq: 2, end: true },
-      settles: [{ id: 'x', answer: 1 }, { id: 'cancelled' }, { id: 7, answer: 2 }],
+      settles: ['x', 'cancelled', 7],
     });
   });
 
@@ -146,7 +146,7 @@ describe('a writer', () => {
     const { writer, signals, log } = await setup();
     await writer.push({});
     expect(signals).toEqual([{ first: 1, events: [], ended: false }]);
-    expect(await log.describe('s', STREAM)).toMatchObject({ last: 0, ended: false });
+    expect(await log.read('s', STREAM, 0, 0)).toMatchObject({ last: 0, ended: false });
   });
 
   it('takes what a commit makes somebody push, behind what is queued already', async () => {
@@ -400,3 +400,54 @@ async function settled<T>(clock: ManualClock, watched: T): Promise<T> {
   await clock.advance(1_000);
   return watched;
 }
+
+describe('a log that answers at once', () => {
+  async function atOnce(committed: (signal: StreamSignal, writer: StreamWriter) => void = () => {}) {
+    const clock = new ManualClock();
+    const store = new InMemoryEventStore({}, clock);
+    await store.open('s');
+    const retry = new Retry(POLICY, clock, (error) => error instanceof EventStoreError);
+    const failures: unknown[] = [];
+    const writer: StreamWriter = new StreamWriter({
+      ...{ store, retry, maxQueuedBytes: 1_000, session: 's', stream: STREAM, writer: 'w' },
+      committed: (signal) => committed(signal, writer),
+      failed: (error) => failures.push(error),
+    });
+    return { store, writer, failures };
+  }
+
+  it('has an entry committed when the push returns', async () => {
+    const signals: StreamSignal[] = [];
+    const { writer } = await atOnce((signal) => signals.push(signal));
+    const pushes = [writer.push({ data: '1' }), writer.push({ data: '2', end: true })];
+    expect(signals.map(({ first, events }) => [first, events])).toEqual([
+      [1, ['1']],
+      [2, ['2']],
+    ]);
+    expect(writer.state).toBe('ended');
+    await Promise.all(pushes);
+    await writer.flushed();
+  });
+
+  it('an entry that a commit causes is not overtaken, and does not overtake', async () => {
+    const signals: StreamSignal[] = [];
+    const { writer } = await atOnce((signal, self) => {
+      if (signal.first === 1) {
+        void self.push({ data: 'caused' });
+        void self.push({ data: 'caused too' });
+      }
+      signals.push(signal);
+    });
+    await Promise.all([writer.push({ data: '1' }), writer.push({ data: '2' })]);
+    expect(signals.flatMap(({ events }) => events)).toEqual(['1', 'caused', 'caused too', '2']);
+    expect(writer.state).toBe('idle');
+  });
+
+  it('fails the writer when it refuses', async () => {
+    const { store, writer, failures } = await atOnce();
+    await writer.push({ data: '1' });
+    await store.drop('s');
+    await expect(writer.push({ data: '2' })).rejects.toThrow(SessionGoneError);
+    expect([writer.state, failures]).toEqual(['failed', [expect.any(SessionGoneError)]]);
+  });
+});

@@ -1,18 +1,20 @@
 import { deferred, type Deferred } from '../base/deferred.js';
 import { quiet } from '../base/quiet.js';
 import type { Retry } from '../base/retry.js';
+import { isThenable } from '../base/thenable.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
-import type { AppendOptions, AppendResult, McpEventStore, ReaderRef, SettledRequest } from './event-store.js';
+import type { AppendOptions, AppendResult, McpEventStore, ReaderRef } from './event-store.js';
 
 /**
  * # The writer of one stream
  *
  * One append is in flight at a time; what arrives meanwhile is committed together in the next. Order is therefore the
  * order of `push`, however slow the log is, and a burst costs two appends. Each append is identified by
- * (writer, seq), so that it can be repeated when its outcome is unknown.
+ * (writer, seq), so that it can be repeated when its outcome is unknown. A log in memory answers at once: then a push is
+ * committed when it returns, and there is no promise to wait for.
  *
- * The writer knows no reader: nobody who reads slowly, or not at all, can hold it up.
+ * The writer knows no reader: one that reads slowly, or not at all, does not hold it up.
  *
  *     idle ──push──▶ appending ──committed, queue empty──▶ idle
  *                        │ └──committed with `end`───────▶ ended
@@ -26,7 +28,7 @@ export class StreamWriter {
   #queued: QueuedBatch | undefined;
   #queuedBytes = 0;
   /** Settles with the append that is in flight. */
-  #done: Promise<void> = Promise.resolve();
+  #done = COMMITTED;
   #seq = 0;
   #opens: AppendOptions['opens'];
 
@@ -77,12 +79,24 @@ export class StreamWriter {
   /** Callbacks, not an `async` loop: this is done for each event, and nearly always nothing else waits. */
   #commit(batch: Batch): Promise<void> {
     this.#state = { is: 'appending', retrying: false };
-    const appended = this.#append(
-      batch,
+    const { retry } = this.target;
+    const append = this.#appendOf(batch);
+    const first = begin(append);
+    if (!isThenable(first)) {
+      this.#committed(batch, first);
+      return COMMITTED;
+    }
+    let attempts = 0;
+    const attempt = (): PromiseLike<AppendResult> | AppendResult => {
+      this.#noteRetrying(++attempts > 1);
+      return attempts === 1 ? first : append();
+    };
+    const appended = retry.runThen(
+      attempt,
       (result) => this.#committed(batch, result),
       (error) => {
         this.#fail(error);
-        // Also if nobody waits for it.
+        // Also if nothing waits for it.
         void quiet(appended);
         throw error;
       },
@@ -92,7 +106,7 @@ export class StreamWriter {
   }
 
   #committed({ events, end }: Batch, { first, reader }: AppendResult): void {
-    // Before anybody hears of it: what they write in answer to it waits for a log that works.
+    // Before readers hear of it: what they write in answer to it waits for a log that works.
     this.#noteRetrying(false);
     // An overflow while the append was under way has made the stream fail: what got through is logged all the same.
     if (this.#state.is === 'failed') return;
@@ -109,19 +123,14 @@ export class StreamWriter {
     this.#commit(batch).then(done.resolve, done.reject);
   }
 
-  #append(batch: Batch, fulfilled: (result: AppendResult) => void, rejected: (error: unknown) => never): Promise<void> {
-    const { store, session, stream, writer, retry } = this.target;
+  #appendOf({ events, settles, end }: Batch): () => AppendResult | Promise<AppendResult> {
+    const { store, session, stream, writer } = this.target;
     const options: AppendOptions = { writer, seq: ++this.#seq };
     if (this.#opens) options.opens = this.#opens;
-    if (batch.settles.length > 0) options.settles = batch.settles;
-    if (batch.end) options.end = true;
+    if (settles.length > 0) options.settles = settles;
+    if (end) options.end = true;
     this.#opens = undefined;
-    let attempts = 0;
-    const attempt = (): Promise<AppendResult> => {
-      this.#noteRetrying(++attempts > 1);
-      return store.append(session, stream, batch.events, options);
-    };
-    return retry.runThen(attempt, fulfilled, rejected);
+    return () => store.append(session, stream, events, options);
   }
 
   #noteRetrying(retrying: boolean): void {
@@ -174,7 +183,7 @@ export interface WriterTarget {
   readonly stream: string;
   readonly writer: string;
   readonly opens?: AppendOptions['opens'];
-  /** @param reader who is to be told too, maybe on another node */
+  /** @param reader the newest, maybe on another node */
   committed(signal: StreamSignal, reader: ReaderRef | undefined): void;
   /** Everything is committed, and nothing waits. */
   rested?(): void;
@@ -185,10 +194,11 @@ type WriterState =
   { is: 'idle' } | { is: 'appending'; retrying: boolean } | { is: 'ended' } | { is: 'failed'; error: unknown };
 
 const IDLE: WriterState = { is: 'idle' };
+const COMMITTED: Promise<void> = Promise.resolve();
 
 interface Batch {
   events: string[];
-  settles: SettledRequest[];
+  settles: RequestId[];
   end: boolean;
 }
 
@@ -197,19 +207,20 @@ interface QueuedBatch {
   readonly done: Deferred<void>;
 }
 
-/** Nearly always all there is: arrays that are filled later would have room for sixteen. */
+function begin(append: () => AppendResult | Promise<AppendResult>): AppendResult | Promise<AppendResult> {
+  try {
+    return append();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
 function batchOf({ data, settles, end = false }: StreamEntry): Batch {
-  return {
-    events: data === undefined ? [] : [data],
-    settles: settles === undefined ? [] : [data === undefined ? { id: settles } : { id: settles, answer: 0 }],
-    end,
-  };
+  return { events: data === undefined ? [] : [data], settles: settles === undefined ? [] : [settles], end };
 }
 
 function add({ data, settles, end }: StreamEntry, batch: Batch): void {
-  if (settles !== undefined) {
-    batch.settles.push(data === undefined ? { id: settles } : { id: settles, answer: batch.events.length });
-  }
   if (data !== undefined) batch.events.push(data);
+  if (settles !== undefined) batch.settles.push(settles);
   if (end) batch.end = true;
 }

@@ -3,11 +3,6 @@ import { check, namesOf } from '../base/option-checks.js';
 import type { RetryPolicy } from '../base/retry.js';
 import type { McpEventStore, ReaderRef } from './event-store.js';
 
-/** Responses that may be attached to one stream at a time (behaviour G7). */
-export const MAX_READERS = 4;
-/** A further response ends the oldest at most once in this time (behaviour G7). */
-export const READER_EVICTION_MS = 60_000;
-
 /** Passing faults of the event store are ridden out for half a minute. */
 export const DEFAULT_RETRY: RetryPolicy = { firstDelayMs: 50, maxDelayMs: 2_000, giveUpAfterMs: 30_000 };
 /** Bytes that may wait for a failing event store, per stream. */
@@ -17,23 +12,12 @@ export const DEFAULT_MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 export interface StreamPeers {
   /** There is more to read: the node of the reader looks into the log. */
   appended(session: string, stream: string, reader: ReaderRef): void;
-  /** The reader has become the newest of its stream, or is no longer. */
-  turned(session: string, stream: string, reader: ReaderRef, turn: ReaderTurn): void;
+  /** A reader is not the newest any more. @param upTo given, its response ends now; so far events were handed out */
+  replaced(session: string, stream: string, reader: ReaderRef, upTo?: number): void;
 }
 
 /** There is no other node. */
-export const NO_STREAM_PEERS: StreamPeers = { appended: () => {}, turned: () => {} };
-
-/**
- * - `muted`: a newer reader came, `by` name if it waits for the answer
- * - `yielded`: that answer: the older one is silent, after handing out what lies between its ends
- * - `promoted`: the newer one left, after handing out what lies between its ends
- * - `closed`: the application ends this response, and the older ones
- */
-export type ReaderTurn =
-  | { is: 'muted'; by?: ReaderRef }
-  | { is: 'yielded' | 'promoted'; handedOut?: { after: number; upTo: number } }
-  | { is: 'closed' };
+export const NO_STREAM_PEERS: StreamPeers = { appended: () => {}, replaced: () => {} };
 
 /** What the streams of one endpoint share. */
 export interface StreamEnvironment {
@@ -49,30 +33,37 @@ export interface StreamEnvironment {
 /** Bounds of the event log in memory; another event store has options of its own. @publicApi */
 export interface EventLogOptions {
   /**
-   * Events kept per session. What goes beyond is forgotten, oldest first; a client that comes back for it starts over.
+   * Events that a stream keeps, at least 100. The oldest go first; a client that comes back for one of them goes on with the
+   * oldest that is kept. More of them let a client be away for longer, and cost memory.
    *
    * @default 1000
    */
   maxEvents?: number;
   /**
-   * Bytes kept per session, as UTF-16.
+   * Bytes that a session keeps, as UTF-16. Beyond it its streams lose their oldest events, finished streams before open ones;
+   * the newest event of an open stream stays.
    *
    * @default 8388608 (8 MiB)
    */
   maxBytes?: number;
   /**
-   * Bytes kept for all sessions together. Raising it raises what an attacker can make this process hold.
+   * Bytes that all sessions keep together. Beyond it the session that holds the most gives first. Raising it raises what an
+   * attacker can make this process hold.
    *
    * @default 268435456 (256 MiB)
    */
   maxTotalBytes?: number;
   /**
-   * Milliseconds for which a finished stream can still be resumed.
+   * Milliseconds for which a finished stream can still be resumed. Longer helps clients on bad connections, and costs
+   * memory for each call that was answered as SSE.
    *
    * @default 300000 (5 min)
    */
   finishedStreamMs?: number;
 }
+
+/** Fewer events would not cover the moment in which a client comes back (behaviour G6). */
+export const MIN_EVENTS = 100;
 
 /** The injection token of the resolved {@link EventLogOptions}. */
 export const EVENT_LOG_OPTIONS = Symbol('nestjs-mcp-streamable:event-log-options');
@@ -93,7 +84,7 @@ export function resolveEventLogOptions(options: EventLogOptions = {}): Required<
     finishedStreamMs = 300_000,
   } = check.group('eventLog', options, NAMES);
   return {
-    maxEvents: check.count('eventLog.maxEvents', maxEvents),
+    maxEvents: check.count('eventLog.maxEvents', maxEvents, { min: MIN_EVENTS }),
     maxBytes: check.count('eventLog.maxBytes', maxBytes),
     maxTotalBytes: check.count('eventLog.maxTotalBytes', maxTotalBytes),
     finishedStreamMs: check.count('eventLog.finishedStreamMs', finishedStreamMs),

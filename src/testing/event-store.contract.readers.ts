@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict';
 import { SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
-import type { ReaderRef } from '../stream/event-store.js';
+import { DROPPED_SESSION_MS, type ReaderRef, type UnfinishedStream } from '../stream/event-store.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
 import { FORGED_IDS, type ContractTests } from './contract.js';
 import {
   ALL,
-  bytesOf,
   event,
   events,
   flood,
+  holds,
+  look,
+  NOTHING,
+  readAll,
+  readerOf,
   refuses,
   SESSION,
   stored,
@@ -25,192 +29,240 @@ const [a, b, c] = ['a', 'b', 'c'].map((reader) => ({ node: `node of ${reader}`, 
 ];
 
 export const readerTests: Tests = {
-  'attach makes a reader the newest, and tells who was it before': async ({ store, peer = store }) => {
-    assert.equal(await store.attach(SESSION, STANDALONE_STREAM, a), undefined);
-    assert.deepEqual(await peer.attach(SESSION, STANDALONE_STREAM, b), a);
-    assert.deepEqual(await store.attach(SESSION, STANDALONE_STREAM, c), b);
-    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.readers, 3);
+  'claim makes a reader the newest, and tells who was it before': async ({ store, peer = store }) => {
+    const writer = new TestWriter(store);
+    await writer.append(events(3));
+    await store.read(SESSION, writer.stream, 0, 9, 2);
+    const head = { last: 3, oldest: 1, delivered: 2, ended: false };
+    assert.deepEqual(await store.claim(SESSION, writer.stream, a), head);
+    assert.deepEqual(await peer.claim(SESSION, writer.stream, b), { ...head, before: a });
+    assert.deepEqual(await store.claim(SESSION, writer.stream, c), { ...head, before: b });
+    assert.deepEqual(await readerOf(peer, writer.stream), c);
+    await writer.append([], { end: true });
+    assert.deepEqual(await store.claim(SESSION, writer.stream, a), { ...head, ended: true, before: c });
   },
 
-  'detach of the newest tells who is it now': async ({ store, peer = store }) => {
-    for (const reader of [a, b, c]) await store.attach(SESSION, STANDALONE_STREAM, reader);
-    assert.deepEqual(await peer.detach(SESSION, STANDALONE_STREAM, c), b);
-    assert.deepEqual(await store.detach(SESSION, STANDALONE_STREAM, b), a);
-    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, a), undefined);
-    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.readers, 0);
+  'a repeated claim changes nothing, and a reader is not before itself': async ({ store }) => {
+    await store.claim(SESSION, STANDALONE_STREAM, a);
+    assert.equal((await store.claim(SESSION, STANDALONE_STREAM, a)).before, undefined);
+    assert.deepEqual(await readerOf(store, STANDALONE_STREAM), a);
   },
 
-  'detach of another one makes nobody the newest': async ({ store }) => {
-    for (const reader of [a, b, c]) await store.attach(SESSION, STANDALONE_STREAM, reader);
-    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, b), undefined);
-    assert.deepEqual(await store.detach(SESSION, STANDALONE_STREAM, c), a);
+  'release takes the newest away, and no other': async ({ store, peer = store }) => {
+    await store.claim(SESSION, STANDALONE_STREAM, a);
+    await store.claim(SESSION, STANDALONE_STREAM, b);
+    await store.release(SESSION, STANDALONE_STREAM, a);
+    assert.deepEqual(await readerOf(store, STANDALONE_STREAM), b);
+    await peer.release(SESSION, STANDALONE_STREAM, b);
+    await peer.release(SESSION, STANDALONE_STREAM, b);
+    assert.equal(await readerOf(store, STANDALONE_STREAM), undefined);
+    assert.equal((await store.claim(SESSION, STANDALONE_STREAM, c)).before, undefined);
   },
 
-  'detach is idempotent, also when there is nothing to detach from': async ({ store }) => {
-    await store.attach(SESSION, STANDALONE_STREAM, a);
-    await store.attach(SESSION, STANDALONE_STREAM, b);
-    assert.deepEqual(await store.detach(SESSION, STANDALONE_STREAM, b), a);
-    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, b), undefined);
-    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, c), undefined);
-    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.readers, 1);
-    assert.equal(await store.detach(SESSION, 'unknown', a), undefined);
-    assert.equal(await store.detach('unknown', STANDALONE_STREAM, a), undefined);
+  'release acknowledges, also for a reader that is not the newest; what is gone is ignored': async ({ store }) => {
+    const writer = new TestWriter(store);
+    await writer.append(events(5));
+    await store.claim(SESSION, writer.stream, a);
+    await store.release(SESSION, writer.stream, b, 2);
+    await store.release(SESSION, writer.stream, a, 4);
+    await store.release(SESSION, writer.stream, a, 3);
+    assert.equal((await look(store, writer.stream)).delivered, 4);
+    await store.release(SESSION, 'unknown', a, 4);
+    await store.release('unknown', STANDALONE_STREAM, a, 4);
+    assert.equal((await look(store, STANDALONE_STREAM)).delivered, 0);
   },
 
-  'a repeated attach is answered as the first time': async ({ store }) => {
-    await store.attach(SESSION, STANDALONE_STREAM, a);
-    assert.deepEqual(await store.attach(SESSION, STANDALONE_STREAM, b), a);
-    assert.deepEqual(await store.attach(SESSION, STANDALONE_STREAM, b), a);
-    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.readers, 2);
-    // An older one that attaches again is the newest.
-    assert.deepEqual(await store.attach(SESSION, STANDALONE_STREAM, a), b);
-    assert.deepEqual(await store.detach(SESSION, STANDALONE_STREAM, a), b);
-  },
-
-  'of readers that attach at the same time each is told of another': async ({ store, peer = store }) => {
+  'of readers that claim at the same time each is told of another': async ({ store, peer = store }) => {
     const readers = Array.from({ length: 20 }, (_, n) => ({ node: `n${n % 3}`, reader: `r${n}` }));
-    const attach = (reader: ReaderRef, n: number) => (n % 2 ? peer : store).attach(SESSION, STANDALONE_STREAM, reader);
-    const before = await Promise.all(readers.map(attach));
+    const claim = (reader: ReaderRef, n: number) => (n % 2 ? peer : store).claim(SESSION, STANDALONE_STREAM, reader);
+    const before = (await Promise.all(readers.map(claim))).map((claimed) => claimed.before?.reader);
     assert.equal(before.filter((reader) => reader === undefined).length, 1);
-    assert.equal(new Set(before.map((reader) => reader?.reader)).size, 20);
+    assert.equal(new Set(before).size, 20);
   },
 
   'streams have readers of their own; one that does not exist has none': async ({ store }) => {
     const writer = new TestWriter(store);
-    await refuses(store.attach(SESSION, writer.stream, a), StreamNotFoundError);
-    await refuses(store.attach('unknown', STANDALONE_STREAM, a), SessionGoneError);
+    await refuses(() => store.claim(SESSION, writer.stream, a), StreamNotFoundError);
     await writer.append([]);
-    await store.attach(SESSION, STANDALONE_STREAM, a);
-    assert.equal(await store.attach(SESSION, writer.stream, b), undefined);
-    assert.equal((await store.describe(SESSION, writer.stream))?.readers, 1);
-  },
-};
-
-export const newestTests: Tests = {
-  'the head of a stream names its newest reader': async ({ store, peer = store }) => {
-    const newest = async () => (await peer.describe(SESSION, STANDALONE_STREAM))?.newest;
-    assert.equal(await newest(), undefined);
-    await store.attach(SESSION, STANDALONE_STREAM, a);
-    await store.attach(SESSION, STANDALONE_STREAM, b);
-    assert.deepEqual(await newest(), b);
-    await store.attach(SESSION, STANDALONE_STREAM, a);
-    assert.deepEqual(await newest(), a);
-    await store.detach(SESSION, STANDALONE_STREAM, a);
-    assert.deepEqual(await newest(), b);
-    await store.detach(SESSION, STANDALONE_STREAM, b);
-    assert.equal(await newest(), undefined);
+    await store.claim(SESSION, STANDALONE_STREAM, a);
+    assert.equal((await store.claim(SESSION, writer.stream, b)).before, undefined);
+    assert.deepEqual(await readerOf(store, STANDALONE_STREAM), a);
   },
 
   'an append tells the newest reader, unless the store tells its node by itself': async ({ store }) => {
-    const append = (seq: number) =>
-      store.append(SESSION, STANDALONE_STREAM, [event(seq)], { writer: 'w', seq }).then(({ reader }) => reader);
+    const append = async (seq: number) =>
+      (await store.append(SESSION, STANDALONE_STREAM, [event(seq)], { writer: 'w', seq })).reader;
     assert.equal(await append(1), undefined);
     for (const [position, reader] of [a, b].entries()) {
-      await store.attach(SESSION, STANDALONE_STREAM, reader);
+      await store.claim(SESSION, STANDALONE_STREAM, reader);
       const told = await append(position + 2);
       if (told) assert.deepEqual(told, reader);
     }
-    await store.detach(SESSION, STANDALONE_STREAM, a);
-    await store.detach(SESSION, STANDALONE_STREAM, b);
+    await store.release(SESSION, STANDALONE_STREAM, b);
     assert.equal(await append(4), undefined);
   },
 
-  'detachNode takes all readers of a node away, and tells who is the newest because of it': async (harness) => {
-    const { store, peer = store } = harness;
-    const mine = (reader: string): ReaderRef => ({ node: 'gone', reader });
-    await store.open('another session');
-    const writer = new TestWriter(store);
-    await writer.append([]);
-    for (const reader of [a, mine('1'), b, mine('2'), mine('3')])
-      await store.attach(SESSION, STANDALONE_STREAM, reader);
-    for (const reader of [mine('4'), c]) await store.attach(SESSION, writer.stream, reader);
-    await store.attach('another session', STANDALONE_STREAM, mine('5'));
-    const promoted = await peer.detachNode('gone');
-    assert.deepEqual(promoted, [{ session: SESSION, stream: STANDALONE_STREAM, ...b }]);
-    const readers = async (session: string, stream: string) => (await store.describe(session, stream))?.readers;
-    assert.equal(await readers(SESSION, STANDALONE_STREAM), 2);
-    assert.equal(await readers(SESSION, writer.stream), 1);
-    assert.equal(await readers('another session', STANDALONE_STREAM), 0);
-  },
-
-  'detachNode is idempotent, also for a node that has no readers, or has come back': async ({ store }) => {
-    assert.deepEqual(await store.detachNode('unknown'), []);
-    await store.attach(SESSION, STANDALONE_STREAM, a);
-    assert.deepEqual(await store.detachNode(a.node), []);
-    assert.deepEqual(await store.detachNode(a.node), []);
-    await store.attach(SESSION, STANDALONE_STREAM, a);
-    assert.deepEqual((await store.describe(SESSION, STANDALONE_STREAM))?.newest, a);
-    assert.equal(await store.detach(SESSION, STANDALONE_STREAM, a), undefined);
-    assert.deepEqual(await store.detachNode(a.node), []);
-  },
-};
-
-export const deliveredTests: Tests = {
-  'delivered never moves backwards': async ({ store, peer = store }) => {
+  'delivered never moves backwards, and says nothing about events to come': async ({ store, peer = store }) => {
     const writer = new TestWriter(store);
     await writer.append(events(9));
-    const delivered = async () => (await store.describe(SESSION, writer.stream))?.delivered;
-    for (const [index, expected] of [
-      [3, 3],
-      [2, 3],
-      [0, 3],
-      [7, 7],
-    ] as const) {
-      await store.delivered(SESSION, writer.stream, index);
-      assert.equal(await delivered(), expected);
-    }
-    await Promise.all(
-      [8, 5, 9, 1, 6].map((index, n) => (n % 2 ? peer : store).delivered(SESSION, writer.stream, index)),
-    );
-    assert.equal(await delivered(), 9);
-  },
-
-  'delivered says nothing about events to come': async ({ store }) => {
-    const writer = new TestWriter(store);
-    await writer.append(events(2));
-    await store.delivered(SESSION, writer.stream, 1_000);
-    assert.equal((await store.describe(SESSION, writer.stream))?.delivered, 2);
-  },
-
-  'a stream or session that is gone is ignored': async ({ store }) => {
-    await store.delivered(SESSION, 'unknown', 3);
-    await store.delivered('unknown', STANDALONE_STREAM, 3);
-    await store.delivered(SESSION, STANDALONE_STREAM, 3);
-    assert.equal(await store.describe(SESSION, 'unknown'), undefined);
-    assert.equal((await store.describe(SESSION, STANDALONE_STREAM))?.delivered, 0);
-    assert.equal((await store.stats()).sessions, 1);
+    const acknowledge = async (index: number, node = store) =>
+      (await node.read(SESSION, writer.stream, 0, 0, index)).delivered;
+    assert.equal(await acknowledge(3), 3);
+    assert.equal(await acknowledge(2), 3);
+    assert.equal(await acknowledge(0), 3);
+    await Promise.all([8, 5, 7, 1, 6].map((index, n) => acknowledge(index, n % 2 ? peer : store)));
+    assert.equal((await look(store, writer.stream)).delivered, 8);
+    assert.equal(await acknowledge(1_000), 9);
+    await writer.append([event('one more')]);
+    assert.equal((await look(store, writer.stream)).delivered, 9);
   },
 };
 
-export const cleanUpTests: Tests = {
-  'stats count what is held': async ({ store }) => {
-    assert.deepEqual(await store.stats(), { sessions: 1, streams: 0, events: 0, bytes: 0 });
-    const texts = [event('ü😀'), event(2)];
-    await new TestWriter(store).append(texts);
-    await new TestWriter(store, STANDALONE_STREAM).append([event(3)]);
-    const bytes = bytesOf([...texts, event(3)]);
-    assert.deepEqual(await store.stats(), { sessions: 1, streams: 2, events: 3, bytes });
+export const unfinishedTests: Tests = {
+  'a request is unfinished from the append that opens it to the one that settles it': async ({ store }) => {
+    const writer = new TestWriter(store);
+    await writer.append([], { opens: { node: 'n', requests: [1, '1', 'two'] } });
+    const requests = async () => (await store.unfinished('n')).flatMap((stream) => stream.requests);
+    const sorted = async () => (await requests()).toSorted((x, y) => (key(x) < key(y) ? -1 : 1));
+    assert.deepEqual(await sorted(), [1, '1', 'two']);
+    await writer.append([event('answer')], { settles: ['1'] });
+    assert.deepEqual(await sorted(), [1, 'two']);
+    await writer.append([], { settles: [1] });
+    assert.deepEqual(await sorted(), ['two']);
+    await writer.append([event('answer')], { settles: ['two'], end: true });
+    assert.deepEqual(await store.unfinished('n'), []);
+  },
+
+  'they are found by the node that opened them, in all sessions': async ({ store, peer = store }) => {
+    await store.open('another session');
+    const [here, there] = [new TestWriter(store), new TestWriter(store, 's', 'another session')];
+    await here.append([], { opens: { node: 'n1', requests: [1] } });
+    await there.append([], { opens: { node: 'n1', requests: [1] } });
+    await new TestWriter(peer, 't', 'another session').append([], { opens: { node: 'n2', requests: [2] } });
+    const first = { session: SESSION, stream: here.stream, requests: [1] };
+    const second = { session: 'another session', stream: 's', requests: [1] };
+    const third = { session: 'another session', stream: 't', requests: [2] };
+    assert.deepEqual(inOrder(await peer.unfinished('n1')), inOrder([first, second]));
+    assert.deepEqual(await store.unfinished('n2'), [third]);
+    assert.deepEqual(await store.unfinished('unknown'), []);
+  },
+
+  'the end of a stream settles what is open on it; a repeat opens nothing': async ({ store, peer = store }) => {
+    const writer = new TestWriter(store);
+    const opens = { node: 'n', requests: [1, 2] };
+    await writer.append([], { opens });
+    await new TestWriter(peer, writer.stream).append([], { end: true });
+    await writer.again([], { opens });
+    assert.deepEqual(await store.unfinished('n'), []);
+    const once = new TestWriter(store);
+    await once.append([event('answer')], { opens, settles: [1, 2], end: true });
+    await once.again([event('answer')], { opens });
+    assert.deepEqual(await store.unfinished('n'), []);
+  },
+};
+
+const LAST_ERROR = { code: -32000, message: 'The session has "ended".\n' };
+
+export const dropTests: Tests = {
+  'after drop every append is refused, and nothing counts any more': async (harness) => {
+    const { store, peer = store } = harness;
+    const writer = new TestWriter(store);
+    await writer.append(events(2), { opens: { node: 'n', requests: [1] } });
+    await peer.drop(SESSION);
+    await refuses(() => writer.append([event(3)]), SessionGoneError);
+    await refuses(() => new TestWriter(store, STANDALONE_STREAM).append([event(3)]), SessionGoneError);
+    assert.deepEqual(await store.unfinished('n'), []);
+    await holds(harness, NOTHING);
+  },
+
+  'a shared store answers what is unfinished with the last error, ends all streams, and lets them be read for 30 s':
+    async ({ store, peer = store, advance }) => {
+      if (store.scope === 'node') return;
+      const [answered, open] = [new TestWriter(store), new TestWriter(store)];
+      await answered.append([event('answer')], { opens: { node: 'n', requests: [3] }, settles: [3], end: true });
+      await open.append([event(1)], { opens: { node: 'n', requests: [1, 'two "quoted"'] } });
+      await new TestWriter(store, STANDALONE_STREAM).append([event('0')]);
+      await peer.drop(SESSION, LAST_ERROR);
+      await peer.drop(SESSION, { ...LAST_ERROR, message: 'again' });
+      await store.open(SESSION);
+      const texts = async (stream: string) => {
+        const { events: found, ended, more } = await store.read(SESSION, stream, 0, ALL);
+        assert.deepEqual([ended, more], [true, false]);
+        return found.map(({ data }) => JSON.parse(data) as unknown);
+      };
+      const errors = [1, 'two "quoted"'].map((id) => ({ jsonrpc: '2.0', id, error: LAST_ERROR }));
+      const [said, ...last] = await texts(open.stream);
+      assert.deepEqual(said, [1]);
+      const order = (x: unknown): string => JSON.stringify(x);
+      assert.deepEqual(last.map(order).toSorted(), errors.map(order).toSorted());
+      assert.deepEqual(await texts(answered.stream), [['answer']]);
+      assert.deepEqual(await texts(STANDALONE_STREAM), [['0']]);
+      assert.equal((await store.claim(SESSION, open.stream, a)).ended, true);
+      await refuses(() => open.append([event(2)]), SessionGoneError);
+      if (!advance) return;
+      await advance(DROPPED_SESSION_MS + 100);
+      await refuses(() => look(store, open.stream), SessionGoneError);
+    },
+
+  'drop in the midst of appends leaves nothing': async (harness) => {
+    const { store, peer = store } = harness;
+    const writers = Array.from({ length: 10 }, (_, n) => new TestWriter(n % 2 ? peer : store));
+    const appends = writers.map(async (writer) => {
+      for (let n = 0; n < 5; n++) await writer.append([event(n)]);
+    });
+    const dropping = peer.drop(SESSION);
+    for (const outcome of await Promise.allSettled(appends)) {
+      if (outcome.status === 'rejected') assert.ok(outcome.reason instanceof SessionGoneError);
+    }
+    await dropping;
+    await holds(harness, NOTHING);
+  },
+
+  'a session that is opened again when it is forgotten has a fresh log': async (harness) => {
+    const { store, advance } = harness;
+    const [writer, standalone] = [new TestWriter(store), new TestWriter(store, STANDALONE_STREAM)];
+    await writer.append(events(2), { end: true });
+    await standalone.append(events(2));
+    await store.read(SESSION, STANDALONE_STREAM, 0, 9, 2);
+    await store.drop(SESSION);
+    if (!advance) return;
+    await advance(DROPPED_SESSION_MS + 100);
+    await store.open(SESSION);
+    await refuses(() => store.read(SESSION, writer.stream, 0, 1), StreamNotFoundError);
+    assert.equal((await look(store, STANDALONE_STREAM)).delivered, 0);
+    assert.equal(await standalone.again([event('fresh')]), 1);
+    assert.deepEqual(await readAll(harness, STANDALONE_STREAM), stored([event('fresh')]));
+  },
+
+  'open and drop are idempotent': async (harness) => {
+    const { store } = harness;
+    const writer = new TestWriter(store);
+    await writer.append(events(2));
+    await Promise.all([store.open(SESSION), store.open(SESSION)]);
+    assert.deepEqual(await readAll(harness, writer.stream), stored(events(2)));
+    await Promise.all([store.drop(SESSION), store.drop(SESSION)]);
+    await store.drop(SESSION);
+    await store.drop('unknown');
   },
 
   'drop leaves nothing behind': async (harness) => {
     const { store, limits } = harness;
     const writer = await flood(harness, limits.maxEvents + 10);
-    await writer.append([event('answer')], {
-      ...{ opens: { node: 'n', requests: [1, 2] }, settles: [{ id: 1, answer: 0 }] },
-    });
+    await writer.append([event('answer')], { opens: { node: 'n', requests: [1, 2] }, settles: [1] });
     await new TestWriter(store).append(events(3), { end: true });
     await new TestWriter(store, STANDALONE_STREAM).append(events(3));
-    await store.attach(SESSION, STANDALONE_STREAM, a);
-    await store.drop(SESSION);
-    assert.deepEqual(await store.stats(), { sessions: 0, streams: 0, events: 0, bytes: 0 });
-    assert.deepEqual(await store.openRequests({ node: 'n' }), []);
+    await store.claim(SESSION, STANDALONE_STREAM, a);
+    await store.drop(SESSION, LAST_ERROR);
+    assert.deepEqual(await store.unfinished('n'), []);
+    await holds(harness, NOTHING);
   },
 
-  'ids are ids, whatever they look like': async ({ store }) => {
+  'ids are ids, whatever they look like': async (harness) => {
+    const { store } = harness;
     for (const session of FORGED_IDS) {
-      await refuses(store.read(session, STANDALONE_STREAM, 0, 1), SessionGoneError);
+      await refuses(() => store.read(session, STANDALONE_STREAM, 0, 1), SessionGoneError);
       await store.open(session);
-      for (const stream of FORGED_IDS) await refuses(store.read(session, stream, 0, 1), StreamNotFoundError);
+      for (const stream of FORGED_IDS) await refuses(() => store.read(session, stream, 0, 1), StreamNotFoundError);
     }
     const pairs = FORGED_IDS.flatMap((session) => FORGED_IDS.map((stream) => [session, stream] as const));
     const label = (session: string, stream: string) =>
@@ -218,16 +270,25 @@ export const cleanUpTests: Tests = {
     for (const [session, stream] of pairs) {
       const options = { writer: '__proto__', seq: 1, opens: { node: session, requests: ['constructor'] } };
       assert.deepEqual(await store.append(session, stream, [label(session, stream)], options), { first: 1 });
-      assert.equal(await store.attach(session, stream, { node: '__proto__', reader: stream }), undefined);
+      assert.equal((await store.claim(session, stream, { node: '__proto__', reader: stream })).before, undefined);
     }
     for (const [session, stream] of pairs) {
-      assert.deepEqual((await store.read(session, stream, 0, ALL)).events, stored([label(session, stream)]));
+      const { events: found, reader } = await store.read(session, stream, 0, ALL);
+      assert.deepEqual(found, stored([label(session, stream)]));
+      assert.deepEqual(reader, { node: '__proto__', reader: stream });
     }
     for (const session of FORGED_IDS) {
-      assert.equal((await store.openRequests({ node: session })).length, FORGED_IDS.length);
+      assert.equal((await store.unfinished(session)).length, FORGED_IDS.length);
       await store.drop(session);
-      assert.deepEqual(await store.openRequests({ node: session }), []);
+      assert.deepEqual(await store.unfinished(session), []);
     }
-    assert.deepEqual(await store.stats(), { sessions: 1, streams: 0, events: 0, bytes: 0 });
+    await holds(harness, { sessions: 1, streams: 0, events: 0, bytes: 0 });
   },
 };
+
+/** Numbers before strings. */
+const key = (id: unknown): string => `${typeof id} ${String(id)}`;
+
+function inOrder(streams: readonly UnfinishedStream[]): UnfinishedStream[] {
+  return streams.toSorted((x, y) => (JSON.stringify(x) < JSON.stringify(y) ? -1 : 1));
+}

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomToken } from '../base/random-token.js';
-import { type EventStoreError } from '../stream/event-store.errors.js';
-import type { AppendOptions, McpEventStore, StoredEvent } from '../stream/event-store.js';
+import { type EventStoreError, StreamNotFoundError } from '../stream/event-store.errors.js';
+import type {
+  AppendOptions,
+  EventStoreStats,
+  McpEventStore,
+  ReaderRef,
+  ReadResult,
+  StoredEvent,
+} from '../stream/event-store.js';
 
 /** An event store under test. Each test gets one with nothing in it. @publicApi */
 export interface EventStoreHarness {
@@ -10,6 +17,8 @@ export interface EventStoreHarness {
   readonly peer?: McpEventStore;
   /** Lets the store's time pass. Absent: what takes time is not tested. */
   readonly advance?: (ms: number) => Promise<void>;
+  /** What is held at the moment. Absent: that nothing is left is not tested. */
+  readonly count?: () => Promise<EventStoreStats>;
   /** What the store was made with; small, so that the tests can exceed it. */
   readonly limits: EventStoreLimits;
   dispose(): Promise<void>;
@@ -17,10 +26,10 @@ export interface EventStoreHarness {
 
 /** @publicApi */
 export interface EventStoreLimits {
-  /** Events per session; 50 to 1000. */
+  /** Events per stream; 100 to 1000. */
   maxEvents: number;
-  /** Bytes per session, UTF-16 code units times two; at least 100 for each of `maxEvents`. */
-  maxBytes: number;
+  /** Bytes per session, UTF-16 code units times two; at least 100 for each of `maxEvents`. Absent: bytes are not bounded. */
+  maxBytes?: number;
   finishedStreamMs: number;
 }
 
@@ -85,22 +94,38 @@ export async function readAll(harness: EventStoreHarness, stream: string, after 
   return [...events];
 }
 
-/** Whether the event is still there, by its being read. */
-export async function isKept(harness: EventStoreHarness, stream: string, index: number): Promise<boolean> {
+/** What is known of a stream, without its events. */
+export async function look(store: McpEventStore, stream: string, session: string = SESSION): Promise<ReadResult> {
+  return store.read(session, stream, 0, 0);
+}
+
+/** The index of the oldest event of a stream; `undefined` when it does not exist. */
+export async function oldestOf(store: McpEventStore, stream: string): Promise<number | undefined> {
   try {
-    const { events } = await harness.store.read(SESSION, stream, index - 1, 1);
-    return events[0]?.index === index;
-  } catch {
-    return false;
+    return (await look(store, stream)).oldest;
+  } catch (error) {
+    if (error instanceof StreamNotFoundError) return undefined;
+    throw error;
   }
 }
 
+export async function readerOf(store: McpEventStore, stream: string): Promise<ReaderRef | undefined> {
+  return (await look(store, stream)).reader;
+}
+
+export async function holds(harness: EventStoreHarness, expected: Partial<EventStoreStats>): Promise<void> {
+  const counted = await harness.count?.();
+  if (counted) assert.deepEqual({ ...counted, ...expected }, counted);
+}
+
+export const NOTHING: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
+
 export async function refuses<E extends EventStoreError>(
-  call: Promise<unknown>,
+  call: () => unknown,
   kind: abstract new (...args: never[]) => E,
 ): Promise<E> {
   try {
-    await call;
+    await call();
   } catch (error) {
     assert.ok(error instanceof kind, `expected ${kind.name}, but it was refused with ${String(error)}`);
     return error;

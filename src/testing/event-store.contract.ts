@@ -1,9 +1,7 @@
 import { type ContractTestApi, runContract } from './contract.js';
 import { appendTests, fencingTests, idempotenceTests } from './event-store.contract.appends.js';
-import { boundsTests, fullTests, timeTests } from './event-store.contract.bounds.js';
-import { cleanUpTests, deliveredTests, newestTests, readerTests } from './event-store.contract.readers.js';
-import { readTests } from './event-store.contract.reads.js';
-import { openRequestTests } from './event-store.contract.requests.js';
+import { dropTests, readerTests, unfinishedTests } from './event-store.contract.readers.js';
+import { boundsTests, readTests, timeTests } from './event-store.contract.reads.js';
 import { SESSION, type EventStoreHarness } from './event-store.contract.support.js';
 
 /**
@@ -25,13 +23,10 @@ export function eventStoreContract(name: string, make: () => Promise<EventStoreH
     fencing: fencingTests,
     read: readTests,
     bounds: boundsTests,
-    'a full log': fullTests,
     time: timeTests,
-    readers: readerTests,
-    'the newest reader': newestTests,
-    delivered: deliveredTests,
-    'open requests': openRequestTests,
-    'clean-up': cleanUpTests,
+    'the reader': readerTests,
+    'unfinished requests': unfinishedTests,
+    drop: dropTests,
   };
   runContract(name, () => opened(make), chapters, api);
 }

@@ -5,7 +5,7 @@ import { EventStoreFault, FaultyEventStore, ManualClock, randomFaults, seededRan
 import type { EventStoreCall, EventStoreFaults } from './index.js';
 
 /** As much of a store as these tests need: one session `s`, one writer a stream, one event an append. */
-class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'openRequests' | 'stats'> {
+class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'unfinished' | 'stats'> {
   readonly logs = new Map<string, string[]>();
 
   async append(_session: string, stream: string, [event]: readonly string[], { seq }: AppendOptions) {
@@ -19,7 +19,7 @@ class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'openRequest
     throw new SessionGoneError(session);
   }
 
-  async openRequests() {
+  async unfinished() {
     return [];
   }
 
@@ -85,12 +85,12 @@ describe('FaultyEventStore', () => {
     const { store } = setup({ failBefore: (call) => calls.push(call) < 0 });
     await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(SessionGoneError);
     await expect(store.read('unknown', '0', 0, 1)).rejects.toThrow(SessionGoneError);
-    await store.openRequests({ node: 'n' });
+    await store.unfinished('n');
     await store.stats();
     expect(calls).toEqual([
       { method: 'read', session: 'unknown', stream: '0', attempt: 1 },
       { method: 'read', session: 'unknown', stream: '0', attempt: 1 },
-      { method: 'openRequests', session: undefined, attempt: 1 },
+      { method: 'unfinished', attempt: 1 },
       { method: 'stats', attempt: 1 },
     ]);
   });

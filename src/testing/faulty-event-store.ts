@@ -3,13 +3,13 @@ import { EventStoreError } from '../stream/event-store.errors.js';
 import type {
   AppendOptions,
   AppendResult,
+  ClaimResult,
   EventStoreStats,
+  LastError,
   McpEventStore,
-  OpenRequest,
-  ReadResult,
   ReaderRef,
-  StreamHead,
-  StreamReaderRef,
+  ReadResult,
+  UnfinishedStream,
 } from '../stream/event-store.js';
 import { seededRandom } from './seeded-random.js';
 
@@ -52,47 +52,35 @@ export class FaultyEventStore implements McpEventStore {
     return this.#call({ method: 'append', session, stream }, effect, `${seq} ${writer}`);
   }
 
-  read(session: string, stream: string, after: number, limit: number): Promise<ReadResult> {
-    return this.#call({ method: 'read', session, stream }, () => this.store.read(session, stream, after, limit));
+  read(session: string, stream: string, after: number, limit: number, delivered?: number): Promise<ReadResult> {
+    const effect = () => this.store.read(session, stream, after, limit, delivered);
+    return this.#call({ method: 'read', session, stream }, effect);
   }
 
-  describe(session: string, stream: string): Promise<StreamHead | undefined> {
-    return this.#call({ method: 'describe', session, stream }, () => this.store.describe(session, stream));
+  claim(session: string, stream: string, reader: ReaderRef): Promise<ClaimResult> {
+    const effect = () => this.store.claim(session, stream, reader);
+    return this.#call({ method: 'claim', session, stream }, effect, reader.reader);
   }
 
-  attach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined> {
-    const effect = () => this.store.attach(session, stream, reader);
-    return this.#call({ method: 'attach', session, stream }, effect, reader.reader);
+  release(session: string, stream: string, reader: ReaderRef, delivered?: number): Promise<void> {
+    const effect = () => this.store.release(session, stream, reader, delivered);
+    return this.#call({ method: 'release', session, stream }, effect, reader.reader);
   }
 
-  detach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined> {
-    const effect = () => this.store.detach(session, stream, reader);
-    return this.#call({ method: 'detach', session, stream }, effect, reader.reader);
+  unfinished(node: string): Promise<UnfinishedStream[]> {
+    return this.#call({ method: 'unfinished' }, () => this.store.unfinished(node), node);
   }
 
-  delivered(session: string, stream: string, index: number): Promise<void> {
-    return this.#call({ method: 'delivered', session, stream }, () => this.store.delivered(session, stream, index));
-  }
-
-  openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]> {
-    const session = 'session' in of ? of.session : undefined;
-    return this.#call({ method: 'openRequests', session }, () => this.store.openRequests(of));
-  }
-
-  detachNode(node: string): Promise<StreamReaderRef[]> {
-    return this.#call({ method: 'detachNode' }, () => this.store.detachNode(node), node);
-  }
-
-  drop(session: string): Promise<void> {
-    return this.#call({ method: 'drop', session }, () => this.store.drop(session));
+  drop(session: string, lastError?: LastError): Promise<void> {
+    return this.#call({ method: 'drop', session }, () => this.store.drop(session, lastError));
   }
 
   stats(): Promise<EventStoreStats> {
-    return this.#call({ method: 'stats' }, () => this.store.stats());
+    return this.#call({ method: 'stats' }, async () => (await this.store.stats?.()) ?? UNCOUNTED);
   }
 
   /** @param identity what makes a repeated call the same call, besides method, session and stream */
-  async #call<T>(of: Omit<EventStoreCall, 'attempt'>, effect: () => Promise<T>, identity = ''): Promise<T> {
+  async #call<T>(of: Omit<EventStoreCall, 'attempt'>, effect: () => T | Promise<T>, identity = ''): Promise<T> {
     const key = JSON.stringify([of.method, of.session, of.stream, identity]);
     const attempt = (this.#attempts.get(key) ?? 0) + 1;
     this.#attempts.set(key, attempt);
@@ -108,7 +96,7 @@ export class FaultyEventStore implements McpEventStore {
     }
   }
 
-  async #suffer<T>(call: EventStoreCall, effect: () => Promise<T>): Promise<T> {
+  async #suffer<T>(call: EventStoreCall, effect: () => T | Promise<T>): Promise<T> {
     const refusal = this.faults.refuse?.(call);
     if (refusal) throw refusal;
     await this.#pause(this.faults.delay?.(call));
@@ -126,6 +114,8 @@ export class FaultyEventStore implements McpEventStore {
     });
   }
 }
+
+const UNCOUNTED: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
 
 /** The schedule: what happens to which call. What is left out does not happen. @publicApi */
 export interface EventStoreFaults {

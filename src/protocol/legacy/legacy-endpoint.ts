@@ -3,10 +3,9 @@ import type { McpReply, McpServing } from '../../context/mcp-reply.js';
 import { asking } from '../../session/asking.js';
 import type { LiveSession } from '../../session/live-sessions.js';
 import { infoOf, isSession } from '../../session/session-record.js';
-import { sessionMessages } from '../../session/session.messages.js';
 import { McpError } from '../../wire/errors.js';
 import { parseEventId } from '../../wire/event-id.js';
-import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
+import { isInitializeRequest, type IncomingBody } from '../../wire/json-rpc.js';
 import { protocolMessages } from '../protocol.messages.js';
 import { Initialization, type InitializationHost } from './initialization.js';
 
@@ -37,10 +36,7 @@ export class LegacyEndpoint {
   /** To a session that has to be looked for, or may be live elsewhere too. */
   async #post(http: McpHttpCall, body: IncomingBody, session: McpSessionInfo): Promise<McpServing> {
     const live = await this.#live(session.id);
-    if (this.host.environment.store.scope === 'shared') {
-      await this.#assertNotElsewhere(live, body);
-      await live.session.handOn(body);
-    }
+    if (this.host.environment.store.scope === 'shared') await live.session.handOn(body);
     return live.session.receive(http, body);
   }
 
@@ -62,23 +58,6 @@ export class LegacyEndpoint {
     const { id } = session;
     if (!(await this.#asking(id, () => this.host.sessions.end(id, 'deleted')))) throw unknownSession();
     return { kind: 'empty', status: 204 };
-  }
-
-  /**
-   * A request that another node runs is in flight too; it is known of if it is logged (S11).
-   *
-   * @throws McpError UNAVAILABLE while that cannot be known
-   */
-  async #assertNotElsewhere({ session }: LiveSession, { messages }: IncomingBody): Promise<void> {
-    const requests = messages.filter(isRequest);
-    if (requests.length === 0) return;
-    const { sessionId } = session;
-    const { store } = this.host.environment;
-    const open = await this.#asking(sessionId, () => store.openRequests({ session: sessionId }));
-    const duplicate = requests.find(({ id }) => open.some((request) => request.id === id));
-    if (!duplicate) return;
-    const { id: requestId } = duplicate;
-    throw new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId });
   }
 
   async #recorded(id: string): Promise<McpSessionInfo | undefined> {
