@@ -128,6 +128,8 @@ export class InMemoryEventStore implements McpEventStore {
     const log = this.#sessions.get(session);
     if (!log || log.dropped) return;
     if (this.scope === 'node') return this.#forget(session, log);
+    // It exists, also if it was never used.
+    if (!log.streams.has(STANDALONE_STREAM)) log.begin(STANDALONE_STREAM);
     for (const stream of log.streams.values()) {
       if (stream.ended) continue;
       for (const id of (lastError && stream.unsettled) ?? []) {

@@ -120,7 +120,8 @@ export class McpStream {
     try {
       const result = await this.environment.store.claim(this.session, this.id, attached.ref);
       const delivered = Math.max(result.delivered, this.#newest?.reader?.cursor ?? 0);
-      if (!this.#closed) this.#attach(attached);
+      if (this.#closed) this.#tell(this.environment.store.release(this.session, this.id, attached.ref));
+      else this.#attach(attached);
       this.#claimed(attached, result);
       return { ...result, delivered, attached };
     } finally {
@@ -143,8 +144,10 @@ export class McpStream {
    */
   events$(after: number, flow: StreamFlow = ALWAYS_FLOWING, claim?: StreamClaim): Observable<StoredEvent> {
     return new Observable((subscriber) => {
+      const failed = this.#state === 'failed' && !isOver(this.#failure);
+      if (claim && (this.#closed || failed)) this.#detach(claim.attached);
       if (this.#closed) return subscriber.complete();
-      if (this.#state === 'failed' && !isOver(this.#failure)) return subscriber.error(this.#failure);
+      if (failed) return subscriber.error(this.#failure);
       const attached = claim?.attached ?? this.#claimMeanwhile();
       // Of a stream that has ended no signal will tell: it may have, between the reply and its response.
       const open = this.#state === 'idle' || this.#state === 'appending';
@@ -237,7 +240,10 @@ export class McpStream {
     this.#closed = true;
     this.#retry?.cancel();
     this.#abandoning?.cancel();
-    for (const { reader } of this.#all()) reader?.finish();
+    for (const attached of this.#all()) {
+      if (attached.reader) attached.reader.finish();
+      else this.#detach(attached);
+    }
     this.#signal$?.complete();
   }
 
@@ -371,12 +377,13 @@ export class McpStream {
     attached.known = undefined;
     const claim = () => this.#retries().run(() => this.environment.store.claim(this.session, this.id, attached.ref));
     const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
-    attached.claiming = claimed.then(
+    const told = claimed.then(
       (result) => this.#claimed(attached, result),
       (error: unknown) => {
         if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer.fault(this, error);
       },
     );
+    attached.claiming = told.finally(() => (attached.claiming = undefined));
   }
 
   #claimed(attached: AttachedReader, { before }: ClaimResult): void {
@@ -398,10 +405,10 @@ export class McpStream {
   }
 
   #compare(mine: AttachedReader | undefined, { reader, last, ended }: ReadResult): void {
-    if (!mine?.known || mine !== this.#newest || this.#claims > 0 || this.#closed) return;
-    const { nodeId, store } = this.environment;
-    if (reader && reader.node !== nodeId) return this.#replace();
-    if (reader?.reader !== mine.ref.reader) {
+    if (!mine || mine !== this.#newest || this.#closed) return;
+    if (!mine.claiming && this.#claims === 0 && reader?.reader !== mine.ref.reader) {
+      const { nodeId, store } = this.environment;
+      if (reader && reader.node !== nodeId) return this.#replace();
       // The log has lost it, or knows one that left here while the log was away.
       if (reader) this.#tell(store.release(this.session, this.id, reader));
       this.#claimAgain(mine);
@@ -419,12 +426,10 @@ export class McpStream {
     if (isNewest) this.#newest = undefined;
     this.#silent = this.#silent.filter((other) => other !== attached);
     const cursor = reader?.cursor ?? 0;
-    // Not before the log has heard of it: the other way round it would be the newest for ever.
-    if (isNewest) {
-      const { store } = this.environment;
-      const release = () => this.#retries().run(() => store.release(this.session, this.id, ref, cursor));
-      this.#tell(attached.claiming ? attached.claiming.then(release) : release());
-    }
+    // Also one that seems to be replaced: signals come late. And not before the log has heard of it, or it would stay there.
+    const { store } = this.environment;
+    const release = () => this.#retries().run(() => store.release(this.session, this.id, ref, cursor));
+    this.#tell(attached.claiming ? attached.claiming.then(release) : release());
     if (before) this.#tellReplaced(before, cursor);
     if (reader) {
       reader.release();
@@ -435,9 +440,8 @@ export class McpStream {
   }
 
   #tellReplaced(reader: ReaderRef, upTo?: number): void {
-    if (reader.node !== this.environment.nodeId) {
-      this.environment.peers.replaced(this.session, this.id, reader, upTo);
-    } else if (upTo !== undefined) this.replaced(reader.reader, upTo);
+    const { nodeId, peers } = this.environment;
+    if (reader.node !== nodeId) peers.replaced(this.session, this.id, reader, upTo);
   }
 
   #settleDown(): void {
@@ -445,7 +449,10 @@ export class McpStream {
   }
 
   #retries(): Retry {
-    return (this.#retry ??= new Retry(this.environment.retry, this.environment.clock, isFinal));
+    if (this.#retry) return this.#retry;
+    this.#retry = new Retry(this.environment.retry, this.environment.clock, isFinal);
+    if (this.#closed) this.#retry.cancel();
+    return this.#retry;
   }
 
   /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
@@ -485,7 +492,7 @@ interface AttachedReader {
   before: ReaderRef | undefined;
   /** A tick has passed, and no response was opened. */
   waited: boolean;
-  /** Settles when the log has been told, if that is not so from the beginning. */
+  /** Settles when the log has been told, while it is. */
   claiming: Promise<void> | undefined;
 }
 

@@ -204,6 +204,13 @@ export const dropTests: Tests = {
       await refuses(() => look(store, open.stream), SessionGoneError);
     },
 
+  'stream 0 ends with the session, though it was never used': async ({ store }) => {
+    if (store.scope === 'node') return;
+    await store.drop(SESSION);
+    assert.equal((await look(store, STANDALONE_STREAM)).ended, true);
+    assert.equal((await store.claim(SESSION, STANDALONE_STREAM, a)).ended, true);
+  },
+
   'drop in the midst of appends leaves nothing': async (harness) => {
     const { store, peer = store } = harness;
     const writers = Array.from({ length: 10 }, (_, n) => new TestWriter(n % 2 ? peer : store));
