@@ -1,5 +1,5 @@
 import { Subject } from 'rxjs';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import { ClusterListener } from './cluster-listener.js';
 import type { LiveSessions } from './live-sessions.js';
@@ -11,7 +11,7 @@ function setup() {
     (...of: unknown[]): void => {
       done.push([what, ...of]);
     };
-  const streams = { poke: note('poke'), turn: note('turn') };
+  const streams = { poke: note('poke'), replaced: note('replaced') };
   const follow = (patch: unknown): void => {
     if (patch === 'nonsense') throw new TypeError('not understood');
     done.push(['follow', patch]);
@@ -19,7 +19,7 @@ function setup() {
   const session = { streams, inbox: { look: note('look') }, follow };
   const sessions = {
     ...{ watch: note('watch'), relax: note('relax'), refreshAll: note('refresh') },
-    endedElsewhere: async (...of: unknown[]) => note('ended')(...of),
+    endedElsewhere: note('ended'),
     hearing: (id: string) => (id === 's' ? session : undefined),
   };
   const [messages$, reconnected$] = [new Subject<unknown>(), new Subject<void>()];
@@ -34,10 +34,8 @@ describe('the listener', () => {
     [{ type: 'session-began', session: '', node: 'other' }, [['watch'], ['relax']]],
     [{ type: 'session-ended', session: 'any', node: 'other', reason: 'deleted' }, [['ended', 'any', 'deleted']]],
     [{ type: 'appended', session: 's', stream: '0' }, [['poke', '0']]],
-    [
-      { type: 'turned', session: 's', stream: '0', reader: 'r', turn: { is: 'muted' } },
-      [['turn', '0', 'r', { is: 'muted' }]],
-    ],
+    [{ type: 'replaced', session: 's', stream: '0', reader: 'r' }, [['replaced', '0', 'r', undefined]]],
+    [{ type: 'replaced', session: 's', stream: '0', reader: 'r', upTo: 7 }, [['replaced', '0', 'r', 7]]],
     [{ type: 'inbox', session: 's', node: 'other' }, [['look']]],
     [
       { type: 'patched', session: 's', node: 'other', patch: { logLevel: 'error' } },
@@ -55,13 +53,6 @@ describe('the listener', () => {
     const { done, messages$ } = setup();
     messages$.next(message);
     expect(done).toEqual(expected);
-  });
-
-  it('tells who ended a session that what ran of it here is answered', async () => {
-    const { done, messages$ } = setup();
-    messages$.next({ type: 'session-ended', session: 'any', node: 'other' });
-    await vi.waitFor(() => expect(done).toHaveLength(2));
-    expect(done[1]).toEqual(['sent', 'other', { type: 'calls-answered', session: 'any', node: 'me' }]);
   });
 
   it('survives what it cannot do, and says so', () => {

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { EventsEvictedError } from '../stream/event-store.errors.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import type { AppendOptions, ReadResult } from '../stream/event-store.js';
 import { DEFAULT_RETRY } from '../stream/stream.options.js';
@@ -15,7 +14,6 @@ const ROOTS = note('notifications/roots/list_changed');
 
 /** A log that all nodes share, and that can fail. */
 class Log extends InMemoryEventStore {
-  override readonly scope: 'node' = 'shared' as 'node';
   fails: 'before' | 'after' | undefined;
 
   override async append(session: string, stream: string, events: readonly string[], options: AppendOptions) {
@@ -33,7 +31,7 @@ class Log extends InMemoryEventStore {
 
 async function setup() {
   const clock = new ManualClock();
-  const log = new Log({}, clock);
+  const log = new Log({}, clock, 'shared');
   await log.open('s');
   const told: string[] = [];
   const events: McpSessionEvent[] = [];
@@ -74,7 +72,7 @@ describe('an inbox', () => {
     const { clock, node } = await setup();
     const [a, b] = [node('a'), node('b')];
     await b.inbox.put([answer('a-x-1')]);
-    await a.inbox.skip();
+    a.inbox.skip();
     a.inbox.look();
     await clock.advance(0);
     expect(a.taken).toEqual([]);
@@ -158,24 +156,32 @@ describe('an inbox', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('goes on behind what was evicted, which it says, and says when a session is gone', async () => {
-    const { clock, log, events, node } = await setup();
+  it('begins behind what was there before this copy, however slow the log is to say so', async () => {
+    const { clock, log, node } = await setup();
     const [a, b] = [node('a'), node('b')];
-    for (const id of ['a-x-1', 'a-x-2']) await b.inbox.put([answer(id)]);
-    const read = log.read.bind(log);
-    log.read = async (session, stream, after, limit) => {
-      if (after === 0) throw new EventsEvictedError(stream, after, 2);
-      return read(session, stream, after, limit);
-    };
+    await b.inbox.put([answer('a-x-1')]);
+    log.fails = 'before';
+    a.inbox.skip();
+    const looked = a.inbox.glance();
+    log.fails = undefined;
+    await clock.advance(DEFAULT_RETRY.firstDelayMs);
+    await looked;
+    await b.inbox.put([answer('a-x-2')]);
     a.inbox.look();
     await clock.advance(0);
     expect(a.taken).toEqual([answer('a-x-2')]);
-    expect(events.splice(0)).toEqual([
-      { type: 'events-evicted', sessionId: 's', streamId: 'inbox', after: 0, oldest: 2 },
-    ]);
-    log.read = read;
+  });
+
+  it('is refused while it is full, and says when a session is gone', async () => {
+    const { clock, log, events, node } = await setup();
+    const b = node('b');
+    const many = Array.from({ length: 1_000 }, (_, n) => `${n}`);
+    void log.append('s', 'inbox', many, { writer: 'w', seq: 1 });
+    await expect(b.inbox.put([answer('a-x-1')])).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(events.splice(0)).toMatchObject([{ type: 'store-fault', error: { code: 'EVENT_LOG_FULL' } }]);
     await log.drop('s');
     await expect(b.inbox.put([ROOTS])).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
+    log.close();
     b.inbox.look();
     await clock.advance(0);
     expect(events).toEqual([]);

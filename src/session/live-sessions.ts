@@ -201,7 +201,7 @@ export class LiveSessions {
     this.environment.event({ type: 'closed', sessionId: id, reason });
     if (rest.forget) await this.forget(id, reason);
     // After that: their readers find the end in the log.
-    if (rest.tellNodes && this.store.scope === 'shared') this.peers.ended(id, reason);
+    if (rest.tellNodes) this.peers.ended(id, reason);
     await this.#sweeper.stopIfNothingLeft();
   }
 

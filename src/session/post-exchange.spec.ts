@@ -10,7 +10,15 @@ import { PostExchange, type ExchangeForm, type ExchangeHost } from './post-excha
 
 const ignore = (): void => {};
 const UNOBSERVED: StreamObserver = {
-  ...{ attached: ignore, detached: ignore, evicted: ignore, idle: ignore, failed: ignore, fault: ignore },
+  ...{
+    attached: ignore,
+    detached: ignore,
+    replacedHere: ignore,
+    evicted: ignore,
+    idle: ignore,
+    failed: ignore,
+    fault: ignore,
+  },
 };
 const FLOWING = { paused: false, resumed$: NEVER };
 
@@ -100,7 +108,7 @@ describe('a POST becomes a stream', () => {
     await exchange.answer(1, '"answer"');
     expect(frames).toEqual(['head', '"progress"', '"answer"']);
     expect([ended(), exchange.carries, exchange.stream]).toEqual([true, 'nothing', undefined]);
-    expect(await store.describe('s', 'stream')).toMatchObject({ last: 2, ended: true });
+    expect(await store.read('s', 'stream', 0, 0)).toMatchObject({ last: 2, ended: true });
   });
 
   it('after sseAfterMs, with its head at once', async () => {
@@ -110,7 +118,7 @@ describe('a POST becomes a stream', () => {
     await clock.advance(1);
     const { frames } = await framesOf(exchange);
     expect(frames).toEqual(['head']);
-    expect(await store.openRequests({ node: 'n' })).toMatchObject([{ stream: 'stream', id: 1 }]);
+    expect(await store.unfinished('n')).toMatchObject([{ stream: 'stream', requests: [1] }]);
   });
 
   it('at once in the mode "sse", and never in the mode "json"', async () => {
@@ -133,10 +141,10 @@ describe('a POST becomes a stream', () => {
     await clock.advance(500);
     const { frames, ended } = await framesOf(exchange);
     expect(frames).toEqual(['head', '"b"']);
-    expect((await store.openRequests({ node: 'n' })).map(({ id }) => id)).toEqual([1]);
+    expect(await store.unfinished('n')).toMatchObject([{ requests: [1] }]);
     await exchange.answer(1, '"a"');
     expect([frames, ended()]).toEqual([['head', '"b"', '"a"'], true]);
-    expect(await store.openRequests({ node: 'n' })).toEqual([]);
+    expect(await store.unfinished('n')).toEqual([]);
   });
 
   it('once: its reply is given once, however often it is asked for', async () => {
@@ -155,7 +163,7 @@ describe('a POST becomes a stream', () => {
     await exchange.answer(2, '"b"');
     const last = append.mock.calls.at(-1)!;
     expect(last[2]).toEqual(['"b"']);
-    expect(last[3]).toMatchObject({ end: true, settles: [{ id: 2, answer: 0 }] });
+    expect(last[3]).toMatchObject({ end: true, settles: [2] });
   });
 });
 
@@ -185,7 +193,7 @@ describe('a POST whose requests are cancelled', () => {
     exchange.dismiss(1);
     await new Promise(setImmediate);
     expect([frames, ended(), exchange.carries]).toEqual([['head', '"progress"'], true, 'nothing']);
-    expect(await store.openRequests({ node: 'n' })).toEqual([]);
+    expect(await store.unfinished('n')).toEqual([]);
   });
 
   it('before its response was opened, ends that too', async () => {
@@ -215,8 +223,8 @@ describe('a POST whose client leaves', () => {
     exchange.abandon();
     expect([exchange.carries, exchange.stream]).toEqual(['nothing', undefined]);
     await exchange.answer(1, '"a"');
-    expect(await store.describe('s', 'stream')).toMatchObject({ last: 0, ended: true });
-    expect(await store.openRequests({ node: 'n' })).toEqual([]);
+    expect(await store.read('s', 'stream', 0, 0)).toMatchObject({ last: 0, ended: true });
+    expect(await store.unfinished('n')).toEqual([]);
   });
 
   it('after that, changes nothing: it may come back', async () => {
@@ -227,7 +235,7 @@ describe('a POST whose client leaves', () => {
     expect(exchange.carries).toBe('messages');
     await exchange.answer(1, '"a"');
     exchange.abandon();
-    expect(await store.describe('s', 'stream')).toMatchObject({ last: 2, ended: true });
+    expect(await store.read('s', 'stream', 0, 0)).toMatchObject({ last: 2, ended: true });
   });
 });
 
@@ -239,7 +247,7 @@ describe('closeStream', () => {
     expect(exchange.closeStream()).toBe(true);
     expect([frames, ended()]).toEqual([['head', '"progress"'], true]);
     await exchange.answer(1, '"a"');
-    expect(await store.describe('s', 'stream')).toMatchObject({ last: 2, ended: true });
+    expect(await store.read('s', 'stream', 0, 0)).toMatchObject({ last: 2, ended: true });
   });
 
   it('before anything was sent, sends a head, so that the client can come back', async () => {

@@ -1,7 +1,7 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import type { LostNode } from '../bus/message-bus.js';
-import { EventLogFullError, StreamEndedError } from '../stream/event-store.errors.js';
+import { StreamEndedError } from '../stream/event-store.errors.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { EventStoreFault, FaultyEventStore, ManualClock } from '../testing/index.js';
 import { ClusterPeers, type ClusterMessage } from './cluster-messages.js';
@@ -12,7 +12,7 @@ import type { SessionEnvironment } from './session.options.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 100, giveUpAfterMs: 1_000 };
 
-/** What is left of node `dead`: a batch of two on `s`, half answered calls, and readers. */
+/** What is left of node `dead`: a batch of two on `s`, and half answered calls. */
 async function setup() {
   const clock = new ManualClock();
   const log = new InMemoryEventStore({}, new ManualClock());
@@ -69,54 +69,30 @@ describe('what a dead node leaves behind', () => {
       { id: 'two', error: { code: -32000 } },
     ]);
     expect(await texts('t', 'other')).toMatchObject([{ id: 1 }]);
-    expect(await log.describe('s', 'one')).toMatchObject({ ended: true });
-    expect(await log.describe('s', 'living')).toMatchObject({ last: 0, ended: false });
-    expect(await log.openRequests({ node: 'dead' })).toEqual([]);
-    await expect(log.append('s', 'one', ['"late"'], { writer: 'dead', seq: 2 })).rejects.toThrow(StreamEndedError);
+    expect(await log.read('s', 'one', 0, 0)).toMatchObject({ ended: true });
+    expect(await log.read('s', 'living', 0, 0)).toMatchObject({ last: 0, ended: false });
+    expect(await log.unfinished('dead')).toEqual([]);
+    expect(() => log.append('s', 'one', ['"late"'], { writer: 'dead', seq: 2 })).toThrow(StreamEndedError);
     expect([watch.mock.calls.length, done.mock.calls.length]).toEqual([1, 1]);
   });
 
-  it('its readers are taken away, and those whose turn it is are told', async () => {
-    const { log, begin, die, sent } = await setup();
-    await begin('s', 'post', []);
-    await log.attach('s', 'post', { node: 'b', reader: 'older' });
-    await log.attach('s', 'post', { node: 'dead', reader: 'newest' });
-    await log.attach('s', '0', { node: 'dead', reader: 'alone' });
-    await die();
-    expect(sent).toEqual([
-      ['b', { type: 'turned', session: 's', stream: 'post', reader: 'older', turn: { is: 'promoted' } }],
-    ]);
-    expect((await log.describe('s', '0'))?.readers).toBe(0);
-  });
-
-  it('whoever reads a stream hears of its end, on this node or another', async () => {
+  it('the reader of a stream hears of its end, on this node or another', async () => {
     const { log, begin, die, sent, poked } = await setup();
     await begin('live', 'here', [1]);
     await begin('s', 'there', [1]);
-    await log.attach('live', 'here', { node: 'n', reader: 'mine' });
-    await log.attach('s', 'there', { node: 'b', reader: 'theirs' });
+    await log.claim('live', 'here', { node: 'n', reader: 'mine' });
+    await log.claim('s', 'there', { node: 'b', reader: 'theirs' });
     await die();
     expect(poked).toEqual(['here']);
     expect(sent).toEqual([['b', { type: 'appended', session: 's', stream: 'there' }]]);
-  });
-
-  it('a stream without room for an error is ended all the same', async () => {
-    const { log, store, begin, die, events } = await setup();
-    await begin('s', 'full', [1]);
-    let refusals = 1;
-    const full = new EventLogFullError('full', 'eventLog.maxEvents');
-    store.faults = { refuse: ({ method }) => (method === 'append' && refusals-- > 0 ? full : undefined) };
-    await die();
-    expect(await log.describe('s', 'full')).toMatchObject({ last: 0, ended: true });
-    expect(events).toEqual([]);
   });
 
   it('sessions and streams that have ended meanwhile are nobody’s fault', async () => {
     const { log, begin, die, events, done } = await setup();
     await begin('s', 'gone', [1]);
     await begin('t', 'ended', [1]);
-    const openRequests = await log.openRequests({ node: 'dead' });
-    vi.spyOn(log, 'openRequests').mockResolvedValue(openRequests);
+    const unfinished = await log.unfinished('dead');
+    vi.spyOn(log, 'unfinished').mockResolvedValue(unfinished);
     await log.drop('s');
     await log.append('t', 'ended', [], { writer: 'dead', seq: 2, end: true });
     await die();
@@ -124,9 +100,8 @@ describe('what a dead node leaves behind', () => {
   });
 
   it('while the log is away it is tried again, for as long as it takes; nothing is done twice', async () => {
-    const { clock, log, store, begin, die, texts, done } = await setup();
+    const { clock, store, begin, die, texts, done } = await setup();
     await begin('s', 'one', [1]);
-    await log.attach('s', '0', { node: 'dead', reader: 'r' });
     store.faults = { failBefore: () => true };
     await die();
     await clock.advance(600_000);
@@ -135,7 +110,6 @@ describe('what a dead node leaves behind', () => {
     await clock.advance(1_000);
     expect(done).toHaveBeenCalledTimes(1);
     expect(await texts('s', 'one')).toHaveLength(1);
-    expect((await log.describe('s', '0'))?.readers).toBe(0);
     expect(clock.pending).toBe(0);
   });
 

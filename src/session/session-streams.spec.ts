@@ -125,10 +125,16 @@ describe('G1: a GET without a cursor', () => {
     second.leave();
   });
 
-  it('keeps nothing for a response that is never opened', async () => {
-    const { streams } = await setup();
+  it('keeps nothing for a response that is never opened, but for a tick', async () => {
+    const { clock, streams, log } = await setup();
     for (let n = 0; n < 10; n++) await streams.open(undefined);
+    expect([streams.size, streams.readers]).toEqual([1, 0]);
+    for (let tick = 0; tick < 2; tick++) {
+      streams.refresh();
+      await clock.advance(0);
+    }
     expect([streams.size, streams.readers]).toEqual([0, 0]);
+    expect(await log.read('s', '0', 0, 0)).not.toHaveProperty('reader');
   });
 });
 
@@ -177,19 +183,20 @@ describe('a GET with a cursor', () => {
     reading.leave();
   });
 
-  it('G6: behind what was evicted goes on with the oldest on stream 0, and is refused on others', async () => {
-    const { streams, get, events } = await setup({ maxEvents: 5 });
+  it('G6: behind what was evicted goes on with the oldest, on every stream', async () => {
+    const { streams, get, events } = await setup({ maxEvents: 100 });
     const post = streams.begin([1]);
-    await post.write(data);
-    for (let n = 0; n < 20; n++) await streams.standalone.write(data);
-    await post.write(data);
-    for (let n = 0; n < 20; n++) await streams.standalone.write(data);
-    const reading = await get('0_3');
-    expect(ids(reading)[0]).not.toBe('0_4');
-    expect(ids(reading).at(-1)).toBe('0_40');
-    expect(events).toContainEqual(expect.objectContaining({ type: 'events-evicted', streamId: '0', after: 3 }));
-    await expect(streams.open(formatEventId(post.id, 0))).rejects.toMatchObject({ code: 'BAD_REQUEST' });
-    reading.leave();
+    for (let n = 0; n < 140; n++) {
+      await post.write(data);
+      await streams.standalone.write(data);
+    }
+    for (const stream of ['0', post.id]) {
+      const reading = await get(formatEventId(stream, 3));
+      expect([ids(reading)[0], ids(reading).at(-1)]).toEqual([formatEventId(stream, 41), formatEventId(stream, 140)]);
+      const evicted = { type: 'events-evicted', sessionId: 's', streamId: stream, after: 3, oldest: 41 };
+      expect(events).toContainEqual(evicted);
+      reading.leave();
+    }
     await post.write({ end: true });
   });
 
@@ -204,27 +211,39 @@ describe('a GET with a cursor', () => {
   });
 });
 
-describe('G7: readers of a stream', () => {
-  it('are four; a fifth ends the oldest, a sixth within the minute is refused', async () => {
+describe('G7: a newer response on a stream', () => {
+  it('has what follows; the one before ends at the next tick, with the id of what was handed out last', async () => {
     const { clock, streams, get, events } = await setup();
-    const readings: Reading[] = [];
-    for (let n = 0; n < 5; n++) readings.push(await get());
-    expect(readings.map(({ end }) => end)).toEqual(['complete', undefined, undefined, undefined, undefined]);
-    expect(events.filter(({ type }) => type === 'reader-evicted')).toHaveLength(1);
-    await expect(get()).rejects.toMatchObject({ code: 'CONFLICT' });
-    await clock.advance(60_000);
-    readings.push(await get());
-    expect(streams.readers).toBe(4);
-    for (const { leave } of readings) leave();
-    expect([streams.readers, streams.size]).toEqual([0, 0]);
+    const older = await get();
+    await streams.standalone.write(data);
+    const newer = await get();
+    await streams.standalone.write(data);
+    expect([ids(older), ids(newer), older.end]).toEqual([['0_1'], ['0_2'], undefined]);
+    expect(events).toContainEqual({ type: 'reader-replaced', sessionId: 's', streamId: '0' });
+    streams.refresh();
+    await clock.advance(0);
+    expect([older.end, newer.end, streams.readers]).toEqual(['complete', undefined, 1]);
+    expect(older.frames.at(-1)).toBe('id: 0_2\nretry: 77\ndata:\n\n');
+    newer.leave();
   });
 
-  it('do not make room for a response that is never opened', async () => {
+  it('G10: for older revisions the one before ends without a word', async () => {
+    const { clock, streams, get } = await setup({ primes: false });
+    const older = await get();
+    const newer = await get();
+    await streams.standalone.write(data);
+    streams.refresh();
+    await clock.advance(0);
+    expect([older.frames.length, older.end]).toEqual([1, 'complete']);
+    newer.leave();
+  });
+
+  it('when it leaves, the one before ends at once', async () => {
     const { streams, get } = await setup();
-    const readings = [await get(), await get(), await get(), await get()];
-    await streams.open(undefined);
-    expect(readings.map(({ end }) => end)).toEqual([undefined, undefined, undefined, undefined]);
-    streams.close();
+    const older = await get();
+    const newer = await get();
+    newer.leave();
+    expect([older.end, streams.readers, streams.size]).toEqual(['complete', 0, 0]);
   });
 });
 
@@ -243,7 +262,7 @@ describe('the streams of a session', () => {
     expect([streams.size, streams.readers]).toEqual([0, 0]);
   });
 
-  it('the standalone one is heard while somebody reads it, here or on another node', async () => {
+  it('the standalone one is heard while it is read, here or on another node', async () => {
     const { log, streams, get } = await setup();
     expect(await streams.isHeard()).toBe(false);
     const reading = await get();
@@ -251,7 +270,7 @@ describe('the streams of a session', () => {
     reading.leave();
     await Promise.resolve();
     expect(await streams.isHeard()).toBe(false);
-    await log.attach('s', '0', { node: 'other', reader: 'r' });
+    await log.claim('s', '0', { node: 'other', reader: 'r' });
     expect(await streams.isHeard()).toBe(true);
   });
 
@@ -285,7 +304,7 @@ describe('the streams of a session', () => {
     reading.leave();
   });
 
-  it('all end with the session: readers complete, retries end, and who comes later finds nothing', async () => {
+  it('all end with the session: readers complete, retries end, and what comes later finds nothing', async () => {
     const { clock, streams, get, read } = await setup();
     const post = streams.begin([1]);
     await post.write(data);

@@ -150,7 +150,7 @@ describe('a session without the module', () => {
     await new Promise(setImmediate);
     expect(forms(reading)).toEqual(['notifications/message', 'notifications/message', 'result']);
     expect(reading.ended).toBe(true);
-    expect((await store.describe('x', '0'))?.last).toBeUndefined();
+    expect((await store.stats()).streams).toBe(1);
     await expectRest();
   });
 
@@ -332,7 +332,7 @@ describe('a request to the client', () => {
 
   it('says that the log is away when it cannot tell whether a client listens', async () => {
     const { events, server, store } = await setup();
-    store.faults = { refuse: ({ method }) => (method === 'describe' ? new Error('away') : undefined) };
+    store.faults = { refuse: ({ method }) => (method === 'read' ? new Error('away') : undefined) };
     const cause = expect.objectContaining({ message: 'away' }) as Error;
     await expect(server.ping()).rejects.toMatchObject({ name: 'ServerRequestError', code: 'STORE_UNAVAILABLE', cause });
     expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault', fatal: false }));
@@ -368,7 +368,7 @@ describe('a request to the client', () => {
   });
 
   it('leaves nothing when the session ends while it is looked for readers', async () => {
-    const slowly: EventStoreFaults = { delayAnswer: ({ method }) => (method === 'describe' ? 10 : 0) };
+    const slowly: EventStoreFaults = { delayAnswer: ({ method }) => (method === 'read' ? 10 : 0) };
     const { clock, session, log: store, faults, expectRest } = await setupListened(able, slowly);
     faults();
     const outcome = session.request(elicitation).then(
@@ -385,7 +385,7 @@ describe('a request to the client', () => {
   });
 
   it('D24: that is given up while it is looked for readers is not sent', async () => {
-    const slowly: EventStoreFaults = { delayAnswer: ({ method }) => (method === 'describe' ? 10 : 0) };
+    const slowly: EventStoreFaults = { delayAnswer: ({ method }) => (method === 'read' ? 10 : 0) };
     const { clock, session, log: store, faults, expectRest } = await setupListened(able, slowly);
     faults();
     const abort = new AbortController();
@@ -401,10 +401,10 @@ describe('a request to the client', () => {
     await expectRest();
   });
 
-  /** Somebody listens on another node. */
+  /** A client listens on another node. */
   async function setupListened(capabilities: object, slowly: EventStoreFaults) {
     const made = await setup({ capabilities });
-    await made.log.attach(made.session.sessionId, '0', { node: 'other', reader: 'r' });
+    await made.log.claim(made.session.sessionId, '0', { node: 'other', reader: 'r' });
     return { ...made, faults: () => (made.store.faults = slowly) };
   }
 });
@@ -421,6 +421,7 @@ describe('the end of a session', () => {
     const { session, post, log: store, clock, events } = await setup({ tools: { waits } });
     const readings = [read(await post(call('waits', 1)).reply), read(await post(call('waits', 2)).reply)];
     readings.push(read(await session.open()));
+    await clock.advance(0);
     const reasons: string[] = [];
     session.closed$.subscribe((reason) => reasons.push(reason));
     const ends = [session.end('deleted'), session.end('idle')];

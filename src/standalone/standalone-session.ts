@@ -1,5 +1,5 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server';
-import { systemClock, type Clock } from '../base/clock.js';
+import { systemClock, type Clock, type ClockTimer } from '../base/clock.js';
 import { randomToken } from '../base/random-token.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
@@ -15,6 +15,9 @@ import { McpSession } from '../session/mcp-session.js';
 import { RunningCalls } from '../session/running-calls.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { resolveSessionOptions, type McpSessionOptions, type SessionEnvironment } from '../session/session.options.js';
+
+/** Milliseconds after which a response ends that a newer one has replaced (behaviour G7). */
+const TICK_MS = 15_000;
 
 /** A session of its own. @publicApi */
 export interface StandaloneSessionOptions extends Pick<
@@ -55,6 +58,11 @@ export async function createMcpSession(
   const report = (error: unknown): void => environment.event({ type: 'protocol-error', sessionId: id, error });
   const dispatcher = new SdkDispatcher({ make: () => server, report, onLegacyServer: () => {} });
   await store.open(id);
+  let tick: ClockTimer | undefined;
+  const endReplaced = (): void => {
+    tick = undefined;
+    session.refresh();
+  };
   const environment: SessionEnvironment = {
     ...resolveSessionOptions(options),
     store,
@@ -65,15 +73,19 @@ export async function createMcpSession(
     running: new RunningCalls(),
     retry: DEFAULT_RETRY,
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
-    event: (event) => onEvent?.(event),
+    event: (event) => {
+      if (event.type === 'reader-replaced') tick ??= clock.setTimeout(endReplaced, TICK_MS);
+      onEvent?.(event);
+    },
     patched: () => Promise.resolve(),
     suspect: () => {},
     ended: () => {},
   };
-  const session = new McpSession({ id, principal }, environment);
+  const session: McpSession = new McpSession({ id, principal }, environment);
   // Before `initialize`, so that closing the server ends the session from the beginning.
   await dispatcher.sessionRebuilt(session, {});
   session.closed$.subscribe((reason) => {
+    clock.clear(tick);
     environment.event({ type: 'closed', sessionId: id, reason });
     store.drop(id).catch((error: unknown) => {
       environment.event({ type: 'store-fault', sessionId: id, streamId: '', fatal: false, error });

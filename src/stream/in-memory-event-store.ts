@@ -70,7 +70,12 @@ export class InMemoryEventStore implements McpEventStore {
     if (!this.#sessions.has(session)) this.#sessions.set(session, new SessionLog(this.#maxEvents));
   }
 
-  append(session: string, stream: string, events: readonly string[], options: AppendOptions): AppendResult {
+  append(
+    session: string,
+    stream: string,
+    events: readonly string[],
+    options: AppendOptions,
+  ): AppendResult | Promise<AppendResult> {
     const log = this.#sessions.get(session);
     if (!log || log.dropped) throw new SessionGoneError(session);
     if (log.finished?.size) this.#forgetFinished(log, this.clock.now());

@@ -11,7 +11,7 @@ import {
   type EventStoreFaults,
 } from '../testing/index.js';
 import { EventsEvictedError, EventStoreError } from './event-store.errors.js';
-import type { McpEventStore, StoredEvent } from './event-store.js';
+import type { AppendResult, McpEventStore, StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamClaim } from './mcp-stream.js';
 import { NO_DATA, StreamReader } from './stream-reader.js';
@@ -313,7 +313,7 @@ class World {
   #record(): void {
     const append = this.log.append.bind(this.log);
     this.log.append = (session, stream, events, options) => {
-      const result = append(session, stream, events, options);
+      const result = append(session, stream, events, options) as AppendResult;
       this.ended ||= options.end ?? false;
       for (const [position, data] of events.entries()) {
         const at = result.first + position - 1;

@@ -1,4 +1,4 @@
-import { InMemoryEventStore } from 'nestjs-mcp-streamable';
+import { InMemoryEventStore, McpMessageBus } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
@@ -167,7 +167,10 @@ describe.each(ADAPTERS)('a batch on %s', (adapter) => {
     const store = new InMemoryEventStore({}, clock);
     const app = await start({ clock, eventStore: store, tools });
     const client = await app.client().initialize(WITH_BATCHES);
-    const open = async () => (await store.openRequests({ session: client.sessionId! })).map(({ id }) => id);
+    const open = async () =>
+      (await store.unfinished(app.app.get<McpMessageBus>(McpMessageBus, { strict: false }).nodeId)).flatMap(
+        ({ requests }) => requests,
+      );
     const posted = client.post([waits(client, 'a'), waits(client, 'b'), waits(client, 'c')]);
     await Promise.all(Object.values(entered).map(({ promise }) => promise));
     // One before the response commits to SSE, one after.

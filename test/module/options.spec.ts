@@ -65,7 +65,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
     5,
     'x',
     [],
-    { maxEvents: 0 },
+    { maxEvents: 99 },
     { maxBytes: '1' },
     { maxTotalBytes: Infinity },
     { finishedStreamMs: -1 },

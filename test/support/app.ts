@@ -190,8 +190,8 @@ export class TestApp {
     if (!this.cluster) return [];
     const store = this.app.get<McpEventStore>(McpEventStore, { strict: false });
     const sessions = await this.service.list();
-    const heads = await Promise.all(sessions.map(({ id }) => store.describe(id, INBOX_STREAM)));
-    return heads.filter((head) => head !== undefined);
+    const looks = await Promise.allSettled(sessions.map(({ id }) => store.read(id, INBOX_STREAM, 0, 0)));
+    return looks.flatMap((look) => (look.status === 'fulfilled' ? [look.value] : []));
   }
 }
 

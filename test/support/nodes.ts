@@ -30,7 +30,7 @@ export class Deployment {
   constructor(clock: NonNullable<TestAppOptions['clock']> = new TrackedClock()) {
     this.clock = clock;
     this.sessionStore = shared(new InMemorySessionStore(clock));
-    this.eventStore = shared(new InMemoryEventStore({}, clock));
+    this.eventStore = new InMemoryEventStore({}, clock, 'shared');
   }
 
   /** Starts one more node. */
