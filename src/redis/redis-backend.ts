@@ -48,7 +48,6 @@ export function makeRedisBackend(
   const connection = new RedisConnection(redis, options, internals);
   const messageBus: RedisMessageBus = new RedisMessageBus(connection, {
     beaten: () => eventStore.beaten(),
-    renew: () => eventStore.renew(),
     leaves: () => eventStore.leaves(),
   });
   const eventStore: RedisEventStore = new RedisEventStore(connection, messageBus.nodeId);

@@ -41,17 +41,13 @@ describe('the keys', () => {
   const keys = new RedisKeys('mcp', 3);
 
   it('of one session share a tag, which is that of no other session and of nothing else', () => {
-    const others = [keys.sessions, keys.bus, keys.calls('n'), keys.readers('n')].map(tagOf);
+    const others = [keys.sessions, keys.bus, keys.calls('n')].map(tagOf);
     expect(new Set(others).size).toBe(3);
     for (const id of IDS) {
       expect(tagOf(keys.log(id))).toBe(encoded(id));
       expect(tagOf(keys.record(id))).toBe(encoded(id));
       expect(others).not.toContain(tagOf(keys.log(id)));
     }
-  });
-
-  it('of a node share a tag', () => {
-    for (const id of IDS) expect(tagOf(keys.calls(id))).toBe(tagOf(keys.readers(id)));
   });
 
   it('are found by a pattern that takes the prefix as it is', () => {

@@ -24,15 +24,12 @@ export function decoded(code: string): string {
  * # The names of everything in Redis
  *
  *     mcp:{<session>}:session         hash    the record of a session, or of state
- *     mcp:{<session>}:log             hash    its event log: sums, and the head of each stream
+ *     mcp:{<session>}:log             hash    its event log: a sum, and the head of each stream
  *     mcp:{<session>}:streams         zset    the streams; score: when they are forgotten, +inf while they are open
- *     mcp:{<session>}:order           zset    streams with something to evict; score: age of the oldest such event
- *     mcp:{<session>}:spent           zset    streams that have ended and hold nothing any more
- *     mcp:{<session>}:events:<stream> stream  the events: `<index>-0`
+ *     mcp:{<session>}:events:<stream> list    the events that are kept, the newest last
  *
  *     mcp:{:sessions}:…               zsets   which sessions there are: see session-index.scripts.ts
  *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
- *     mcp:{:node:<node>}:readers      set     readers of a node
  *     mcp:{:bus}:nodes, :lost, :quiet         who is alive, who has died, see heartbeat.ts
  *
  * What stands in braces is the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
@@ -78,10 +75,6 @@ export class RedisKeys {
 
   calls(node: string): string {
     return `${this.prefix}:{:node:${encoded(node)}}:calls`;
-  }
-
-  readers(node: string): string {
-    return `${this.prefix}:{:node:${encoded(node)}}:readers`;
   }
 
   channel(node: string): string {

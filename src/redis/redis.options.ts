@@ -1,4 +1,5 @@
 import { check, McpOptionError, namesOf } from '../base/option-checks.js';
+import { MIN_EVENTS } from '../stream/stream.options.js';
 import { redisMessages } from './redis.messages.js';
 
 /** Options of `redisBackend()`. @publicApi */
@@ -44,14 +45,15 @@ export interface RedisBackendOptions {
 /** Bounds of the event log in Redis; what all sessions hold together is bounded by `maxmemory` of Redis alone. @publicApi */
 export interface RedisEventLogOptions {
   /**
-   * Events that a session keeps, over all its streams. The oldest go first; unread answers and the newest event of an
-   * open stream stay. More of them let a client be away for longer, and cost memory of Redis.
+   * Events that a stream keeps, at least 100. The oldest go first. More of them let a client be away for longer, and cost
+   * memory of Redis.
    *
    * @default 1000
    */
   maxEvents?: number;
   /**
-   * Bytes of events that a session keeps, counted as UTF-16 code units times two. Redis holds them as UTF-8: mostly half of it.
+   * Bytes of events that a session keeps, counted as UTF-16 code units times two; Redis holds them as UTF-8, mostly half of it.
+   * Beyond it its streams lose their oldest events, finished streams before open ones; the newest event of an open stream stays.
    *
    * @default 8388608 (8 MiB)
    */
@@ -94,7 +96,7 @@ export function resolveRedisOptions(options: RedisBackendOptions = {}): Resolved
     deadAfterMs,
     expireAfterMs: check.count('expireAfterMs', expireAfterMs, { min: 60_000 }),
     eventLog: {
-      maxEvents: check.count('eventLog.maxEvents', maxEvents),
+      maxEvents: check.count('eventLog.maxEvents', maxEvents, { min: MIN_EVENTS }),
       maxBytes: check.count('eventLog.maxBytes', maxBytes),
       finishedStreamMs: check.count('eventLog.finishedStreamMs', finishedStreamMs),
     },

@@ -17,7 +17,8 @@ describeRedis('the event store on Redis', () => {
         await room.close();
       };
       const { eventStore: store } = here;
-      return { store, peer: there.eventStore, limits, advance: (ms) => room.advance(ms), dispose };
+      const count = async () => (await store.stats?.())!;
+      return { store, peer: there.eventStore, limits, count, advance: (ms) => room.advance(ms), dispose };
     },
     { describe, it },
   );

@@ -123,8 +123,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
       lost: (node: LostNode) => this.#lost$.next(node),
       presumedDead: () => {
         this.connection.outages.warn(redisMessages.mourned(this.nodeId));
-        // First of all: should it die now, somebody is to find out what it left.
-        void this.life.renew().then(() => this.#reconnected$.next());
+        this.#reconnected$.next();
       },
       beaten: () => {
         this.#subscription.check();
@@ -168,15 +167,12 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
 export interface NodeLife {
   /** It has given a sign of life. */
   beaten(): Promise<void>;
-  /** It was no longer known to the others, and is again. */
-  renew(): Promise<void>;
   /** It is about to go. @returns whether it leaves nothing behind */
   leaves(): Promise<boolean>;
 }
 
 const NOTHING_ELSE: NodeLife = {
   beaten: () => Promise.resolve(),
-  renew: () => Promise.resolve(),
   leaves: () => Promise.resolve(true),
 };
 

@@ -1,55 +1,46 @@
 import type { RequestId } from '../../wire/json-rpc.js';
 import {
-  DuplicateRequestError,
   EventLogFullError,
-  EventsEvictedError,
   SessionGoneError,
   StreamEndedError,
   StreamNotFoundError,
 } from '../../stream/event-store.errors.js';
-import type {
-  AppendedMessage,
-  AppendOptions,
-  AppendResult,
-  EventStoreStats,
-  McpEventStore,
-  OpenRequest,
-  ReaderRef,
-  ReadResult,
-  StreamHead,
-  StreamReaderRef,
+import {
+  DROPPED_SESSION_MS,
+  type AppendedMessage,
+  type AppendOptions,
+  type AppendResult,
+  type ClaimResult,
+  type EventStoreStats,
+  type LastError,
+  type McpEventStore,
+  type ReaderRef,
+  type ReadResult,
+  type StreamHead,
+  type UnfinishedStream,
 } from '../../stream/event-store.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
-import type { RedisScript } from '../connection/redis-script.js';
+import { RedisScript } from '../connection/redis-script.js';
 import { inBatches } from '../in-batches.js';
 import { decoded, encoded } from '../redis-keys.js';
 import { everyKey } from './every-key.js';
-import { NodeNotes, type Note } from './node-notes.js';
 import * as log from './session-log.scripts.js';
 
 /**
  * # The event log in Redis
  *
  * The log of a session lies in one slot, and each call is one script on it: so a call is atomic, and an append assigns the
- * indices, evicts, and tells the newest reader's node, in one step (see session-log.lua.ts). A dropped session has no `:log`, without
- * which nothing is written.
+ * indices, evicts, and tells the newest reader's node, in one step (see session-log.scripts.ts).
  *
- * Beside it, in a slot of its own, is noted which streams and readers concern a node (see node-notes.ts). That costs a
- * further command when a stream begins with open requests, when it ends, and when a reader comes or goes.
- *
- * | call | commands |
- * |---|---|
- * | append, read, describe, delivered, open | 1 |
- * | the first append of a POST stream, the one that settles its last request | 2 |
- * | attach, detach | 2 |
- * | drop | 1, and 1 for each node that has noted something |
- * | openRequests of a node, detachNode | 1 for the notes, 1 for each session in them |
+ * Beside it, in a slot of its own, each node has a set of the streams with open requests that it runs, so that another node can
+ * answer for it. A note is written together with a stream's first append and removed after its last; whether it is still true
+ * the log says. That is a second command, at the same time, for the first append of a POST stream, and one that nothing waits for.
  *
  * @publicApi
  */
 export class RedisEventStore implements McpEventStore {
   readonly scope = 'shared';
-  readonly #notes: NodeNotes;
+  readonly #removing = new Set<Promise<unknown>>();
   #renewedAt: number;
 
   /** @param nodeId of the message bus: a reader on this node needs no message to learn of an append */
@@ -57,7 +48,6 @@ export class RedisEventStore implements McpEventStore {
     private readonly connection: RedisConnection,
     private readonly nodeId: string,
   ) {
-    this.#notes = new NodeNotes(connection);
     this.#renewedAt = connection.clock.now();
   }
 
@@ -71,89 +61,60 @@ export class RedisEventStore implements McpEventStore {
     events: readonly string[],
     options: AppendOptions,
   ): Promise<AppendResult> {
-    const { opens } = options;
-    if (opens) await this.#notes.addCall(opens.node, session, stream);
-    const order = JSON.stringify(this.#orderOf(stream, events, options));
+    const order = JSON.stringify(this.#orderOf(stream, options));
     const signal = JSON.stringify({ message: { type: 'appended', session, stream } satisfies AppendedMessage });
     const texts = events.flatMap((data) => [data.length, data]);
-    const answer = await this.#run(log.appendToLog, session, order, signal, ...texts);
-    const [outcome, first, done] = answer as [string, number, string[]];
-    if (NEVER_OPENED.includes(outcome)) this.#notes.forgetCall(opens?.node ?? this.nodeId, session, stream);
-    if (outcome !== 'ok') throw refusal(outcome, { session, stream, limit: String(first) });
-    for (const node of new Set(done)) void this.#notes.removeCalls(decoded(node), [[session, stream]]);
-    return { first };
+    const noted = options.opens && this.#note(options.opens.node, session, stream);
+    const [answer] = await Promise.all([this.#run(log.appendToLog, session, order, signal, ...texts), noted]);
+    const [outcome, first, reader, done] = answer as [string, number, string, string];
+    if (outcome !== 'ok') throw refusal(outcome, session, stream, String(first));
+    if (done !== '' && (options.settles || options.end)) this.#unnote(decoded(done), session, stream);
+    return reader === '' ? { first } : { first, reader: { node: this.nodeId, reader: decoded(reader) } };
   }
 
-  async read(session: string, stream: string, after: number, limit: number): Promise<ReadResult> {
-    const answer = await this.#run(log.readLog, session, encoded(stream), after, limit);
-    const [outcome, last, ended, ...texts] = answer as [string, number, number, ...string[]];
-    if (outcome !== 'ok') throw refusal(outcome, { session, stream, after, oldest: last });
-    const events = texts.map((data, position) => ({ index: after + 1 + position, data }));
-    return { events, more: after + events.length < last, ended: ended === 1 };
+  async read(session: string, stream: string, after: number, limit: number, delivered = 0): Promise<ReadResult> {
+    const answer = await this.#run(log.readLog, session, encoded(stream), after, limit, delivered);
+    const { head, reader, rest } = this.#headOf(answer, session, stream);
+    const from = Math.max(after + 1, head.oldest);
+    const events = rest.map((entry, at) => ({ index: from + at, data: entry.slice(entry.indexOf(' ') + 1) }));
+    return { events, more: head.last > (events.at(-1)?.index ?? after), ...head, ...(reader && { reader }) };
   }
 
-  async describe(session: string, stream: string): Promise<StreamHead | undefined> {
-    const head = await this.#run(log.describeStream, session, encoded(stream));
-    if (head === null) return undefined;
-    const [last, oldest, delivered, ended, readers, ...newest] = head as [...NumbersOfHead, ...string[]];
-    const reader = readerOf(newest);
-    return { last, oldest, delivered, ended: ended === 1, readers, ...(reader && { newest: reader }) };
+  async claim(session: string, stream: string, { node, reader }: ReaderRef): Promise<ClaimResult> {
+    const names = [stream, node, reader].map(encoded);
+    const answer = await this.#run(log.claimStream, session, this.#lifeMs, ...names);
+    const { head, reader: before } = this.#headOf(answer, session, stream);
+    return { ...head, ...(before && before.reader !== reader && { before }) };
   }
 
-  async attach(session: string, stream: string, reader: ReaderRef): Promise<ReaderRef | undefined> {
-    const note = [session, stream, reader.reader] as const;
-    await this.#notes.addReader(reader.node, note);
-    const args = [encoded(stream), encoded(reader.node), encoded(reader.reader)];
-    const answer = await this.#run(log.attachReader, session, this.#lifeMs, ...args);
-    const [outcome, ...before] = answer as [string, ...string[]];
-    if (outcome === 'ok') return readerOf(before);
-    await this.#notes.removeReaders(reader.node, [note]);
-    throw refusal(outcome, { session, stream });
+  async release(session: string, stream: string, { reader }: ReaderRef, delivered = 0): Promise<void> {
+    await this.#run(log.releaseReader, session, encoded(stream), encoded(reader), delivered);
   }
 
-  async detach(session: string, stream: string, { node, reader }: ReaderRef): Promise<ReaderRef | undefined> {
-    const newest = await this.#run(log.detachReaders, session, this.#lifeMs, encoded(stream), encoded(reader));
-    await this.#notes.removeReaders(node, [[session, stream, reader]]);
-    return readerOf(newest as string[]);
-  }
-
-  async delivered(session: string, stream: string, index: number): Promise<void> {
-    const { maxEvents, maxBytes } = this.connection.options.eventLog;
-    await this.#run(log.noteDelivered, session, this.#lifeMs, encoded(stream), index, maxEvents, maxBytes);
-  }
-
-  async openRequests(of: { session: string } | { node: string }): Promise<OpenRequest[]> {
-    if ('session' in of) return this.#openIn(of.session);
-    const noted = bySession(await this.#notes.calls(of.node));
-    const found = await inBatches([...noted], async ([session, notes]) => {
-      const open = await this.#openIn(session);
-      await this.#tidy(of.node, session, notes);
-      return open.filter(({ node }) => node === of.node);
+  async unfinished(node: string): Promise<UnfinishedStream[]> {
+    const key = this.connection.keys.calls(node);
+    const notes = await this.connection.command('notes', (client) => client.smembers(key));
+    const sessions = new Map<string, string[]>();
+    for (const note of notes) {
+      const [session, stream] = note.split(' ') as [string, string];
+      sessions.set(session, [...(sessions.get(session) ?? []), stream]);
+    }
+    const found = await inBatches([...sessions], async ([code, streams]) => {
+      const session = decoded(code);
+      const unfinished = (await this.#run(log.unfinishedOf, session, encoded(node), ...streams)) as string[][];
+      return unfinished.map(([stream, ...requests]) => ({
+        ...{ session, stream: decoded(stream!) },
+        requests: requests.map((request) => JSON.parse(request) as RequestId),
+      }));
     });
     return found.flat();
   }
 
-  async detachNode(node: string): Promise<StreamReaderRef[]> {
-    const noted = bySession(await this.#notes.readers(node));
-    const calls = await this.#notes.calls(node);
-    const promoted = await inBatches([...noted], async ([session, notes]) => {
-      const streams = [...new Set(notes.map(([, stream]) => stream))];
-      const newest = await inBatches(streams, (stream) => this.#detachAll(session, stream, node));
-      await this.#notes.removeReaders(node, notes);
-      return newest;
-    });
-    // Of calls that it never began; those that it did were to be ended before.
-    await this.#notes.removeCalls(node, calls);
-    return promoted.flat().filter((reader) => reader !== undefined);
-  }
-
-  async drop(session: string): Promise<void> {
-    const noted = (await this.#run(log.dropLog, session)) as string[][];
-    for (const [kind, ...codes] of noted) {
-      const [stream, node, reader] = codes.map(decoded) as [string, string, string];
-      if (kind === 'c') await this.#notes.removeCalls(node, [[session, stream]]);
-      else await this.#notes.removeReaders(node, [[session, stream, reader]]);
-    }
+  async drop(session: string, lastError?: LastError): Promise<void> {
+    const { code, message } = lastError ?? { code: 0, message: '' };
+    const error = [lastError ? '1' : '0', '{"jsonrpc":"2.0","id":', `,"error":${JSON.stringify({ code, message })}}`];
+    const noted = (await this.#run(log.dropLog, session, DROPPED_SESSION_MS, ...error)) as string[];
+    for (let at = 0; at < noted.length; at += 2) this.#unnote(decoded(noted[at + 1]!), session, decoded(noted[at]!));
   }
 
   /** Looks at every key of Redis, a thousand at a time: for tests and for a metric now and then, not for every request. */
@@ -172,25 +133,21 @@ export class RedisEventStore implements McpEventStore {
     return stats;
   }
 
-  /** This node lives, and so does what is noted of it. To be called with each sign of life. Never rejects. @internal */
+  /** This node lives, and so does what is noted of it. To be called with each heartbeat. Never rejects. @internal */
   async beaten(): Promise<void> {
-    await this.#notes.sweep();
     const now = this.connection.clock.now();
     if (now - this.#renewedAt < this.#lifeMs / 8) return;
     this.#renewedAt = now;
-    // Looks what of it is over, by the doing of other nodes.
-    await this.openRequests({ node: this.nodeId }).catch(() => {});
-    await this.#notes.renew();
+    const key = this.connection.keys.calls(this.nodeId);
+    await this.connection.command('note', (client) => client.pexpire(key, this.#lifeMs)).catch(() => {});
   }
 
-  /** Others may have taken this node for dead, and what was noted of it for theirs to see to. Never rejects. @internal */
-  renew(): Promise<void> {
-    return this.#notes.renew();
-  }
-
-  /** @returns whether this node leaves nothing behind that others would have to see to @internal */
-  leaves(): Promise<boolean> {
-    return this.#notes.settled(this.nodeId);
+  /** @returns whether this node leaves nothing behind that others would have to answer for @internal */
+  async leaves(): Promise<boolean> {
+    await Promise.all(this.#removing);
+    const key = this.connection.keys.calls(this.nodeId);
+    const left = await this.connection.command('notes', (client) => client.scard(key)).catch(() => 1);
+    return left === 0;
   }
 
   get #lifeMs(): number {
@@ -201,61 +158,63 @@ export class RedisEventStore implements McpEventStore {
     return this.connection.run(script, this.connection.keys.log(session), ...args);
   }
 
-  /** What the append script is told. All ids as codes: they pass through Lua's JSON. */
-  #orderOf(
-    stream: string,
-    events: readonly string[],
-    { writer, seq, opens, settles = [], end }: AppendOptions,
-  ): object {
+  /** What the append script is told. Names as codes; ids of requests as JSON, as they go into a last error. */
+  #orderOf(stream: string, { writer, seq, opens, settles = [], end = false }: AppendOptions): object {
     const { maxEvents, maxBytes, finishedStreamMs } = this.connection.options.eventLog;
     return {
-      ...{ stream: encoded(stream), writer: encoded(writer), seq, ends: end ?? false },
-      ...(opens && { node: encoded(opens.node), requests: opens.requests.map(codeOf) }),
-      // Positions count from 1, as Lua does; an answer that is not there is none.
-      settles: settles.map(({ id, answer }) =>
-        answer === undefined || events[answer] === undefined ? [codeOf(id)] : [codeOf(id), answer + 1],
-      ),
-      ...{ life: this.#lifeMs, finished: finishedStreamMs, limits: [maxEvents, maxBytes] },
+      ...{ stream: encoded(stream), writer: encoded(writer), seq, ends: end },
+      ...(opens && { node: encoded(opens.node), requests: opens.requests.map((id) => JSON.stringify(id)) }),
+      ...{ settles: settles.map((id) => JSON.stringify(id)) },
+      ...{ life: this.#lifeMs, finished: finishedStreamMs, maxEvents, maxBytes },
       ...{ self: encoded(this.nodeId), channel: this.connection.keys.nodeChannel },
     };
   }
 
-  async #openIn(session: string): Promise<OpenRequest[]> {
-    const found = ((await this.#run(log.openRequestsOf, session)) ?? []) as string[];
-    return Array.from({ length: found.length / 3 }, (_, n) => {
-      const [stream, request, node] = found.slice(n * 3, n * 3 + 3) as [string, string, string];
-      return { session, stream: decoded(stream), id: requestOf(request), node: decoded(node) };
-    });
+  /** @throws EventStoreError */
+  #headOf(answer: unknown, session: string, stream: string): Answer {
+    const [outcome, last, oldest, delivered, ended, node, reader, ...rest] = answer as HeadAnswer;
+    if (outcome !== 'ok') throw refusal(outcome, session, stream);
+    const head = { last, oldest, delivered, ended: ended === 1 };
+    return { head, reader: node === '' ? undefined : { node: decoded(node), reader: decoded(reader) }, rest };
   }
 
-  /** Takes back the notes that were left about streams with nothing open: the removal may once have failed. */
-  async #tidy(node: string, session: string, notes: readonly Note[]): Promise<void> {
-    const idle = (await this.#run(log.idleStreams, session, ...notes.map(([, stream]) => encoded(stream)))) as string[];
-    const streams = idle.map((stream): Note => [session, decoded(stream)]);
-    await this.#notes.removeCalls(node, streams);
+  async #note(node: string, session: string, stream: string): Promise<void> {
+    const note = `${encoded(session)} ${encoded(stream)}`;
+    await this.connection.run(writeNote, this.connection.keys.calls(node), this.#lifeMs, note);
   }
 
-  async #detachAll(session: string, stream: string, node: string): Promise<StreamReaderRef | undefined> {
-    const newest = await this.#run(log.detachReaders, session, this.#lifeMs, encoded(stream), '', encoded(node));
-    const reader = readerOf(newest as string[]);
-    return reader && { session, stream, ...reader };
+  /** A note that stays is found to be about nothing. */
+  #unnote(node: string, session: string, stream: string): void {
+    const key = this.connection.keys.calls(node);
+    const note = `${encoded(session)} ${encoded(stream)}`;
+    const removed = this.connection.command('note', (client) => client.srem(key, note)).catch(() => {});
+    this.#removing.add(removed);
+    void removed.then(() => this.#removing.delete(removed));
   }
 }
 
-/** Refusals after which the stream needs no note: it was not begun, or is over. */
-const NEVER_OPENED = ['gone', 'ended', 'duplicate'];
+/** ARGV: life, note. */
+const writeNote = new RedisScript(
+  'note',
+  `
+call('SADD', KEYS[1], ARGV[2])
+call('PEXPIRE', KEYS[1], ARGV[1])
+`,
+);
 
-type NumbersOfHead = [last: number, oldest: number, delivered: number, ended: number, readers: number];
+type HeadAnswer = [
+  outcome: string,
+  ...[last: number, oldest: number, delivered: number, ended: number],
+  ...[node: string, reader: string, ...rest: string[]],
+];
 
-interface Refused {
-  readonly session: string;
-  readonly stream: string;
-  readonly limit?: string;
-  readonly after?: number;
-  readonly oldest?: number;
+interface Answer {
+  readonly head: StreamHead;
+  readonly reader: ReaderRef | undefined;
+  readonly rest: readonly string[];
 }
 
-function refusal(outcome: string, { session, stream, limit = '', after = 0, oldest = 0 }: Refused): Error {
+function refusal(outcome: string, session: string, stream: string, limit = ''): Error {
   switch (outcome) {
     case 'gone':
       return new SessionGoneError(session);
@@ -263,35 +222,7 @@ function refusal(outcome: string, { session, stream, limit = '', after = 0, olde
       return new StreamEndedError(stream);
     case 'full':
       return new EventLogFullError(stream, limit);
-    case 'duplicate':
-      return new DuplicateRequestError(stream, requestOf(limit));
-    case 'evicted':
-      return new EventsEvictedError(stream, after, oldest);
     default:
       return new StreamNotFoundError(stream);
   }
-}
-
-function readerOf([node, reader]: readonly string[]): ReaderRef | undefined {
-  return node === undefined || reader === undefined ? undefined : { node: decoded(node), reader: decoded(reader) };
-}
-
-/** Numbers and texts are different ids: 1 is not "1". */
-function codeOf(id: RequestId): string {
-  return encoded(JSON.stringify(id));
-}
-
-function requestOf(code: string): RequestId {
-  return JSON.parse(decoded(code)) as RequestId;
-}
-
-function bySession(notes: readonly Note[]): Map<string, Note[]> {
-  const sessions = new Map<string, Note[]>();
-  for (const note of notes) {
-    const [session] = note;
-    const noted = sessions.get(session);
-    if (noted) noted.push(note);
-    else sessions.set(session, [note]);
-  }
-  return sessions;
 }

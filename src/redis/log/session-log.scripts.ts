@@ -1,177 +1,243 @@
 import { RedisScript } from '../connection/redis-script.js';
-import { SESSION_LOG } from './session-log.lua.js';
 
 /**
- * The calls of the event store, each in one step. KEYS[1] is the log of the session; ids are codes. A refusal is a list whose first
- * member says which; whatever else was to be done is not.
+ * # The event log of one session, as Lua
+ *
+ *     :log      hash  units: sum of all streams; ending, dropped; inboxAt, inboxUpTo: a mark of the inbox; s:<stream>: a head
+ *     :streams  zset  each stream; score: when it is forgotten, +inf while it is open
+ *     :events:  list  the events that are kept, the newest last: '<units> <data>'
+ *
+ * A head, as JSON that only Lua reads (so that an empty list may become `{}`):
+ *
+ *     n  index of the newest event         r  the newest reader: {node, reader}; absent: there is none
+ *     d  index up to which was delivered   w  writers: {writer, seq, first} of their last append
+ *     b  UTF-16 units that are kept        o  requests that are not settled, as JSON
+ *     x  1: it has ended                   k  the node that opened them
+ *
+ * The index of the oldest event follows from `n` and the length of the list, whatever Redis may have lost. Finished streams are
+ * forgotten by the next script that runs on the session; their events expire by themselves. Of a dropped session all keys do.
  */
+const SESSION_LOG = `
+local base = string.sub(KEYS[1], 1, -4)
+local LOG, STREAMS = KEYS[1], base..'streams'
+local WRITERS, INBOX_MS = 32, 60000
+local function EVENTS(stream) return base..'events:'..stream end
+
+local state = call('HMGET', LOG, 'units', 'ending', 'dropped', 'inboxAt', 'inboxUpTo')
+local opened, units, dropped = state[1] ~= false, tonumber(state[1]), state[3] ~= false
+local life
+
+local function load(stream)
+  local text = call('HGET', LOG, 's:'..stream)
+  return text and cjson.decode(text)
+end
+
+local function save(stream, head)
+  call('HSET', LOG, 's:'..stream, cjson.encode(head), 'units', int(units))
+end
+
+-- Milliseconds that what is written now may stay. Refreshed for everything when a tenth of it has passed.
+local function keep(ms)
+  life = tonumber(ms)
+  local left = call('PTTL', LOG)
+  if state[2] or dropped then life = left return end
+  if left > life * 0.9 then return end
+  call('PEXPIRE', LOG, int(life))
+  call('PEXPIRE', STREAMS, int(life))
+  for _, stream in ipairs(call('ZRANGEBYSCORE', STREAMS, '+inf', '+inf')) do call('PEXPIRE', EVENTS(stream), int(life)) end
+end
+
+local function put(stream, score)
+  call('ZADD', STREAMS, score, stream)
+  call('PEXPIRE', STREAMS, int(life))
+end
+
+local function begin(stream)
+  local head = {n = 0, d = 0, b = 0, w = {}, o = {}}
+  put(stream, '+inf')
+  save(stream, head)
+  return head
+end
+
+local function forget(stream)
+  local head = load(stream)
+  if head then units = units - head.b end
+  call('HDEL', LOG, 's:'..stream)
+  call('HSET', LOG, 'units', int(units))
+  call('ZREM', STREAMS, stream)
+  call('UNLINK', EVENTS(stream))
+end
+
+-- Forgets what has finished long enough ago. To be called first.
+local function sweep()
+  if dropped then return end
+  for _, stream in ipairs(call('ZRANGEBYSCORE', STREAMS, '-inf', int(now()))) do forget(stream) end
+end
+
+local function evict(stream, head)
+  local entry = call('LPOP', EVENTS(stream))
+  if not entry then units, head.b = units - head.b, 0 return end
+  local size = tonumber(string.match(entry, '^%d+'))
+  head.b, units = head.b - size, units - size
+end
+
+-- Evicts until there are at most so many units, but for the newest event of each stream: from finished streams first.
+local function shrink(streams, most)
+  for _, stream in ipairs(streams) do
+    if units <= most then return end
+    local kept = call('LLEN', EVENTS(stream))
+    if kept > 1 then
+      local head = load(stream)
+      while kept > 1 and units > most do evict(stream, head) kept = kept - 1 end
+      save(stream, head)
+    end
+  end
+end
+
+-- More than it must, since all streams are looked through: the largest of the open ones first, then finished ones as a whole.
+local function relieve(limit)
+  if units * 2 <= limit then return end
+  local most = limit * 7 / 16
+  local finished = call('ZRANGEBYSCORE', STREAMS, '-inf', '(+inf')
+  shrink(finished, most)
+  local open, size = {}, {}
+  for _, stream in ipairs(call('ZRANGEBYSCORE', STREAMS, '+inf', '+inf')) do
+    if stream ~= 'inbox' then table.insert(open, stream) size[stream] = load(stream).b end
+  end
+  table.sort(open, function(one, other) return size[one] > size[other] end)
+  shrink(open, most)
+  for _, stream in ipairs(finished) do
+    if units * 2 <= limit then return end
+    forget(stream)
+  end
+end
+
+local function describe(stream, head)
+  local kept = call('LLEN', EVENTS(stream))
+  local node, reader = '', ''
+  if head.r then node, reader = head.r[1], head.r[2] end
+  return {'ok', head.n, head.n - kept + 1, head.d, head.x or 0, node, reader}
+end
+
+local function acknowledge(stream, head, index)
+  local upTo = math.min(tonumber(index), head.n)
+  if upTo > head.d then head.d = upTo save(stream, head) end
+end
+`;
+
+/** The calls of the event store, each in one step. KEYS[1] is the log of the session; names are codes. A refusal says which. */
 const script = (name: string, body: string): RedisScript => new RedisScript(name, `${SESSION_LOG}${body}`);
 
 /** ARGV: life. */
 export const openLog = new RedisScript(
   'open',
   `
-if call('HSETNX', KEYS[1], 'events', 0) == 1 then call('HSET', KEYS[1], 'units', 0, 'age', 0) end
+if call('HEXISTS', KEYS[1], 'dropped') == 1 then return end
+call('HSETNX', KEYS[1], 'units', 0)
 call('PEXPIRE', KEYS[1], ARGV[1])
 `,
 );
 
 /**
  * ARGV: what is to be done, as JSON (see redis-event-store.ts), the text for the newest reader's node, then units and data of each
- * event. Returns the index of the first, and the nodes that need no longer note the stream.
+ * event. Returns the index of the first, the newest reader if it is on the node that appends, and the node that need no longer note
+ * the stream.
  */
 export const appendToLog = script(
   'append',
   `
-if not opened then return {'gone'} end
+if not opened or dropped then return {'gone'} end
 local a = cjson.decode(ARGV[1])
-local stream = a.stream
+local stream, count = a.stream, (#ARGV - 2) / 2
 sweep()
 local head = load(stream)
-local function settled()
-  if #head.o > 0 then return {} end
-  return head.k
+
+local function result(first)
+  local reader = head.r and head.r[1] == a.self and head.r[2] or ''
+  return {'ok', first, reader, #head.o == 0 and head.k or ''}
 end
-if head then
-  for _, mark in ipairs(head.w) do
-    if mark[1] == a.writer and a.seq <= mark[2] then flush() return {'ok', mark[3], settled()} end
-  end
+local writer
+for _, mark in ipairs(head and head.w or {}) do
+  if mark[1] == a.writer then writer = mark end
 end
-if (head and head.x) or (not head and a.seq > 1 and stream ~= '0') then flush() return {'ended'} end
-local function openElsewhere()
-  for _, other in ipairs(call('ZRANGEBYSCORE', STREAMS, '+inf', '+inf')) do
-    local theirs = load(other)
-    for _, open in ipairs(theirs and theirs.o or {}) do
-      for _, request in ipairs(a.requests) do
-        if open[1] == request and open[2] ~= a.node then return request end
-      end
-    end
-  end
-end
-local duplicate = a.node and openElsewhere()
-if duplicate then flush() return {'duplicate', duplicate} end
-local count = (#ARGV - 2) / 2
+if writer and a.seq <= writer[2] then return result(writer[3]) end
+if (head and head.x) or (not head and a.seq > 1 and stream ~= '0') then return {'ended'} end
 keep(a.life)
-if count > 0 then
-  local limit = evict(1, a.limits)
-  if limit then flush() return {'full', limit} end
-end
 head = head or begin(stream)
-changed[stream] = true
 
-local before, ageBefore = head.n, head.g
-local oldestAge = age
-for i = 1, count do
-  local size, data = ARGV[1 + i * 2], ARGV[2 + i * 2]
-  call('XADD', EVENTS(stream), int(before + i)..'-0', 'g', int(age + i), 's', size, 'd', data)
-  head.b, units = head.b + size, units + size
-end
-if count > 0 then
-  if before == 0 then call('PEXPIRE', EVENTS(stream), int(life)) end
-  head.n, head.e, events, age = before + count, head.e + count, events + count, age + count
-  head.g = age
+if stream == 'inbox' and count > 0 then
+  local at, upTo = tonumber(state[4] or 0), tonumber(state[5] or 0)
+  if now() - at >= INBOX_MS then
+    while head.n - call('LLEN', EVENTS(stream)) < upTo do evict(stream, head) end
+    call('HSET', LOG, 'inboxAt', int(now()), 'inboxUpTo', int(head.n))
+  end
+  if call('LLEN', EVENTS(stream)) + count > a.maxEvents then save(stream, head) return {'full', 'eventLog.maxEvents'} end
+  if head.b * 2 > a.maxBytes then save(stream, head) return {'full', 'eventLog.maxBytes'} end
 end
 
-local writer = nil
-for _, mark in ipairs(head.w) do if mark[1] == a.writer then writer = mark end end
-if writer then writer[2], writer[3] = a.seq, before + 1
+local first, kept = head.n + 1, 0
+for i = 3, #ARGV, 2 do
+  kept = call('RPUSH', EVENTS(stream), ARGV[i]..' '..ARGV[i + 1])
+  head.b, units = head.b + ARGV[i], units + ARGV[i]
+end
+head.n = head.n + count
+if count > 0 and kept == count then call('PEXPIRE', EVENTS(stream), int(life)) end
+while kept > a.maxEvents do evict(stream, head) kept = kept - 1 end
+
+if writer then writer[2], writer[3] = a.seq, first
 else
   if #head.w == WRITERS then table.remove(head.w, 1) end
-  table.insert(head.w, {a.writer, a.seq, before + 1})
+  table.insert(head.w, {a.writer, a.seq, first})
 end
-
-local function close(request)
-  for i, open in ipairs(head.o) do
-    if open[1] == request then return table.remove(head.o, i) end
-  end
-end
-if a.node then
-  for _, request in ipairs(a.requests) do close(request) table.insert(head.o, {request, a.node}) end
-  table.insert(head.k, a.node)
-end
-for _, settle in ipairs(a.settles) do
-  close(settle[1])
-  if settle[2] then table.insert(head.u, {before + settle[2], oldestAge + settle[2]}) end
-end
-if #a.settles > 1 then table.sort(head.u, function(x, y) return x[1] < y[1] end) end
-
-if a.ends then head.x, head.o = 1, {} end
-if not head.c then
-  local last = head.n
-  if not a.ends then last = last - 1 end
-  for index = math.max(before, 1), last do
-    if not unread(head, index) then
-      candidate(stream, head, index, index == before and ageBefore or oldestAge + index - before)
-      break
-    end
+if a.node then head.k, head.o = a.node, a.requests end
+for _, settled in ipairs(a.settles) do
+  for i, request in ipairs(head.o) do
+    if request == settled then table.remove(head.o, i) break end
   end
 end
 if a.ends then
-  noteSpent(stream, head)
+  head.x, head.o = 1, {}
   if stream ~= '0' then
-    put(STREAMS, int(now() + a.finished), stream)
+    put(stream, int(now() + a.finished))
     call('PEXPIRE', EVENTS(stream), int(a.finished + 1000))
+    if call('ZCOUNT', STREAMS, '-inf', '(+inf') > a.maxEvents then forget(call('ZRANGE', STREAMS, 0, 0)[1]) end
   end
 end
-evict(0, a.limits)
-while call('ZCARD', SPENT) > a.limits[1] do forget(call('ZPOPMIN', SPENT)[1]) end
-flush()
+save(stream, head)
+relieve(a.maxBytes)
 
-local reader = newest(head)
+local reader = head.r
 if reader and reader[1] ~= a.self and (count > 0 or a.ends) then call('PUBLISH', a.channel..reader[1], ARGV[2]) end
-if a.ends or #a.settles > 0 then return {'ok', before + 1, settled()} end
-return {'ok', before + 1, {}}
+return result(first)
 `,
 );
 
-/** ARGV: stream, after, limit. Returns the newest index, whether it has ended, and the events right after the cursor. */
+/** ARGV: stream, after, limit, delivered. Returns the head, and the events that come first after the cursor. */
 export const readLog = script(
   'read',
   `
 if not opened then return {'gone'} end
 sweep()
-flush()
-local head = load(ARGV[1])
+local stream, limit = ARGV[1], tonumber(ARGV[3])
+local head = load(stream)
 if not head then
-  if ARGV[1] == '0' then return {'ok', 0, 0} end
+  if stream == '0' then return {'ok', 0, 1, 0, 0, '', ''} end
   return {'unknown'}
 end
-local after = tonumber(ARGV[2])
-local result = {'ok', head.n, head.x or 0}
-if after >= head.n or tonumber(ARGV[3]) < 1 then return result end
-local found = call('XRANGE', EVENTS(ARGV[1]), '('..ARGV[2]..'-0', '+', 'COUNT', ARGV[3])
-for i, entry in ipairs(found) do
-  if indexOf(entry) ~= after + i then break end
-  table.insert(result, entry[2][6])
-end
-if #result > 3 then return result end
-return {'evicted', found[1] and indexOf(found[1]) or head.n + 1}
-`,
-);
-
-/** ARGV: stream. Returns the numbers of the head, and the newest reader. */
-export const describeStream = script(
-  'describe',
-  `
-if not opened then return false end
-sweep()
-flush()
-local head = load(ARGV[1])
-if not head then
-  if ARGV[1] == '0' then return {0, 1, 0, 0, 0} end
-  return false
-end
-local oldest = call('XRANGE', EVENTS(ARGV[1]), '-', '+', 'COUNT', 1)[1]
-local result = {head.n, oldest and indexOf(oldest) or head.n + 1, head.d, head.x or 0, #head.r}
-local reader = newest(head)
-if reader then table.insert(result, reader[1]) table.insert(result, reader[2]) end
+acknowledge(stream, head, ARGV[4])
+local result = describe(stream, head)
+local oldest = result[3]
+local from = math.max(tonumber(ARGV[2]) + 1, oldest)
+if limit < 1 or from > head.n then return result end
+local to = math.min(head.n, from + limit - 1)
+for _, entry in ipairs(call('LRANGE', EVENTS(stream), from - oldest, to - oldest)) do table.insert(result, entry) end
 return result
 `,
 );
 
-/** ARGV: life, stream, node, reader. Returns the newest of the other readers. A reader that has left does not come back. */
-export const attachReader = script(
-  'attach',
+/** ARGV: life, stream, node, reader. Returns the head, with the reader that was the newest before. */
+export const claimStream = script(
+  'claim',
   `
 if not opened then return {'gone'} end
 sweep()
@@ -179,121 +245,71 @@ keep(ARGV[1])
 local stream = ARGV[2]
 local head = load(stream)
 if not head then
-  if stream ~= '0' then flush() return {'unknown'} end
+  if stream ~= '0' then return {'unknown'} end
   head = begin(stream)
 end
-for _, left in ipairs(head.t) do
-  if left == ARGV[4] then flush() return {'ok'} end
-end
-for i, reader in ipairs(head.r) do
-  if reader[2] == ARGV[4] then table.remove(head.r, i) break end
-end
-local before = newest(head)
-table.insert(head.r, {ARGV[3], ARGV[4]})
-changed[stream] = true
-flush()
-return before and {'ok', before[1], before[2]} or {'ok'}
+local before = describe(stream, head)
+head.r = {ARGV[3], ARGV[4]}
+save(stream, head)
+return before
 `,
 );
 
-/** ARGV: life, stream, then the reader, or '' and the node all of whose readers are meant. Returns who is the newest now, if that has changed. */
-export const detachReaders = script(
-  'detach',
+/** ARGV: stream, reader, delivered. */
+export const releaseReader = script(
+  'release',
   `
-if not opened then return {} end
-local stream, gone, node = ARGV[2], ARGV[3], ARGV[4]
-keep(ARGV[1])
-local head = load(stream)
-if not head and stream == '0' and not node then head = begin(stream) end
-if not head then return {} end
-local before, rest = newest(head), {}
-for _, reader in ipairs(head.r) do
-  local leaves = reader[2] == gone
-  if node then leaves = reader[1] == node end
-  if not leaves then table.insert(rest, reader) end
+local head = opened and load(ARGV[1])
+if not head then return end
+acknowledge(ARGV[1], head, ARGV[3])
+if head.r and head.r[2] == ARGV[2] then
+  head.r = nil
+  save(ARGV[1], head)
 end
-if not node then
-  table.insert(head.t, gone)
-  if #head.t > LEFT then table.remove(head.t, 1) end
-elseif #rest == #head.r then return {} end
-head.r = rest
-changed[stream] = true
-flush()
-local after = newest(head)
-return after and after ~= before and after or {}
 `,
 );
 
-/** ARGV: life, stream, index, bounds of events and bytes. */
-export const noteDelivered = script(
-  'delivered',
+/** ARGV: node, streams. Returns a list of each stream whose requests it has opened and that are not all settled: the stream, then they. */
+export const unfinishedOf = script(
+  'unfinished',
   `
-if not opened then return end
-sweep()
-keep(ARGV[1])
-local stream = ARGV[2]
-local head = load(stream)
-local upTo = head and math.min(tonumber(ARGV[3]), head.n)
-if not head or upTo <= head.d then return flush() end
-head.d = upTo
-changed[stream] = true
-local still = {}
-local released = {}
-for _, answer in ipairs(head.u) do
-  if answer[1] > upTo then table.insert(still, answer) else table.insert(released, answer) end
-end
-head.u = still
-for _, answer in ipairs(released) do
-  if not pinned(head, answer[1]) and (not head.c or answer[1] < head.c) then candidate(stream, head, answer[1], answer[2]) end
-end
-evict(0, {tonumber(ARGV[4]), tonumber(ARGV[5])})
-flush()
-`,
-);
-
-/** Returns stream, request and node of each open request. */
-export const openRequestsOf = script(
-  'openRequests',
-  `
-if not opened then return false end
 local found = {}
-for _, stream in ipairs(call('ZRANGEBYSCORE', STREAMS, '+inf', '+inf')) do
-  local head = load(stream)
-  for _, open in ipairs(head and head.o or {}) do
-    for _, part in ipairs({stream, open[1], open[2]}) do table.insert(found, part) end
+for i = 2, #ARGV do
+  local head = opened and not dropped and load(ARGV[i])
+  if head and head.k == ARGV[1] and #head.o > 0 then
+    table.insert(head.o, 1, ARGV[i])
+    table.insert(found, head.o)
   end
 end
 return found
 `,
 );
 
-/** Returns which of the streams have ended, or hold no open request, so that nobody need note them. ARGV: streams. */
-export const idleStreams = script(
-  'openRequests',
-  `
-local idle = {}
-for _, stream in ipairs(ARGV) do
-  local head = opened and load(stream)
-  if not opened or (head and #head.o == 0) then table.insert(idle, stream) end
-end
-return idle
-`,
-);
-
-/** Returns 'c', stream and node of what was noted for open requests, and 'r', stream, node and reader of each reader. */
+/** ARGV: how long it can be read, '1' if there is an error, what comes before and after the id in it. Returns stream and node of what was noted. */
 export const dropLog = script(
   'drop',
   `
-if not opened then return {} end
+if not opened or dropped then return {} end
+keep(ARGV[1])
+sweep()
+if not load('0') then begin('0') end
 local noted = {}
-local keys = {LOG, STREAMS, ORDER, SPENT}
 for _, stream in ipairs(call('ZRANGE', STREAMS, 0, -1)) do
   local head = load(stream)
-  for _, node in ipairs(head and head.k or {}) do table.insert(noted, {'c', stream, node}) end
-  for _, reader in ipairs(head and head.r or {}) do table.insert(noted, {'r', stream, reader[1], reader[2]}) end
-  table.insert(keys, EVENTS(stream))
+  if not head.x then
+    if head.k and #head.o > 0 then table.insert(noted, stream) table.insert(noted, head.k) end
+    for _, request in ipairs(ARGV[2] == '1' and head.o or {}) do
+      call('RPUSH', EVENTS(stream), '0 '..ARGV[3]..request..ARGV[4])
+      head.n = head.n + 1
+    end
+    head.x, head.o = 1, {}
+    save(stream, head)
+  end
+  call('PEXPIRE', EVENTS(stream), ARGV[1])
 end
-for _, key in ipairs(keys) do call('UNLINK', key) end
+call('HSET', LOG, 'dropped', 1)
+call('PEXPIRE', LOG, ARGV[1])
+call('PEXPIRE', STREAMS, ARGV[1])
 return noted
 `,
 );
@@ -302,9 +318,11 @@ return noted
 export const logStats = script(
   'stats',
   `
-if not opened then return false end
+if not opened or dropped then return false end
 sweep()
-flush()
-return {call('ZCARD', STREAMS), events, units}
+local events = 0
+local streams = call('ZRANGE', STREAMS, 0, -1)
+for _, stream in ipairs(streams) do events = events + call('LLEN', EVENTS(stream)) end
+return {#streams, events, units}
 `,
 );

@@ -14,7 +14,7 @@ import { RedisScript } from '../connection/redis-script.js';
 const LOG = `
 local base = string.sub(KEYS[1], 1, -8)
 local function keepLog(life)
-  for _, name in ipairs({'log', 'streams', 'order', 'spent'}) do call('PEXPIRE', base..name, life) end
+  for _, name in ipairs({'log', 'streams'}) do call('PEXPIRE', base..name, life) end
   for _, stream in ipairs(call('ZRANGEBYSCORE', base..'streams', '+inf', '+inf')) do
     call('PEXPIRE', base..'events:'..stream, life)
   end
