@@ -1,5 +1,5 @@
 import { check, McpOptionError, namesOf } from '../base/option-checks.js';
-import { MIN_EVENTS } from '../stream/stream.options.js';
+import { MIN_EVENTS } from '../stream/event-store.js';
 import { redisMessages } from './redis.messages.js';
 
 /** Options of `redisBackend()`. @publicApi */

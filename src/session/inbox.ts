@@ -80,22 +80,17 @@ export class Inbox {
   }
 
   /**
-   * What was said before this copy of the session came to be concerns others. Nothing waits for it but the first look: what is put
-   * there after this has been asked will be read.
+   * Begins behind what was there before this copy of the session: it concerns others. Nothing waits for it but the first look, and
+   * it is asked once: what is put there from now on must not be passed over.
    */
   skip(): void {
     if (this.environment.store.scope === 'node') return;
-    const skipped = this.#retry
-      .run(() => this.#read(0))
-      .then(
-        ({ last }) => {
-          this.#seen = Math.max(this.#seen, last);
-        },
-        (error: unknown) => {
-          // Nothing was put there, when it was asked.
-          if (!(error instanceof StreamNotFoundError)) this.#failed(error);
-        },
-      );
+    const skipped = this.#read(0).then(
+      ({ last }) => {
+        this.#seen = Math.max(this.#seen, last);
+      },
+      () => {},
+    );
     this.#skipping = skipped.finally(() => (this.#skipping = undefined));
   }
 

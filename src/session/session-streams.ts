@@ -226,6 +226,10 @@ export class SessionStreams implements StreamObserver {
     this.session.streamFailed(stream, error);
     this.suspect(error);
   }
+  ended({ id }: McpStream): void {
+    // It ends with its session alone.
+    if (id === STANDALONE_STREAM && !this.#closed) this.environment.suspect(this.sessionId);
+  }
   fault(stream: McpStream, error: unknown): void {
     if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
   }

@@ -6,6 +6,7 @@ import { EventLogFullError, SessionGoneError, StreamEndedError, StreamNotFoundEr
 import {
   DROPPED_SESSION_MS,
   INBOX_STREAM,
+  MIN_EVENTS,
   type AppendOptions,
   type AppendResult,
   type ClaimResult,
@@ -18,7 +19,7 @@ import {
   type StreamHead,
   type UnfinishedStream,
 } from './event-store.js';
-import { MIN_EVENTS, resolveEventLogOptions, type EventLogOptions } from './stream.options.js';
+import { resolveEventLogOptions, type EventLogOptions } from './stream.options.js';
 
 /** A live copy of a stream is a writer; more than a few are never alive at once. */
 const WRITERS_REMEMBERED = 32;

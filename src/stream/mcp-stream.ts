@@ -74,11 +74,6 @@ export class McpStream {
     return this.#silent.length + (this.#newest?.reader ? 1 : 0);
   }
 
-  /** The newest reader is on this node, as far as is known. */
-  get isRead(): boolean {
-    return this.#newest !== undefined;
-  }
-
   /** Of a stream that begins here: settles when the log knows it, or never will. */
   get begun(): Promise<void> | undefined {
     return this.#begun?.promise;
@@ -130,7 +125,7 @@ export class McpStream {
     }
   }
 
-  /** Gives up a claim that no response will open. */
+  /** No response will open it. */
   disclaim({ attached }: StreamClaim): void {
     this.#detach(attached);
   }
@@ -218,21 +213,18 @@ export class McpStream {
     this.#looking = true;
     const looked = this.#read(cursor).finally(() => (this.#looking = false));
     if (!this.#shared) this.#endSilent(cursor);
-    this.#tell(
-      looked.then(
-        (head) => {
-          this.#acknowledged = Math.max(this.#acknowledged, head.delivered);
-          this.#compare(newest, head);
-          this.#endSilent(Math.max(head.delivered, this.#newest?.reader?.cursor ?? 0));
-        },
-        (error: unknown) => {
-          this.#endSilent(cursor);
-          // It is gone: reading it, the reader learns why.
-          if (error instanceof EventStoreError) this.poke();
-          else throw error;
-        },
-      ),
-    );
+    const compared = looked.then((head) => {
+      this.#acknowledged = Math.max(this.#acknowledged, head.delivered);
+      this.#compare(newest, head);
+      this.#endSilent(Math.max(head.delivered, this.#newest?.reader?.cursor ?? 0));
+    });
+    const failed = (error: unknown): void => {
+      this.#endSilent(cursor);
+      if (!(error instanceof EventStoreError)) throw error;
+      // It is gone: reading it, the reader learns why.
+      this.poke();
+    };
+    this.#tell(compared.catch(failed));
   }
 
   /** The session is over: readers complete, retries end. */
@@ -255,8 +247,6 @@ export class McpStream {
     return this.environment.store.scope === 'shared';
   }
 
-  // ---- writing --------------------------------------------------------------------------------------------------
-
   #makeWriter(): StreamWriter {
     const { session, id: stream, requests } = this;
     const { store, maxQueuedBytes, nodeId } = this.environment;
@@ -272,9 +262,7 @@ export class McpStream {
 
   #committed(signal: StreamSignal, reader: ReaderRef | undefined): void {
     this.#hasBegun();
-    if (reader && reader.node !== this.environment.nodeId) {
-      this.environment.peers.appended(this.session, this.id, reader);
-    }
+    this.#tellAppended(reader);
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
     if (this.#isReader(reader)) this.#signal$?.next(signal);
     if (signal.ended) this.#settleDown();
@@ -321,24 +309,22 @@ export class McpStream {
   #abandonLog(): void {
     // With its session the log goes anyway.
     if (this.#closed || this.#last === undefined) return;
-    const { store, nodeId, peers, retry, clock } = this.environment;
+    const { store, retry, clock } = this.environment;
     const abandoning = new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal);
     this.#abandoning = abandoning;
     const options = { writer: randomToken(), seq: 1, end: true };
-    const ended = abandoning
-      .run(() => store.append(this.session, this.id, [], options))
-      .then(({ reader }) => {
-        if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
-      });
-    this.#tell(
-      ended.finally(() => {
-        this.#abandoning = undefined;
-        this.#settleDown();
-      }),
-    );
+    const ended = abandoning.run(() => store.append(this.session, this.id, [], options));
+    const settled = (): void => {
+      this.#abandoning = undefined;
+      this.#settleDown();
+    };
+    this.#tell(ended.then(({ reader }) => this.#tellAppended(reader)).finally(settled));
   }
 
-  // ---- reading --------------------------------------------------------------------------------------------------
+  #tellAppended(reader: ReaderRef | undefined): void {
+    const { nodeId, peers } = this.environment;
+    if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
+  }
 
   #attachment(): AttachedReader {
     const ref = { node: this.environment.nodeId, reader: randomToken() };
@@ -351,7 +337,7 @@ export class McpStream {
     return { store: this.environment.store, session, stream, retry: this.#retries(), evicted };
   }
 
-  /** Looks at the stream, and acknowledges what was handed out. */
+  /** Looks, and acknowledges what was handed out. */
   #read(cursor: number): Promise<ReadResult> {
     return this.environment.store.read(this.session, this.id, cursor, 0, cursor);
   }
@@ -377,12 +363,10 @@ export class McpStream {
     attached.known = undefined;
     const claim = () => this.#retries().run(() => this.environment.store.claim(this.session, this.id, attached.ref));
     const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
-    const told = claimed.then(
-      (result) => this.#claimed(attached, result),
-      (error: unknown) => {
-        if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer.fault(this, error);
-      },
-    );
+    const failed = (error: unknown): void => {
+      if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer.fault(this, error);
+    };
+    const told = claimed.then((result) => this.#claimed(attached, result), failed);
     attached.claiming = told.finally(() => (attached.claiming = undefined));
   }
 
@@ -413,6 +397,7 @@ export class McpStream {
       if (reader) this.#tell(store.release(this.session, this.id, reader));
       this.#claimAgain(mine);
     }
+    if (ended) this.observer.ended?.(this);
     if (ended || last > (mine.reader?.cursor ?? last)) this.poke();
   }
 
@@ -449,10 +434,9 @@ export class McpStream {
   }
 
   #retries(): Retry {
-    if (this.#retry) return this.#retry;
-    this.#retry = new Retry(this.environment.retry, this.environment.clock, isFinal);
-    if (this.#closed) this.#retry.cancel();
-    return this.#retry;
+    const retry = (this.#retry ??= new Retry(this.environment.retry, this.environment.clock, isFinal));
+    if (this.#closed) retry.cancel();
+    return retry;
   }
 
   /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
@@ -508,6 +492,8 @@ export interface StreamObserver {
   idle(stream: McpStream): void;
   /** The log has refused a message: the stream is lost. Said once. */
   failed(stream: McpStream, error: unknown): void;
+  /** It was found at a tick that another node has ended it. */
+  ended?(stream: McpStream): void;
   /** The event store failed at bookkeeping. */
   fault(stream: McpStream, error: unknown): void;
   /** Bookkeeping is under way. */

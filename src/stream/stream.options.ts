@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.js';
 import { check, namesOf } from '../base/option-checks.js';
 import type { RetryPolicy } from '../base/retry.js';
-import type { McpEventStore, ReaderRef } from './event-store.js';
+import { MIN_EVENTS, type McpEventStore, type ReaderRef } from './event-store.js';
 
 /** Passing faults of the event store are ridden out for half a minute. */
 export const DEFAULT_RETRY: RetryPolicy = { firstDelayMs: 50, maxDelayMs: 2_000, giveUpAfterMs: 30_000 };
@@ -61,9 +61,6 @@ export interface EventLogOptions {
    */
   finishedStreamMs?: number;
 }
-
-/** Fewer events would not cover the moment in which a client comes back (behaviour G6). */
-export const MIN_EVENTS = 100;
 
 /** The injection token of the resolved {@link EventLogOptions}. */
 export const EVENT_LOG_OPTIONS = Symbol('nestjs-mcp-streamable:event-log-options');

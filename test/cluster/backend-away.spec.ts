@@ -80,7 +80,8 @@ describe.each(ADAPTERS)('a backend that is away on %s', (adapter) => {
 
   it('nodes: requests are refused with 503 and Retry-After, and served when it is back', async () => {
     away();
-    await expectAway(await client.call('quick', {}, { id: 'here' }), 'here');
+    // Where the session is live a call that is answered as JSON needs no store.
+    expect((await client.call('quick', {}, { id: 'here' })).status).toBe(200);
     await expectAway(await there.call('quick', {}, { id: 'there' }), 'there');
     await expectAway(await there.get(), null);
     await expectAway(await client.delete(), null);
@@ -162,8 +163,8 @@ describe.each(ADAPTERS)('a backend that is away on %s', (adapter) => {
     back();
     await clock.advance(2_000);
     await eventually(async () => {
-      const head = await deployment.eventStore.describe(client.sessionId!, '0');
-      expect(head?.readers).toBe(2);
+      expect((await deployment.eventStore.read(client.sessionId!, '0', 0, 0)).reader).toBeDefined();
+      await a!.app.settled({ readers: 2 });
     });
     await a!.app.service.notify(client.sessionId!, log('after'));
     await eventually(() => {
@@ -256,7 +257,7 @@ describe.each(ADAPTERS)('a backend that is away on %s', (adapter) => {
     const streams = [await client.listen(), await client.listen()];
     away();
     for (let n = 0; n < 10; n++) {
-      await expectAway(await client.call('quick', {}, { id: n }), n);
+      await expectAway(await client.delete(), null);
       await clock.advance(2 * KEEP_ALIVE_MS);
     }
     // Once for each node.
@@ -264,15 +265,13 @@ describe.each(ADAPTERS)('a backend that is away on %s', (adapter) => {
     back();
     await clock.advance(120_000);
     a!.backend.away();
-    await expectAway(await client.call('quick', {}, { id: 'again' }), 'again');
-    await expectAway(await client.call('quick', {}, { id: 'again' }), 'again');
+    await expectAway(await client.delete(), null);
+    await expectAway(await client.delete(), null);
     expect(errors()).toHaveLength(3);
     for (const stream of streams) stream.destroy();
   });
 
   it('nodes: a session that could not be rebuilt is not left half alive', async () => {
-    b!.backend.refuse('touch');
-    await expectAway(await there.call('quick', {}, { id: 1 }));
     b!.backend.refuse('open');
     await expectAway(await there.call('quick', {}, { id: 1 }));
     await b!.app.settled({ live: 0, inFlight: 0, sessions: 1, logs: 1 });

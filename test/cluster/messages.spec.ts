@@ -263,13 +263,4 @@ describe.each(ADAPTERS)('what a client sends to another node on %s', (adapter) =
     await a!.app.settled({ sessions: 1, live: 1 });
     await b!.app.settled({ sessions: 1, live: 1 });
   });
-
-  it('S11: of duplicates on two nodes the one that comes second is refused', async () => {
-    const first = await (await there.call('waits', { me: 'b' }, { id: 'same' })).sse().count(1);
-    const second = await client.call('quick', {}, { id: 'same' });
-    expect([second.status, (await second.json()).error.code]).toEqual([400, -32600]);
-    await client.post(cancelOf('same'));
-    expect(await first.end()).toBe('end');
-    await eventually(() => expect(aborted).toEqual(['b']));
-  });
 });
