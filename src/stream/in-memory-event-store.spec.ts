@@ -4,7 +4,7 @@ import { isThenable } from '../base/thenable.js';
 import { eventStoreContract, FaultyEventStore, ManualClock, randomFaults, seededRandom } from '../testing/index.js';
 import type { EventStoreCall } from '../testing/index.js';
 import { EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
-import type { AppendOptions, McpEventStore } from './event-store.js';
+import type { AppendOptions, AppendResult, McpEventStore } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import type { EventLogOptions } from './stream.options.js';
 
@@ -76,7 +76,7 @@ function setup(options: EventLogOptions = {}) {
     const key = JSON.stringify([session, stream]);
     const seq = (seqs.get(key) ?? 0) + 1;
     seqs.set(key, seq);
-    return store.append(session, stream, events, { writer: key, seq, ...more });
+    return store.append(session, stream, events, { writer: key, seq, ...more }) as AppendResult;
   };
   const head = (session: string, stream: string) => store.read(session, stream, 0, 0);
   const oldest = async (session: string, stream: string) => (await head(session, stream)).oldest;

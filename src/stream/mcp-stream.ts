@@ -12,6 +12,7 @@ import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writ
 
 const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
 const LOOK: StreamSignal = { first: 0, events: [], ended: false };
+const NONE: readonly never[] = [];
 
 /**
  * # One logical stream
@@ -37,7 +38,7 @@ export class McpStream {
   /** Heard by the readers here. */
   #signal$: Subject<StreamSignal> | undefined;
   #retry: Retry | undefined;
-  /** The newest reader, if it is on this node; it may have been replaced by one on another, of which nothing was heard yet. */
+  /** If it is on this node; one on another may have replaced it, of which nothing was heard yet. */
   #newest: AttachedReader | undefined;
   #silent: readonly AttachedReader[] = NONE;
   /** Index of the newest event, when this object alone writes the stream. */
@@ -434,9 +435,9 @@ export class McpStream {
   }
 
   #retries(): Retry {
-    const retry = (this.#retry ??= new Retry(this.environment.retry, this.environment.clock, isFinal));
-    if (this.#closed) retry.cancel();
-    return retry;
+    this.#retry ??= new Retry(this.environment.retry, this.environment.clock, isFinal);
+    if (this.#closed) this.#retry.cancel();
+    return this.#retry;
   }
 
   /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
@@ -448,8 +449,6 @@ export class McpStream {
     });
   }
 }
-
-const NONE: readonly never[] = [];
 
 function isFinal(error: unknown): boolean {
   return error instanceof EventStoreError;

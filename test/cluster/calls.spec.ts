@@ -6,7 +6,6 @@ import type { SseStream } from '../support/http.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
-import { expectRefusal } from '../support/refusal.js';
 import { eventually } from '../support/running-apps.js';
 
 describe.each(ADAPTERS)('calls of one session on several nodes on %s', (adapter) => {
@@ -59,7 +58,6 @@ describe.each(ADAPTERS)('calls of one session on several nodes on %s', (adapter)
   const open = (...names: string[]): void => {
     for (const name of names) go[name]!.open();
   };
-  const faults = () => [a!, b!, c!].flatMap(({ events }) => events.filter(({ type }) => type === 'store-fault'));
 
   it('S11: two nodes that get one id at the same moment both serve it', async () => {
     const [first, second] = await twins();

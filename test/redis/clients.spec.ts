@@ -53,10 +53,11 @@ describeRedis('a client of the app’s own', () => {
     const [a, b] = [redisBackend(redis), redisBackend(redis)];
     await a.eventStore.open('s');
     await a.eventStore.append('s', '0', ['1'], { writer: 'w', seq: 1 });
-    await b.eventStore.attach('s', '0', { node: b.messageBus.nodeId, reader: 'r' });
-    expect((await b.eventStore.stats()).events).toBe(1);
+    await b.eventStore.claim('s', '0', { node: b.messageBus.nodeId, reader: 'r' });
+    expect((await b.eventStore.stats!()).events).toBe(1);
     for (const key of await room.keys()) expect(key).toMatch(/^app-mcp:\{/);
     await a.eventStore.drop('s');
+    await room.advance(31_000);
     expect(await room.keys()).toEqual([]);
     await Promise.all([a.close(), b.close()]);
     redis.disconnect();
@@ -69,7 +70,7 @@ describeRedis('a client of the app’s own', () => {
     two.messageBus.messages$.subscribe((message) => heard.push(message));
     await (two as ReturnType<RedisRoom['node']>).messageBus.connected();
     await one.eventStore.open('s');
-    expect(await two.eventStore.stats()).toMatchObject({ sessions: 0 });
+    expect(await two.eventStore.stats!()).toMatchObject({ sessions: 0 });
     one.messageBus.broadcast('not for you');
     await one.eventStore.drop('s');
     two.messageBus.broadcast('for you');

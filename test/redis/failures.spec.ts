@@ -40,7 +40,8 @@ describeRedis(
     });
 
     /** Repeats a call as its callers do. */
-    const stubbornly = <T>(call: () => Promise<T>): Promise<T> => vi.waitFor(call, { timeout: 10_000, interval: 20 });
+    const stubbornly = <T>(call: () => T | Promise<T>): Promise<T> =>
+      vi.waitFor(call, { timeout: 10_000, interval: 20 });
     const writer = (backend: Backend, stream = '0') => {
       let seq = 0;
       const id = randomToken();
@@ -133,7 +134,7 @@ describeRedis(
       const append = writer(node());
       for (let n = 0; n < 20; n++) {
         await admin.script('FLUSH');
-        await Promise.all([append(`${n}`), sessionStore.count(), eventStore.describe('s', '0')]);
+        await Promise.all([append(`${n}`), sessionStore.count(), eventStore.read('s', '0', 0, 0)]);
       }
       expect((await eventStore.read('s', '0', 0, 100)).events).toHaveLength(20);
     });

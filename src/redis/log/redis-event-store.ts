@@ -102,6 +102,8 @@ export class RedisEventStore implements McpEventStore {
     const found = await inBatches([...sessions], async ([code, streams]) => {
       const session = decoded(code);
       const unfinished = (await this.#run(log.unfinishedOf, session, encoded(node), ...streams)) as string[][];
+      const known = new Set(unfinished.map(([stream]) => stream));
+      for (const stream of streams) if (!known.has(stream)) this.#unnote(node, session, decoded(stream));
       return unfinished.map(([stream, ...requests]) => ({
         ...{ session, stream: decoded(stream!) },
         requests: requests.map((request) => JSON.parse(request) as RequestId),
