@@ -192,7 +192,7 @@ export class SessionStreams implements StreamObserver {
 
   /** Settles when a shared log has been told everything: that readers have left, above all. */
   async told(): Promise<void> {
-    await Promise.all(this.#telling ?? []);
+    await Promise.all([...(this.#telling ?? [])]);
   }
 
   /** The session is over. */

@@ -92,7 +92,7 @@ export class InMemoryEventStore implements McpEventStore {
     for (const data of events) this.#push(log, target, data);
     target.note(options, first);
     if (options.end) this.#end(log, target);
-    if (log.units > this.#maxUnits) this.#relieve(log);
+    while (log.units > this.#maxUnits && this.#give(log));
     if (this.#total > this.#alarm) this.#relieveAll();
     return resultOf(target, first);
   }
@@ -206,10 +206,6 @@ export class InMemoryEventStore implements McpEventStore {
     if (inbox.size + events.length > this.#maxEvents) throw new EventLogFullError(inbox.id, 'eventLog.maxEvents');
     const units = events.reduce((sum, { length }) => sum + length, inbox.units);
     if (units > this.#maxUnits) throw new EventLogFullError(inbox.id, 'eventLog.maxBytes');
-  }
-
-  #relieve(log: SessionLog): void {
-    while (log.units > this.#maxUnits && this.#give(log));
   }
 
   /** A little more than it must: the sessions are looked through each time. */

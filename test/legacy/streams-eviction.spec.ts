@@ -122,7 +122,9 @@ describe.each(ADAPTERS)('a full event log on %s', (adapter) => {
     await tell(app, client, ...numbers(1, 40).map((n) => `${n} ${'x'.repeat(1_000)}`));
     const { bytes } = await app.service.counts();
     expect(bytes).toBeLessThanOrEqual(20_000);
-    const stream = await (await client.listen()).until(({ messages }) => /^40 x/.test(String(gists(messages).at(-1))));
+    const stream = await (
+      await client.listen()
+    ).until(({ messages }) => String(gists(messages).at(-1)).startsWith('40 x'));
     expect(stream.messages.length).toBeGreaterThan(5);
     const answered = (await client.get(finished.primes[0])).sse();
     expect(await answered.end()).toBe('end');
