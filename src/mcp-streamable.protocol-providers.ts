@@ -21,6 +21,7 @@ import { CAPABILITIES, sessionMethods } from './methods/session-methods.js';
 import { toolMethods } from './methods/tools.js';
 import { makeSessionId } from './protocol/legacy/initialization.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
+import { ModernClient } from './protocol/modern/modern-client.js';
 import { Subscriptions } from './protocol/modern/subscriptions.js';
 import { protocolMessages } from './protocol/protocol.messages.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
@@ -36,7 +37,8 @@ const logger = new Logger('McpStreamable');
 /** `drainMs`, where other nodes go on with the sessions. */
 const DEFAULT_DRAIN_MS = 10_000;
 
-function report(error: unknown): void {
+/** Tells the operator. */
+export function report(error: unknown): void {
   logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack);
 }
 
@@ -47,7 +49,7 @@ function lateOfNoSession(method: string): McpSessionEvent {
 
 /** What an endpoint speaks: what serves its methods, and the requests of each era. */
 export function protocolProviders(options: InjectionToken, name: string | undefined): Provider[] {
-  return [dispatcher(options, name), subscriptions(options), endpoint()];
+  return [dispatcher(options, name), modernClient(), subscriptions(options), endpoint()];
 }
 
 function dispatcher(options: InjectionToken, name: string | undefined): Provider {
@@ -91,6 +93,15 @@ function dispatcher(options: InjectionToken, name: string | undefined): Provider
   };
 }
 
+function modernClient(): Provider {
+  return {
+    provide: ModernClient,
+    useFactory: ({ environment }: SessionRoom) =>
+      new ModernClient((method) => environment.event(lateOfNoSession(method))),
+    inject: [SESSION_ROOM],
+  };
+}
+
 function subscriptions(options: InjectionToken): Provider {
   return {
     provide: Subscriptions,
@@ -100,9 +111,11 @@ function subscriptions(options: InjectionToken): Provider {
       table: HandlerTable,
       { serverInfo }: McpStreamableOptions,
       { maxSubscriptions, maxSubscriptionsPerPrincipal }: ResolvedProtocolOptions,
+      client: ModernClient,
     ) => {
       const ofSdk = dispatcher instanceof SdkDispatcher ? dispatcher : undefined;
       return new Subscriptions({
+        client,
         changes$: feed.changes$,
         serverInfo,
         capabilities: ofSdk ? (http) => ofSdk.capabilities(http) : () => CAPABILITIES,
@@ -112,7 +125,7 @@ function subscriptions(options: InjectionToken): Provider {
         report,
       });
     },
-    inject: [SESSION_ROOM, McpDispatcher, HandlerTable, options, PROTOCOL_OPTIONS],
+    inject: [SESSION_ROOM, McpDispatcher, HandlerTable, options, PROTOCOL_OPTIONS, ModernClient],
   };
 }
 
@@ -125,9 +138,9 @@ function endpoint(): Provider {
       session: ResolvedSessionOptions,
       { maxBufferedBytes }: ResolvedHttpOptions,
       { eras }: ResolvedProtocolOptions,
-      ...[dispatcher, subscriptions, table, clock]: [McpDispatcher, Subscriptions, HandlerTable, Clock]
+      ...[client, subscriptions, table, clock]: [ModernClient, Subscriptions, HandlerTable, Clock]
     ) => {
-      const { responseMode, sseAfterMs, requestTimeoutMs } = session;
+      const { responseMode: mode, sseAfterMs } = session;
       const legacy = {
         sessions,
         environment,
@@ -136,15 +149,14 @@ function endpoint(): Provider {
         newSessionId: () => makeSessionId(session.sessionIdGenerator),
         report,
       };
-      const requests = { clock, responseMode, sseAfterMs, requestTimeoutMs, maxBufferedBytes };
-      const events = { late: (method: string) => environment.event(lateOfNoSession(method)), report };
-      const modern = { dispatcher, subscriptions, table, running: environment.running, options: requests, events };
+      const form = { clock, mode, sseAfterMs, maxBufferedBytes };
+      const modern = { calls: environment.calls, client, table, subscriptions, form };
       const drainMs = session.drainMs ?? (store.scope === 'shared' ? DEFAULT_DRAIN_MS : 0);
       return new McpEndpoint(legacy, modern, eras, drainMs);
     },
     inject: [
       ...[SESSION_ROOM, McpSessionStore, SESSION_OPTIONS, HTTP_OPTIONS, PROTOCOL_OPTIONS],
-      ...[McpDispatcher, Subscriptions, HandlerTable, Clock],
+      ...[ModernClient, Subscriptions, HandlerTable, Clock],
     ],
   };
 }

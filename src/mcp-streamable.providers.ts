@@ -1,4 +1,5 @@
 import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { Clock, systemClock } from './base/clock.js';
 import { once } from './base/once.js';
 import { check } from './base/option-checks.js';
@@ -10,7 +11,6 @@ import { httpMessages } from './http/http.messages.js';
 import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
 import { EDGE_POLICY } from './http/mcp-edge.guard.js';
 import { McpExceptionFilter } from './http/mcp-exception.filter.js';
-import { McpHttpHandler } from './http/mcp-http-handler.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
 import { RefusalLog } from './http/refusal-log.js';
 import { McpResponder } from './http/responder.js';
@@ -20,7 +20,7 @@ import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name
 import { FaultLog } from './mcp-streamable.fault-log.js';
 import { handlerProviders } from './mcp-streamable.handler-providers.js';
 import type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
-import { protocolProviders } from './mcp-streamable.protocol-providers.js';
+import { protocolProviders, report } from './mcp-streamable.protocol-providers.js';
 import { questionProviders } from './mcp-streamable.question-providers.js';
 import { CACHE_POLICY, stateProviders } from './mcp-streamable.state-providers.js';
 import type { CachePolicy } from './methods/cache-hints.js';
@@ -148,6 +148,7 @@ function sessionProviders(name: string | undefined): Provider[] {
           eventStore,
           bus,
           dispatcher,
+          report,
         };
         const room = furnishSessionRoom(parts);
         const faults = new FaultLog(clock);
@@ -176,7 +177,6 @@ function sessionProviders(name: string | undefined): Provider[] {
 
 function httpProviders(): Provider[] {
   return [
-    McpHttpHandler,
     McpExceptionFilter,
     { provide: RefusalLog, useFactory: ({ path }: EndpointName) => new RefusalLog(path), inject: [ENDPOINT_NAME] },
     {
@@ -191,9 +191,9 @@ function httpProviders(): Provider[] {
     },
     {
       provide: McpResponder,
-      useFactory: ({ keepAliveMs, maxBufferedBytes }: ResolvedHttpOptions, clock: Clock) =>
-        new McpResponder({ keepAliveMs, maxBufferedBytes, clock }),
-      inject: [HTTP_OPTIONS, Clock],
+      useFactory: ({ keepAliveMs, maxBufferedBytes }: ResolvedHttpOptions, clock: Clock, host: HttpAdapterHost) =>
+        new McpResponder({ keepAliveMs, maxBufferedBytes, clock }, () => host.httpAdapter),
+      inject: [HTTP_OPTIONS, Clock, HttpAdapterHost],
     },
     {
       provide: EDGE_POLICY,

@@ -4,7 +4,7 @@ import { rpcErrorOf } from '../wire/errors.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import type { Era } from '../wire/era.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from './mcp-dispatcher.js';
-import type { ServedCall } from './served-call.js';
+import type { McpCall } from './mcp-call.js';
 
 /** A request of a client that is being served. One object for as long as the call lasts. @publicApi */
 export interface McpCallInfo {
@@ -81,12 +81,12 @@ export class ObservedDispatcher<Inner extends McpDispatcher = McpDispatcher> imp
     private readonly report: (error: unknown) => void,
   ) {}
 
-  request(call: ServedCall): object | Promise<object> {
+  request(call: McpCall): object | Promise<object> {
     const observed = this.instrumentations.length > 0 || this.#ended$.observed;
     return observed ? this.#observed(call) : this.inner.request(call);
   }
 
-  notification(call: ServedCall): void {
+  notification(call: McpCall): void {
     this.inner.notification(call);
   }
 
@@ -94,8 +94,8 @@ export class ObservedDispatcher<Inner extends McpDispatcher = McpDispatcher> imp
     this.inner.sessionEnded(session);
   }
 
-  async sessionRebuilt(session: McpDispatchedSession, said: McpSaid): Promise<void> {
-    await this.inner.sessionRebuilt?.(session, said);
+  sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
+    this.inner.sessionRebuilt?.(session, said);
   }
 
   sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
@@ -107,7 +107,7 @@ export class ObservedDispatcher<Inner extends McpDispatcher = McpDispatcher> imp
     this.#ended$.complete();
   }
 
-  #observed(call: ServedCall): object | Promise<object> {
+  #observed(call: McpCall): object | Promise<object> {
     const info = infoOf(call);
     const began = performance.now();
     let over = false;
@@ -150,7 +150,7 @@ export class ObservedDispatcher<Inner extends McpDispatcher = McpDispatcher> imp
 
 const INTERNAL_ERROR = -32603;
 
-function infoOf({ era, method, message, requestId, session, principal, client }: ServedCall): McpCallInfo {
+function infoOf({ era, method, message, requestId, session, principal, client }: McpCall): McpCallInfo {
   const { name, uri, _meta: meta } = (message.params ?? {}) as { name?: unknown; uri?: unknown; _meta?: unknown };
   return {
     ...{ era, method, requestId, principal },
@@ -162,12 +162,12 @@ function infoOf({ era, method, message, requestId, session, principal, client }:
   };
 }
 
-function outcomeOf(result: object, call: ServedCall): McpCallOutcome {
+function outcomeOf(result: object, call: McpCall): McpCallOutcome {
   if (call.denied) return 'denied';
   const failed = call.method === 'tools/call' && (result as { isError?: unknown }).isError === true;
   return failed ? 'tool_error' : 'ok';
 }
 
-function failureOf(error: unknown, call: ServedCall): McpCallOutcome {
+function failureOf(error: unknown, call: McpCall): McpCallOutcome {
   return call.denied ? 'denied' : (rpcErrorOf(error)?.code ?? INTERNAL_ERROR);
 }

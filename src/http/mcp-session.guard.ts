@@ -2,16 +2,17 @@ import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@ne
 import type { IncomingHttpHeaders } from 'node:http';
 import { isThenable } from '../base/thenable.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
-import { McpEndpoint } from '../protocol/mcp-endpoint.js';
+import { McpEndpoint, type McpIncoming } from '../protocol/mcp-endpoint.js';
 import { isCrossOrigin } from './edge/host-origin.js';
 import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';
+import type { KnownSession } from '../session/live-sessions.js';
 import { McpError } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/header.js';
 import { isInitializeRequest } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, isLegacyRevision } from '../wire/revisions.js';
 import { SESSION_METHODS } from './edge/edge-policy.js';
-import { type McpIncoming, McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
+import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
 
 /**
  * The last guard of the endpoint: finds the session that a request names and decides whether the caller may use it.
@@ -63,13 +64,13 @@ export class McpSessionGuard implements CanActivate {
     // First: at shutdown sessions vanish one by one, and 404 would have their clients start over here (E13).
     this.endpoint.assertTaken(incoming.method, incoming.body);
     // An endpoint without sessions has none to look for.
-    const sessions = this.endpoint.eras !== 'modern' && incoming.call.era === 'legacy';
+    const sessions = this.endpoint.eras !== 'modern' && incoming.era === 'legacy';
     if (sessions) incoming.session = await this.#admit(incoming);
     return true;
   }
 
-  async #admit(incoming: McpIncoming): Promise<McpSessionInfo | undefined> {
-    const { headers, method, body, call } = incoming;
+  async #admit(incoming: McpIncoming): Promise<KnownSession | undefined> {
+    const { headers, method, body, request, principal } = incoming;
     const id = singleHeader(headers[SESSION_ID_HEADER]);
     const begins = method === 'POST' && beginsSession(body);
     if (!id) {
@@ -79,12 +80,12 @@ export class McpSessionGuard implements CanActivate {
         throw new McpError('INVALID_REQUEST', protocolMessages.initializeInBatch());
       }
       // A page that did initialize could not read the id unless CORS exposes it (S5).
-      const authority = headers.host ?? singleHeader(headers[':authority']);
-      throw new McpError('BAD_REQUEST', protocolMessages.noSessionId(isCrossOrigin(headers.origin, authority)));
+      const authority = singleHeader(headers['host']) ?? singleHeader(headers[':authority']);
+      throw new McpError('BAD_REQUEST', protocolMessages.noSessionId(isCrossOrigin(singleHeader(headers['origin']), authority)));
     }
     const found = this.endpoint.legacy.lookup(id);
     const known = isThenable(found) ? await found : found;
-    const may = known && this.canAccess(known, call.request, call.principal);
+    const may = known && this.canAccess(known.info, request, principal);
     const session = (isThenable(may) ? await may : may) ? known : undefined;
     if (begins) {
       // A client whose session is lost starts over, often with the old id in its hands (S3).
@@ -92,7 +93,7 @@ export class McpSessionGuard implements CanActivate {
       throw new McpError('INVALID_REQUEST', protocolMessages.initializedAlready());
     }
     if (!session) throw unknownSession();
-    assertRevision(headers, session);
+    assertRevision(headers, session.info);
     return session;
   }
 }

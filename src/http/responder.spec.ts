@@ -10,7 +10,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { concat, NEVER, of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../base/clock.js';
-import type { McpReply } from '../context/mcp-reply.js';
+import type { McpReply } from '../context/mcp-exchange.js';
 import { McpResponder } from './responder.js';
 
 let app: INestApplication;

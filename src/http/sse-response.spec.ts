@@ -4,7 +4,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import type { HttpServer } from '@nestjs/common';
 import { concat, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { StreamFlow } from '../context/mcp-reply.js';
+import type { StreamFlow } from '../context/mcp-exchange.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { McpResponder } from './responder.js';
 

@@ -8,7 +8,7 @@ import type { Clock } from '../base/clock.js';
 import { runInCall } from '../context/mcp-call.js';
 import type { McpContext } from '../context/mcp-context.js';
 import { NO_STATES } from '../context/mcp-state.js';
-import { type ClientIdentity, type OutboundMessage, ServedCall } from '../context/served-call.js';
+import { type ClientIdentity, type OutboundMessage, McpCall } from '../context/mcp-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerTable } from '../handlers/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
@@ -546,8 +546,8 @@ function received(asked: Asked, random: Random): JsonRpcRequest | undefined {
   }
 }
 
-class FuzzedCall extends ServedCall {
-  readonly session: ServedCall['session'];
+class FuzzedCall extends McpCall {
+  readonly session: McpCall['session'];
   readonly client: ClientIdentity;
   /** What the server has asked that it must not. */
   fault: string | undefined;

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, expectTypeOf, it } from 'vites
 import { deferred } from '../base/deferred.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
-import { ServedCall, type ClientIdentity, type OutboundMessage, type OutboundOptions } from '../context/served-call.js';
+import { McpCall, type ClientIdentity, type OutboundMessage, type OutboundOptions } from '../context/mcp-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerSignal } from '../handlers/results/handler-signal.js';
 import { ManualClock } from '../testing/manual-clock.js';
@@ -52,7 +52,7 @@ const confirms: Handler = (ctx) => {
 };
 
 /** A call whose client answers as it is told to. */
-class AnsweredCall extends ServedCall {
+class AnsweredCall extends McpCall {
   readonly session = undefined;
   readonly message: JsonRpcRequest;
 

@@ -3,7 +3,7 @@ import type { Clock } from '../base/clock.js';
 import { quiet } from '../base/quiet.js';
 import type { McpClientPort } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
-import type { OutboundMessage, OutboundOptions, ServedCall } from '../context/served-call.js';
+import type { OutboundMessage, OutboundOptions, McpCall } from '../context/mcp-call.js';
 import { HandlerSuspended } from '../handlers/results/handler-signal.js';
 import { inspected } from '../handlers/results/inspected.js';
 import { ServerRequestError } from '../context/server-request.error.js';
@@ -85,7 +85,7 @@ export class HandlerRun implements McpClientPort {
    * @throws ProtocolError -32602 for a `requestState` that does not belong here
    */
   constructor(
-    private readonly call: ServedCall,
+    private readonly call: McpCall,
     private readonly parts: RunParts,
     private readonly request?: AskingRequest,
   ) {

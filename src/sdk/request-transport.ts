@@ -4,7 +4,7 @@ import {
   PerRequestHTTPServerTransport,
   type Server,
 } from '@modelcontextprotocol/server';
-import type { ServedCall } from '../context/served-call.js';
+import type { McpCall } from '../context/mcp-call.js';
 import { REQUEST_FAILED } from '../wire/errors.js';
 import { isResponse, type JsonRpcRequest } from '../wire/json-rpc.js';
 import { MODERN_REVISIONS } from '../wire/revisions.js';
@@ -32,12 +32,12 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
   /** The request is being handed over: what is answered now is answered before any handler has run. */
   #entering = false;
 
-  private constructor(private readonly call: ServedCall | undefined) {
+  private constructor(private readonly call: McpCall | undefined) {
     super({ classification: CLASSIFICATION });
   }
 
   /** @returns `undefined` if the server was not made for the revision */
-  static async connect(server: Server, call: ServedCall | undefined): Promise<RequestTransport | undefined> {
+  static async connect(server: Server, call: McpCall | undefined): Promise<RequestTransport | undefined> {
     const transport = new RequestTransport(call);
     await server.connect(transport);
     // oxlint-disable-next-line typescript/no-deprecated -- of an instance that serves the revision: that is the question
@@ -93,7 +93,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
     return Promise.resolve();
   }
 
-  #cancel(call: ServedCall, requestId: string | number, reject: (reason: unknown) => void): void {
+  #cancel(call: McpCall, requestId: string | number, reject: (reason: unknown) => void): void {
     if (!this.#answer) return;
     this.#answer = undefined;
     const { reason } = call.signal as { reason: unknown };

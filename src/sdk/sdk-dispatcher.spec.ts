@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { deferred } from '../base/deferred.js';
 import { currentMcpCall, runInCall, type McpHttpCall } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
-import { ServedCall, type ClientIdentity, type OutboundMessage } from '../context/served-call.js';
+import { McpCall, type ClientIdentity, type OutboundMessage } from '../context/mcp-call.js';
 import { NO_PEERS } from '../session/cluster-messages.js';
 import { McpSession } from '../session/mcp-session.js';
 import { RunningCalls } from '../session/running-calls.js';
@@ -545,7 +545,7 @@ describe('the server of a modern request', () => {
 });
 
 /** A request of revision 2026-07-28, whose client hears what is said meanwhile. */
-class ModernRequest extends ServedCall {
+class ModernRequest extends McpCall {
   readonly session = undefined;
   readonly client: ClientIdentity = { protocolVersion: '2026-07-28', ...CLIENT };
   readonly message: JsonRpcRequest;

@@ -1,10 +1,8 @@
 import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
 import { firstValueFrom } from 'rxjs';
-import type { McpHttpCall } from '../context/mcp-call.js';
+import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
-import type { ServedCall } from '../context/served-call.js';
 import type { McpSession } from '../session/mcp-session.js';
-import type { SessionCall } from '../session/session-call.js';
 import { McpError } from '../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
@@ -29,18 +27,26 @@ export interface SdkDispatcherParts {
  */
 export class SdkDispatcher implements McpDispatcher {
   readonly #sessions = new Map<McpDispatchedSession, SessionTransport>();
+  /** Rebuilt sessions whose server is yet to be made, or being made. */
+  readonly #rebuilding = new WeakMap<McpDispatchedSession, Rebuilding>();
 
   constructor(private readonly parts: SdkDispatcherParts) {}
 
-  request(call: ServedCall): Promise<object> {
+  request(call: McpCall): Promise<object> {
     if (call.era === 'modern') return this.#serveModern(call);
-    const session = sessionOf(call);
-    const transport = this.#sessions.get(session);
-    return transport ? transport.request(call) : this.#initialize(session, call);
+    const session = call.from as McpSession;
+    if (this.#rebuilding.has(session)) return this.#rebuilt(session, call);
+    return this.#sessions.get(session)?.request(call) ?? this.#initialize(session, call);
   }
 
-  notification(call: ServedCall): void {
-    if (call.era === 'legacy') this.#sessions.get(sessionOf(call))?.notification(call);
+  notification(call: McpCall): void {
+    if (call.era === 'modern') return;
+    const session = call.from as McpSession;
+    const take = (): void => this.#sessions.get(session)?.notification(call);
+    const made = this.#rebuilding.get(session)?.made;
+    // A rebuild that fails is reported there.
+    if (made) made.then(take, () => {});
+    else take();
   }
 
   sessionEnded(session: McpDispatchedSession): void {
@@ -49,10 +55,11 @@ export class SdkDispatcher implements McpDispatcher {
     transport?.ended();
   }
 
-  /** @throws (rejects) ServerFactoryError, or what the server refused its `initialize` with */
-  async sessionRebuilt(session: McpDispatchedSession, said: McpSaid): Promise<void> {
-    const transport = await this.#connect(session as McpSession, undefined);
-    await transport?.replay(said);
+  /** The server is made at once, since it may have something to say; requests wait for it. */
+  sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
+    const rebuilding: Rebuilding = { said, made: undefined };
+    this.#rebuilding.set(session, rebuilding);
+    this.#rebuild(session as McpSession, rebuilding).catch(this.parts.report);
   }
 
   sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
@@ -66,8 +73,41 @@ export class SdkDispatcher implements McpDispatcher {
     return server.getCapabilities();
   }
 
+  /** Connects a server to a session before its `initialize`. @throws (rejects) ServerFactoryError */
+  async connect(session: McpSession): Promise<void> {
+    await this.#connect(session, undefined);
+  }
+
+  /** A request of a rebuilt session. @throws (rejects) ProtocolError -32603 when no server can be made for it; the next one tries again */
+  async #rebuilt(session: McpSession, call: McpCall): Promise<object> {
+    const rebuilding = this.#rebuilding.get(session)!;
+    try {
+      await this.#rebuild(session, rebuilding);
+    } catch (error) {
+      this.parts.report(error);
+      call.refuseWith(500, {});
+      throw new ProtocolError(ProtocolErrorCode.InternalError, NOT_REBUILT);
+    }
+    const transport = this.#sessions.get(session);
+    if (!transport) throw new ProtocolError(ProtocolErrorCode.InternalError, NOT_REBUILT);
+    return transport.request(call);
+  }
+
+  #rebuild(session: McpSession, rebuilding: Rebuilding): Promise<void> {
+    const made = (rebuilding.made ??= (async () => {
+      const transport = await this.#connect(session, undefined);
+      await transport?.replay(rebuilding.said);
+      this.#rebuilding.delete(session);
+    })());
+    return made.catch((error: unknown) => {
+      if (rebuilding.made === made) rebuilding.made = undefined;
+      this.sessionEnded(session);
+      throw error;
+    });
+  }
+
   /** The answer says that it is not the client's fault; the log says what is. */
-  async #initialize(session: McpSession, call: ServedCall): Promise<object> {
+  async #initialize(session: McpSession, call: McpCall): Promise<object> {
     let transport: SessionTransport | undefined;
     try {
       transport = await this.#connect(session, call.request);
@@ -98,7 +138,7 @@ export class SdkDispatcher implements McpDispatcher {
     return transport;
   }
 
-  async #serveModern(call: ServedCall): Promise<object> {
+  async #serveModern(call: McpCall): Promise<object> {
     const { server, transport } = await this.#connectModern(call, call);
     try {
       call.signal.throwIfAborted();
@@ -111,7 +151,7 @@ export class SdkDispatcher implements McpDispatcher {
   /** @throws McpError UNSUPPORTED_PROTOCOL_VERSION when the server does not speak the revision */
   async #connectModern(
     { principal, request }: McpHttpCall,
-    call: ServedCall | undefined,
+    call: McpCall | undefined,
   ): Promise<{ server: Server; transport: RequestTransport }> {
     const server = await this.#make({ era: 'modern', session: undefined, principal, request });
     const transport = await RequestTransport.connect(server, call);
@@ -142,9 +182,11 @@ function retire(server: Server, report: (error: unknown) => void): void {
   }
 }
 
-function sessionOf(call: ServedCall): McpSession {
-  return (call as SessionCall).owner as McpSession;
+interface Rebuilding {
+  readonly said: McpSaid;
+  made: Promise<void> | undefined;
 }
 
 const INITIALIZE_FAILED = 'The session could not be started. The log of the server says why.';
+const NOT_REBUILT = 'The session could not be rebuilt. The log of the server says why.';
 const OLDER_ONLY = 'Protocol revision "2026-07-28" is not served here. Use one of the supported ones.';

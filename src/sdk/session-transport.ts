@@ -7,11 +7,9 @@ import type {
   TransportSendOptions,
 } from '@modelcontextprotocol/server';
 import { randomToken } from '../base/random-token.js';
-import { runInCall } from '../context/mcp-call.js';
+import { McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
-import type { ServedCall } from '../context/served-call.js';
 import type { McpSession } from '../session/mcp-session.js';
-import { SessionCall } from '../session/session-call.js';
 import { ServerFactoryError } from '../session/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../wire/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../wire/json-rpc.js';
@@ -44,7 +42,7 @@ export class SessionTransport implements Transport {
   }
 
   /** Serves a request. @returns the result @throws (rejects) ProtocolError as the server answers, or when the session ends */
-  request(call: ServedCall): Promise<object> {
+  request(call: McpCall): Promise<object> {
     // A server that was closed would never answer.
     if (this.#over) return Promise.reject(sessionEnded());
     const message = call.message as JsonRpcRequest;
@@ -56,7 +54,7 @@ export class SessionTransport implements Transport {
     });
   }
 
-  notification(call: ServedCall): void {
+  notification(call: McpCall): void {
     this.onmessage?.(call.message, this.#extra(call));
   }
 
@@ -87,13 +85,7 @@ export class SessionTransport implements Transport {
     const { session } = this;
     const message = { jsonrpc: '2.0', id: `replay-${randomToken()}`, method, params } as const;
     const { principal } = session.info;
-    const call = new SessionCall(
-      session,
-      session.info,
-      { era: 'legacy', principal, request: undefined },
-      message,
-      undefined,
-    );
+    const call = new McpCall({ era: 'legacy', principal, request: undefined }, message, session);
     return runInCall(call, () => this.request(call));
   }
 
@@ -182,11 +174,11 @@ export class SessionTransport implements Transport {
     }
   }
 
-  #extra(call: ServedCall): MessageExtraInfo {
+  #extra(call: McpCall): MessageExtraInfo {
     const extra: MessageExtraInfo = {};
     const auth = (call.request as { auth?: Partial<AuthInfo> } | undefined)?.auth;
     if (typeof auth?.token === 'string') extra.authInfo = auth as AuthInfo;
-    if (call.requestId !== undefined && this.session.clientsComeBack) {
+    if (call.requestId !== undefined && this.session.primes) {
       extra.closeSSEStream = () => void call.closeStream();
       extra.closeStandaloneSSEStream = () => this.session.closeStandaloneStream();
     }
@@ -195,7 +187,7 @@ export class SessionTransport implements Transport {
 }
 
 interface Served {
-  readonly call: ServedCall;
+  readonly call: McpCall;
   readonly resolve: (result: object) => void;
   readonly reject: (reason: unknown) => void;
 }

@@ -52,7 +52,7 @@ export class ClusterListener {
     }
     if (message.type === 'calls-answered') return this.sessions.lastAnswers.given(message.session, message.node);
     if (message.type === 'session-ended') return this.#end(message);
-    const session = this.sessions.hearing(message.session);
+    const session = this.sessions.peek(message.session)?.session;
     if (!session) return;
     switch (message.type) {
       case 'appended':

@@ -4,7 +4,7 @@ import { deferred } from '../base/deferred.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
 import type { McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
-import type { ServedCall } from '../context/served-call.js';
+import type { McpCall } from '../context/mcp-call.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
@@ -38,7 +38,7 @@ class SpecDispatcher implements McpDispatcher {
 
   constructor(private readonly hooks: Hooks) {}
 
-  request(call: ServedCall): object | Promise<object> {
+  request(call: McpCall): object | Promise<object> {
     if (call.method !== 'initialize') return this.hooks.serve?.(call) ?? {};
     return {
       protocolVersion: call.session!.protocolVersion,
@@ -62,7 +62,7 @@ class SpecDispatcher implements McpDispatcher {
 }
 
 interface Hooks {
-  serve?: (call: ServedCall) => Promise<object>;
+  serve?: (call: McpCall) => Promise<object>;
   /** Takes a session that is rebuilt; counted from 1. */
   rebuild?: (count: number) => Promise<void> | undefined;
 }

@@ -1,13 +1,15 @@
 import { Retry } from '../base/retry.js';
+import { quiet } from '../base/quiet.js';
+import { isThenable } from '../base/thenable.js';
 import { within } from '../base/within.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
 import { shutdownRefusal } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { LastAnswers } from './last-answers.js';
 import { McpSession } from './mcp-session.js';
-import { Rebuildings } from './rebuildings.js';
-import { isSession } from './session-record.js';
+import { infoOf, isSession } from './session-record.js';
 import type { SessionEndReason } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
@@ -21,26 +23,35 @@ export interface LiveSession {
   touchedAt: number;
   /** When its record was last looked at; milliseconds since the epoch. */
   askedAt: number;
+  /** Of one that was rebuilt: settles when its log can be used. @throws (rejects) McpError UNAVAILABLE */
+  ready?: Promise<void> | undefined;
+}
+
+/** What is known of a session: its live copy here, or its record. */
+export interface KnownSession {
+  readonly info: McpSessionInfo;
+  readonly live?: LiveSession;
+  readonly record?: McpSessionRecord;
 }
 
 /**
  * # The sessions that are live on this node
  *
- * What a session *is* stands in the {@link McpSessionStore}; what it *does* happens here, in a {@link McpSession}. A session whose record is there but which is not live is rebuilt by the first message that needs
- * it: after a restart, or on a node that has not met it.
+ * What a session *is* stands in the {@link McpSessionStore}; what it *does* happens here, in a {@link McpSession}. A session
+ * whose record is there but which is not live is made from it by the first request that names it: after a restart, or on a
+ * node that has not met it.
  *
- *     record only ──message──▶ rebuilding ──▶ live ──end──▶ (nothing)
+ *     record only ──request──▶ live ──end──▶ (nothing)
  *
  * Invariants:
- * - at most one live copy per session and node: who comes while it is rebuilt waits for the same one;
+ * - at most one live copy per session and node;
  * - a record of a state is no session, whoever asks: it is never live, and all that is done here is to let it expire;
  * - whoever takes the record out of the store cleans up; there is exactly one;
  * - after an end there is no record, no live object, no stream, no log entry and no timer.
  */
 export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
-  readonly #rebuilding = new Rebuildings<LiveSession>();
-  /** Being initialized or rebuilt: no request finds them yet. */
+  /** Being initialized: no request finds them yet. */
   readonly #newborn = new Map<string, McpSession>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
@@ -83,16 +94,20 @@ export class LiveSessions {
     return this.#live.get(id);
   }
 
-  /** The same, for which another node has news. One that is being rebuilt will find them in the stores. */
-  hearing(id: string): McpSession | undefined {
-    this.#rebuilding.noteNews(id);
-    return this.#live.get(id)?.session;
+  /** What is known of a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is away */
+  lookup(id: string): KnownSession | undefined | Promise<KnownSession | undefined> {
+    const live = this.#live.get(id);
+    if (live) return { info: live.session.info, live };
+    return asking(this.environment, id, () => this.store.get(id)).then((record) =>
+      isSession(record) ? { info: infoOf(record), record } : undefined,
+    );
   }
 
-  /** The same, on behalf of its client. */
-  use(id: string): LiveSession | undefined {
+  /** The live copy of a session, on behalf of its client; made from the record if there is none. */
+  enter({ info: { id }, live: known, record }: KnownSession): LiveSession | undefined {
     const live = this.#live.get(id);
     if (live) this.#touch(live);
+    else if (record && !known) return this.#rebuild(record);
     return live;
   }
 
@@ -123,9 +138,13 @@ export class LiveSessions {
     return true;
   }
 
-  /** The live copy of a session that has a record; made from it if there is none. @returns `undefined` if there is no record */
+  /** The live copy of a session, ready to be used. @returns `undefined` if there is no record */
   async acquire(id: string): Promise<LiveSession | undefined> {
-    return this.use(id) ?? this.#rebuilding.join(id, () => this.#rebuild(id));
+    const found = this.lookup(id);
+    const known = isThenable(found) ? await found : found;
+    const live = known && this.enter(known);
+    await live?.ready;
+    return live?.session.over ? undefined : live;
   }
 
   /**
@@ -223,43 +242,39 @@ export class LiveSessions {
   /** Something that was not live has gone from the store. */
   readonly relax = (): void => void this.#sweeper.stopIfNothingLeft();
 
-  async #rebuild(id: string): Promise<LiveSession | undefined> {
+  /** @throws McpError UNAVAILABLE when this node stops */
+  #rebuild(record: McpSessionRecord): LiveSession {
     const { environment } = this;
+    const { id } = record;
     if (this.#closing) throw shutdownRefusal();
-    const record = await asking(environment, id, () => this.store.get(id));
-    if (!isSession(record)) return undefined;
-    await asking(environment, id, () => environment.store.open(id));
-    const live = this.begin(McpSession.rebuilt(record, environment));
-    try {
-      await live.session.inbox.skip();
-      await environment.dispatcher.sessionRebuilt?.(live.session, saidIn(record));
-    } catch (error) {
-      if (!live.session.over) {
-        await this.discard(live.session);
-        throw error;
-      }
-    }
-    // Ended elsewhere, or by its own server, before it was here.
-    if (live.session.over) {
-      await this.discard(live.session);
-      if (this.#closing) throw shutdownRefusal();
-      await this.forget(id);
-      return undefined;
-    }
-    const exists = await asking(environment, id, () => this.store.touch(id)).catch(async (error: unknown) => {
-      await this.discard(live.session, 'shutdown');
-      throw error;
+    const session = McpSession.rebuilt(record, environment);
+    const now = environment.clock.now();
+    const live: LiveSession = { session, touchedAt: now, askedAt: now };
+    this.add(live);
+    live.ready = this.#prepare(live).finally(() => {
+      live.ready = undefined;
     });
-    // It has ended meanwhile, and its log may have been dropped before it was opened here.
-    if (!exists) {
-      await this.discard(live.session, 'ended-elsewhere');
-      await this.forget(id);
-      return undefined;
-    }
-    if (!this.add(live)) return undefined;
-    environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
-    if (this.#rebuilding.hasNews(id)) this.#refresh(live);
+    void quiet(live.ready);
+    environment.dispatcher.sessionRebuilt?.(session, saidIn(record));
+    environment.event({ type: 'rebuilt', sessionId: id, session: session.info });
+    // It may have ended meanwhile.
+    this.#touchNow(live);
     return live;
+  }
+
+  /** What must be known before a client of a rebuilt session is served. */
+  async #prepare(live: LiveSession): Promise<void> {
+    const { environment } = this;
+    const { session } = live;
+    const { sessionId: id } = session;
+    try {
+      if (environment.store.scope === 'node') await asking(environment, id, () => environment.store.open(id));
+      await session.inbox.skip();
+    } catch (error) {
+      // The next request tries again.
+      if (this.#live.get(id) === live) await this.release(id);
+      throw error;
+    }
   }
 
   /** Another node has ended a session. @returns settles when its calls here are answered */
@@ -351,7 +366,9 @@ export class LiveSessions {
     const { sessionId } = live.session;
     this.store.touch(sessionId).then(
       (exists) => {
-        if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget: false });
+        // A log of this node may have been opened again.
+        const forget = this.environment.store.scope === 'node';
+        if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget });
       },
       (error: unknown) => this.#fault(sessionId, error),
     );

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { OutboundOptions } from '../context/served-call.js';
+import type { OutboundOptions } from '../context/mcp-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { ManualClock } from '../testing/index.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';

@@ -1,6 +1,6 @@
 import { map, NEVER, of, startWith, type Observable } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import type { McpReply } from '../context/mcp-reply.js';
+import type { McpReply } from '../context/mcp-exchange.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { NO_STREAM_PEERS } from '../stream/stream.options.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';

@@ -4,6 +4,7 @@ import { Retry } from '../base/retry.js';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { ObservedDispatcher } from '../context/mcp-instrumentation.js';
+import { Calls } from '../exchange/calls.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
@@ -13,7 +14,6 @@ import { ClusterPeers } from './cluster-messages.js';
 import { LiveSessions } from './live-sessions.js';
 import { McpSessionService } from './mcp-session.service.js';
 import { Reaper } from './reaper.js';
-import { RunningCalls } from './running-calls.js';
 import type { McpSessionEvent } from './session-events.js';
 import type { ResolvedSessionOptions, SessionEnvironment } from './session.options.js';
 import type { McpSessionStore } from './session-store.js';
@@ -38,6 +38,8 @@ export interface SessionRoomParts {
   readonly sessionStore: McpSessionStore;
   readonly eventStore: McpEventStore;
   readonly bus: McpMessageBus;
+  /** Tells the operator. */
+  report(error: unknown): void;
   readonly dispatcher: McpDispatcher & Partial<Pick<ObservedDispatcher, 'calls$'>>;
 }
 
@@ -69,7 +71,10 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
       return storeAwayAt;
     },
     peers,
-    running: new RunningCalls(),
+    calls: new Calls(parts.dispatcher, { clock, requestTimeoutMs: options.requestTimeoutMs }, (error, { session }) => {
+      if (session) events$.next({ type: 'protocol-error', sessionId: session.id, error });
+      else parts.report(error);
+    }),
     patched: async (sessionId, patch) => {
       try {
         await patches.run(() => sessionStore.patch(sessionId, patch));

@@ -1,7 +1,7 @@
 import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import type { McpReply } from '../context/mcp-reply.js';
+import type { McpReply } from '../context/mcp-exchange.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import type { McpStream } from '../stream/mcp-stream.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';

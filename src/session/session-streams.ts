@@ -1,7 +1,8 @@
 import { Observable, type Subscriber } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
-import type { McpReply, StreamFlow } from '../context/mcp-reply.js';
+import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
+import type { ExchangeSink, SinkEntry } from '../exchange/exchange.js';
 import {
   DuplicateRequestError,
   EventsEvictedError,
@@ -15,7 +16,6 @@ import { McpError } from '../wire/errors.js';
 import { formatEventId, parseEventId, STANDALONE_STREAM, type Cursor } from '../wire/event-id.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { commentFrame, primingFrame } from '../wire/sse-frame.js';
-import type { FrameOptions } from './post-exchange.js';
 import type { McpSessionEvent } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
@@ -73,8 +73,8 @@ export class SessionStreams implements StreamObserver {
   }
 
   /** The stream of a POST that has become one. */
-  begin(requests: readonly RequestId[]): McpStream {
-    return this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests));
+  begin(requests: readonly RequestId[]): LoggedSink {
+    return new LoggedSink(this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests)), this);
   }
 
   /**
@@ -290,6 +290,47 @@ export class SessionStreams implements StreamObserver {
   #event(event: WithoutSession<McpSessionEvent>): void {
     this.environment.event({ sessionId: this.sessionId, ...event });
   }
+}
+
+/** A stream in the log of a session as that of an exchange: its client comes back for what it did not get. */
+export class LoggedSink implements ExchangeSink {
+  constructor(
+    readonly stream: McpStream,
+    private readonly streams: SessionStreams,
+  ) {}
+
+  /** Only the log knows whether another node has begun the same request at the same moment (S11). */
+  get accepted(): Promise<void> | undefined {
+    return this.stream.accepted?.catch((error: unknown) => {
+      const { request: requestId } = error as DuplicateRequestError;
+      throw new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId });
+    });
+  }
+
+  write(entry: SinkEntry): Promise<void> {
+    return this.stream.write(entry);
+  }
+
+  frames$(flow: StreamFlow, headOnly: boolean): Observable<string> {
+    return this.streams.frames$(this.stream, 0, { flow, headOnly });
+  }
+
+  disconnect(): boolean {
+    return this.stream.disconnectReaders();
+  }
+
+  /** What was logged can be dropped. */
+  abandon(): void {
+    this.stream.write({ end: true }).catch(() => {});
+  }
+}
+
+export interface FrameOptions {
+  readonly flow: StreamFlow;
+  /** What tells the client where it is, and no more. */
+  readonly headOnly?: boolean;
+  /** Another response may be reading; nothing is said before that one is silent, for a moment at most. */
+  readonly takesOver?: { readonly skips: boolean };
 }
 
 /** Where a response begins; `skips`: its client knows no cursor. */

@@ -1,23 +1,12 @@
 import type { Clock } from '../base/clock.js';
 import { check } from '../base/option-checks.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import type { Calls } from '../exchange/calls.js';
+import type { ResponseMode } from '../exchange/exchange.js';
 import type { StreamEnvironment, StreamPeers } from '../stream/stream.options.js';
 import type { SessionPeers } from './cluster-messages.js';
-import type { RunningCalls } from './running-calls.js';
 import type { McpSessionEvent, SessionEndReason } from './session-events.js';
 import type { SessionCaps, SessionPatch } from './session-store.js';
-
-/**
- * How the answer to a POST travels.
- *
- * - `auto`: JSON when the answer is there before anything else and before `sseAfterMs`, otherwise SSE
- * - `sse`: always SSE
- * - `json`: always JSON; what a handler sends beside its answer goes to the standalone stream, and requests to the
- *   client fail
- *
- * @publicApi
- */
-export type ResponseMode = 'auto' | 'sse' | 'json';
 
 /** How sessions behave, and how many there may be. @publicApi */
 export interface McpSessionOptions {
@@ -157,7 +146,7 @@ export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour 
   readonly clock: Clock;
   readonly dispatcher: McpDispatcher;
   readonly peers: StreamPeers & SessionPeers;
-  readonly running: RunningCalls;
+  readonly calls: Calls;
   /** When a store, or the way to other nodes, was last found to have been away. */
   readonly storeAwayAt?: number | undefined;
   /** Hears of everything that happens to a session. */

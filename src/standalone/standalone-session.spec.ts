@@ -3,7 +3,7 @@ import type { Subscription } from 'rxjs';
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { currentMcpCall, type McpHttpCall } from '../context/mcp-call.js';
-import type { McpReply, McpServing } from '../context/mcp-reply.js';
+import type { McpReply, McpServing } from '../context/mcp-exchange.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import type { JsonRpcMessage, RequestId } from '../wire/json-rpc.js';

@@ -38,7 +38,7 @@ import express from 'express';
 import { NEVER } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../base/clock.js';
-import type { McpReply } from '../../context/mcp-reply.js';
+import type { McpReply } from '../../context/mcp-exchange.js';
 import { McpError } from '../../wire/errors.js';
 import { parsedBodyOf, readBody } from '../body-reader.js';
 import { McpResponder } from '../responder.js';

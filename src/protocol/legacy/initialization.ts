@@ -1,6 +1,6 @@
 import { randomToken } from '../../base/random-token.js';
 import type { McpHttpCall } from '../../context/mcp-call.js';
-import type { McpReply, McpServing } from '../../context/mcp-reply.js';
+import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { asking } from '../../session/asking.js';
 import type { LiveSession, LiveSessions } from '../../session/live-sessions.js';
 import { McpSession } from '../../session/mcp-session.js';
@@ -32,7 +32,7 @@ const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
  * The place is reserved before anything is made, so that caps hold also for many at once; the record is written when the
  * dispatcher has said yes. Whatever goes wrong on the way leaves nothing behind (behaviour S2).
  */
-export class Initialization implements McpServing {
+export class Initialization implements PendingReply {
   readonly reply: Promise<McpReply>;
   readonly #id: string;
   #live: LiveSession | undefined;

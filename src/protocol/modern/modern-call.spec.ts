@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { OutboundMessage } from '../../context/served-call.js';
+import type { OutboundMessage } from '../../context/mcp-call.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
 import { ModernCall } from './modern-call.js';
 

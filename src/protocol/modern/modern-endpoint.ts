@@ -1,23 +1,22 @@
-import type { McpHttpCall } from '../../context/mcp-call.js';
-import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
-import { ACCEPTED, type McpServing } from '../../context/mcp-reply.js';
+import { type CallingClient, McpCall, type McpHttpCall } from '../../context/mcp-call.js';
+import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
+import type { Calls } from '../../exchange/calls.js';
+import { Exchange, type ExchangeForm } from '../../exchange/exchange.js';
+import { ResponseSink } from '../../exchange/response-sink.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';
-import type { RunningCalls } from '../../session/running-calls.js';
 import { shutdownRefusal } from '../../wire/errors.js';
 import type { RequestHeaders } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
 import { modernRequest } from './modern-classification.js';
-import { OpenRequest, type ModernRequestOptions, type OpenRequestEvents } from './open-request.js';
 import type { Subscriptions } from './subscriptions.js';
 
 export interface ModernEndpointParts {
-  readonly dispatcher: McpDispatcher;
+  readonly calls: Calls;
+  readonly client: CallingClient;
   readonly table: HandlerTable;
   readonly subscriptions: Subscriptions;
-  readonly options: ModernRequestOptions;
-  readonly running: RunningCalls;
-  readonly events: Omit<OpenRequestEvents, 'over'>;
+  readonly form: Pick<ExchangeForm, 'clock' | 'mode' | 'sseAfterMs'> & { readonly maxBufferedBytes: number };
 }
 
 /**
@@ -25,40 +24,34 @@ export interface ModernEndpointParts {
  * its connection.
  *
  *     classified ─▶ headers checked ─▶ dispatched ─▶ answered, or given up
- *
- * Invariant: after `close()` nothing is open.
  */
 export class ModernEndpoint {
-  readonly #open = new Set<OpenRequest>();
-  #closed = false;
-
   constructor(private readonly parts: ModernEndpointParts) {}
 
   /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
-  post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): McpServing {
-    const { dispatcher, subscriptions, running, options, events } = this.parts;
+  post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): PendingReply {
+    const { calls, client, subscriptions, form } = this.parts;
     const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
     this.#checkParams(message, headers);
     if (message.method === 'subscriptions/listen') return subscriptions.listen(http, message);
-    if (this.#closed) throw shutdownRefusal();
-    const over = (request: OpenRequest): void => {
-      this.#open.delete(request);
-      running.ended();
-    };
-    const request = new OpenRequest(http, message, options, { ...events, over });
-    this.#open.add(request);
-    running.began();
-    request.begin(dispatcher);
-    return request.exchange;
-  }
-
-  /** Answers what is open. */
-  close(): void {
-    this.#closed = true;
-    for (const request of [...this.#open]) request.stop();
-    this.parts.subscriptions.close();
+    if (calls.state === 'stopped') throw shutdownRefusal();
+    const exchange = new Exchange([message.id], {
+      clock: form.clock,
+      mode: form.mode,
+      sseAfterMs: form.sseAfterMs,
+      batch: false,
+      clientsComeBack: false,
+      sink: (_requests, cut) => new ResponseSink(form.maxBufferedBytes, cut),
+      clientGone: () => calls.cancel(call, new Error('The client closed the connection.')),
+    });
+    const call = new McpCall(http, message, client, exchange);
+    calls.add(call);
+    calls.dispatch(call);
+    // Not before: a refusal of the dispatcher has an HTTP status.
+    if (form.mode === 'sse') exchange.stream();
+    return exchange;
   }
 
   /** @throws McpError HEADER_MISMATCH: arguments that a tool wants to see in headers too are not the same there (M4) */

@@ -1,6 +1,6 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { McpStreamReply, StreamFlow } from '../../context/mcp-reply.js';
+import type { McpStreamReply, StreamFlow } from '../../context/mcp-exchange.js';
 import { ManualClock } from '../../testing/manual-clock.js';
 import { type ExchangeEnd, ModernExchange } from './modern-exchange.js';
 

@@ -1,7 +1,7 @@
 import { Subject, type Subscription as RxSubscription } from 'rxjs';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { McpContext } from '../../context/mcp-context.js';
-import type { McpReply, McpServing, StreamFlow } from '../../context/mcp-reply.js';
+import type { McpReply, McpServing, StreamFlow } from '../../context/mcp-exchange.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
