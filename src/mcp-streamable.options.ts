@@ -122,7 +122,14 @@ export const OPTION_NAMES = namesOf<McpStreamableOptions>({
   ...{ serverInfo: true, instructions: true, server: true, instrumentation: true },
   ...{ backend: true, eventLog: true, sessionStore: true, eventStore: true, messageBus: true },
   // McpSessionOptions
-  ...{ sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true, serverRequestTimeoutMs: true },
+  ...{
+    sessions: true,
+    sessionIdGenerator: true,
+    responseMode: true,
+    sseAfterMs: true,
+    retryMs: true,
+    serverRequestTimeoutMs: true,
+  },
   ...{ requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true },
   ...{ maxAnonymousSessions: true, maxStateBytes: true },
   // McpHttpOptions

@@ -16,10 +16,12 @@ import { HandlerCalls } from './methods/handler-calls.js';
 import { listMethods } from './methods/lists.js';
 import { MethodDispatcher } from './methods/method-dispatcher.js';
 import { promptMethods } from './methods/prompts.js';
-import { admitsResource, resourceMethods } from './methods/resources.js';
-import { CAPABILITIES, sessionMethods } from './methods/session-methods.js';
+import { admitsResource, resourceMethods, subscriptionMethods } from './methods/resources.js';
+import { CAPABILITIES, lifecycleMethods, sessionMethods } from './methods/lifecycle.js';
 import { toolMethods } from './methods/tools.js';
+import { BareRequests } from './protocol/bare-requests.js';
 import { makeSessionId } from './protocol/legacy/initialization.js';
+import { SessionlessEndpoint } from './protocol/legacy/sessionless-endpoint.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
 import { ModernClient } from './protocol/modern/modern-client.js';
 import { Subscriptions } from './protocol/modern/subscriptions.js';
@@ -60,7 +62,7 @@ function dispatcher(options: InjectionToken, name: string | undefined): Provider
       table: HandlerTable,
       calls: HandlerCalls,
       { pageSize }: ResolvedHandlerOptions,
-      ...[cache, module]: [CachePolicy, ModuleRef]
+      ...[cache, { sessions }, module]: [CachePolicy, ResolvedSessionOptions, ModuleRef]
     ) => {
       check.text('serverInfo.name', serverInfo?.name);
       check.text('serverInfo.version', serverInfo?.version);
@@ -71,25 +73,26 @@ function dispatcher(options: InjectionToken, name: string | undefined): Provider
       const observed = (inner: McpDispatcher) => new ObservedDispatcher(inner, instrumentations, report);
       const make = check.fn('server', server);
       if (make) {
-        const sessions = (): McpSessionService => module.get(getMcpSessionServiceToken(name));
+        const service = (): McpSessionService => module.get(getMcpSessionServiceToken(name));
         const onLegacyServer = once(() => logger.warn(protocolMessages.legacyServer()));
         return observed(
           new SdkDispatcher({
-            make: (context) => make({ ...context, sessions: sessions() }),
+            make: (context) => make({ ...context, sessions: service() }),
             report,
             onLegacyServer,
           }),
         );
       }
       const methods = new MethodDispatcher(serverInfo)
-        .add(sessionMethods({ serverInfo, instructions }, cache))
+        .add(lifecycleMethods({ serverInfo, instructions }, cache, sessions))
         .add(listMethods(table, calls, { pageSize, cache }))
         .add(toolMethods(table, calls))
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
+      if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
       return observed(methods);
     },
-    inject: [options, HandlerTable, HandlerCalls, HANDLER_OPTIONS, CACHE_POLICY, ModuleRef],
+    inject: [options, HandlerTable, HandlerCalls, HANDLER_OPTIONS, CACHE_POLICY, SESSION_OPTIONS, ModuleRef],
   };
 }
 
@@ -150,9 +153,12 @@ function endpoint(): Provider {
         report,
       };
       const form = { clock, mode, sseAfterMs, maxBufferedBytes };
-      const modern = { calls: environment.calls, client, table, subscriptions, form };
+      const requests = new BareRequests(environment.calls, form);
+      const modern = { requests, client, table, subscriptions };
+      const late = (method: string): void => environment.event(lateOfNoSession(method));
+      const sessionless = session.sessions === 'off' ? new SessionlessEndpoint(requests, late) : undefined;
       const drainMs = session.drainMs ?? (store.scope === 'shared' ? DEFAULT_DRAIN_MS : 0);
-      return new McpEndpoint(legacy, modern, eras, drainMs);
+      return new McpEndpoint(legacy, modern, sessionless, eras, drainMs);
     },
     inject: [
       ...[SESSION_ROOM, McpSessionStore, SESSION_OPTIONS, HTTP_OPTIONS, PROTOCOL_OPTIONS],

@@ -197,11 +197,15 @@ function httpProviders(): Provider[] {
     },
     {
       provide: EDGE_POLICY,
-      useFactory: (options: ResolvedHttpOptions, { eras }: ResolvedProtocolOptions): EdgePolicy => {
-        const allow = eras === 'modern' ? STATELESS_METHODS : SESSION_METHODS;
+      useFactory: (
+        options: ResolvedHttpOptions,
+        { eras }: ResolvedProtocolOptions,
+        { sessions }: ResolvedSessionOptions,
+      ): EdgePolicy => {
+        const allow = eras === 'modern' || sessions === 'off' ? STATELESS_METHODS : SESSION_METHODS;
         return hostOriginPolicy({ ...options, allow }, () => logger.warn(httpMessages.hostsUnlisted()));
       },
-      inject: [HTTP_OPTIONS, PROTOCOL_OPTIONS],
+      inject: [HTTP_OPTIONS, PROTOCOL_OPTIONS, SESSION_OPTIONS],
     },
   ];
 }

@@ -20,6 +20,8 @@ export interface McpSessionInfo {
   readonly protocolVersion: string;
   readonly clientInfo: { readonly name: string; readonly version: string };
   readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  /** The parameters of the path that it began at, such as `{ tenant: 'acme' }`; absent without any. It is known there alone. */
+  readonly routeParams?: Readonly<Record<string, unknown>>;
 }
 
 /** One HTTP request to the endpoint, as the app's guards left it. @publicApi */

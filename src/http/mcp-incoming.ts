@@ -24,6 +24,8 @@ const NO_BODY: IncomingBody = { batch: false, messages: [] };
 export interface PlatformRequest {
   readonly headers: IncomingHttpHeaders;
   readonly method: string;
+  /** Of the path. */
+  readonly params?: Readonly<Record<string, unknown>>;
   readonly raw?: IncomingMessage;
 }
 
@@ -93,7 +95,11 @@ export class McpRequestReader {
       const said: unknown = this.options.principal(request as never);
       const principal = this.#principal(isThenable(said) ? await said : said, request);
       const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
-      const incoming: McpIncoming = { era, principal, request, method, headers, body, session: undefined };
+      const { params: routeParams } = request;
+      const incoming: McpIncoming = {
+        ...{ era, principal, request, method, headers, body, session: undefined },
+        ...(hasKeys(routeParams) && { routeParams }),
+      };
       request[INCOMING] = incoming;
       return incoming;
     } catch (error) {
@@ -146,6 +152,11 @@ function principalText(said: unknown): string | undefined {
   const hex: unknown = typeof toHexString === 'function' ? toHexString.call(said) : undefined;
   if (typeof hex === 'string' && HEX_ID.test(hex)) return hex;
   throw new UnknownPrincipalError(httpMessages.badPrincipal(said));
+}
+
+function hasKeys(record: object | undefined): boolean {
+  for (const _ in record) return true;
+  return false;
 }
 
 function eraOf(headers: IncomingHttpHeaders, body: IncomingBody): Era {

@@ -64,8 +64,7 @@ export class McpSessionGuard implements CanActivate {
     // First: at shutdown sessions vanish one by one, and 404 would have their clients start over here (E13).
     this.endpoint.assertTaken(incoming.method, incoming.body);
     // An endpoint without sessions has none to look for.
-    const sessions = this.endpoint.eras !== 'modern' && incoming.era === 'legacy';
-    if (sessions) incoming.session = await this.#admit(incoming);
+    if (this.endpoint.hasSessions && incoming.era === 'legacy') incoming.session = await this.#admit(incoming);
     return true;
   }
 
@@ -81,11 +80,14 @@ export class McpSessionGuard implements CanActivate {
       }
       // A page that did initialize could not read the id unless CORS exposes it (S5).
       const authority = singleHeader(headers['host']) ?? singleHeader(headers[':authority']);
-      throw new McpError('BAD_REQUEST', protocolMessages.noSessionId(isCrossOrigin(singleHeader(headers['origin']), authority)));
+      throw new McpError(
+        'BAD_REQUEST',
+        protocolMessages.noSessionId(isCrossOrigin(singleHeader(headers['origin']), authority)),
+      );
     }
     const found = this.endpoint.legacy.lookup(id);
     const known = isThenable(found) ? await found : found;
-    const may = known && this.canAccess(known.info, request, principal);
+    const may = known && beganAt(incoming, known.info) && this.canAccess(known.info, request, principal);
     const session = (isThenable(may) ? await may : may) ? known : undefined;
     if (begins) {
       // A client whose session is lost starts over, often with the old id in its hands (S3).
@@ -96,6 +98,12 @@ export class McpSessionGuard implements CanActivate {
     assertRevision(headers, session.info);
     return session;
   }
+}
+
+/** A session of one tenant is unknown at the path of another. */
+function beganAt({ routeParams }: McpIncoming, session: McpSessionInfo): boolean {
+  if (!routeParams && !session.routeParams) return true;
+  return JSON.stringify(routeParams) === JSON.stringify(session.routeParams);
 }
 
 /**

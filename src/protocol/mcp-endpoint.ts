@@ -1,4 +1,4 @@
-import type { McpHttpCall } from '../context/mcp-call.js';
+import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
 import type { Calls } from '../exchange/calls.js';
 import type { KnownSession } from '../session/live-sessions.js';
@@ -9,6 +9,7 @@ import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.j
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import type { InitializationHost } from './legacy/initialization.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
+import type { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
 import { unsupportedRevision } from './modern/modern-classification.js';
 import { ModernEndpoint, type ModernEndpointParts } from './modern/modern-endpoint.js';
 import { protocolMessages } from './protocol.messages.js';
@@ -18,6 +19,8 @@ import type { Eras } from './protocol.options.js';
 export interface McpIncoming extends McpHttpCall {
   readonly method: string;
   readonly headers: RequestHeaders;
+  /** The parameters of the path; absent without any. */
+  readonly routeParams?: McpSessionInfo['routeParams'];
   /** The messages of a POST; none otherwise. */
   readonly body: IncomingBody;
   /** Set by the session guard: the session that the caller named and may use. */
@@ -38,7 +41,9 @@ export class McpEndpoint {
   constructor(
     private readonly host: InitializationHost,
     modern: ModernEndpointParts,
-    readonly eras: Eras,
+    /** Given, the legacy era has no sessions (S17). */
+    private readonly sessionless: SessionlessEndpoint | undefined,
+    private readonly eras: Eras,
     /** How long running calls have to end when the app shuts down. */
     private readonly drainMs: number,
   ) {
@@ -60,10 +65,12 @@ export class McpEndpoint {
     if (era === 'modern') {
       return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(incoming, body, headers);
     }
+    if (this.eras === 'modern') return refuseLegacy(body, headers);
+    if (this.sessionless) return this.sessionless.post(incoming, body, headers);
     if (headers[LAST_EVENT_ID_HEADER] !== undefined) {
       throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
     }
-    return this.eras === 'modern' ? refuseLegacy(body, headers) : this.legacy.post(incoming, body, session);
+    return this.legacy.post(incoming, body, session);
   }
 
   /** Opens the stream that a GET asks for: the standalone stream, or the one of its cursor. @throws McpError G3, G4, E13 */
@@ -84,6 +91,11 @@ export class McpEndpoint {
   delete({ session }: McpIncoming): Promise<void> {
     this.assertTaken('DELETE');
     return this.legacy.delete(session!);
+  }
+
+  /** Whether clients of the legacy era have sessions here. */
+  get hasSessions(): boolean {
+    return this.eras !== 'modern' && !this.sessionless;
   }
 
   get state(): Calls['state'] {

@@ -59,7 +59,9 @@ export class SdkDispatcher implements McpDispatcher {
   sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
     const rebuilding: Rebuilding = { said, made: undefined };
     this.#rebuilding.set(session, rebuilding);
-    this.#rebuild(session as McpSession, rebuilding).catch(this.parts.report);
+    this.#rebuild(session as McpSession, rebuilding).catch((error: unknown) => {
+      if (!(session as McpSession).over) this.parts.report(error);
+    });
   }
 
   sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
@@ -84,7 +86,7 @@ export class SdkDispatcher implements McpDispatcher {
     try {
       await this.#rebuild(session, rebuilding);
     } catch (error) {
-      this.parts.report(error);
+      if (!session.over) this.parts.report(error);
       call.refuseWith(500, {});
       throw new ProtocolError(ProtocolErrorCode.InternalError, NOT_REBUILT);
     }

@@ -269,7 +269,9 @@ export class LiveSessions {
     const { sessionId: id } = session;
     try {
       if (environment.store.scope === 'node') await asking(environment, id, () => environment.store.open(id));
-      await session.inbox.skip();
+      // It ended meanwhile, and its log is open again.
+      if (session.over) await this.forget(id);
+      else await session.inbox.skip();
     } catch (error) {
       // The next request tries again.
       if (this.#live.get(id) === live) await this.release(id);

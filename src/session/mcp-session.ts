@@ -77,11 +77,11 @@ export class McpSession implements CallingClient {
   lastSeenAt: number;
 
   constructor(
-    identity: { id: string; principal?: string | undefined },
+    identity: { id: string; principal?: string | undefined; routeParams?: McpSessionInfo['routeParams'] },
     private readonly environment: SessionEnvironment,
   ) {
-    const { id, principal } = identity;
-    this.#info = introduced({ id, principal, protocolVersion: '' });
+    const { id, principal, routeParams } = identity;
+    this.#info = introduced({ id, principal, protocolVersion: '', ...(routeParams && { routeParams }) });
     this.#calls = new InFlightCalls(this);
     this.#streams = new SessionStreams(id, environment, this);
     this.#outgoing = new OutgoingMessages(environment, this.#streams, this);

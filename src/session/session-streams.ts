@@ -74,7 +74,10 @@ export class SessionStreams implements StreamObserver {
 
   /** The stream of a POST that has become one. */
   begin(requests: readonly RequestId[]): LoggedSink {
-    return new LoggedSink(this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests)), this);
+    return new LoggedSink(
+      this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests)),
+      this,
+    );
   }
 
   /**

@@ -11,6 +11,15 @@ import type { SessionCaps, SessionPatch } from './session-store.js';
 /** How sessions behave, and how many there may be. @publicApi */
 export interface McpSessionOptions {
   /**
+   * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. `off`: each POST stands alone, for serverless
+   * platforms and for fleets without a shared store. Then there is nothing to resume, nothing is announced, handlers cannot
+   * ask, and GET and DELETE are 405; revision 2026-07-28 is served as ever.
+   *
+   * @default 'required'
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+   */
+  sessions?: 'required' | 'off';
+  /**
    * Makes the ids of sessions: 16 to 256 visible ASCII characters, unguessable and unique. Who knows the id of an
    * anonymous session has the session.
    *
@@ -103,11 +112,18 @@ export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
 
 /** @throws McpOptionError */
 export function resolveSessionOptions(options: McpSessionOptions = {}): ResolvedSessionOptions {
-  const { responseMode = 'auto', sseAfterMs = 500, retryMs = 3_000, serverRequestTimeoutMs = 300_000 } = options;
+  const {
+    sessions = 'required',
+    responseMode = 'auto',
+    sseAfterMs = 500,
+    retryMs = 3_000,
+    serverRequestTimeoutMs = 300_000,
+  } = options;
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs } = options;
   const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxAnonymousSessions = Infinity } = options;
   const { maxStateBytes = 65_536 } = options;
   return {
+    sessions: check.oneOf('sessions', sessions, ['required', 'off']),
     sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
     responseMode: check.oneOf('responseMode', responseMode, ['auto', 'sse', 'json']),
     sseAfterMs: check.timer('sseAfterMs', sseAfterMs, { min: 0 }),

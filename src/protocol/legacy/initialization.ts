@@ -1,5 +1,5 @@
 import { randomToken } from '../../base/random-token.js';
-import type { McpHttpCall } from '../../context/mcp-call.js';
+import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { asking } from '../../session/asking.js';
 import type { LiveSession, LiveSessions } from '../../session/live-sessions.js';
@@ -41,7 +41,7 @@ export class Initialization implements PendingReply {
 
   constructor(
     private readonly host: InitializationHost,
-    private readonly http: McpHttpCall,
+    private readonly http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
     private readonly body: IncomingBody,
   ) {
     this.#id = host.newSessionId();
@@ -102,8 +102,8 @@ export class Initialization implements PendingReply {
     await this.#asking(() => environment.store.open(this.#id));
     this.#assertOpen();
     if (this.#gone) return undefined;
-    const { principal } = this.http;
-    const live = (this.#live = sessions.begin(new McpSession({ id: this.#id, principal }, environment)));
+    const { principal, routeParams } = this.http;
+    const live = (this.#live = sessions.begin(new McpSession({ id: this.#id, principal, routeParams }, environment)));
     const reply = await live.session.receive(this.http, this.body).reply;
     this.#assertOpen();
     if (this.#gone || reply.kind !== 'json') return undefined;
@@ -112,7 +112,7 @@ export class Initialization implements PendingReply {
       return reply;
     }
     const { protocolVersion } = live.session.info;
-    const record = { id: this.#id, principal: this.http.principal, protocolVersion, initialize: params };
+    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: params };
     await this.#asking(() => store.create(record));
     if (this.#gone) return undefined;
     this.#assertOpen();

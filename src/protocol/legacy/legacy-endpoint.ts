@@ -27,7 +27,11 @@ export class LegacyEndpoint {
    * @param known the session that the caller named and may use; `undefined` for an `initialize`
    * @throws McpError among others UNAVAILABLE, as everything here does, while a store is away
    */
-  post(http: McpHttpCall, body: IncomingBody, known: KnownSession | undefined): PendingReply | Promise<PendingReply> {
+  post(
+    http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
+    body: IncomingBody,
+    known: KnownSession | undefined,
+  ): PendingReply | Promise<PendingReply> {
     if (!known) return new Initialization(this.host, http, body);
     const live = this.host.sessions.enter(known);
     const alone = live && !live.ready && this.host.environment.store.scope === 'node';

@@ -1,22 +1,18 @@
-import { type CallingClient, McpCall, type McpHttpCall } from '../../context/mcp-call.js';
+import type { CallingClient, McpHttpCall } from '../../context/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
-import type { Calls } from '../../exchange/calls.js';
-import { Exchange, type ExchangeForm } from '../../exchange/exchange.js';
-import { ResponseSink } from '../../exchange/response-sink.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';
-import { shutdownRefusal } from '../../wire/errors.js';
 import type { RequestHeaders } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
+import type { BareRequests } from '../bare-requests.js';
 import { modernRequest } from './modern-classification.js';
 import type { Subscriptions } from './subscriptions.js';
 
 export interface ModernEndpointParts {
-  readonly calls: Calls;
+  readonly requests: BareRequests;
   readonly client: CallingClient;
   readonly table: HandlerTable;
   readonly subscriptions: Subscriptions;
-  readonly form: Pick<ExchangeForm, 'clock' | 'mode' | 'sseAfterMs'> & { readonly maxBufferedBytes: number };
 }
 
 /**
@@ -30,28 +26,13 @@ export class ModernEndpoint {
 
   /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
   post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): PendingReply {
-    const { calls, client, subscriptions, form } = this.parts;
+    const { requests, client, subscriptions } = this.parts;
     const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
     this.#checkParams(message, headers);
     if (message.method === 'subscriptions/listen') return subscriptions.listen(http, message);
-    if (calls.state === 'stopped') throw shutdownRefusal();
-    const exchange = new Exchange([message.id], {
-      clock: form.clock,
-      mode: form.mode,
-      sseAfterMs: form.sseAfterMs,
-      batch: false,
-      clientsComeBack: false,
-      sink: (_requests, cut) => new ResponseSink(form.maxBufferedBytes, cut),
-      clientGone: () => calls.cancel(call, new Error('The client closed the connection.')),
-    });
-    const call = new McpCall(http, message, client, exchange);
-    calls.add(call);
-    calls.dispatch(call);
-    // Not before: a refusal of the dispatcher has an HTTP status.
-    if (form.mode === 'sse') exchange.stream();
-    return exchange;
+    return requests.serve(http, [message], false, client);
   }
 
   /** @throws McpError HEADER_MISMATCH: arguments that a tool wants to see in headers too are not the same there (M4) */

@@ -14,6 +14,14 @@ export const CAPABILITIES: ServerCapabilities = Object.freeze({
   logging: {},
 });
 
+/** Without sessions no change can be announced to a client of the legacy era, and no log level be kept (S17). */
+const SESSIONLESS_CAPABILITIES: ServerCapabilities = Object.freeze({
+  tools: {},
+  prompts: {},
+  resources: {},
+  completions: {},
+});
+
 export interface ServerIdentity {
   readonly serverInfo: Implementation;
   /** How to use the server, for the model. An empty text is left out. */
@@ -22,9 +30,14 @@ export interface ServerIdentity {
 
 const DONE = Object.freeze({});
 
-/** `initialize`, `ping` and `logging/setLevel` of sessions; `server/discover` of revision 2026-07-28. */
-export function sessionMethods({ serverInfo, instructions }: ServerIdentity, cache: CachePolicy): McpMethods {
+/** `initialize` and `ping` of the legacy era, `server/discover` of revision 2026-07-28. */
+export function lifecycleMethods(
+  { serverInfo, instructions }: ServerIdentity,
+  cache: CachePolicy,
+  sessions: 'required' | 'off' = 'required',
+): McpMethods {
   const described = { capabilities: CAPABILITIES, ...(instructions && { instructions }) };
+  const capabilities = sessions === 'off' ? SESSIONLESS_CAPABILITIES : CAPABILITIES;
   const initialize: McpMethod<{ readonly protocolVersion: string }> = {
     era: 'legacy',
     read: paramsReader('InitializeRequest', ({ protocolVersion, capabilities, clientInfo }) =>
@@ -34,7 +47,7 @@ export function sessionMethods({ serverInfo, instructions }: ServerIdentity, cac
     ),
     serve: ({ protocolVersion }) => ({
       protocolVersion: negotiateLegacyRevision(protocolVersion),
-      capabilities: described.capabilities,
+      capabilities,
       serverInfo,
       ...(instructions && { instructions }),
     }),
@@ -45,11 +58,15 @@ export function sessionMethods({ serverInfo, instructions }: ServerIdentity, cac
     read: paramsReader('DiscoverRequest', (params) => params),
     serve: () => ({ supportedVersions: MODERN_REVISIONS, ...described, ...discoveryHints(cache) }),
   };
-  // The session keeps the level, once the request has succeeded.
+  return { initialize, ping, 'server/discover': discover };
+}
+
+/** `logging/setLevel`: the session keeps the level, once the request has succeeded. */
+export function sessionMethods(): McpMethods {
   const setLevel: McpMethod = {
     era: 'legacy',
     read: paramsReader('SetLevelRequest', ({ level }) => (isLogLevel(level) ? { level } : undefined)),
     serve: () => DONE,
   };
-  return { initialize, ping, 'server/discover': discover, 'logging/setLevel': setLevel };
+  return { 'logging/setLevel': setLevel };
 }
