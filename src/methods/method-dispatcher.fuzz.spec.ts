@@ -28,11 +28,11 @@ import { type JsonRpcRequest, readMessages } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, type SpecTypeName } from '../wire/spec.js';
 import type { CachePolicy } from './cache-hints.js';
 import { HandlerCalls } from './handler-calls.js';
+import { lifecycleMethods, sessionMethods } from './lifecycle.js';
 import { listMethods } from './lists.js';
 import { MethodDispatcher } from './method-dispatcher.js';
 import { promptMethods } from './prompts.js';
-import { resourceMethods } from './resources.js';
-import { sessionMethods } from './session-methods.js';
+import { resourceMethods, subscriptionMethods } from './resources.js';
 import { toolMethods } from './tools.js';
 
 /**
@@ -321,7 +321,9 @@ function dispatcher(): MethodDispatcher {
   };
   const calls = new HandlerCalls(parts, { of: () => NO_STATES } as unknown as StoredStates);
   return new MethodDispatcher(SERVER_INFO)
-    .add(sessionMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE))
+    .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE))
+    .add(sessionMethods())
+    .add(subscriptionMethods(table, calls))
     .add(listMethods(table, calls, { pageSize: 2, cache: CACHE }))
     .add(toolMethods(table, calls))
     .add(resourceMethods(table, calls, CACHE))
