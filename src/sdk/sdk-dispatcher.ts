@@ -1,5 +1,6 @@
 import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
 import { firstValueFrom } from 'rxjs';
+import { quiet } from '../base/quiet.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
 import type { McpSession } from '../session/mcp-session.js';
@@ -57,15 +58,15 @@ export class SdkDispatcher implements McpDispatcher {
 
   /** The server is made at once, since it may have something to say; requests wait for it. */
   sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
-    const rebuilding: Rebuilding = { said, made: undefined };
+    const rebuilding: Rebuilding = { said: [said], made: undefined };
     this.#rebuilding.set(session, rebuilding);
-    this.#rebuild(session as McpSession, rebuilding).catch((error: unknown) => {
-      if (!(session as McpSession).over) this.parts.report(error);
-    });
+    void quiet(this.#rebuild(session as McpSession, rebuilding));
   }
 
   sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
-    void this.#sessions.get(session)?.replay(said);
+    const rebuilding = this.#rebuilding.get(session);
+    if (rebuilding) rebuilding.said.push(said);
+    else void this.#sessions.get(session)?.replay(said);
   }
 
   /** What the server of a caller declares. @throws McpError UNSUPPORTED_PROTOCOL_VERSION as a request would be answered */
@@ -82,30 +83,33 @@ export class SdkDispatcher implements McpDispatcher {
 
   /** A request of a rebuilt session. @throws (rejects) ProtocolError -32603 when no server can be made for it; the next one tries again */
   async #rebuilt(session: McpSession, call: McpCall): Promise<object> {
-    const rebuilding = this.#rebuilding.get(session)!;
     try {
-      await this.#rebuild(session, rebuilding);
-    } catch (error) {
-      if (!session.over) this.parts.report(error);
+      await this.#rebuild(session, this.#rebuilding.get(session)!);
+    } catch {
       call.refuseWith(500, {});
-      throw new ProtocolError(ProtocolErrorCode.InternalError, NOT_REBUILT);
     }
+    // The server would not hear of that any more.
+    call.signal.throwIfAborted();
     const transport = this.#sessions.get(session);
     if (!transport) throw new ProtocolError(ProtocolErrorCode.InternalError, NOT_REBUILT);
     return transport.request(call);
   }
 
+  /** One attempt, for all who ask meanwhile; a failure is reported once. */
   #rebuild(session: McpSession, rebuilding: Rebuilding): Promise<void> {
-    const made = (rebuilding.made ??= (async () => {
-      const transport = await this.#connect(session, undefined);
-      await transport?.replay(rebuilding.said);
-      this.#rebuilding.delete(session);
-    })());
-    return made.catch((error: unknown) => {
-      if (rebuilding.made === made) rebuilding.made = undefined;
+    return (rebuilding.made ??= this.#remake(session, rebuilding).catch((error: unknown) => {
+      rebuilding.made = undefined;
       this.sessionEnded(session);
+      if (!session.over) this.parts.report(error);
       throw error;
-    });
+    }));
+  }
+
+  async #remake(session: McpSession, { said }: Rebuilding): Promise<void> {
+    const transport = await this.#connect(session, undefined);
+    // It may grow meanwhile.
+    for (const part of said) await transport?.replay(part);
+    this.#rebuilding.delete(session);
   }
 
   /** The answer says that it is not the client's fault; the log says what is. */
@@ -185,7 +189,8 @@ function retire(server: Server, report: (error: unknown) => void): void {
 }
 
 interface Rebuilding {
-  readonly said: McpSaid;
+  /** What its server is told: what stands in the record, then what other nodes have taken since. */
+  readonly said: McpSaid[];
   made: Promise<void> | undefined;
 }
 
