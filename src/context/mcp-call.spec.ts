@@ -23,10 +23,19 @@ const IDENTITY = {
 function someClient(parts: Partial<CallingClient> = {}) {
   const heard: unknown[][] = [];
   const client: CallingClient = {
-    identity: (call) => (heard.push(['identity', call]), IDENTITY),
-    wantsLog: (level, call) => (heard.push(['wantsLog', level, call]), level === 'error'),
+    identity: (call) => {
+      heard.push(['identity', call]);
+      return IDENTITY;
+    },
+    wantsLog: (level, call) => {
+      heard.push(['wantsLog', level, call]);
+      return level === 'error';
+    },
     notify: async (...args) => void heard.push(['notify', ...args]),
-    request: async (...args) => (heard.push(['request', ...args]), { roots: [] }),
+    request: async (...args) => {
+      heard.push(['request', ...args]);
+      return { roots: [] };
+    },
     ...parts,
   };
   return { client, heard };

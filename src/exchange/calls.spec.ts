@@ -132,17 +132,13 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
     ]);
   });
 
-  it.each([
-    [
-      'at once',
-      (error: unknown) => {
-        throw error;
-      },
-    ],
-    ['later', (error: unknown) => Promise.reject(error)],
-  ])('is answered with its error, thrown %s', async (_when, fail: (error: unknown) => Promise<object>) => {
+  it.each(['at once', 'later'])('is answered with its error, thrown %s', async (when) => {
     const error = Object.assign(new Error('not you'), { code: -32050, data: { a: 1 } });
-    const { begin, reports, expectEnded } = setup(() => fail(error), TIMEOUT_MS);
+    const serve = (): Promise<object> => {
+      if (when === 'at once') throw error;
+      return Promise.reject(error);
+    };
+    const { begin, reports, expectEnded } = setup(serve, TIMEOUT_MS);
     const { call, exchange } = begin({ client });
     const told = { code: -32050, message: 'not you', data: { a: 1 } };
     expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, error: told } });
@@ -239,7 +235,10 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
 
   it('is dispatched in its own context, and not at all when it was cancelled before its turn', () => {
     const seen: unknown[] = [];
-    const { add, calls, dispatched } = setup(() => (seen.push(currentMcpCall()), {}));
+    const { add, calls, dispatched } = setup(() => {
+      seen.push(currentMcpCall());
+      return {};
+    });
     const [one, two] = [add({ client }), add({ client })];
     calls.cancel(one.call, 'enough');
     for (const { call } of [one, two]) calls.dispatch(call);

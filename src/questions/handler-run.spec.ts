@@ -892,7 +892,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     const rig = rigFor(method);
     const signals: AbortSignal[] = [];
     rig.answering = async (_, options) => {
-      signals.push(options!.signal!);
+      signals.push(options.signal!);
       if (signals.length === 2) throw new ProtocolError(-1, 'no time');
       return pending(options);
     };

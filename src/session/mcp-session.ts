@@ -212,7 +212,7 @@ export class McpSession implements CallingClient {
   /** Takes a message that is no request. */
   #take(http: McpHttpCall, message: JsonRpcMessage): void {
     if (isResponse(message)) this.#outgoing.answered(message);
-    else this.#notified(http, message as JsonRpcNotification);
+    else this.#notified(http, message);
   }
 
   #notified(http: McpHttpCall, message: JsonRpcNotification): void {
