@@ -4,7 +4,8 @@ import { Clock } from './base/clock.js';
 import { once } from './base/once.js';
 import { check } from './base/option-checks.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
-import { type McpInstrumentation, ObservedDispatcher } from './context/mcp-instrumentation.js';
+import type { McpInstrumentation } from './context/mcp-instrumentation.js';
+import { CallObserver } from './exchange/call-observer.js';
 import { HandlerTable } from './handlers/handler-table.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
 import { HTTP_OPTIONS, type ResolvedHttpOptions } from './http/http.options.js';
@@ -51,14 +52,14 @@ function lateOfNoSession(method: string): McpSessionEvent {
 
 /** What an endpoint speaks: what serves its methods, and the requests of each era. */
 export function protocolProviders(options: InjectionToken, name: string | undefined): Provider[] {
-  return [dispatcher(options, name), modernClient(), subscriptions(options), endpoint()];
+  return [dispatcher(options, name), observer(options), modernClient(), subscriptions(options), endpoint()];
 }
 
 function dispatcher(options: InjectionToken, name: string | undefined): Provider {
   return {
     provide: McpDispatcher,
     useFactory: (
-      { server, serverInfo, instructions, instrumentation = [] }: McpStreamableOptions,
+      { server, serverInfo, instructions }: McpStreamableOptions,
       table: HandlerTable,
       calls: HandlerCalls,
       { pageSize }: ResolvedHandlerOptions,
@@ -68,20 +69,15 @@ function dispatcher(options: InjectionToken, name: string | undefined): Provider
       check.text('serverInfo.version', serverInfo?.version);
       // An empty text, as it comes from an environment variable, says nothing and is no mistake.
       if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
-      const instrumentations = [instrumentation].flat() as readonly McpInstrumentation[];
-      for (const one of instrumentations) check.implementation('instrumentation', one ?? null, ['call']);
-      const observed = (inner: McpDispatcher) => new ObservedDispatcher(inner, instrumentations, report);
       const make = check.fn('server', server);
       if (make) {
         const service = (): McpSessionService => module.get(getMcpSessionServiceToken(name));
         const onLegacyServer = once(() => logger.warn(protocolMessages.legacyServer()));
-        return observed(
-          new SdkDispatcher({
-            make: (context) => make({ ...context, sessions: service() }),
-            report,
-            onLegacyServer,
-          }),
-        );
+        return new SdkDispatcher({
+          make: (context) => make({ ...context, sessions: service() }),
+          report,
+          onLegacyServer,
+        });
       }
       const methods = new MethodDispatcher(serverInfo)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, sessions))
@@ -90,9 +86,21 @@ function dispatcher(options: InjectionToken, name: string | undefined): Provider
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
-      return observed(methods);
+      return methods;
     },
     inject: [options, HandlerTable, HandlerCalls, HANDLER_OPTIONS, CACHE_POLICY, SESSION_OPTIONS, ModuleRef],
+  };
+}
+
+function observer(options: InjectionToken): Provider {
+  return {
+    provide: CallObserver,
+    useFactory: ({ instrumentation = [] }: McpStreamableOptions) => {
+      const instrumentations = [instrumentation].flat() as readonly McpInstrumentation[];
+      for (const one of instrumentations) check.implementation('instrumentation', one ?? null, ['call']);
+      return new CallObserver(instrumentations, report);
+    },
+    inject: [options],
   };
 }
 
@@ -110,7 +118,7 @@ function subscriptions(options: InjectionToken): Provider {
     provide: Subscriptions,
     useFactory: (
       { feed }: SessionRoom,
-      { inner: dispatcher }: ObservedDispatcher,
+      dispatcher: McpDispatcher,
       table: HandlerTable,
       { serverInfo }: McpStreamableOptions,
       { maxSubscriptions, maxSubscriptionsPerPrincipal }: ResolvedProtocolOptions,

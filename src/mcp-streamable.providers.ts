@@ -6,6 +6,7 @@ import { check } from './base/option-checks.js';
 import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 import { McpMessageBus } from './bus/message-bus.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
+import { CallObserver } from './exchange/call-observer.js';
 import { hostOriginPolicy, SESSION_METHODS, STATELESS_METHODS, type EdgePolicy } from './http/edge/edge-policy.js';
 import { httpMessages } from './http/http.messages.js';
 import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
@@ -131,13 +132,14 @@ function sessionProviders(name: string | undefined): Provider[] {
       useFactory: (
         session: ResolvedSessionOptions,
         { keepAliveMs }: ResolvedHttpOptions,
-        ...[clock, sessionStore, eventStore, bus, dispatcher, states]: [
+        ...[clock, sessionStore, eventStore, bus, dispatcher, states, observer]: [
           Clock,
           McpSessionStore,
           McpEventStore,
           McpMessageBus,
           McpDispatcher,
           StoredStates,
+          CallObserver,
         ]
       ): SessionRoom => {
         const parts: SessionRoomParts = {
@@ -148,6 +150,7 @@ function sessionProviders(name: string | undefined): Provider[] {
           eventStore,
           bus,
           dispatcher,
+          observer,
           report,
         };
         const room = furnishSessionRoom(parts);
@@ -164,6 +167,7 @@ function sessionProviders(name: string | undefined): Provider[] {
       inject: [
         ...[SESSION_OPTIONS, HTTP_OPTIONS, Clock, McpSessionStore, McpEventStore, McpMessageBus, McpDispatcher],
         StoredStates,
+        CallObserver,
       ],
     },
     {

@@ -4,8 +4,11 @@ import { isThenable } from '../base/thenable.js';
 import { within } from '../base/within.js';
 import { runInCall, type McpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
 import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, rpcErrorOf } from '../wire/errors.js';
 import type { JsonRpcResponse } from '../wire/json-rpc.js';
+
+import { CallObserver } from './call-observer.js';
 
 const INTERNAL_ERROR = -32603;
 /** The one error of a handler that HTTP has a status for (M6). */
@@ -41,6 +44,7 @@ export class Calls {
     private readonly options: { readonly clock: Clock; readonly requestTimeoutMs: number },
     /** Hears of what failed inside, which the client is not told. */
     private readonly report: (error: unknown, call: McpCall) => void,
+    private readonly observer: CallObserver = NOT_OBSERVED,
   ) {}
 
   /** How many run. */
@@ -68,7 +72,8 @@ export class Calls {
     // A batch may have cancelled it before its turn came.
     if (call.state !== 'open') return;
     try {
-      const outcome = runInCall(call, () => this.dispatcher.request(call));
+      const serve = () => this.dispatcher.request(call);
+      const outcome = runInCall(call, this.observer.active ? () => this.observer.around(call, serve) : serve);
       if (!isThenable(outcome)) return this.#succeeded(call, outcome);
       outcome.then(
         (result) => this.#succeeded(call, result),
@@ -82,16 +87,14 @@ export class Calls {
   /** Ends a call without an answer: the client wants none, or cannot be reached. */
   cancel(call: McpCall, reason: unknown): void {
     if (call.state !== 'open') return;
-    call.cancelled(reason);
-    this.#over(call);
+    this.#cancelled(call, reason);
     call.exchange!.dismiss(call.requestId!);
   }
 
   /** Ends a call with an error that is not the handler's. */
   fail(call: McpCall, code: number, text: string): void {
     if (call.state !== 'open') return;
-    call.cancelled(new Error(text));
-    this.#over(call);
+    this.#cancelled(call, new Error(text));
     const id = call.requestId!;
     call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, text)));
   }
@@ -114,16 +117,14 @@ export class Calls {
       if (call.session) continue;
       const id = call.requestId!;
       const refusal = new McpError('UNAVAILABLE', text, { requestId: id, headers: { 'Retry-After': '1' } });
-      if (!call.exchange!.refuse(refusal)) this.fail(call, REQUEST_FAILED, text);
-      else {
-        call.cancelled(new Error(text));
-        this.#over(call);
-      }
+      if (call.exchange!.refuse(refusal)) this.#cancelled(call, new Error(text));
+      else this.fail(call, REQUEST_FAILED, text);
     }
   }
 
   #succeeded(call: McpCall, result: object): void {
     if (call.state !== 'open') return;
+    this.observer.ended(call, outcomeOf(call, result));
     const kept = call.from.succeeded?.(call, result);
     if (!kept) return this.#answer(call, resultResponse(call, result));
     // Meanwhile the call is open, and may be ended.
@@ -137,6 +138,7 @@ export class Calls {
     if (call.state !== 'open') return;
     const id = call.requestId!;
     const told = rpcErrorOf(error);
+    this.observer.ended(call, call.denied ? 'denied' : (told?.code ?? INTERNAL_ERROR));
     // Its text may say what the client is not to know.
     if (!told) this.report(error, call);
     const refusal = told ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
@@ -169,6 +171,12 @@ export class Calls {
     this.#over(call);
   }
 
+  #cancelled(call: McpCall, reason: unknown): void {
+    call.cancelled(reason);
+    this.observer.ended(call, 'cancelled');
+    this.#over(call);
+  }
+
   #over(call: McpCall): void {
     if (call.timer) this.options.clock.clear(call.timer);
     this.#open.delete(call);
@@ -181,5 +189,11 @@ function resultResponse(call: McpCall, result: object): JsonRpcResponse {
   return { jsonrpc: '2.0', id: call.requestId!, result: result as Record<string, unknown> };
 }
 
+function outcomeOf({ denied, method }: McpCall, result: object): McpCallOutcome {
+  if (denied) return 'denied';
+  return method === 'tools/call' && (result as { isError?: unknown }).isError === true ? 'tool_error' : 'ok';
+}
+
+const NOT_OBSERVED = new CallObserver([], () => {});
 const HANDLER_FAILED = 'The server could not process this message. Its log says why.';
 const UNWRITABLE = 'The answer of the handler cannot be written as JSON. The log of the server says why.';

@@ -67,6 +67,8 @@ export class Exchange implements McpExchange {
   }
 
   answer(id: RequestId, data: string, refusal?: HttpRefusal): void {
+    // Begun as late as possible, so that a refusal has an HTTP status.
+    if (this.form.mode === 'sse' && !refusal) this.stream();
     const last = --this.#unsettled === 0;
     const state = this.#state;
     if (state.is === 'undecided') {

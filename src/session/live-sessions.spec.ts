@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { deferred } from '../base/deferred.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
+import { CallObserver } from '../exchange/call-observer.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
@@ -65,7 +66,16 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   const bus = new InMemoryMessageBus(name, hub);
   const dispatcher = new SpecDispatcher(hooks);
   const room = furnishSessionRoom({
-    ...{ clock, sessionStore, eventStore, bus, dispatcher, keepAliveMs: KEEP_ALIVE_MS, report: () => {} },
+    ...{
+      clock,
+      sessionStore,
+      eventStore,
+      bus,
+      dispatcher,
+      keepAliveMs: KEEP_ALIVE_MS,
+      report: () => {},
+      observer: new CallObserver([], () => {}),
+    },
     options: resolveSessionOptions({ idleTimeoutMs: IDLE_MS, sseAfterMs: 1_000_000, ...options }),
   });
   const events: McpSessionEvent[] = [];

@@ -257,8 +257,9 @@ export class LiveSessions {
     void quiet(live.ready);
     environment.dispatcher.sessionRebuilt?.(session, saidIn(record));
     environment.event({ type: 'rebuilt', sessionId: id, session: session.info });
-    // It may have ended meanwhile.
+    // It may have ended, or have been changed on another node, since its record was read.
     this.#touchNow(live);
+    if (this.store.scope === 'shared') this.#verify(live);
     return live;
   }
 

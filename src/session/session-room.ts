@@ -1,9 +1,9 @@
-import { EMPTY, Subject, type Observable } from 'rxjs';
+import { Subject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { Retry } from '../base/retry.js';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import type { ObservedDispatcher } from '../context/mcp-instrumentation.js';
+import type { CallObserver } from '../exchange/call-observer.js';
 import { Calls } from '../exchange/calls.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import type { McpEventStore } from '../stream/event-store.js';
@@ -40,7 +40,8 @@ export interface SessionRoomParts {
   readonly bus: McpMessageBus;
   /** Tells the operator. */
   report(error: unknown): void;
-  readonly dispatcher: McpDispatcher & Partial<Pick<ObservedDispatcher, 'calls$'>>;
+  readonly dispatcher: McpDispatcher;
+  readonly observer: CallObserver;
 }
 
 export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
@@ -71,10 +72,15 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
       return storeAwayAt;
     },
     peers,
-    calls: new Calls(parts.dispatcher, { clock, requestTimeoutMs: options.requestTimeoutMs }, (error, { session }) => {
-      if (session) events$.next({ type: 'protocol-error', sessionId: session.id, error });
-      else parts.report(error);
-    }),
+    calls: new Calls(
+      parts.dispatcher,
+      { clock, requestTimeoutMs: options.requestTimeoutMs },
+      (error, { session }) => {
+        if (session) events$.next({ type: 'protocol-error', sessionId: session.id, error });
+        else parts.report(error);
+      },
+      parts.observer,
+    ),
     patched: async (sessionId, patch) => {
       try {
         await patches.run(() => sessionStore.patch(sessionId, patch));
@@ -100,6 +106,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
       reaper.close();
       patches.cancel();
       events$.complete();
+      parts.observer.close();
     },
   });
   const { idleTimeoutMs } = options;
@@ -116,7 +123,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     environment,
     events$.asObservable(),
     feed,
-    parts.dispatcher.calls$ ?? EMPTY,
+    parts.observer.calls$,
   );
   return { environment, sessions, service, feed, events$: events$.asObservable() };
 }
