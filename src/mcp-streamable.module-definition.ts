@@ -2,7 +2,7 @@ import { type CanActivate, ConfigurableModuleBuilder, type DynamicModule, VERSIO
 import { DiscoveryModule } from '@nestjs/core';
 import { check, McpOptionError } from './base/option-checks.js';
 import { createEndpointController } from './http/endpoint-controller.js';
-import { ENDPOINT_KEY } from './http/mcp-edge.guard.js';
+import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
 import { McpSessionGuard } from './http/mcp-session.guard.js';
 import { moduleMessages } from './mcp-streamable.messages.js';
 import {

@@ -7,10 +7,15 @@ import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 import { McpMessageBus } from './bus/message-bus.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
 import { CallObserver } from './exchange/call-observer.js';
-import { hostOriginPolicy, SESSION_METHODS, STATELESS_METHODS, type EdgePolicy } from './http/edge/edge-policy.js';
+import {
+  EDGE_POLICY,
+  type EdgePolicy,
+  hostOriginPolicy,
+  SESSION_METHODS,
+  STATELESS_METHODS,
+} from './http/edge/edge-policy.js';
 import { httpMessages } from './http/http.messages.js';
 import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
-import { EDGE_POLICY } from './http/mcp-edge.guard.js';
 import { McpExceptionFilter } from './http/mcp-exception.filter.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
 import { RefusalLog } from './http/refusal-log.js';

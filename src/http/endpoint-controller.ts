@@ -15,7 +15,6 @@ import {
 } from '@nestjs/common';
 import { McpOptionError } from '../base/option-checks.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
-import { McpEdgeGuard } from './mcp-edge.guard.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpController } from './mcp.controller.js';
 import type { McpSessionGuard } from './mcp-session.guard.js';
@@ -42,7 +41,7 @@ export function createEndpointController(options: EndpointControllerOptions): Ty
   const OfEndpoint = EndpointRoute(endpoint);
 
   @Controller({ path, version })
-  @UseGuards(McpEdgeGuard, ...guards, sessionGuard)
+  @UseGuards(...guards, sessionGuard)
   @UseFilters(McpExceptionFilter)
   // Not part of the app's REST description; the key is that of @ApiExcludeController().
   @SetMetadata('swagger/apiExcludeController', [true])

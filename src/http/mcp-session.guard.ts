@@ -11,8 +11,10 @@ import { McpError } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/header.js';
 import { isInitializeRequest } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, isLegacyRevision } from '../wire/revisions.js';
-import { SESSION_METHODS } from './edge/edge-policy.js';
-import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
+import { EDGE_POLICY, type EdgePolicy, SESSION_METHODS } from './edge/edge-policy.js';
+import { ENDPOINT_KEY, type EndpointKey } from './edge/endpoint-route.js';
+import { admittedOrRefused } from './edge/http-edge.js';
+import { McpRequestReader, type PlatformRequest, rawRequest } from './mcp-incoming.js';
 
 /**
  * The last guard of the endpoint: finds the session that a request names and decides whether the caller may use it.
@@ -39,6 +41,10 @@ export class McpSessionGuard implements CanActivate {
   @Inject(McpRequestReader) protected readonly reader!: McpRequestReader;
   /** @internal */
   @Inject(McpEndpoint) protected readonly endpoint!: McpEndpoint;
+  /** @internal */
+  @Inject(ENDPOINT_KEY) protected readonly edgeKey!: EndpointKey;
+  /** @internal */
+  @Inject(EDGE_POLICY) protected readonly edge!: EdgePolicy;
 
   /**
    * Whether a caller may use a session; asked on every POST, GET and DELETE that names one.
@@ -58,6 +64,9 @@ export class McpSessionGuard implements CanActivate {
   /** @internal */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<PlatformRequest>();
+    // It may have come round the edge: a middleware of the app has rewritten its URL, for example (E1, E2).
+    const refusal = admittedOrRefused(rawRequest(request), this.edgeKey, this.edge);
+    if (refusal) throw refusal;
     // The controller refuses it: there is nothing to read, and no session to ask for (E2).
     if (!SESSION_METHODS.includes(request.method)) return true;
     const incoming = await this.reader.read(request);

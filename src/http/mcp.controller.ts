@@ -2,9 +2,8 @@ import { Delete, Get, Inject, Options, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { McpEndpoint } from '../protocol/mcp-endpoint.js';
 import { abandonBody } from './abandon-body.js';
-import type { EdgePolicy } from './edge/edge-policy.js';
+import { EDGE_POLICY, type EdgePolicy } from './edge/edge-policy.js';
 import { methodNotAllowed } from './edge/http-edge.js';
-import { EDGE_POLICY } from './mcp-edge.guard.js';
 import { McpRequestReader, type PlatformRequest, rawRequest } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
 
