@@ -6,6 +6,7 @@ import { McpError } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../../wire/header.js';
 import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
+import { isOfSession } from '../../wire/sessionless.js';
 import type { BareRequests } from '../bare-requests.js';
 import { protocolMessages } from '../protocol.messages.js';
 
@@ -53,6 +54,7 @@ class SessionlessClient implements CallingClient {
   }
 
   notify(notification: OutboundMessage, { exchange }: McpCall): Promise<void> {
+    if (isOfSession(notification)) return Promise.resolve();
     if (exchange && exchange.carries !== 'nothing') {
       return exchange.send(JSON.stringify({ jsonrpc: '2.0', ...notification }));
     }
