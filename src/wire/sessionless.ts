@@ -21,9 +21,16 @@ export function isOfSession(notification: { method: string; params?: Record<stri
 
 /** What of the capabilities of a server its clients have without sessions. @internal */
 export function withoutSessions({ logging: _, ...capabilities }: ServerCapabilities): ServerCapabilities {
-  const lists = (['tools', 'prompts', 'resources'] as const).flatMap((name) => {
-    const { listChanged, subscribe, ...kept } = (capabilities[name] ?? {}) as Record<string, unknown>;
-    return capabilities[name] ? [[name, kept] as const] : [];
-  });
-  return { ...capabilities, ...Object.fromEntries(lists) };
+  const { tools, prompts, resources } = capabilities;
+  return {
+    ...capabilities,
+    ...(tools && { tools: unannounced(tools) }),
+    ...(prompts && { prompts: unannounced(prompts) }),
+    ...(resources && { resources: unannounced(resources) }),
+  };
+}
+
+function unannounced(capability: { listChanged?: boolean; subscribe?: boolean }): object {
+  const { listChanged: _, subscribe: __, ...kept } = capability;
+  return kept;
 }
