@@ -571,7 +571,7 @@ describe('S17: the option sessions', () => {
   });
 
   it('"off": state that outlives a call is kept for clients without a session', async () => {
-    const app = await begin({ ...served.options, sessions: 'off' });
+    const app = await begin({ ...served.options, sessions: 'off', clock: new ManualClock() });
     const handler: HandlerFunction<{ handle?: string }> = async ({ handle }, ctx) => {
       const state = await ctx.state(handle);
       const calls = Number(state.data['calls'] ?? 0) + 1;
