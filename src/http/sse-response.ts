@@ -115,7 +115,8 @@ export class SseResponse implements StreamFlow, Observer<string> {
     this.state = 'ending';
     this.stalledSince = this.owner.now();
     this.flush();
-    this.raw.end();
+    // Responses that adapters of serverless platforms make finish, and often never close.
+    this.raw.on('finish', onClose).end();
   }
 
   /** Writes what was joined. */
@@ -159,7 +160,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
     if (this.state === 'closed') return;
     this.state = 'closed';
     this.pending = '';
-    this.raw.off('close', onClose).off('drain', onDrain);
+    this.raw.off('close', onClose).off('finish', onClose).off('drain', onDrain);
     this.raw[SSE] = undefined;
     this.subscription?.unsubscribe();
     this.resumed?.complete();
@@ -173,7 +174,9 @@ export class SseResponse implements StreamFlow, Observer<string> {
     this.written += bytes.length;
     // `false` alone means that Node's own buffer, far smaller than ours, is full; but only after it comes a "drain".
     const full = !raw.write(bytes);
-    if (!full || this.paused || raw.writableLength - this.beingSent <= this.owner.maxBufferedBytes) return;
+    // Responses that adapters of serverless platforms make have no length, and no "drain": they never pause.
+    const tooMuch = raw.writableLength - this.beingSent > this.owner.maxBufferedBytes;
+    if (!full || this.paused || !tooMuch) return;
     this.paused = true;
     this.stalledSince = this.owner.now();
     this.noteProgress();

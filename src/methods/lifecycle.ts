@@ -2,6 +2,7 @@ import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/s
 import { isLogLevel } from '../wire/log-levels.js';
 import { arePlainCapabilities, isPlainInfo } from '../wire/plain-envelope.js';
 import { MODERN_REVISIONS, negotiateLegacyRevision } from '../wire/revisions.js';
+import { withoutSessions } from '../wire/sessionless.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';
 import { type McpMethod, type McpMethods, paramsReader } from './method.js';
 
@@ -12,14 +13,6 @@ export const CAPABILITIES: ServerCapabilities = Object.freeze({
   resources: { subscribe: true, listChanged: true },
   completions: {},
   logging: {},
-});
-
-/** Without sessions no change can be announced to a client of the legacy era, and no log level be kept (S17). */
-const SESSIONLESS_CAPABILITIES: ServerCapabilities = Object.freeze({
-  tools: {},
-  prompts: {},
-  resources: {},
-  completions: {},
 });
 
 export interface ServerIdentity {
@@ -37,7 +30,7 @@ export function lifecycleMethods(
   sessions: 'required' | 'off' = 'required',
 ): McpMethods {
   const described = { capabilities: CAPABILITIES, ...(instructions && { instructions }) };
-  const capabilities = sessions === 'off' ? SESSIONLESS_CAPABILITIES : CAPABILITIES;
+  const capabilities = sessions === 'off' ? withoutSessions(CAPABILITIES) : CAPABILITIES;
   const initialize: McpMethod<{ readonly protocolVersion: string }> = {
     era: 'legacy',
     read: paramsReader('InitializeRequest', ({ protocolVersion, capabilities, clientInfo }) =>

@@ -66,10 +66,10 @@ export class McpEndpoint {
       return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(incoming, body, headers);
     }
     if (this.eras === 'modern') return refuseLegacy(body, headers);
-    if (this.sessionless) return this.sessionless.post(incoming, body, headers);
     if (headers[LAST_EVENT_ID_HEADER] !== undefined) {
       throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
     }
+    if (this.sessionless) return this.sessionless.post(incoming, body, headers);
     return this.legacy.post(incoming, body, session);
   }
 

@@ -211,7 +211,8 @@ export class HandlerRun implements McpClientPort {
       Object.entries(inputRequests ?? {}).map(([key, question]) => Question.of(key, question as McpQuestion, schemas)),
     );
     for (const { key, embedded, required } of questions) {
-      const missing = missingCapabilities(required, this.clientCapabilities);
+      // Of a client without a session nothing is known: asking it says why it cannot be asked.
+      const missing = call.session && missingCapabilities(required, this.clientCapabilities);
       if (missing) {
         throw new RoundFailure(
           questionMessages.cannotAskClient(key, embedded.method, capabilityNames(missing, this.clientCapabilities)),

@@ -6,6 +6,7 @@ import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mc
 import type { McpSession } from '../session/mcp-session.js';
 import { McpError } from '../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
+import { needsSession, withoutSessions } from '../wire/sessionless.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 import { RequestTransport } from './request-transport.js';
 import { lowLevelServer, type McpServerContext, type McpServerFunction } from './server-factory.js';
@@ -24,7 +25,8 @@ export interface SdkDispatcherParts {
  * # Serves by servers of the application (option `server`)
  *
  * Legacy: one per live session, made for its `initialize`, or when the session is rebuilt; what the client has said before is
- * replayed to it then. Modern: one per request, since what a server keeps is not known here, and it may differ by caller.
+ * replayed to it then. Modern, and without sessions: one per request, since what a server keeps is not known here, and it
+ * may differ by caller.
  */
 export class SdkDispatcher implements McpDispatcher {
   readonly #sessions = new Map<McpDispatchedSession, SessionTransport>();
@@ -35,6 +37,7 @@ export class SdkDispatcher implements McpDispatcher {
 
   request(call: McpCall): Promise<object> {
     if (call.era === 'modern') return this.#serveModern(call);
+    if (!call.session) return this.#serveSessionless(call);
     const session = call.from as McpSession;
     if (this.#rebuilding.has(session)) return this.#rebuilt(session, call);
     return this.#sessions.get(session)?.request(call) ?? this.#initialize(session, call);
@@ -146,6 +149,29 @@ export class SdkDispatcher implements McpDispatcher {
 
   async #serveModern(call: McpCall): Promise<object> {
     const { server, transport } = await this.#connectModern(call, call);
+    return this.#serveOnce(server, transport, call);
+  }
+
+  /** A request of the legacy era, where there are no sessions (S17). */
+  async #serveSessionless(call: McpCall): Promise<object> {
+    const { method, principal, request } = call;
+    if (needsSession(method)) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found');
+    let server: Server;
+    let transport: RequestTransport;
+    try {
+      server = await this.#make({ era: 'legacy', session: undefined, principal, request });
+      transport = await RequestTransport.connectLegacy(server, call);
+    } catch (error) {
+      call.refuseWith(500, {});
+      throw error;
+    }
+    const result = await this.#serveOnce(server, transport, call);
+    if (method !== 'initialize') return result;
+    const { capabilities } = result as { capabilities: ServerCapabilities };
+    return { ...result, capabilities: withoutSessions(capabilities) };
+  }
+
+  async #serveOnce(server: Server, transport: RequestTransport, call: McpCall): Promise<object> {
     try {
       call.signal.throwIfAborted();
       return await transport.serve();
@@ -160,7 +186,7 @@ export class SdkDispatcher implements McpDispatcher {
     call: McpCall | undefined,
   ): Promise<{ server: Server; transport: RequestTransport }> {
     const server = await this.#make({ era: 'modern', session: undefined, principal, request });
-    const transport = await RequestTransport.connect(server, call);
+    const transport = await RequestTransport.connectModern(server, call);
     if (transport) return { server, transport };
     await server.close();
     this.parts.onLegacyServer();

@@ -59,6 +59,7 @@ export class Initialization implements PendingReply {
 
   async #run(): Promise<McpReply> {
     const request = this.body.messages[0] as JsonRpcRequest;
+    assertKeepable(request);
     const params = initializeParams(request);
     await this.#reserve(request);
     try {
@@ -175,17 +176,21 @@ export function makeSessionId(generate: (() => string) | undefined): string {
   throw new ServerFactoryError(protocolMessages.badSessionId(id));
 }
 
-function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): InitializeParams {
+/** The parameters are kept for as long as the session is. @throws McpError INVALID_REQUEST */
+function assertKeepable({ id: requestId, params = {} }: JsonRpcRequest): void {
+  const size = JSON.stringify(params).length;
+  if (size > MAX_INITIALIZE) {
+    throw new McpError('INVALID_REQUEST', protocolMessages.initializeTooLarge(size, MAX_INITIALIZE), { requestId });
+  }
+}
+
+/** @throws McpError INVALID_PARAMS */
+export function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): InitializeParams {
   const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
   const { name, version } = clientInfo ?? {};
   const refuse = (what: string, got: unknown): never => {
     throw new McpError('INVALID_PARAMS', protocolMessages.badInitialize(what, got), { requestId });
   };
-  // It is kept for as long as the session is.
-  const size = JSON.stringify(params).length;
-  if (size > MAX_INITIALIZE) {
-    throw new McpError('INVALID_REQUEST', protocolMessages.initializeTooLarge(size, MAX_INITIALIZE), { requestId });
-  }
   if (typeof protocolVersion !== 'string') return refuse('protocolVersion, a string', protocolVersion);
   if (!isPlainObject(capabilities)) return refuse('capabilities, an object', capabilities);
   if (typeof name !== 'string' || typeof version !== 'string') {

@@ -6,8 +6,10 @@ import { McpError } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../../wire/header.js';
 import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
+import { isOfSession } from '../../wire/sessionless.js';
 import type { BareRequests } from '../bare-requests.js';
 import { protocolMessages } from '../protocol.messages.js';
+import { initializeParams } from './initialization.js';
 
 /** What a request without the header speaks: the first revision of the transport did not have it. */
 const WITHOUT_HEADER = '2025-03-26';
@@ -23,12 +25,12 @@ export class SessionlessEndpoint {
     private readonly late: (method: string) => void,
   ) {}
 
-  /** @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11) */
+  /** @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11), INVALID_PARAMS of a malformed `initialize` */
   post(http: McpHttpCall, { batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
     const requests = messages.filter(isRequest);
     const [first] = requests;
     const lone = !batch && first && isInitializeRequest(first) ? first : undefined;
-    const revision = lone ? negotiateLegacyRevision(lone.params?.['protocolVersion']) : revisionOf(headers);
+    const revision = lone ? negotiateLegacyRevision(initializeParams(lone).protocolVersion) : revisionOf(headers);
     if (batch) assertBatch(messages.length, requests, revision);
     if (!first) return ACCEPTED;
     assertDistinct(requests);
@@ -53,6 +55,7 @@ class SessionlessClient implements CallingClient {
   }
 
   notify(notification: OutboundMessage, { exchange }: McpCall): Promise<void> {
+    if (isOfSession(notification)) return Promise.resolve();
     if (exchange && exchange.carries !== 'nothing') {
       return exchange.send(JSON.stringify({ jsonrpc: '2.0', ...notification }));
     }
@@ -61,7 +64,7 @@ class SessionlessClient implements CallingClient {
   }
 
   request({ method }: OutboundMessage): Promise<never> {
-    const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions" is "off"), so that an answer of the client could not find its way back. Use sessions, or have the client say more in its request.`;
+    const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions"), so that an answer of the client could not find its way back. Take what is needed as arguments; clients of revision 2026-07-28 can be asked.`;
     return Promise.reject(new ServerRequestError('NO_STREAM', text));
   }
 }
