@@ -67,7 +67,7 @@ export type ClientIdentity = {
  */
 export interface CallingClient {
   /** Of a client with a session. */
-  readonly info?: McpSessionInfo;
+  readonly info?: McpSessionInfo | undefined;
   identity(call: McpCall): ClientIdentity;
   /** Whether the client wants log messages of this level (2025: all of them until it says otherwise). */
   wantsLog(level: string, call: McpCall): boolean;

@@ -10,6 +10,7 @@ import {
   type CallingClient,
   type ClientIdentity,
   McpCall,
+  type McpSessionInfo,
   type OutboundMessage,
   type OutboundOptions,
 } from '../context/mcp-call.js';
@@ -79,6 +80,12 @@ class Rig implements CallingClient {
     this.states = new RequestStates({ secrets: [Buffer.alloc(32)], ttlMs: 1_000, maxBytes, endpoint }, this.clock);
   }
 
+  /** Clients of the legacy era have sessions. */
+  get info(): McpSessionInfo | undefined {
+    if (this.era === 'modern') return undefined;
+    const { protocolVersion, clientInfo, capabilities } = this.identity();
+    return { id: 's', principal: undefined, protocolVersion, clientInfo, clientCapabilities: capabilities };
+  }
   identity(): ClientIdentity {
     const protocolVersion = this.era === 'modern' ? '2026-07-28' : '2025-11-25';
     return { protocolVersion, capabilities: { ...this.capabilities }, clientInfo: { name: 'spec', version: '1' } };
