@@ -29,7 +29,9 @@ export interface Question {
   value?: number;
 }
 
-export type Message = { listening: number } | { id: number; answer: unknown } | { id: number; error: string };
+/** `node`: the version that runs the server. */
+export type Message =
+  { listening: number; node: string } | { id: number; answer: unknown } | { id: number; error: string };
 
 /** The server listens: say so, and answer from now on. */
 export function report(url: string, duties: Duties = {}): void {
@@ -39,7 +41,7 @@ export function report(url: string, duties: Duties = {}): void {
   process.on('message', (question: Question) => void reply(question, duties));
   // The bench is gone.
   process.on('disconnect', () => process.exit());
-  tell({ listening: Number(port) });
+  tell({ listening: Number(port), node: process.version });
 }
 
 async function reply({ id, ask, value = 0 }: Question, duties: Duties): Promise<void> {

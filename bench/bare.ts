@@ -1,5 +1,16 @@
 import 'reflect-metadata';
-import { Body, Controller, Get, HttpCode, type INestApplication, Module, Post, Res } from '@nestjs/common';
+import {
+  Body,
+  Controller,
+  Delete,
+  Get,
+  Header,
+  HttpCode,
+  type INestApplication,
+  Module,
+  Post,
+  Res,
+} from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
@@ -8,7 +19,7 @@ import { report } from './agent.js';
 import { SERVER_INFO, sum } from './tools.js';
 
 /**
- * The floor: a Nest route that answers with the same JSON, and knows nothing of MCP. No schema, no session, no guard; its
+ * The floor: Nest routes that answer with the same JSON, and know nothing of MCP. No schema, no session, no guard; their
  * streams are responses that were never ended.
  */
 const { PORT = '3000', ADAPTER = 'express' } = process.env;
@@ -17,6 +28,19 @@ interface Call {
   id: number;
   params: { arguments: { a: number; b: number }; _meta?: object };
 }
+
+/** The answer to `initialize`, as ours gives it. */
+const INITIALIZED = {
+  protocolVersion: '2025-11-25',
+  capabilities: {
+    tools: { listChanged: true },
+    prompts: { listChanged: true },
+    resources: { subscribe: true, listChanged: true },
+    completions: {},
+    logging: {},
+  },
+  serverInfo: SERVER_INFO,
+};
 
 const open = new Set<ServerResponse>();
 
@@ -28,6 +52,22 @@ class BareController {
     const result = sum(params.arguments);
     return { jsonrpc: '2.0', id, result: params._meta ? modern(result) : result };
   }
+
+  /** With the next two routes: the three requests of a session in which nothing is called. */
+  @Post('initialize')
+  @HttpCode(200)
+  @Header('Mcp-Session-Id', '0123456789abcdefghijkl')
+  initialize(@Body() { id }: { id: number }): object {
+    return { jsonrpc: '2.0', id, result: INITIALIZED };
+  }
+
+  @Post('initialized')
+  @HttpCode(202)
+  initialized(): void {}
+
+  @Delete()
+  @HttpCode(204)
+  end(): void {}
 
   @Get()
   get(@Res() reply: ServerResponse & { raw?: ServerResponse; hijack?: () => void }): void {

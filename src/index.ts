@@ -121,12 +121,14 @@ export { ServerRequestError, type ServerRequestErrorCode } from './context/serve
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';
 export type { McpRequestStateOptions } from './questions/request-state.options.js';
 export type { Eras, McpProtocolOptions } from './protocol/protocol.options.js';
-export type { McpSessionOptions, ResponseMode } from './session/session.options.js';
+export type { McpSessionOptions } from './session/session.options.js';
+export type { ResponseMode } from './exchange/exchange.js';
 
 export type { McpServerContext, McpServerFunction } from './sdk/server-factory.js';
 
 export { mcpCors, type McpCors, type McpCorsOptions } from './http/mcp-cors.js';
 export { serveMcpSession } from './standalone/serve-mcp-session.js';
+export { McpController } from './http/mcp.controller.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions, PrincipalFunction, PrincipalId } from './http/http.options.js';
 export type { HostOriginOptions } from './http/edge/host-origin.js';

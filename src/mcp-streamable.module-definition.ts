@@ -1,8 +1,8 @@
 import { type CanActivate, ConfigurableModuleBuilder, type DynamicModule, VERSION_NEUTRAL } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { check, McpOptionError } from './base/option-checks.js';
-import { createMcpController } from './http/mcp.controller.js';
-import { ENDPOINT_KEY } from './http/mcp-edge.guard.js';
+import { createEndpointController } from './http/endpoint-controller.js';
+import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
 import { McpSessionGuard } from './http/mcp-session.guard.js';
 import { moduleMessages } from './mcp-streamable.messages.js';
 import {
@@ -49,7 +49,7 @@ function furnish(definition: DynamicModule, extras: McpStreamableExtras): Dynami
     ...definition,
     global: isGlobal,
     imports: [...new Set([DiscoveryModule, McpShutdownModule, ...(definition.imports ?? []), ...imports])],
-    controllers: [createMcpController({ endpoint, path, version, guards, decorators, sessionGuard })],
+    controllers: [createEndpointController({ endpoint, path, version, guards, decorators, sessionGuard })],
     providers: [
       ...(definition.providers ?? []),
       { provide: ENDPOINT_KEY, useValue: endpoint },

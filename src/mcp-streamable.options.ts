@@ -24,9 +24,10 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions,
   /** What the server tells a model about how to use it. Not for the factory in `server`, which says it itself. */
   instructions?: string;
   /**
-   * Makes the SDK server of a session, once per live copy: a session that is rebuilt gets another server. Return a new
-   * `McpServer` or `Server` each time; import the class from this package in CommonJS apps. Decorated handlers and
-   * `McpRegistry` are not for such an endpoint: one that belongs to it stops the start.
+   * Makes the SDK server of a session, once per live copy: a session that is rebuilt gets another server. Requests without a
+   * session (revision 2026-07-28, `sessions: 'off'`) get one each. Return a new `McpServer` or `Server` each time; import the
+   * class from this package in CommonJS apps. Decorated handlers and `McpRegistry` are not for such an endpoint: one that
+   * belongs to it stops the start.
    *
    * @default a server over the decorated handlers of the app's providers
    */
@@ -122,7 +123,14 @@ export const OPTION_NAMES = namesOf<McpStreamableOptions>({
   ...{ serverInfo: true, instructions: true, server: true, instrumentation: true },
   ...{ backend: true, eventLog: true, sessionStore: true, eventStore: true, messageBus: true },
   // McpSessionOptions
-  ...{ sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true, serverRequestTimeoutMs: true },
+  ...{
+    sessions: true,
+    sessionIdGenerator: true,
+    responseMode: true,
+    sseAfterMs: true,
+    retryMs: true,
+    serverRequestTimeoutMs: true,
+  },
   ...{ requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true },
   ...{ maxAnonymousSessions: true, maxStateBytes: true },
   // McpHttpOptions

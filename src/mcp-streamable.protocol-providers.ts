@@ -4,7 +4,8 @@ import { Clock } from './base/clock.js';
 import { once } from './base/once.js';
 import { check } from './base/option-checks.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
-import { type McpInstrumentation, ObservedDispatcher } from './context/mcp-instrumentation.js';
+import type { McpInstrumentation } from './context/mcp-instrumentation.js';
+import { CallObserver } from './exchange/call-observer.js';
 import { HandlerTable } from './handlers/handler-table.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
 import { HTTP_OPTIONS, type ResolvedHttpOptions } from './http/http.options.js';
@@ -16,11 +17,14 @@ import { HandlerCalls } from './methods/handler-calls.js';
 import { listMethods } from './methods/lists.js';
 import { MethodDispatcher } from './methods/method-dispatcher.js';
 import { promptMethods } from './methods/prompts.js';
-import { admitsResource, resourceMethods } from './methods/resources.js';
-import { CAPABILITIES, sessionMethods } from './methods/session-methods.js';
+import { admitsResource, resourceMethods, subscriptionMethods } from './methods/resources.js';
+import { CAPABILITIES, lifecycleMethods, sessionMethods } from './methods/lifecycle.js';
 import { toolMethods } from './methods/tools.js';
+import { BareRequests } from './protocol/bare-requests.js';
 import { makeSessionId } from './protocol/legacy/initialization.js';
+import { SessionlessEndpoint } from './protocol/legacy/sessionless-endpoint.js';
 import { McpEndpoint } from './protocol/mcp-endpoint.js';
+import { ModernClient } from './protocol/modern/modern-client.js';
 import { Subscriptions } from './protocol/modern/subscriptions.js';
 import { protocolMessages } from './protocol/protocol.messages.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
@@ -36,7 +40,8 @@ const logger = new Logger('McpStreamable');
 /** `drainMs`, where other nodes go on with the sessions. */
 const DEFAULT_DRAIN_MS = 10_000;
 
-function report(error: unknown): void {
+/** Tells the operator. */
+export function report(error: unknown): void {
   logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack);
 }
 
@@ -47,47 +52,64 @@ function lateOfNoSession(method: string): McpSessionEvent {
 
 /** What an endpoint speaks: what serves its methods, and the requests of each era. */
 export function protocolProviders(options: InjectionToken, name: string | undefined): Provider[] {
-  return [dispatcher(options, name), subscriptions(options), endpoint()];
+  return [dispatcher(options, name), observer(options), modernClient(), subscriptions(options), endpoint()];
 }
 
 function dispatcher(options: InjectionToken, name: string | undefined): Provider {
   return {
     provide: McpDispatcher,
     useFactory: (
-      { server, serverInfo, instructions, instrumentation = [] }: McpStreamableOptions,
+      { server, serverInfo, instructions }: McpStreamableOptions,
       table: HandlerTable,
       calls: HandlerCalls,
       { pageSize }: ResolvedHandlerOptions,
-      ...[cache, module]: [CachePolicy, ModuleRef]
+      ...[cache, { sessions }, module]: [CachePolicy, ResolvedSessionOptions, ModuleRef]
     ) => {
       check.text('serverInfo.name', serverInfo?.name);
       check.text('serverInfo.version', serverInfo?.version);
       // An empty text, as it comes from an environment variable, says nothing and is no mistake.
       if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
-      const instrumentations = [instrumentation].flat() as readonly McpInstrumentation[];
-      for (const one of instrumentations) check.implementation('instrumentation', one ?? null, ['call']);
-      const observed = (inner: McpDispatcher) => new ObservedDispatcher(inner, instrumentations, report);
       const make = check.fn('server', server);
       if (make) {
-        const sessions = (): McpSessionService => module.get(getMcpSessionServiceToken(name));
+        const service = (): McpSessionService => module.get(getMcpSessionServiceToken(name));
         const onLegacyServer = once(() => logger.warn(protocolMessages.legacyServer()));
-        return observed(
-          new SdkDispatcher({
-            make: (context) => make({ ...context, sessions: sessions() }),
-            report,
-            onLegacyServer,
-          }),
-        );
+        return new SdkDispatcher({
+          make: (context) => make({ ...context, sessions: service() }),
+          report,
+          onLegacyServer,
+        });
       }
       const methods = new MethodDispatcher(serverInfo)
-        .add(sessionMethods({ serverInfo, instructions }, cache))
+        .add(lifecycleMethods({ serverInfo, instructions }, cache, sessions))
         .add(listMethods(table, calls, { pageSize, cache }))
         .add(toolMethods(table, calls))
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
-      return observed(methods);
+      if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
+      return methods;
     },
-    inject: [options, HandlerTable, HandlerCalls, HANDLER_OPTIONS, CACHE_POLICY, ModuleRef],
+    inject: [options, HandlerTable, HandlerCalls, HANDLER_OPTIONS, CACHE_POLICY, SESSION_OPTIONS, ModuleRef],
+  };
+}
+
+function observer(options: InjectionToken): Provider {
+  return {
+    provide: CallObserver,
+    useFactory: ({ instrumentation = [] }: McpStreamableOptions) => {
+      const instrumentations = [instrumentation].flat() as readonly McpInstrumentation[];
+      for (const one of instrumentations) check.implementation('instrumentation', one ?? null, ['call']);
+      return new CallObserver(instrumentations, report);
+    },
+    inject: [options],
+  };
+}
+
+function modernClient(): Provider {
+  return {
+    provide: ModernClient,
+    useFactory: ({ environment }: SessionRoom) =>
+      new ModernClient((method) => environment.event(lateOfNoSession(method))),
+    inject: [SESSION_ROOM],
   };
 }
 
@@ -96,13 +118,15 @@ function subscriptions(options: InjectionToken): Provider {
     provide: Subscriptions,
     useFactory: (
       { feed }: SessionRoom,
-      { inner: dispatcher }: ObservedDispatcher,
+      dispatcher: McpDispatcher,
       table: HandlerTable,
       { serverInfo }: McpStreamableOptions,
       { maxSubscriptions, maxSubscriptionsPerPrincipal }: ResolvedProtocolOptions,
+      client: ModernClient,
     ) => {
       const ofSdk = dispatcher instanceof SdkDispatcher ? dispatcher : undefined;
       return new Subscriptions({
+        client,
         changes$: feed.changes$,
         serverInfo,
         capabilities: ofSdk ? (http) => ofSdk.capabilities(http) : () => CAPABILITIES,
@@ -112,7 +136,7 @@ function subscriptions(options: InjectionToken): Provider {
         report,
       });
     },
-    inject: [SESSION_ROOM, McpDispatcher, HandlerTable, options, PROTOCOL_OPTIONS],
+    inject: [SESSION_ROOM, McpDispatcher, HandlerTable, options, PROTOCOL_OPTIONS, ModernClient],
   };
 }
 
@@ -125,9 +149,9 @@ function endpoint(): Provider {
       session: ResolvedSessionOptions,
       { maxBufferedBytes }: ResolvedHttpOptions,
       { eras }: ResolvedProtocolOptions,
-      ...[dispatcher, subscriptions, table, clock]: [McpDispatcher, Subscriptions, HandlerTable, Clock]
+      ...[client, subscriptions, table, clock]: [ModernClient, Subscriptions, HandlerTable, Clock]
     ) => {
-      const { responseMode, sseAfterMs, requestTimeoutMs } = session;
+      const { responseMode: mode, sseAfterMs } = session;
       const legacy = {
         sessions,
         environment,
@@ -136,15 +160,17 @@ function endpoint(): Provider {
         newSessionId: () => makeSessionId(session.sessionIdGenerator),
         report,
       };
-      const requests = { clock, responseMode, sseAfterMs, requestTimeoutMs, maxBufferedBytes };
-      const events = { late: (method: string) => environment.event(lateOfNoSession(method)), report };
-      const modern = { dispatcher, subscriptions, table, running: environment.running, options: requests, events };
+      const form = { clock, mode, sseAfterMs, maxBufferedBytes };
+      const requests = new BareRequests(environment.calls, form);
+      const modern = { requests, client, table, subscriptions };
+      const late = (method: string): void => environment.event(lateOfNoSession(method));
+      const sessionless = session.sessions === 'off' ? new SessionlessEndpoint(requests, late) : undefined;
       const drainMs = session.drainMs ?? (store.scope === 'shared' ? DEFAULT_DRAIN_MS : 0);
-      return new McpEndpoint(legacy, modern, eras, drainMs);
+      return new McpEndpoint(legacy, modern, sessionless, eras, drainMs);
     },
     inject: [
       ...[SESSION_ROOM, McpSessionStore, SESSION_OPTIONS, HTTP_OPTIONS, PROTOCOL_OPTIONS],
-      ...[McpDispatcher, Subscriptions, HandlerTable, Clock],
+      ...[ModernClient, Subscriptions, HandlerTable, Clock],
     ],
   };
 }

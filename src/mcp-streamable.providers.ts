@@ -1,16 +1,22 @@
 import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { Clock, systemClock } from './base/clock.js';
 import { once } from './base/once.js';
 import { check } from './base/option-checks.js';
 import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 import { McpMessageBus } from './bus/message-bus.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
-import { hostOriginPolicy, SESSION_METHODS, STATELESS_METHODS, type EdgePolicy } from './http/edge/edge-policy.js';
+import { CallObserver } from './exchange/call-observer.js';
+import {
+  EDGE_POLICY,
+  type EdgePolicy,
+  hostOriginPolicy,
+  SESSION_METHODS,
+  STATELESS_METHODS,
+} from './http/edge/edge-policy.js';
 import { httpMessages } from './http/http.messages.js';
 import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http/http.options.js';
-import { EDGE_POLICY } from './http/mcp-edge.guard.js';
 import { McpExceptionFilter } from './http/mcp-exception.filter.js';
-import { McpHttpHandler } from './http/mcp-http-handler.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
 import { RefusalLog } from './http/refusal-log.js';
 import { McpResponder } from './http/responder.js';
@@ -20,7 +26,7 @@ import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name
 import { FaultLog } from './mcp-streamable.fault-log.js';
 import { handlerProviders } from './mcp-streamable.handler-providers.js';
 import type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
-import { protocolProviders } from './mcp-streamable.protocol-providers.js';
+import { protocolProviders, report } from './mcp-streamable.protocol-providers.js';
 import { questionProviders } from './mcp-streamable.question-providers.js';
 import { CACHE_POLICY, stateProviders } from './mcp-streamable.state-providers.js';
 import type { CachePolicy } from './methods/cache-hints.js';
@@ -130,13 +136,14 @@ function sessionProviders(name: string | undefined): Provider[] {
       useFactory: (
         session: ResolvedSessionOptions,
         { keepAliveMs }: ResolvedHttpOptions,
-        ...[clock, sessionStore, eventStore, bus, dispatcher, states]: [
+        ...[clock, sessionStore, eventStore, bus, dispatcher, states, observer]: [
           Clock,
           McpSessionStore,
           McpEventStore,
           McpMessageBus,
           McpDispatcher,
           StoredStates,
+          CallObserver,
         ]
       ): SessionRoom => {
         const parts: SessionRoomParts = {
@@ -147,6 +154,8 @@ function sessionProviders(name: string | undefined): Provider[] {
           eventStore,
           bus,
           dispatcher,
+          observer,
+          report,
         };
         const room = furnishSessionRoom(parts);
         const faults = new FaultLog(clock);
@@ -162,6 +171,7 @@ function sessionProviders(name: string | undefined): Provider[] {
       inject: [
         ...[SESSION_OPTIONS, HTTP_OPTIONS, Clock, McpSessionStore, McpEventStore, McpMessageBus, McpDispatcher],
         StoredStates,
+        CallObserver,
       ],
     },
     {
@@ -175,7 +185,6 @@ function sessionProviders(name: string | undefined): Provider[] {
 
 function httpProviders(): Provider[] {
   return [
-    McpHttpHandler,
     McpExceptionFilter,
     { provide: RefusalLog, useFactory: ({ path }: EndpointName) => new RefusalLog(path), inject: [ENDPOINT_NAME] },
     {
@@ -190,17 +199,21 @@ function httpProviders(): Provider[] {
     },
     {
       provide: McpResponder,
-      useFactory: ({ keepAliveMs, maxBufferedBytes }: ResolvedHttpOptions, clock: Clock) =>
-        new McpResponder({ keepAliveMs, maxBufferedBytes, clock }),
-      inject: [HTTP_OPTIONS, Clock],
+      useFactory: ({ keepAliveMs, maxBufferedBytes }: ResolvedHttpOptions, clock: Clock, host: HttpAdapterHost) =>
+        new McpResponder({ keepAliveMs, maxBufferedBytes, clock }, () => host.httpAdapter),
+      inject: [HTTP_OPTIONS, Clock, HttpAdapterHost],
     },
     {
       provide: EDGE_POLICY,
-      useFactory: (options: ResolvedHttpOptions, { eras }: ResolvedProtocolOptions): EdgePolicy => {
-        const allow = eras === 'modern' ? STATELESS_METHODS : SESSION_METHODS;
+      useFactory: (
+        options: ResolvedHttpOptions,
+        { eras }: ResolvedProtocolOptions,
+        { sessions }: ResolvedSessionOptions,
+      ): EdgePolicy => {
+        const allow = eras === 'modern' || sessions === 'off' ? STATELESS_METHODS : SESSION_METHODS;
         return hostOriginPolicy({ ...options, allow }, () => logger.warn(httpMessages.hostsUnlisted()));
       },
-      inject: [HTTP_OPTIONS, PROTOCOL_OPTIONS],
+      inject: [HTTP_OPTIONS, PROTOCOL_OPTIONS, SESSION_OPTIONS],
     },
   ];
 }

@@ -14,7 +14,7 @@ export interface Deviation {
   readonly range: number;
 }
 
-/** @returns every ratio that all runs have, the least stable first */
+/** @returns every ratio that all runs have, the one farthest from its median first */
 export function deviations(runs: readonly (readonly WorkResult[])[]): Deviation[] {
   const [first = [], ...others] = runs.map((results) => ratiosOf(results));
   const found = first.flatMap(({ label, ratio }) => {
@@ -25,5 +25,5 @@ export function deviations(runs: readonly (readonly WorkResult[])[]): Deviation[
     const stray = Math.max(...ratios.map((ratio) => Math.abs(ratio / middle - 1)));
     return [{ label, ratios, stray, range: Math.max(...ratios) / Math.min(...ratios) - 1 }];
   });
-  return found.toSorted((a, b) => b.range - a.range);
+  return found.toSorted((a, b) => b.stray - a.stray);
 }

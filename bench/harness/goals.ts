@@ -1,8 +1,9 @@
+import { majorOf, MAJOR } from './node-binary.js';
 import { ratioOf, valueOf } from './ratios.js';
-import type { WorkName } from './subjects.js';
+import { PEERS, type Subject, type WorkName } from './subjects.js';
 import type { WorkResult } from './work.js';
 
-/** What ours must cost at most, and whether it does. */
+/** What ours must cost at most on Node.js 24, beside what stands in the same work, and whether it does. */
 
 export interface Judgement {
   readonly title: string;
@@ -11,83 +12,99 @@ export interface Judgement {
   readonly met: boolean;
 }
 
-type Adapter = 'Express' | 'Fastify';
-type Judge = (results: readonly WorkResult[]) => Judgement | undefined;
+type Adapter = Subject['adapter'];
 
-/** Absolute times are those of the machine on which the goals were set: there a bare route cost 143 µs on Express, 24 µs on Fastify. */
-const GOALS: readonly Judge[] = [
-  timesTheRoute('call', 'Express', 1.4),
-  timesTheRoute('call', 'Fastify', 3),
-  timesTheRoute('modern-call', 'Fastify', 3.5),
-  microseconds('progress', 'Express', 5),
-  microseconds('progress', 'Fastify', 5),
-  kibibytes('session-memory', 'Express', 10),
-  kibibytes('session-memory', 'Fastify', 10),
-  flatInTools('Express'),
-  flatInTools('Fastify'),
-  kibibytes('stream-memory', 'Express', 6),
-  kibibytes('stream-memory', 'Fastify', 6),
+/** What a goal is about: the most there may be, and what there is. */
+interface Goal {
+  readonly work: WorkName;
+  readonly adapter: Adapter;
+  readonly most: number;
+  /** Nothing where a server that it needs was not measured. */
+  readonly of: (result: WorkResult) => number | undefined;
+  readonly told: (value: number) => string;
+}
+
+const ADAPTERS: readonly Adapter[] = ['fastify', 'express'];
+
+const GOALS: readonly Goal[] = [
+  timesTheRoute('call', 'fastify', 1.5),
+  timesTheRoute('call', 'express', 1.2),
+  timesTheRoute('modern-call', 'fastify', 1.5),
+  ...ADAPTERS.map((adapter) => timesTheSdk('progress', adapter, 1.3)),
+  // With few tools and with many.
+  ...ADAPTERS.map((adapter) => kibibytes('session-memory', adapter, 3)),
+  ...ADAPTERS.map((adapter) => kibibytesAboveTheRoute('stream-memory', adapter, 2)),
+  timesTheBestPeer('lifecycle', 'fastify', 0.5),
+  timesTheRoute('lifecycle', 'express', 1.3, 'three bare routes'),
+  ...ADAPTERS.map((adapter) => timesTheRoute('notify', adapter, 1.4, 'the bare SSE route')),
 ];
-
-/** How much more a session may take with ten times the tools: nothing but noise. */
-const FLAT = 1.1;
 
 /** @returns the goals whose work was done */
 export function judged(results: readonly WorkResult[]): Judgement[] {
-  return GOALS.map((judge) => judge(results)).filter((judgement) => judgement !== undefined);
+  return GOALS.flatMap((goal) =>
+    results.flatMap((result) => {
+      const value = result.work === goal.work ? goal.of(result) : undefined;
+      return value === undefined ? [] : [judgement(goal, result, value)];
+    }),
+  );
 }
 
-function timesTheRoute(work: WorkName, adapter: Adapter, most: number): Judge {
-  return (results) => {
-    const [result] = of(work, results);
-    const ratio = ratioOf(result?.rounds[ours(adapter)], result?.rounds[`bare-${adapter.toLowerCase()}`], 'µs');
-    return judgement(`${result?.title}, ${adapter}`, ratio, most, (value) => `${value.toFixed(2)}× the bare route`);
+/** @returns what to say where the goals are not for the Node.js that measured */
+export function strangeTo(node: string): string | undefined {
+  return majorOf(node) === MAJOR ? undefined : `The goals are for Node.js ${MAJOR}; here Node.js ${node} measured.`;
+}
+
+function judgement({ adapter, most, told }: Goal, { title }: WorkResult, value: number): Judgement {
+  const where = adapter === 'express' ? 'Express' : 'Fastify';
+  return { title: `${title}, ${where}`, measured: told(value), goal: `≤ ${told(most)}`, met: value <= most };
+}
+
+function timesTheRoute(work: WorkName, adapter: Adapter, most: number, name = 'the bare route'): Goal {
+  const of = ({ rounds, unit }: WorkResult) => ratioOf(rounds[ours(adapter)], rounds[bare(adapter)], unit);
+  return { work, adapter, most, of, told: (value) => `${times(value)} ${name}` };
+}
+
+function timesTheSdk(work: WorkName, adapter: Adapter, most: number): Goal {
+  const of = ({ rounds, unit }: WorkResult) => ratioOf(rounds[ours(adapter)], rounds[`sdk-route-${adapter}`], unit);
+  return { work, adapter, most, of, told: (value) => `${times(value)} the SDK in a route` };
+}
+
+/** The best of all peers, whatever they stand on: with some of them left out there is none. */
+function timesTheBestPeer(work: WorkName, adapter: Adapter, most: number): Goal {
+  const peers = PEERS.filter(({ cannot }) => cannot[work] === undefined);
+  const of = ({ rounds, unit }: WorkResult) => {
+    const ratios = peers.map(({ name }) => ratioOf(rounds[ours(adapter)], rounds[name], unit));
+    const all = ratios.filter((ratio) => ratio !== undefined);
+    return all.length === peers.length ? Math.max(...all) : undefined;
   };
+  return { work, adapter, most, of, told: (value) => `${times(value)} the best peer` };
 }
 
-function microseconds(work: WorkName, adapter: Adapter, most: number): Judge {
-  return absolute(work, adapter, most, (value) => `${value.toFixed(1)} µs`);
-}
-
-function kibibytes(work: WorkName, adapter: Adapter, most: number): Judge {
-  return absolute(work, adapter, most * 1024, (value) => `${(value / 1024).toFixed(1)} KiB`);
-}
-
-function absolute(work: WorkName, adapter: Adapter, most: number, told: (value: number) => string): Judge {
-  return (results) => {
-    const [result] = of(work, results);
-    const values = result?.rounds[ours(adapter)];
-    const floor = result?.rounds[`bare-${adapter.toLowerCase()}`];
-    const found = judgement(`${result?.title}, ${adapter}`, values && valueOf(values, result.unit), most, told);
-    // What Node.js itself needs is in both.
-    return found && floor
-      ? { ...found, measured: `${found.measured} (bare route: ${told(valueOf(floor, result.unit))})` }
-      : found;
+function kibibytes(work: WorkName, adapter: Adapter, most: number): Goal {
+  const of = ({ rounds, unit }: WorkResult) => {
+    const values = rounds[ours(adapter)];
+    return values && valueOf(values, unit) / 1024;
   };
+  return { work, adapter, most, of, told: (value) => `${value.toFixed(1)} KiB` };
 }
 
-function flatInTools(adapter: Adapter): Judge {
-  return (results) => {
-    const [few, many] = of('session-memory', results);
-    const ratio = ratioOf(many?.rounds[ours(adapter)], few?.rounds[ours(adapter)], 'bytes');
-    return judgement(`${many?.title}, ${adapter}`, ratio, FLAT, (value) => `${value.toFixed(2)}× that with 10`);
+/** What Node.js itself needs is in both. */
+function kibibytesAboveTheRoute(work: WorkName, adapter: Adapter, most: number): Goal {
+  const of = ({ rounds, unit }: WorkResult) => {
+    const [values, floor] = [rounds[ours(adapter)], rounds[bare(adapter)]];
+    return values && floor && (valueOf(values, unit) - valueOf(floor, unit)) / 1024;
   };
+  return { work, adapter, most, of, told: (value) => `${value.toFixed(1)} KiB more than the bare SSE route` };
 }
 
-function judgement(
-  title: string,
-  value: number | undefined,
-  most: number,
-  told: (value: number) => string,
-): Judgement | undefined {
-  if (value === undefined) return undefined;
-  return { title, measured: told(value), goal: `≤ ${told(most)}`, met: value <= most };
-}
-
-function of(work: WorkName, results: readonly WorkResult[]): WorkResult[] {
-  return results.filter((result) => result.work === work);
+function times(value: number): string {
+  return `${value.toFixed(2)}×`;
 }
 
 function ours(adapter: Adapter): string {
-  return `ours-${adapter.toLowerCase()}`;
+  return `ours-${adapter}`;
+}
+
+function bare(adapter: Adapter): string {
+  return `bare-${adapter}`;
 }

@@ -1,6 +1,7 @@
 import { SERVER_INFO } from '../tools.js';
 import { type Answer, headerOf, type HttpConnection } from './http-connection.js';
 import { sseData } from './sse.js';
+import type { Beginning } from './subjects.js';
 
 /** What a client says, as text made ahead where it can be, and what it must hear. A wrong answer fails the bench. */
 
@@ -21,7 +22,9 @@ export interface Session {
   readonly headers: string;
 }
 
-const POST = `POST /mcp HTTP/1.1\r\n${JSON_HEADERS}`;
+const postTo = (path: string): string => `POST ${path} HTTP/1.1\r\n${JSON_HEADERS}`;
+const POST = postTo('/mcp');
+const AT_ONE_PATH: Beginning = { initialize: '/mcp', initialized: '/mcp' };
 
 /** What is sent to who knows no sessions: a bare route takes the same request, headers included. */
 export const NO_SESSION: Session = sessionOf('0123456789abcdefghijk', REVISION);
@@ -39,14 +42,17 @@ const INITIALIZE = JSON.stringify({
 });
 const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
-export async function openSession(connection: HttpConnection): Promise<Session> {
-  const answer = await connection.exchange(POST, INITIALIZE);
+export async function openSession(
+  connection: HttpConnection,
+  { initialize, initialized }: Beginning = AT_ONE_PATH,
+): Promise<Session> {
+  const answer = await connection.exchange(postTo(initialize), INITIALIZE);
   const id = headerOf(answer.text, 'mcp-session-id');
   const { result } = messagesOf(answer).at(-1) as { result?: { serverInfo?: object; protocolVersion?: string } };
   must(result?.serverInfo && 'name' in result.serverInfo && result.serverInfo.name === SERVER_INFO.name, answer);
   must(id !== undefined && result.protocolVersion !== undefined, answer);
   const session = sessionOf(id, result.protocolVersion);
-  const accepted = await connection.exchange(session.post, INITIALIZED);
+  const accepted = await connection.exchange(`${postTo(initialized)}${session.headers}`, INITIALIZED);
   must(accepted.status === 202, accepted);
   return session;
 }

@@ -1,4 +1,4 @@
-import { judged } from './goals.js';
+import { judged, strangeTo } from './goals.js';
 import type { Machine } from './machine.js';
 import { baseOf, firstNode, ratioOf, smallest, valueOf } from './ratios.js';
 import { spread } from './statistics.js';
@@ -26,9 +26,10 @@ export function report(about: About, results: readonly WorkResult[]): string {
     grown.length > 0 && `### With ever more sessions\n\n${growthTables(grown)}`,
     nodes.length > 0 && `### Sessions shared between nodes, on Fastify\n\n${nodesTable(nodes)}`,
     judged(works).length > 0 && `### Goals\n\n${goalsTable(works)}`,
+    judged(works).length > 0 && strangeTo(about.node),
     footnotes(results),
   ];
-  return parts.filter((part) => part !== false).join('\n\n');
+  return parts.filter((part) => typeof part === 'string').join('\n\n');
 }
 
 function header({ date, node, cpu, cores, memoryGiB, versions, quick, rounds, pinned }: About): string {

@@ -25,6 +25,7 @@ export class ServerProcess {
    * It gets its core when it listens: until then the load has nothing to do, and servers may start side by side.
    *
    * @param nodeArgs for the server's Node.js, for example a profiler
+   * @throws when another Node.js runs it than the one that runs the bench, whose version is in the results
    */
   static async start(
     file: string,
@@ -44,6 +45,10 @@ export class ServerProcess {
     const [message] = (await Promise.race([once(child, 'message', { signal }), exit])) as [Message];
     exit.catch(() => {});
     if (!('listening' in message)) throw new Error(`${file} did not say where it listens.`);
+    if (message.node !== process.version) {
+      child.kill();
+      throw new Error(`Node.js ${message.node} runs ${file}, and ${process.version} the bench: they must be the same.`);
+    }
     pin(child.pid!, core);
     return new ServerProcess(child, message.listening);
   }

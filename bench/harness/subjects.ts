@@ -14,6 +14,12 @@ export type WorkName =
   | 'growth'
   | 'nodes';
 
+/** Paths. */
+export interface Beginning {
+  readonly initialize: string;
+  readonly initialized: string;
+}
+
 export interface Subject {
   readonly name: string;
   readonly title: string;
@@ -21,6 +27,8 @@ export interface Subject {
   readonly file: string;
   /** Where it answers to 2026-07-28, if not at `/mcp`. */
   readonly modernPath?: string;
+  /** Where it takes the two requests that begin a session, if not at `/mcp`. */
+  readonly beginning?: Beginning;
   /** What it cannot do, and why. */
   readonly cannot: Partial<Record<WorkName, string>>;
 }
@@ -34,11 +42,12 @@ const peer = (name: string): string => at(`../../../bench/peers/build/peers/${na
 const NO_SESSIONS = 'a bare route has no sessions';
 const BARE: Subject['cannot'] = {
   progress: 'a bare route reports nothing',
-  lifecycle: NO_SESSIONS,
   'session-memory': NO_SESSIONS,
   replay: 'a bare route keeps no events',
   growth: NO_SESSIONS,
 };
+/** A route for each request, as none of them looks into a body. */
+const BARE_BEGINNING: Beginning = { initialize: '/mcp/initialize', initialized: '/mcp/initialized' };
 const ONLY_CALLS = 'the SDK in a route serves calls, and no more';
 const SDK_ROUTE: Subject['cannot'] = {
   'modern-call': ONLY_CALLS,
@@ -55,25 +64,8 @@ const MCP_NEST: Subject['cannot'] = {
   replay: 'MCP-Nest has no event store',
 };
 
-export const SUBJECTS: readonly Subject[] = [
-  { name: 'ours-express', title: 'ours, Express', adapter: 'express', file: OURS, cannot: {} },
-  { name: 'ours-fastify', title: 'ours, Fastify', adapter: 'fastify', file: OURS, cannot: {} },
-  { name: 'bare-express', title: 'bare route, Express', adapter: 'express', file: bare, cannot: BARE },
-  { name: 'bare-fastify', title: 'bare route, Fastify', adapter: 'fastify', file: bare, cannot: BARE },
-  {
-    name: 'sdk-route-express',
-    title: 'SDK in a route, Express',
-    adapter: 'express',
-    file: sdkRoute,
-    cannot: SDK_ROUTE,
-  },
-  {
-    name: 'sdk-route-fastify',
-    title: 'SDK in a route, Fastify',
-    adapter: 'fastify',
-    file: sdkRoute,
-    cannot: SDK_ROUTE,
-  },
+/** The servers of others. */
+export const PEERS: readonly Subject[] = [
   {
     name: 'mcp-nest-express',
     title: 'MCP-Nest, Express',
@@ -105,12 +97,53 @@ export const SUBJECTS: readonly Subject[] = [
   },
 ];
 
+export const SUBJECTS: readonly Subject[] = [
+  { name: 'ours-express', title: 'ours, Express', adapter: 'express', file: OURS, cannot: {} },
+  { name: 'ours-fastify', title: 'ours, Fastify', adapter: 'fastify', file: OURS, cannot: {} },
+  {
+    name: 'bare-express',
+    title: 'bare route, Express',
+    adapter: 'express',
+    file: bare,
+    beginning: BARE_BEGINNING,
+    cannot: BARE,
+  },
+  {
+    name: 'bare-fastify',
+    title: 'bare route, Fastify',
+    adapter: 'fastify',
+    file: bare,
+    beginning: BARE_BEGINNING,
+    cannot: BARE,
+  },
+  {
+    name: 'sdk-route-express',
+    title: 'SDK in a route, Express',
+    adapter: 'express',
+    file: sdkRoute,
+    cannot: SDK_ROUTE,
+  },
+  {
+    name: 'sdk-route-fastify',
+    title: 'SDK in a route, Fastify',
+    adapter: 'fastify',
+    file: sdkRoute,
+    cannot: SDK_ROUTE,
+  },
+  ...PEERS,
+];
+
 /** What the work `nodes` puts side by side, all of ours on Fastify: the first is what the others are compared with. */
 export const NODES = [
   { name: 'memory', title: 'one node, in memory', count: 1, shared: false },
   { name: 'redis', title: 'one node, Redis', count: 1, shared: true },
   { name: 'two-nodes', title: 'two nodes, Redis', count: 2, shared: true },
 ] as const;
+
+/** Whether it keeps sessions: only such a server can have idle ones. */
+export function hasSessions({ cannot }: Subject): boolean {
+  return cannot['session-memory'] === undefined;
+}
 
 function at(path: string): string {
   return fileURLToPath(new URL(path, import.meta.url));

@@ -1,7 +1,7 @@
 import { inParallel, requestsFor } from '../harness/in-parallel.js';
 import { callAdd, callModernAdd, callProgress, endSession, openSession } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
-import type { Subject } from '../harness/subjects.js';
+import type { Beginning, Subject } from '../harness/subjects.js';
 import { type Load, timedWork } from '../harness/work.js';
 import { openSessionsOf } from './sessions.js';
 
@@ -60,11 +60,13 @@ export const lifecycle = timedWork({
   title: 'initialize, initialized, DELETE',
   warmUp: 2_000,
   times: 2,
-  prepare: async (server) => ({ load: lifecycles(server) }),
+  prepare: async (server, { beginning }) => ({ load: lifecycles(server, beginning) }),
 });
 
 /** Sessions that end as soon as they are there. */
-export function lifecycles(server: ServerProcess): Load {
+export function lifecycles(server: ServerProcess, beginning?: Beginning): Load {
   return (count) =>
-    inParallel(server.port, count, async (connection) => endSession(connection, await openSession(connection)));
+    inParallel(server.port, count, async (connection) =>
+      endSession(connection, await openSession(connection, beginning)),
+    );
 }

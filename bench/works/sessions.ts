@@ -1,11 +1,11 @@
 import { inParallel } from '../harness/in-parallel.js';
 import { endSession, NO_SESSION, openSession, type Session } from '../harness/mcp-client.js';
 import type { ServerProcess } from '../harness/server-process.js';
-import type { Subject } from '../harness/subjects.js';
+import { hasSessions, type Subject } from '../harness/subjects.js';
 
 /** @returns so many new sessions; on a bare route, as many times none */
 export async function openSessionsOf(server: ServerProcess, subject: Subject, count: number): Promise<Session[]> {
-  if (subject.cannot.lifecycle) return Array.from({ length: count }, () => NO_SESSION);
+  if (!hasSessions(subject)) return Array.from({ length: count }, () => NO_SESSION);
   return openSessions(server.port, count);
 }
 

@@ -1,15 +1,17 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { ClockTimer } from '../base/clock.js';
 import type { Era } from '../wire/era.js';
-import type { RequestId } from '../wire/json-rpc.js';
+import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
+import type { HttpRefusal, McpExchange } from './mcp-exchange.js';
 
-/**
- * # One message being served
+/*
+ * # One message of a client while it is served
  *
  * A session holds no request, no user and no headers: those belong to a message and travel with it. A handler, and
- * whatever it calls, finds them here, through the async context that is set around the handler.
+ * whatever it calls, finds them in the call, through the async context that is set around the handler.
  */
 
-/** What is known of a session by whoever serves it or looks at it. @publicApi */
+/** What is known of a session. @publicApi */
 export interface McpSessionInfo {
   readonly id: string;
   /** Who owns the session, as `principal(request)` said at `initialize`; `undefined`: anonymous. */
@@ -18,6 +20,8 @@ export interface McpSessionInfo {
   readonly protocolVersion: string;
   readonly clientInfo: { readonly name: string; readonly version: string };
   readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  /** The parameters of the path that it began at, such as `{ tenant: 'acme' }`; absent without any. It is known there alone. */
+  readonly routeParams?: Readonly<Record<string, unknown>>;
 }
 
 /** One HTTP request to the endpoint, as the app's guards left it. @publicApi */
@@ -29,45 +33,189 @@ export interface McpHttpCall {
   readonly request: unknown;
 }
 
-/** One JSON-RPC request or notification of a client while it is served. @publicApi */
-export interface McpCall extends McpHttpCall {
-  readonly session: McpSessionInfo | undefined;
+/** A notification or request of the server, before it has an envelope. */
+export interface OutboundMessage {
   readonly method: string;
+  readonly params?: Record<string, unknown>;
+}
+
+/** How long a request of the server waits for the client. */
+export interface OutboundOptions {
+  /** Milliseconds; at most `serverRequestTimeoutMs`, which is the default. */
+  readonly timeoutMs?: number;
+  /** Each progress notification of the client begins `timeoutMs` anew. */
+  readonly resetTimeoutOnProgress?: boolean;
+  /** Milliseconds in all, however much progress there is. */
+  readonly maxTotalTimeoutMs?: number;
+  /** Gives the request up, and tells the client. */
+  readonly signal?: AbortSignal;
+  /** Asks the client for progress, and hears of it. */
+  readonly onprogress?: (progress: Record<string, unknown>) => void;
+}
+
+/** What a client says of itself: in `initialize`, or with each modern request. */
+export type ClientIdentity = {
+  protocolVersion: string;
+  capabilities: Record<string, unknown>;
+  clientInfo: { name: string; version: string; [key: string]: unknown };
+};
+
+/**
+ * The client of a call: a live session, or, where there are no sessions, what stands in the request itself.
+ *
+ * @internal
+ */
+export interface CallingClient {
+  /** Of a client with a session. */
+  readonly info?: McpSessionInfo | undefined;
+  identity(call: McpCall): ClientIdentity;
+  /** Whether the client wants log messages of this level (2025: all of them until it says otherwise). */
+  wantsLog(level: string, call: McpCall): boolean;
+  /** Sends a notification that belongs to a call. @returns settles when it is on its way, or was dropped */
+  notify(notification: OutboundMessage, call: McpCall): Promise<void>;
+  /**
+   * Sends a request on the stream of a call.
+   *
+   * @returns the result as it came
+   * @throws (rejects) ServerRequestError when it could not be sent, ProtocolError when the client answered with an error
+   */
+  request(question: OutboundMessage, options: OutboundOptions, call: McpCall): Promise<unknown>;
+  /** A call has a result. @returns given, the answer waits until it settles; rejects: the answer is an error */
+  succeeded?(call: McpCall, result: object): Promise<void> | undefined;
+  /** A call is over, answered or cancelled. */
+  ended?(call: McpCall): void;
+}
+
+/**
+ * One JSON-RPC request or notification of a client while it is served: who sent it, the way back to its client, and
+ * whether its result is still needed.
+ *
+ *     open ──answer──▶ answered
+ *       └──cancelled, or its client, session, time or node is over──▶ cancelled
+ *
+ * A notification stays open: it has no answer.
+ *
+ * @publicApi
+ */
+export class McpCall implements McpHttpCall {
+  #abort: AbortController | undefined;
+  #cancelled: { readonly reason: unknown } | undefined;
+  #answered = false;
+  /** A guard of the handler did not let the caller in, however the client is told. @internal */
+  denied = false;
+  /** How HTTP shall say what the answer says. @internal */
+  refusal: HttpRefusal | undefined;
+  /** Armed when `requestTimeoutMs` is set. @internal */
+  timer: ClockTimer | undefined;
+
+  /** @internal */
+  constructor(
+    private readonly http: McpHttpCall,
+    readonly message: JsonRpcRequest | JsonRpcNotification,
+    /** @internal */
+    readonly from: CallingClient,
+    /** Where the answer of a request goes; a notification has none. @internal */
+    readonly exchange?: McpExchange,
+  ) {}
+
+  get era(): Era {
+    return this.http.era;
+  }
+  /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
+  get principal(): string | undefined {
+    return this.http.principal;
+  }
+  /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
+  get request(): unknown {
+    return this.http.request;
+  }
+  /** `undefined` where there are no sessions. */
+  get session(): McpSessionInfo | undefined {
+    return this.from.info;
+  }
+  get method(): string {
+    return this.message.method;
+  }
   /** Of the JSON-RPC request; `undefined` for a notification. */
-  readonly requestId: RequestId | undefined;
+  get requestId(): RequestId | undefined {
+    return 'id' in this.message ? this.message.id : undefined;
+  }
+  /** What the client says of itself. @internal */
+  get client(): ClientIdentity {
+    return this.from.identity(this);
+  }
+  /** @internal */
+  get state(): CallState {
+    if (this.#answered) return 'answered';
+    return this.#cancelled ? 'cancelled' : 'open';
+  }
+  /** Whether `signal` has aborted, without making it (3 µs). @internal */
+  get aborted(): boolean {
+    return this.#cancelled !== undefined;
+  }
   /**
    * Aborts when the client cancels the request, when the session ends (DELETE, idle, `terminate()`), when
-   * `requestTimeoutMs` is over, and at shutdown.
+   * `requestTimeoutMs` is over, when a client without a session goes away, and at shutdown.
    */
-  readonly signal: AbortSignal;
-  /**
-   * Whether `signal` has aborted, for who would make one (3 µs) only to ask that.
-   *
-   * @internal
-   */
-  readonly aborted?: boolean;
-  /**
-   * A guard of the handler did not let the caller in, however the client is told.
-   *
-   * @internal
-   */
-  denied?: boolean;
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      // Made when it is first looked at: most handlers never do.
+      this.#abort = new AbortController();
+      if (this.#cancelled) this.#abort.abort(this.#cancelled.reason);
+    }
+    return this.#abort.signal;
+  }
+
   /**
    * Ends the connection that carries this request's messages and leaves the request running: the client comes back and
-   * resumes. Does nothing below revision 2025-11-25, whose clients do not come back.
+   * resumes. Does nothing below revision 2025-11-25 and without a session, where clients do not come back.
    *
    * @returns whether a stream was closed
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
    */
-  closeStream(): boolean;
+  closeStream(): boolean {
+    return this.state === 'open' && (this.exchange?.closeStream() ?? false);
+  }
+
+  /** @internal */
+  wantsLog(level: string): boolean {
+    return this.from.wantsLog(level, this);
+  }
+
+  /** @internal */
+  notify(notification: OutboundMessage): Promise<void> {
+    return this.from.notify(notification, this);
+  }
+
+  /** @internal */
+  ask(question: OutboundMessage, options: OutboundOptions = {}): Promise<unknown> {
+    return this.from.request(question, options, this);
+  }
+
   /**
    * Gives the HTTP answer a status and headers of its own, while nothing of it is out and it answers nothing else: a
    * guard that denies a call speaks to HTTP then, as on any route.
    *
    * @internal
    */
-  refuseWith(status: number, headers: Readonly<Record<string, string>>): void;
+  refuseWith(status: number, headers: Readonly<Record<string, string>>): void {
+    this.refusal = { status, headers };
+  }
+
+  /** @internal */
+  answered(): void {
+    this.#answered = true;
+  }
+
+  /** Cancels the handler: its result is not needed any more. Counts once. @internal */
+  cancelled(reason: unknown): void {
+    if (this.#answered || this.#cancelled) return;
+    this.#cancelled = { reason };
+    this.#abort?.abort(reason);
+  }
 }
+
+export type CallState = 'open' | 'answered' | 'cancelled';
 
 const calls = new AsyncLocalStorage<McpCall | undefined>();
 
@@ -83,7 +231,7 @@ export function runInCall<T>(call: McpCall, task: () => T): T {
  * @internal
  */
 export function runBeyondCancelledCall<T>(task: () => T): T {
-  return calls.getStore()?.signal.aborted ? calls.run(undefined, task) : task();
+  return calls.getStore()?.aborted ? calls.run(undefined, task) : task();
 }
 
 /**

@@ -1,5 +1,4 @@
-import type { ServedCall } from './served-call.js';
-import type { McpSessionInfo } from './mcp-call.js';
+import type { McpCall, McpSessionInfo } from './mcp-call.js';
 
 /**
  * # The port between the transport and what serves a method
@@ -15,19 +14,16 @@ export interface McpDispatcher {
    * @returns the result, as it is sent; or a promise of it
    * @throws an error with a JSON-RPC code (`code`, a safe integer) and a text for the client; anything else becomes -32603
    */
-  request(call: ServedCall): object | Promise<object>;
+  request(call: McpCall): object | Promise<object>;
   /** Takes a notification of the client. Never throws. */
-  notification(call: ServedCall): void;
+  notification(call: McpCall): void;
   /** A live session is over: nothing more comes from its client. */
   sessionEnded(session: McpDispatchedSession): void;
   /**
-   * A live session was made from its record, by which the dispatcher has never seen it. For dispatchers that keep something
-   * of a session.
-   *
-   * @returns settles when the session can be served, or is over
-   * @throws (rejects) the session cannot be served
+   * A live session was made from its record. For dispatchers that keep something of a session: they make it again, and
+   * requests that come meanwhile wait for it. Never throws.
    */
-  sessionRebuilt?(session: McpDispatchedSession, said: McpSaid): Promise<void>;
+  sessionRebuilt?(session: McpDispatchedSession, said: McpSaid): void;
   /** Another node has taken a change that the client made to its session. */
   sessionChanged?(session: McpDispatchedSession, said: McpSaid): void;
 }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.js';
 import { isThenable } from '../base/thenable.js';
-import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
+import type { McpIncoming } from '../protocol/mcp-endpoint.js';
 import { acceptsMediaTypes } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
@@ -20,21 +20,12 @@ const SSE_TYPE = 'text/event-stream';
 const AS_SPECIFIED = `${JSON_TYPE}, ${SSE_TYPE}`;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
-/** One HTTP request to the endpoint, as far as it is understood. */
-export interface McpIncoming {
-  readonly method: string;
-  readonly headers: IncomingHttpHeaders;
-  /** The messages of a POST; none otherwise. */
-  readonly body: IncomingBody;
-  readonly call: McpHttpCall;
-  /** Set by the session guard: the session that the caller named and may use. */
-  session: McpSessionInfo | undefined;
-}
-
 /** Express' `Request` or Fastify's `FastifyRequest`. */
 export interface PlatformRequest {
   readonly headers: IncomingHttpHeaders;
   readonly method: string;
+  /** Of the path. */
+  readonly params?: Readonly<Record<string, unknown>>;
   readonly raw?: IncomingMessage;
 }
 
@@ -78,14 +69,16 @@ export class McpRequestReader {
     }
   }
 
-  /** What was read of a request; `undefined` before `read` has succeeded. */
-  of(request: object): McpIncoming | undefined {
-    return (request as ReadRequest)[INCOMING];
+  /** What was read of a request. @throws Error when no guard has read it */
+  of(request: object): McpIncoming {
+    const incoming = (request as ReadRequest)[INCOMING];
+    if (!incoming) throw new Error(httpMessages.noSessionGuard());
+    return incoming;
   }
 
   /** The messages of a request, also of one that went no further: an error about it carries its id. */
   bodyOf(request: object): IncomingBody | undefined {
-    return this.of(request)?.body ?? (request as ReadRequest)[REFUSED];
+    return (request as ReadRequest)[INCOMING]?.body ?? (request as ReadRequest)[REFUSED];
   }
 
   /**
@@ -102,8 +95,11 @@ export class McpRequestReader {
       const said: unknown = this.options.principal(request as never);
       const principal = this.#principal(isThenable(said) ? await said : said, request);
       const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
-      const call: McpHttpCall = { era, request, principal };
-      const incoming: McpIncoming = { method, headers, body, call, session: undefined };
+      const { params: routeParams } = request;
+      const incoming: McpIncoming = {
+        ...{ era, principal, request, method, headers, body, session: undefined },
+        ...(hasKeys(routeParams) && { routeParams }),
+      };
       request[INCOMING] = incoming;
       return incoming;
     } catch (error) {
@@ -156,6 +152,11 @@ function principalText(said: unknown): string | undefined {
   const hex: unknown = typeof toHexString === 'function' ? toHexString.call(said) : undefined;
   if (typeof hex === 'string' && HEX_ID.test(hex)) return hex;
   throw new UnknownPrincipalError(httpMessages.badPrincipal(said));
+}
+
+function hasKeys(record: object | undefined): boolean {
+  for (const _ in record) return true;
+  return false;
 }
 
 function eraOf(headers: IncomingHttpHeaders, body: IncomingBody): Era {

@@ -2,16 +2,19 @@ import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@ne
 import type { IncomingHttpHeaders } from 'node:http';
 import { isThenable } from '../base/thenable.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
-import { McpEndpoint } from '../protocol/mcp-endpoint.js';
+import { McpEndpoint, type McpIncoming } from '../protocol/mcp-endpoint.js';
 import { isCrossOrigin } from './edge/host-origin.js';
 import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';
+import type { KnownSession } from '../session/live-sessions.js';
 import { McpError } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/header.js';
 import { isInitializeRequest } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, isLegacyRevision } from '../wire/revisions.js';
-import { SESSION_METHODS } from './edge/edge-policy.js';
-import { type McpIncoming, McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
+import { EDGE_POLICY, type EdgePolicy, SESSION_METHODS } from './edge/edge-policy.js';
+import { ENDPOINT_KEY, type EndpointKey } from './edge/endpoint-route.js';
+import { admittedOrRefused } from './edge/http-edge.js';
+import { McpRequestReader, type PlatformRequest, rawRequest } from './mcp-incoming.js';
 
 /**
  * The last guard of the endpoint: finds the session that a request names and decides whether the caller may use it.
@@ -38,6 +41,10 @@ export class McpSessionGuard implements CanActivate {
   @Inject(McpRequestReader) protected readonly reader!: McpRequestReader;
   /** @internal */
   @Inject(McpEndpoint) protected readonly endpoint!: McpEndpoint;
+  /** @internal */
+  @Inject(ENDPOINT_KEY) protected readonly edgeKey!: EndpointKey;
+  /** @internal */
+  @Inject(EDGE_POLICY) protected readonly edge!: EdgePolicy;
 
   /**
    * Whether a caller may use a session; asked on every POST, GET and DELETE that names one.
@@ -57,19 +64,21 @@ export class McpSessionGuard implements CanActivate {
   /** @internal */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<PlatformRequest>();
+    // It may have come round the edge: a middleware of the app has rewritten its URL, for example (E1, E2).
+    const refusal = admittedOrRefused(rawRequest(request), this.edgeKey, this.edge);
+    if (refusal) throw refusal;
     // The controller refuses it: there is nothing to read, and no session to ask for (E2).
     if (!SESSION_METHODS.includes(request.method)) return true;
     const incoming = await this.reader.read(request);
     // First: at shutdown sessions vanish one by one, and 404 would have their clients start over here (E13).
     this.endpoint.assertTaken(incoming.method, incoming.body);
     // An endpoint without sessions has none to look for.
-    const sessions = this.endpoint.eras !== 'modern' && incoming.call.era === 'legacy';
-    if (sessions) incoming.session = await this.#admit(incoming);
+    if (this.endpoint.hasSessions && incoming.era === 'legacy') incoming.session = await this.#admit(incoming);
     return true;
   }
 
-  async #admit(incoming: McpIncoming): Promise<McpSessionInfo | undefined> {
-    const { headers, method, body, call } = incoming;
+  async #admit(incoming: McpIncoming): Promise<KnownSession | undefined> {
+    const { headers, method, body, request, principal } = incoming;
     const id = singleHeader(headers[SESSION_ID_HEADER]);
     const begins = method === 'POST' && beginsSession(body);
     if (!id) {
@@ -79,12 +88,15 @@ export class McpSessionGuard implements CanActivate {
         throw new McpError('INVALID_REQUEST', protocolMessages.initializeInBatch());
       }
       // A page that did initialize could not read the id unless CORS exposes it (S5).
-      const authority = headers.host ?? singleHeader(headers[':authority']);
-      throw new McpError('BAD_REQUEST', protocolMessages.noSessionId(isCrossOrigin(headers.origin, authority)));
+      const authority = singleHeader(headers['host']) ?? singleHeader(headers[':authority']);
+      throw new McpError(
+        'BAD_REQUEST',
+        protocolMessages.noSessionId(isCrossOrigin(singleHeader(headers['origin']), authority)),
+      );
     }
     const found = this.endpoint.legacy.lookup(id);
     const known = isThenable(found) ? await found : found;
-    const may = known && this.canAccess(known, call.request, call.principal);
+    const may = known && beganAt(incoming, known.info) && this.canAccess(known.info, request, principal);
     const session = (isThenable(may) ? await may : may) ? known : undefined;
     if (begins) {
       // A client whose session is lost starts over, often with the old id in its hands (S3).
@@ -92,9 +104,15 @@ export class McpSessionGuard implements CanActivate {
       throw new McpError('INVALID_REQUEST', protocolMessages.initializedAlready());
     }
     if (!session) throw unknownSession();
-    assertRevision(headers, session);
+    assertRevision(headers, session.info);
     return session;
   }
+}
+
+/** A session of one tenant is unknown at the path of another. */
+function beganAt({ routeParams }: McpIncoming, session: McpSessionInfo): boolean {
+  if (!routeParams && !session.routeParams) return true;
+  return JSON.stringify(routeParams) === JSON.stringify(session.routeParams);
 }
 
 /**

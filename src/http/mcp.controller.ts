@@ -1,99 +1,73 @@
-import {
-  type CanActivate,
-  Controller,
-  type ControllerOptions,
-  Delete,
-  Get,
-  Inject,
-  Options,
-  Post,
-  Req,
-  Res,
-  SetMetadata,
-  type Type,
-  UseFilters,
-  UseGuards,
-} from '@nestjs/common';
-import { McpOptionError } from '../base/option-checks.js';
-import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
-import { McpEdgeGuard } from './mcp-edge.guard.js';
-import { McpExceptionFilter } from './mcp-exception.filter.js';
-import { McpHttpHandler } from './mcp-http-handler.js';
-import type { PlatformRequest } from './mcp-incoming.js';
-import type { McpSessionGuard } from './mcp-session.guard.js';
-
-/** What a controller is made from; known before the app starts, since Nest makes controllers synchronously. */
-export interface McpControllerOptions {
-  readonly endpoint: EndpointKey;
-  readonly path: string;
-  readonly version: NonNullable<ControllerOptions['version']>;
-  /** Of the app; they run before those that make it a controller, so that they can replace nothing of it. */
-  readonly decorators: readonly ClassDecorator[];
-  readonly guards: readonly (Type<CanActivate> | CanActivate)[];
-  readonly sessionGuard: Type<McpSessionGuard>;
-}
+import { Delete, Get, Inject, Options, Post, Req, Res } from '@nestjs/common';
+import type { Observable } from 'rxjs';
+import { McpEndpoint } from '../protocol/mcp-endpoint.js';
+import { abandonBody } from './abandon-body.js';
+import { EDGE_POLICY, type EdgePolicy } from './edge/edge-policy.js';
+import { methodNotAllowed } from './edge/http-edge.js';
+import { McpRequestReader, type PlatformRequest, rawRequest } from './mcp-incoming.js';
+import { McpResponder } from './responder.js';
 
 /**
- * The controller of one endpoint. A class of its own for each, routes included: their metadata says whose they are. Other
- * methods never get here: the edge refuses them (E2).
+ * # The MCP endpoint as a controller of Nest
  *
- * @internal
+ * Each `forRoot()` makes a subclass, which carries the path, the guards and the decorators of its endpoint. Before a
+ * method runs, the session guard has read the request, and found the session that it names.
+ *
+ *     POST ─▶ messages ─▶ calls ─▶ JSON, or events$
+ *     GET ─▶ session ─▶ events$
+ *     DELETE ─▶ session ends
+ *
+ * A response is written by the responder: a promise that lasted as long as the stream would let a timeout of the app end
+ * it, and an interceptor that maps what a controller returns would break its frames.
+ *
+ * @publicApi
  */
-export function createMcpController(options: McpControllerOptions): Type {
-  const { endpoint, path, version, decorators, guards, sessionGuard } = options;
-  const OfEndpoint = EndpointRoute(endpoint);
+export abstract class McpController {
+  // Properties, so that a subclass has its constructor to itself.
+  /** @internal */
+  @Inject(McpEndpoint) protected readonly endpoint!: McpEndpoint;
+  /** @internal */
+  @Inject(McpRequestReader) protected readonly requests!: McpRequestReader;
+  /** @internal */
+  @Inject(McpResponder) protected readonly responses!: McpResponder;
+  /** @internal */
+  @Inject(EDGE_POLICY) protected readonly edge!: EdgePolicy;
 
-  @Controller({ path, version })
-  @UseGuards(McpEdgeGuard, ...guards, sessionGuard)
-  @UseFilters(McpExceptionFilter)
-  // Not part of the app's REST description; the key is that of @ApiExcludeController().
-  @SetMetadata('swagger/apiExcludeController', [true])
-  @Decorated(decorators)
-  class McpController {
-    constructor(@Inject(McpHttpHandler) private readonly handler: McpHttpHandler) {}
-
-    @Post()
-    @OfEndpoint
-    post(@Req() request: object, @Res() response: object): Promise<void> {
-      return this.handler.post(request, response);
-    }
-
-    @Get()
-    @OfEndpoint
-    get(@Req() request: object, @Res() response: object): Promise<void> {
-      return this.handler.get(request, response);
-    }
-
-    @Delete()
-    @OfEndpoint
-    delete(@Req() request: object, @Res() response: object): Promise<void> {
-      return this.handler.delete(request, response);
-    }
-
-    @Options()
-    @OfEndpoint
-    options(@Req() request: PlatformRequest): never {
-      return this.handler.options(request);
-    }
+  /** Takes messages of a client: each request among them becomes a call, and is answered by JSON or by a stream (P1–P3). */
+  @Post()
+  async post(@Req() request: object, @Res() response: object): Promise<void> {
+    const incoming = this.requests.of(request);
+    const exchange = await this.endpoint.post(incoming);
+    const reply = await this.responses.replyOf(exchange, response);
+    if (reply.kind !== 'stream') return this.responses.send(response, reply);
+    const stream = this.responses.stream(response);
+    if (!stream) return exchange.abandon();
+    const events$: Observable<string> = reply.open(stream);
+    stream.start(events$);
   }
-  return McpController;
-}
 
-/** In the order in which they would stand above the class. @throws McpOptionError for one that is not for classes */
-function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
-  return (target) => {
-    const refusal = (reason: string): McpOptionError =>
-      new McpOptionError(
-        'decorators',
-        `The option "decorators" has one that cannot be applied to the controller: ${reason}. Give what decorators of classes return, such as [Public(), SkipThrottle()].`,
-      );
-    let decorated: unknown;
-    try {
-      decorated = Reflect.decorate([...decorators], target);
-    } catch (error) {
-      throw refusal(String(error));
-    }
-    if (decorated === target || (decorated as Type).prototype instanceof target) return decorated as typeof target;
-    throw refusal('it returned something else than the class');
-  };
+  /** Opens a stream of the session: the standalone one, or the one of `Last-Event-ID` from where the client stopped (G1–G9). */
+  @Get()
+  async get(@Req() request: object, @Res() response: object): Promise<void> {
+    const incoming = this.requests.of(request);
+    const reply = await this.endpoint.get(incoming);
+    if (reply.kind !== 'stream') return this.responses.send(response, reply);
+    const stream = this.responses.stream(response);
+    if (!stream) return;
+    const events$: Observable<string> = reply.open(stream);
+    stream.start(events$);
+  }
+
+  /** Ends the session (S12). */
+  @Delete()
+  async delete(@Req() request: object, @Res() response: object): Promise<void> {
+    await this.endpoint.delete(this.requests.of(request));
+    this.responses.send(response, { kind: 'empty', status: 204 });
+  }
+
+  /** Left to the app's CORS, which answers before any route; a request that gets here found none (E2). */
+  @Options()
+  options(@Req() request: object): never {
+    throw methodNotAllowed('OPTIONS', this.edge.allow, abandonBody(rawRequest(request as PlatformRequest)));
+  }
 }

@@ -1,8 +1,8 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Clock, ClockTimer } from '../base/clock.js';
-import type { McpReply, McpStreamReply } from '../context/mcp-reply.js';
+import type { McpReply, McpStreamReply, PendingReply } from '../context/mcp-exchange.js';
 import { closeWithConnection } from './pipelined-response.js';
-import { hasGone, SseResponse, type SseOwner } from './sse-response.js';
+import { type FastifyReply, hasGone, SseResponse, type SseOwner } from './sse-response.js';
 
 /*
  * # The responder
@@ -34,22 +34,8 @@ export interface ResponderOptions {
 /** While there are no comments, how often stalled responses are looked for. */
 const WITHOUT_COMMENTS_MS = 15_000;
 
-/** Row P10; `Connection` is left to Node, which knows that HTTP/2 has none. */
-const SSE_HEAD = Object.freeze({
-  'content-type': 'text/event-stream',
-  'cache-control': 'no-cache, no-transform',
-  'x-accel-buffering': 'no',
-});
-
-/** Fastify's reply, as far as it is needed. */
-interface FastifyReply {
-  readonly raw: ServerResponse;
-  hijack(): void;
-  getHeaders(): OutgoingHttpHeaders;
-}
-
 /** What is needed of an app's adapter. */
-interface ReplyWriter {
+export interface ReplyWriter {
   setHeader?(response: unknown, name: string, value: string): unknown;
   reply(response: unknown, body: string | undefined, status: number): unknown;
 }
@@ -63,7 +49,11 @@ export class McpResponder implements SseOwner {
   private keepAlive: ClockTimer | undefined;
   private readonly drained: (() => void)[] = [];
 
-  constructor(private readonly options: ResponderOptions) {
+  constructor(
+    private readonly options: ResponderOptions,
+    /** Of the app. */
+    private readonly adapter: () => ReplyWriter = () => plainNode,
+  ) {
     this.maxBufferedBytes = options.maxBufferedBytes;
   }
 
@@ -78,20 +68,42 @@ export class McpResponder implements SseOwner {
   }
 
   /**
-   * Writes a reply; returns as soon as the head is written, however long the stream lasts.
+   * Waits for the reply to a POST. When the client goes away meanwhile, the exchange hears of it.
    *
-   * @param adapter of the app
    * @param response Express' `Response` or Fastify's `FastifyReply`
-   * @returns whether the reply was taken. If not, the client has gone or something else has answered (a timeout of the
-   *   app), and a stream was not opened
    */
-  send(adapter: ReplyWriter, response: unknown, reply: McpReply): boolean {
-    const raw = (response as Partial<FastifyReply>).raw ?? (response as ServerResponse);
+  async replyOf(exchange: PendingReply, response: object): Promise<McpReply> {
+    const raw = rawResponse(response);
+    // Of the response: the request's own "close" comes when its body is read.
+    const abandon = (): void => exchange.abandon();
     closeWithConnection(raw);
-    if (hasGone(raw) || raw.headersSent) return false;
-    if (reply.kind === 'stream') this.stream(raw, response, reply);
-    else sendBody(raw === response ? plainNode : adapter, response, reply);
-    return true;
+    raw.on('close', abandon);
+    // It may have closed while the request was read, guarded, or its session looked up.
+    if (hasGone(raw)) abandon();
+    try {
+      return await exchange.reply;
+    } finally {
+      raw.off('close', abandon);
+    }
+  }
+
+  /** Writes a reply that is no stream, unless the client has gone or something else has answered (a timeout of the app). */
+  send(response: object, reply: Exclude<McpReply, McpStreamReply>): void {
+    const raw = rawResponse(response);
+    closeWithConnection(raw);
+    if (!hasGone(raw) && !raw.headersSent) sendBody(raw === response ? plainNode : this.adapter(), response, reply);
+  }
+
+  /**
+   * A response for events. Nothing of it is written before its `start()`, so that an error can still be answered.
+   *
+   * @returns `undefined` when the client has gone, or something else has answered
+   */
+  stream(response: object): SseResponse | undefined {
+    const raw = rawResponse(response);
+    closeWithConnection(raw);
+    if (hasGone(raw) || raw.headersSent) return undefined;
+    return new SseResponse(raw, this, raw === response ? undefined : (response as FastifyReply));
   }
 
   /**
@@ -126,15 +138,10 @@ export class McpResponder implements SseOwner {
     for (const resolve of this.drained.splice(0)) resolve();
   }
 
-  private stream(raw: ServerResponse, response: unknown, reply: McpStreamReply): void {
-    const stream = new SseResponse(raw, this);
-    // First, since what it throws must still find an unwritten response.
-    const frames$ = reply.open(stream);
-    // Not `setHeader`, which keeps each of them for as long as the stream lasts.
-    raw.writeHead(200, raw === response ? SSE_HEAD : { ...takenOver(response as FastifyReply), ...SSE_HEAD });
+  /** @internal for the streams */
+  opened(stream: SseResponse): void {
     this.streams.add(stream);
     this.keepAlive ??= this.armKeepAlive();
-    stream.start(frames$);
   }
 
   private armKeepAlive(): ClockTimer {
@@ -175,8 +182,7 @@ function sendBody(adapter: ReplyWriter, response: unknown, reply: Exclude<McpRep
   adapter.reply(response, reply.body, reply.status ?? 200);
 }
 
-/** Fastify keeps headers apart from Node's response until it sends; those of @fastify/cors are among them. */
-function takenOver(reply: FastifyReply): OutgoingHttpHeaders {
-  reply.hijack();
-  return reply.getHeaders();
+/** Node's response behind the adapter's. */
+export function rawResponse(response: object): ServerResponse {
+  return (response as Partial<FastifyReply>).raw ?? (response as ServerResponse);
 }

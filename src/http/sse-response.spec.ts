@@ -1,16 +1,14 @@
 import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import type { HttpServer } from '@nestjs/common';
 import { concat, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { StreamFlow } from '../context/mcp-reply.js';
+import type { StreamFlow } from '../context/mcp-exchange.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { McpResponder } from './responder.js';
 
 const KEEP_ALIVE_MS = 15_000;
 const MAX_BUFFERED_BYTES = 256 * 1024;
-const adapter = {} as HttpServer;
 
 let clock: ManualClock;
 let responder: McpResponder;
@@ -31,13 +29,20 @@ beforeEach(async () => {
   server = createServer((_request, response) => {
     responses.push(response);
     prepare(response);
-    taken.push(responder.send(adapter, response, { kind: 'stream', open: (flow) => source(flow) }));
+    taken.push(respond(response));
     server.emit('sent');
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   port = (server.address() as AddressInfo).port;
 });
+
+/** Streams as the controller does. @returns whether there was a response to stream to */
+function respond(response: ServerResponse): boolean {
+  const stream = responder.stream(response);
+  stream?.start(source(stream));
+  return stream !== undefined;
+}
 
 /** Whatever happened, nothing is left. */
 afterEach(async () => {
@@ -118,7 +123,7 @@ describe('the head', () => {
     server.removeAllListeners('request');
     server.on('request', (_request, response) => {
       try {
-        responder.send(adapter, response, { kind: 'stream', open: (flow) => source(flow) });
+        respond(response);
       } catch (error) {
         onError(error);
         response.writeHead(500).end();

@@ -1,6 +1,6 @@
-import type { ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
-import type { StreamFlow } from '../context/mcp-reply.js';
+import type { StreamFlow } from '../context/mcp-exchange.js';
 import { commentFrame } from '../wire/sse-frame.js';
 
 /*
@@ -18,11 +18,27 @@ export interface SseOwner {
   /** Above it, in bytes that wait behind the event that is being sent, a response is paused. */
   readonly maxBufferedBytes: number;
   now(): number;
+  /** Called when the head is written. */
+  opened(response: SseResponse): void;
   /** Asks for `flush()` at the end of this turn of the event loop. */
   flushSoon(response: SseResponse): void;
   /** Called once, when nothing is left of the response. */
   closed(response: SseResponse): void;
 }
+
+/** Fastify's reply, as far as it is needed. */
+export interface FastifyReply {
+  readonly raw: ServerResponse;
+  hijack(): void;
+  getHeaders(): OutgoingHttpHeaders;
+}
+
+/** Row P10; `Connection` is left to Node, which knows that HTTP/2 has none. */
+const SSE_HEAD = Object.freeze({
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+});
 
 const COMMENT = Buffer.from(commentFrame());
 
@@ -57,15 +73,23 @@ export class SseResponse implements StreamFlow, Observer<string> {
   constructor(
     private readonly raw: RawResponse,
     private readonly owner: SseOwner,
+    /** Given on Fastify, until the head is written. */
+    private reply?: FastifyReply,
   ) {}
 
   get resumed$(): Observable<void> {
     return (this.resumed ??= new Subject<void>());
   }
 
-  /** Subscribes to the frames, and sends the head, which is written, in one piece with the first of them. */
+  /** Writes the head, in one piece with the first frames, and subscribes to them. */
   start(frames$: Observable<string>): void {
-    const { raw } = this;
+    const { raw, reply } = this;
+    // Fastify keeps headers apart from Node's response until it sends; those of @fastify/cors are among them.
+    reply?.hijack();
+    // Not `setHeader`, which keeps each of them for as long as the stream lasts.
+    raw.writeHead(200, reply ? { ...reply.getHeaders(), ...SSE_HEAD } : SSE_HEAD);
+    this.reply = undefined;
+    this.owner.opened(this);
     raw[SSE] = this;
     raw.on('close', onClose);
     const subscription = frames$.subscribe(this);
@@ -91,7 +115,8 @@ export class SseResponse implements StreamFlow, Observer<string> {
     this.state = 'ending';
     this.stalledSince = this.owner.now();
     this.flush();
-    this.raw.end();
+    // Responses that adapters of serverless platforms make finish, and often never close.
+    this.raw.on('finish', onClose).end();
   }
 
   /** Writes what was joined. */
@@ -135,7 +160,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
     if (this.state === 'closed') return;
     this.state = 'closed';
     this.pending = '';
-    this.raw.off('close', onClose).off('drain', onDrain);
+    this.raw.off('close', onClose).off('finish', onClose).off('drain', onDrain);
     this.raw[SSE] = undefined;
     this.subscription?.unsubscribe();
     this.resumed?.complete();
@@ -149,7 +174,9 @@ export class SseResponse implements StreamFlow, Observer<string> {
     this.written += bytes.length;
     // `false` alone means that Node's own buffer, far smaller than ours, is full; but only after it comes a "drain".
     const full = !raw.write(bytes);
-    if (!full || this.paused || raw.writableLength - this.beingSent <= this.owner.maxBufferedBytes) return;
+    // Responses that adapters of serverless platforms make have no length, and no "drain": they never pause.
+    const tooMuch = raw.writableLength - this.beingSent > this.owner.maxBufferedBytes;
+    if (!full || this.paused || !tooMuch) return;
     this.paused = true;
     this.stalledSince = this.owner.now();
     this.noteProgress();

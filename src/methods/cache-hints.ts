@@ -1,4 +1,4 @@
-import type { ServedCall } from '../context/served-call.js';
+import type { McpCall } from '../context/mcp-call.js';
 import type { CacheHints } from '../handlers/definitions/handler-options.js';
 import type { HandlerKind } from '../handlers/handler-entry.js';
 import type { HandlerTable } from '../handlers/handler-table.js';
@@ -30,7 +30,7 @@ export interface CacheFields {
 }
 
 /** For whom it is. */
-type Caller = Pick<ServedCall, 'era' | 'principal'>;
+type Caller = Pick<McpCall, 'era' | 'principal'>;
 
 const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
 

@@ -1,6 +1,6 @@
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
 import { McpContext } from '../context/mcp-context.js';
-import type { ServedCall } from '../context/served-call.js';
+import type { McpCall } from '../context/mcp-call.js';
 import { HandlerDeniedError } from '../handlers/results/handler-denied.error.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
 import type { StoredStates } from '../session/stored-states.js';
@@ -19,7 +19,7 @@ export class HandlerCalls {
   ) {}
 
   /** What a handler that cannot ask is given, and the guards of a list. */
-  context(call: ServedCall): McpContext {
+  context(call: McpCall): McpContext {
     return this.#contextOf(call, new HandlerRun(call, this.parts));
   }
 
@@ -30,7 +30,7 @@ export class HandlerCalls {
    * @param params what a sealed state is bound to, beside the target
    */
   run<T>(
-    call: ServedCall,
+    call: McpCall,
     target: string,
     params: Readonly<Record<string, unknown>>,
     handler: (context: McpContext) => Promise<T>,
@@ -44,7 +44,7 @@ export class HandlerCalls {
    * A guard that denies a call speaks to HTTP, as on any route, while nothing of the answer is out; and by a JSON-RPC error
    * in any case.
    */
-  answerDenial<T>(call: ServedCall, run: () => Promise<T>): Promise<T> {
+  answerDenial<T>(call: McpCall, run: () => Promise<T>): Promise<T> {
     return run().catch((error: unknown) => {
       if (!(error instanceof HandlerDeniedError)) throw error;
       call.refuseWith(error.status, error.headers);
@@ -52,7 +52,7 @@ export class HandlerCalls {
     });
   }
 
-  #contextOf(call: ServedCall, run: HandlerRun): McpContext {
+  #contextOf(call: McpCall, run: HandlerRun): McpContext {
     const states = this.states.of({ principal: call.principal, client: () => call.client });
     return new McpContext(call, run, call.message.params?._meta?.progressToken, states);
   }

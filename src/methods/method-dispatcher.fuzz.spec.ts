@@ -5,30 +5,34 @@ import { of, throwError } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { Clock } from '../base/clock.js';
-import { runInCall } from '../context/mcp-call.js';
+import {
+  type CallingClient,
+  type ClientIdentity,
+  McpCall,
+  type OutboundMessage,
+  runInCall,
+} from '../context/mcp-call.js';
 import type { McpContext } from '../context/mcp-context.js';
 import { NO_STATES } from '../context/mcp-state.js';
-import { type ClientIdentity, type OutboundMessage, ServedCall } from '../context/served-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerTable } from '../handlers/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
 import { RequestedSchemas } from '../questions/requested-schemas.js';
 import { RequestStates } from '../questions/request-state.js';
-import { answerText } from '../session/answer-text.js';
 import type { StoredStates } from '../session/stored-states.js';
 import { seededRandom } from '../testing/index.js';
 import { type Era, SERVER_INFO_META_KEY } from '../wire/era.js';
-import { McpError, rpcErrorOf } from '../wire/errors.js';
+import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
 import { type JsonRpcRequest, readMessages } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, type SpecTypeName } from '../wire/spec.js';
 import type { CachePolicy } from './cache-hints.js';
 import { HandlerCalls } from './handler-calls.js';
+import { lifecycleMethods, sessionMethods } from './lifecycle.js';
 import { listMethods } from './lists.js';
 import { MethodDispatcher } from './method-dispatcher.js';
 import { promptMethods } from './prompts.js';
-import { resourceMethods } from './resources.js';
-import { sessionMethods } from './session-methods.js';
+import { resourceMethods, subscriptionMethods } from './resources.js';
 import { toolMethods } from './tools.js';
 
 /**
@@ -317,7 +321,9 @@ function dispatcher(): MethodDispatcher {
   };
   const calls = new HandlerCalls(parts, { of: () => NO_STATES } as unknown as StoredStates);
   return new MethodDispatcher(SERVER_INFO)
-    .add(sessionMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE))
+    .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE))
+    .add(sessionMethods())
+    .add(subscriptionMethods(table, calls))
     .add(listMethods(table, calls, { pageSize: 2, cache: CACHE }))
     .add(toolMethods(table, calls))
     .add(resourceMethods(table, calls, CACHE))
@@ -546,27 +552,29 @@ function received(asked: Asked, random: Random): JsonRpcRequest | undefined {
   }
 }
 
-class FuzzedCall extends ServedCall {
-  readonly session: ServedCall['session'];
-  readonly client: ClientIdentity;
+/** The client of a request: in a session, or not; it does as it likes. */
+class FuzzedClient implements CallingClient {
+  readonly info?: NonNullable<CallingClient['info']>;
+  readonly #identity: ClientIdentity;
   /** What the server has asked that it must not. */
   fault: string | undefined;
 
   constructor(
     era: Era,
-    readonly message: JsonRpcRequest,
+    readonly principal: string | undefined,
     private readonly random: Random,
   ) {
-    super({ era, principal: random.pick([undefined, 'ann']), request: undefined });
     const protocolVersion = era === 'legacy' ? '2025-11-25' : '2026-07-28';
     const clientInfo = { name: 'fuzz', version: '1' };
     const capabilities = random.pick(CAPABILITIES);
-    this.client = { protocolVersion, capabilities, clientInfo };
-    const { principal } = this;
-    this.session =
-      era === 'legacy'
-        ? { id: 's', principal, protocolVersion, clientInfo, clientCapabilities: capabilities }
-        : undefined;
+    this.#identity = { protocolVersion, capabilities, clientInfo };
+    if (era === 'legacy') {
+      this.info = { id: 's', principal, protocolVersion, clientInfo, clientCapabilities: capabilities };
+    }
+  }
+
+  identity(): ClientIdentity {
+    return this.#identity;
   }
 
   wantsLog(): boolean {
@@ -577,28 +585,24 @@ class FuzzedCall extends ServedCall {
     JSON.stringify(notification);
   }
 
-  async ask(question: OutboundMessage): Promise<unknown> {
+  async request(question: OutboundMessage, _options: unknown, call: McpCall): Promise<unknown> {
     const { method } = question;
     const type = REQUEST_TYPES[method];
-    if (this.era === 'modern' || !type) this.fault ??= `it was asked: ${method}`;
+    if (call.era === 'modern' || !type) this.fault ??= `it was asked: ${method}`;
     else if (checkedBySpec(type, JSON.parse(JSON.stringify(question))).problem) this.fault ??= `a malformed ${method}`;
     await Promise.resolve();
     const dice = this.random.int(10);
     if (dice === 0) throw new ProtocolError(-32050, 'told by the client');
     if (dice === 1) throw new ServerRequestError('NO_STREAM', 'told');
-    if (dice === 2) this.cancel();
+    if (dice === 2) cancel(call);
     if (dice <= 4) return anything(this.random);
     const key = method === 'roots/list' ? 'roots' : method === 'sampling/createMessage' ? 'model' : 'name';
     return question.params?.['mode'] === 'url' ? ANSWERS['page'] : ANSWERS[key];
   }
+}
 
-  closeStream(): boolean {
-    return false;
-  }
-
-  cancel(): void {
-    this.abort(new Error('The client does not want it any more.'));
-  }
+function cancel(call: McpCall): void {
+  call.cancelled(new Error('The client does not want it any more.'));
 }
 
 const REQUEST_TYPES: Readonly<Record<string, SpecTypeName>> = {
@@ -636,6 +640,15 @@ const CACHED = [
 ];
 
 type Result = Record<string, unknown>;
+
+/** A response as the transport writes it, also when JSON has no words for it. */
+function textOf(response: object): string {
+  try {
+    return JSON.stringify(response);
+  } catch {
+    return JSON.stringify(errorResponse(1, -32603, 'unwritable'));
+  }
+}
 
 /** @returns what is wrong with a result */
 function resultProblem(era: Era, method: string, result: Result): string | undefined {
@@ -699,14 +712,14 @@ describe('the dispatcher, by itself', () => {
   });
 
   /** @returns the result, if there is one @throws Error that says what is wrong */
-  async function judged(call: FuzzedCall): Promise<Result | undefined> {
+  async function judged(call: McpCall, client: FuzzedClient): Promise<Result | undefined> {
     const outcome = await outcomeOf(call);
-    if (call.fault) throw new Error(call.fault);
+    if (client.fault) throw new Error(client.fault);
     if (call.aborted) return see('cancelled');
     return 'result' in outcome ? judgedResult(call, outcome.result) : judgedError(call, outcome.error);
   }
 
-  async function outcomeOf(call: FuzzedCall): Promise<{ result: object } | { error: unknown }> {
+  async function outcomeOf(call: McpCall): Promise<{ result: object } | { error: unknown }> {
     try {
       return { result: await runInCall(call, () => served.request(call)) };
     } catch (error) {
@@ -714,8 +727,8 @@ describe('the dispatcher, by itself', () => {
     }
   }
 
-  function judgedResult({ era, method }: FuzzedCall, returned: object): Result | undefined {
-    const text = answerText({ jsonrpc: '2.0', id: 1, result: returned as Result }, () => {});
+  function judgedResult({ era, method }: McpCall, returned: object): Result | undefined {
+    const text = textOf({ jsonrpc: '2.0', id: 1, result: returned });
     const { result } = JSON.parse(text) as { result?: Result };
     if (!result) return see('unwritable');
     const problem = resultProblem(era, method, result);
@@ -726,14 +739,14 @@ describe('the dispatcher, by itself', () => {
     return result;
   }
 
-  function judgedError({ era }: FuzzedCall, error: unknown): undefined {
+  function judgedError({ era }: McpCall, error: unknown): undefined {
     const told = rpcErrorOf(error);
     if (!told) {
       // A handler said "protocol error", with a code that is none: the transport says -32603.
       if (error instanceof ProtocolError) return see('no code');
       throw new Error(`The error has no code: ${(error as Error)?.stack ?? String(error)}`);
     }
-    const text = answerText({ jsonrpc: '2.0', id: 1, error: told }, () => {});
+    const text = textOf({ jsonrpc: '2.0', id: 1, error: told });
     const quoted = INTERNAL.exec(text);
     if (quoted) throw new Error(`The error has "${quoted[0]}":\n${text}`);
     if (!Number.isSafeInteger(told.code)) throw new Error(`The code is ${told.code}.`);
@@ -761,9 +774,10 @@ describe('the dispatcher, by itself', () => {
         see('refused');
         return round;
       }
-      const call = new FuzzedCall(era, message, random);
-      if (random.chance(0.03)) setImmediate(() => call.cancel());
-      const result = await judged(call).catch((error: unknown) => {
+      const client = new FuzzedClient(era, random.pick([undefined, 'ann']), random);
+      const call = new McpCall({ era, principal: client.principal, request: undefined }, message, client);
+      if (random.chance(0.03)) setImmediate(() => cancel(call));
+      const result = await judged(call, client).catch((error: unknown) => {
         throw new Error(`Seed ${seed}, ${era}: ${String(error)}\n${JSON.stringify(asked)}`, { cause: error });
       });
       if (result?.['resultType'] !== 'input_required' || round === 4) return round + 1;

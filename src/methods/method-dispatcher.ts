@@ -1,7 +1,7 @@
 import type { Implementation } from '@modelcontextprotocol/server';
 import { isThenable } from '../base/thenable.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import type { ServedCall } from '../context/served-call.js';
+import type { McpCall } from '../context/mcp-call.js';
 import { SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
@@ -35,7 +35,7 @@ export class MethodDispatcher implements McpDispatcher {
     return this;
   }
 
-  request(call: ServedCall): object | Promise<object> {
+  request(call: McpCall): object | Promise<object> {
     const method = this.#methods.get(call.method);
     if (!method || (method.era && method.era !== call.era)) {
       throw new McpError('METHOD_NOT_FOUND', 'Method not found', { requestId: call.requestId });
@@ -58,7 +58,7 @@ export class MethodDispatcher implements McpDispatcher {
   sessionEnded(): void {}
 
   /** The result of revision 2026-07-28: says what it is, and who made it. */
-  #modern(result: object, method: McpMethod, { method: name }: ServedCall): object {
+  #modern(result: object, method: McpMethod, { method: name }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
     if (resultType !== 'complete' && !(method.asks && isInputRequiredResult(result))) {
       throw new ProtocolError(ProtocolErrorCode.InternalError, methodMessages.unknownResultType(name, resultType));

@@ -1,4 +1,4 @@
-import type { ServedCall } from '../context/served-call.js';
+import type { McpCall } from '../context/mcp-call.js';
 import { isRecord } from '../handlers/results/content.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
@@ -21,7 +21,7 @@ export interface McpMethod<Params = unknown> {
    * @returns the result, or a promise of it
    * @throws an error with a JSON-RPC code and a text for the client
    */
-  serve(params: Params, call: ServedCall): object | Promise<object>;
+  serve(params: Params, call: McpCall): object | Promise<object>;
 }
 
 /** Methods by name. */

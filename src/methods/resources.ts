@@ -9,12 +9,13 @@ interface UriParams {
   readonly uri: string;
 }
 
+const uriOnly = ({ uri }: RawParams): UriParams | undefined => (typeof uri === 'string' ? { uri } : undefined);
+
 /** JSON-RPC result of a request that merely succeeded. */
 const DONE = Object.freeze({});
 
-/** `resources/read`, and the subscriptions of sessions. */
+/** `resources/read`. */
 export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache: CachePolicy): McpMethods {
-  const uriOnly = ({ uri }: RawParams): UriParams | undefined => (typeof uri === 'string' ? { uri } : undefined);
   const read: McpMethod<UriParams> = {
     asks: true,
     read: paramsReader('ReadResourceRequest', uriOnly),
@@ -27,7 +28,11 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
       return withReadHints(call, result, found.entry, cache, repeated);
     },
   };
-  // The session keeps what it is subscribed to, once the request has succeeded.
+  return { 'resources/read': read };
+}
+
+/** The subscriptions of sessions: a session keeps what it is subscribed to, once the request has succeeded. */
+export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
   const subscribe: McpMethod<UriParams> = {
     era: 'legacy',
     read: paramsReader('SubscribeRequest', uriOnly),
@@ -41,7 +46,7 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
     read: paramsReader('UnsubscribeRequest', uriOnly),
     serve: () => DONE,
   };
-  return { 'resources/read': read, 'resources/subscribe': subscribe, 'resources/unsubscribe': unsubscribe };
+  return { 'resources/subscribe': subscribe, 'resources/unsubscribe': unsubscribe };
 }
 
 /**

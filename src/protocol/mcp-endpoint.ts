@@ -1,17 +1,31 @@
 import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
-import { ACCEPTED, type McpReply, type McpServing } from '../context/mcp-reply.js';
+import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
+import type { Calls } from '../exchange/calls.js';
+import type { KnownSession } from '../session/live-sessions.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/header.js';
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/header.js';
 import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import type { InitializationHost } from './legacy/initialization.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
+import type { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
 import { unsupportedRevision } from './modern/modern-classification.js';
 import { ModernEndpoint, type ModernEndpointParts } from './modern/modern-endpoint.js';
-import type { RunningCalls } from '../session/running-calls.js';
 import { protocolMessages } from './protocol.messages.js';
 import type { Eras } from './protocol.options.js';
+
+/** One HTTP request to the endpoint, as far as it is understood. */
+export interface McpIncoming extends McpHttpCall {
+  readonly method: string;
+  readonly headers: RequestHeaders;
+  /** The parameters of the path; absent without any. */
+  readonly routeParams?: McpSessionInfo['routeParams'];
+  /** The messages of a POST; none otherwise. */
+  readonly body: IncomingBody;
+  /** Set by the session guard: the session that the caller named and may use. */
+  session: KnownSession | undefined;
+}
 
 /**
  * One endpoint: takes what HTTP brings, hands it to the era it belongs to, and says what to answer.
@@ -21,62 +35,82 @@ import type { Eras } from './protocol.options.js';
 export class McpEndpoint {
   readonly legacy: LegacyEndpoint;
   readonly modern: ModernEndpoint;
-  readonly #running: RunningCalls;
+  private readonly subscriptions: ModernEndpointParts['subscriptions'];
+  readonly #calls: Calls;
 
   constructor(
     private readonly host: InitializationHost,
     modern: ModernEndpointParts,
-    readonly eras: Eras,
+    /** Given, the legacy era has no sessions (S17). */
+    private readonly sessionless: SessionlessEndpoint | undefined,
+    private readonly eras: Eras,
     /** How long running calls have to end when the app shuts down. */
     private readonly drainMs: number,
   ) {
-    this.#running = host.environment.running;
+    this.#calls = host.environment.calls;
     this.legacy = new LegacyEndpoint(host);
     this.modern = new ModernEndpoint(modern);
+    this.subscriptions = modern.subscriptions;
   }
 
   /**
-   * @param session the session that the caller named and may use, if any
+   * Takes the messages of a POST.
+   *
+   * @returns how it will be answered
    * @throws McpError
    */
-  post(
-    http: McpHttpCall,
-    body: IncomingBody,
-    headers: RequestHeaders,
-    session: McpSessionInfo | undefined,
-  ): McpServing | Promise<McpServing> {
+  post(incoming: McpIncoming): PendingReply | Promise<PendingReply> {
+    const { era, body, headers, session } = incoming;
     this.assertTaken('POST', body);
-    if (http.era === 'modern') {
-      return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(http, body, headers);
+    if (era === 'modern') {
+      return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(incoming, body, headers);
     }
-    return this.eras === 'modern' ? refuseLegacy(body, headers) : this.legacy.post(http, body, session);
+    if (this.eras === 'modern') return refuseLegacy(body, headers);
+    if (headers[LAST_EVENT_ID_HEADER] !== undefined) {
+      throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
+    }
+    if (this.sessionless) return this.sessionless.post(incoming, body, headers);
+    return this.legacy.post(incoming, body, session);
   }
 
-  async get(session: McpSessionInfo, lastEventId: string | undefined): Promise<McpReply> {
+  /** Opens the stream that a GET asks for: the standalone stream, or the one of its cursor. @throws McpError G3, G4, E13 */
+  async get({ session, headers }: McpIncoming): Promise<McpReply> {
     this.assertTaken('GET');
-    if (this.#running.state === 'draining' && !this.legacy.leadsToRunningCall(session, lastEventId)) {
+    const lastEventId = singleHeader(headers[LAST_EVENT_ID_HEADER]);
+    if (this.#calls.state === 'draining' && !this.legacy.leadsToRunningCall(session!.info, lastEventId)) {
       throw shutdownRefusal();
     }
-    const [opened] = await Promise.allSettled([this.legacy.get(session, lastEventId)]);
+    const [opened] = await Promise.allSettled([this.legacy.get(session!, lastEventId)]);
     // While the log was asked the session may have ended here: a response would be empty, or would never end.
-    if (this.#running.state === 'stopped') throw shutdownRefusal();
+    if (this.state === 'stopped') throw shutdownRefusal();
     if (opened.status === 'rejected') throw opened.reason;
     return opened.value;
   }
 
-  async delete(session: McpSessionInfo): Promise<McpReply> {
+  /** Ends the session of a DELETE. @throws McpError SESSION_NOT_FOUND */
+  delete({ session }: McpIncoming): Promise<void> {
     this.assertTaken('DELETE');
-    return this.legacy.delete(session);
+    return this.legacy.delete(session!);
+  }
+
+  /** Whether clients of the legacy era have sessions here. */
+  get hasSessions(): boolean {
+    return this.eras !== 'modern' && !this.sessionless;
+  }
+
+  get state(): Calls['state'] {
+    return this.#calls.state;
   }
 
   /** Takes no more calls, and lets those that run end, for `drainMs` at most. */
   drain(): Promise<void> {
-    return this.#running.drain(this.drainMs, this.host.environment.clock);
+    return this.#calls.drain(this.drainMs);
   }
 
   /** After `drain()`: answers every open call and ends every stream of this node. */
   async close(): Promise<void> {
-    this.modern.close();
+    this.#calls.stop();
+    this.subscriptions.close();
     await this.host.sessions.shutdown();
   }
 
@@ -86,7 +120,7 @@ export class McpEndpoint {
    * @throws McpError UNAVAILABLE from the moment on when shutdown begins (E13)
    */
   assertTaken(method: string, { messages }: IncomingBody = NO_BODY): void {
-    const { state } = this.#running;
+    const { state } = this;
     if (state === 'open') return;
     const accompanies = method === 'GET' || (method === 'POST' && !messages.some(isRequest));
     if (state === 'stopped' || !accompanies) throw shutdownRefusal();
@@ -95,14 +129,14 @@ export class McpEndpoint {
   /** Why a request is refused: while a node stops its sessions vanish, and 404 would have their clients start over (E13). */
   refusalFor(error: unknown): unknown {
     const vanished = error instanceof McpError && error.code === 'SESSION_NOT_FOUND';
-    return vanished && this.#running.state !== 'open' ? shutdownRefusal() : error;
+    return vanished && this.state !== 'open' ? shutdownRefusal() : error;
   }
 }
 
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
 /** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (behaviour §0, M3). */
-export function refuseModern(body: IncomingBody): McpServing {
+export function refuseModern(body: IncomingBody): PendingReply {
   const [message] = body.messages;
   if (body.batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
   if (isNotification(message!)) return ACCEPTED;
@@ -112,7 +146,7 @@ export function refuseModern(body: IncomingBody): McpServing {
 }
 
 /** An endpoint that serves no sessions: clients of the legacy era are told what it speaks (M3). */
-function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders): McpServing {
+function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
   const [message] = messages;
   const text = protocolMessages.legacyUnsupported(MODERN_REVISIONS);
   if (batch) throw new McpError('INVALID_REQUEST', text);

@@ -21,10 +21,7 @@ export const protocolMessages = {
     'The server that the option "server" makes does not speak revision 2026-07-28, so its clients are asked to use an older one. To serve it, make the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to say that this is meant, set "eras" to "legacy".',
   legacyUnsupported: (supported: readonly string[]) =>
     `This endpoint serves no sessions. Send requests of revision ${supported.join(' or ')}, each with its "_meta".`,
-  clientLeft: () => 'The client closed the connection.',
   modernResponse: () => 'A response of revision 2026-07-28 cannot be posted: answers travel with a repeated request.',
-  noModernRequests: (method: string) =>
-    `"${method}" cannot be sent: revision 2026-07-28 has no requests of the server. Ask with ctx.elicit(), ctx.sample() or ctx.roots().`,
   modernBatch: () => 'Revision 2026-07-28 has no batches. Send the messages one by one.',
   cursorOnPost: () =>
     'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.',

@@ -6,13 +6,19 @@ import {
 } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, expectTypeOf, it } from 'vitest';
 import { deferred } from '../base/deferred.js';
+import {
+  type CallingClient,
+  type ClientIdentity,
+  McpCall,
+  type McpSessionInfo,
+  type OutboundMessage,
+  type OutboundOptions,
+} from '../context/mcp-call.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
-import { ServedCall, type ClientIdentity, type OutboundMessage, type OutboundOptions } from '../context/served-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerSignal } from '../handlers/results/handler-signal.js';
 import { ManualClock } from '../testing/manual-clock.js';
-import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { reachesLevel } from '../wire/log-levels.js';
 import { RequestStates } from './request-state.js';
 import { HandlerRun } from './handler-run.js';
@@ -51,47 +57,8 @@ const confirms: Handler = (ctx) => {
   return inputRequired({ ...asking('Sure?'), requestState: 'step 1' });
 };
 
-/** A call whose client answers as it is told to. */
-class AnsweredCall extends ServedCall {
-  readonly session = undefined;
-  readonly message: JsonRpcRequest;
-
-  constructor(
-    private readonly rig: Rig,
-    method: string,
-    principal: string | undefined,
-  ) {
-    super({ era: rig.era, principal, request: undefined });
-    this.message = { jsonrpc: '2.0', id: 1, method };
-  }
-
-  get client(): ClientIdentity {
-    const { capabilities, era } = this.rig;
-    const protocolVersion = era === 'modern' ? '2026-07-28' : '2025-11-25';
-    return { protocolVersion, capabilities: { ...capabilities }, clientInfo: { name: 'spec', version: '1' } };
-  }
-  wantsLog(level: string): boolean {
-    return reachesLevel(level, this.rig.logLevel);
-  }
-  notify(notification: OutboundMessage): Promise<void> {
-    this.rig.said.push(notification);
-    return Promise.resolve();
-  }
-  async ask(question: OutboundMessage, options?: OutboundOptions): Promise<unknown> {
-    this.rig.sent.push(question);
-    this.rig.options.push(options);
-    return this.rig.answering(question, options);
-  }
-  closeStream(): boolean {
-    return false;
-  }
-  cancel(reason: unknown): void {
-    this.abort(reason);
-  }
-}
-
-/** Runs a handler as `tools/call` does, and keeps what it reports. */
-class Rig {
+/** Runs a handler as `tools/call` does, for a client that answers as it is told to, and keeps what it reports. */
+class Rig implements CallingClient {
   readonly reports: string[] = [];
   readonly clock = new ManualClock();
   readonly states: RequestStates;
@@ -100,9 +67,9 @@ class Rig {
   logLevel: string | undefined;
   method = 'tools/call';
   /** What a client of the legacy era answers. */
-  answering: (question: OutboundMessage, options?: OutboundOptions) => unknown = () => accept('sent');
+  answering: (question: OutboundMessage, options: OutboundOptions) => unknown = () => accept('sent');
   readonly sent: OutboundMessage[] = [];
-  readonly options: (OutboundOptions | undefined)[] = [];
+  readonly options: OutboundOptions[] = [];
   readonly said: OutboundMessage[] = [];
 
   constructor(
@@ -113,8 +80,32 @@ class Rig {
     this.states = new RequestStates({ secrets: [Buffer.alloc(32)], ttlMs: 1_000, maxBytes, endpoint }, this.clock);
   }
 
+  /** Clients of the legacy era have sessions. */
+  get info(): McpSessionInfo | undefined {
+    if (this.era === 'modern') return undefined;
+    const { protocolVersion, clientInfo, capabilities } = this.identity();
+    return { id: 's', principal: undefined, protocolVersion, clientInfo, clientCapabilities: capabilities };
+  }
+  identity(): ClientIdentity {
+    const protocolVersion = this.era === 'modern' ? '2026-07-28' : '2025-11-25';
+    return { protocolVersion, capabilities: { ...this.capabilities }, clientInfo: { name: 'spec', version: '1' } };
+  }
+  wantsLog(level: string): boolean {
+    return reachesLevel(level, this.logLevel);
+  }
+  notify(notification: OutboundMessage): Promise<void> {
+    this.said.push(notification);
+    return Promise.resolve();
+  }
+  async request(question: OutboundMessage, options: OutboundOptions): Promise<unknown> {
+    this.sent.push(question);
+    this.options.push(options);
+    return this.answering(question, options);
+  }
+
   begin({ responses, state, principal, args = {} }: Round = {}, asks = true) {
-    const call = new AnsweredCall(this, asks ? this.method : 'completion/complete', principal);
+    const message = { jsonrpc: '2.0', id: 1, method: asks ? this.method : 'completion/complete' } as const;
+    const call = new McpCall({ era: this.era, principal, request: undefined }, message, this);
     const { states, schemas, clock } = this;
     const parts = { states, schemas, clock, report: (said: string) => this.reports.push(said) };
     const params = { name: 'tool', arguments: args };
@@ -908,7 +899,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     const rig = rigFor(method);
     const signals: AbortSignal[] = [];
     rig.answering = async (_, options) => {
-      signals.push(options!.signal!);
+      signals.push(options.signal!);
       if (signals.length === 2) throw new ProtocolError(-1, 'no time');
       return pending(options);
     };
@@ -975,7 +966,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
       return handler(ctx);
     });
     await turn();
-    call.cancel(new Error('enough'));
+    call.cancelled(new Error('enough'));
     await expect(outcome).rejects.toThrow('enough');
     await rig.clock.advance(1_000);
     expect([runs, rig.clock.pending]).toEqual([1, 0]);
@@ -987,7 +978,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     let runs = 0;
     const outcome = run.finish(async () => {
       runs++;
-      call.cancel(new Error('enough'));
+      call.cancelled(new Error('enough'));
       return inputRequired({ requestState: 'step 1' });
     });
     await expect(outcome).rejects.toThrow('enough');

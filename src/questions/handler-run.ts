@@ -3,7 +3,7 @@ import type { Clock } from '../base/clock.js';
 import { quiet } from '../base/quiet.js';
 import type { McpClientPort } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
-import type { OutboundMessage, OutboundOptions, ServedCall } from '../context/served-call.js';
+import type { OutboundMessage, OutboundOptions, McpCall } from '../context/mcp-call.js';
 import { HandlerSuspended } from '../handlers/results/handler-signal.js';
 import { inspected } from '../handlers/results/inspected.js';
 import { ServerRequestError } from '../context/server-request.error.js';
@@ -85,7 +85,7 @@ export class HandlerRun implements McpClientPort {
    * @throws ProtocolError -32602 for a `requestState` that does not belong here
    */
   constructor(
-    private readonly call: ServedCall,
+    private readonly call: McpCall,
     private readonly parts: RunParts,
     private readonly request?: AskingRequest,
   ) {
@@ -211,7 +211,8 @@ export class HandlerRun implements McpClientPort {
       Object.entries(inputRequests ?? {}).map(([key, question]) => Question.of(key, question as McpQuestion, schemas)),
     );
     for (const { key, embedded, required } of questions) {
-      const missing = missingCapabilities(required, this.clientCapabilities);
+      // Of a client without a session nothing is known: asking it says why it cannot be asked.
+      const missing = call.session && missingCapabilities(required, this.clientCapabilities);
       if (missing) {
         throw new RoundFailure(
           questionMessages.cannotAskClient(key, embedded.method, capabilityNames(missing, this.clientCapabilities)),

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/server';
 import type { McpElicitation, McpQuestion } from '../context/mcp-questions.js';
-import type { OutboundMessage } from '../context/served-call.js';
+import type { OutboundMessage } from '../context/mcp-call.js';
 import { type Capabilities, requiredCapabilities } from '../wire/client-capabilities.js';
 import { inputRequired, ProtocolError, ProtocolErrorCode, specTypeSchemas } from '../wire/spec.js';
 import { questionMessages } from './questions.messages.js';

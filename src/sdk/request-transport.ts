@@ -4,15 +4,18 @@ import {
   PerRequestHTTPServerTransport,
   type Server,
 } from '@modelcontextprotocol/server';
-import type { ServedCall } from '../context/served-call.js';
+import type { McpCall } from '../context/mcp-call.js';
+import type { Era } from '../wire/era.js';
 import { REQUEST_FAILED } from '../wire/errors.js';
-import { isResponse, type JsonRpcRequest } from '../wire/json-rpc.js';
+import { isResponse } from '../wire/json-rpc.js';
 import { MODERN_REVISIONS } from '../wire/revisions.js';
-import { ProtocolError } from '../wire/spec.js';
+import { authOf, cancellationOf, requestOf, settle } from './sdk-messages.js';
 
 const [REVISION] = MODERN_REVISIONS;
-const CLASSIFICATION = Object.freeze({ era: 'modern', revision: REVISION } as const);
-const EXTRA: MessageExtraInfo = Object.freeze({ classification: CLASSIFICATION });
+const EXTRA: Readonly<Record<Era, MessageExtraInfo & { readonly classification: object }>> = {
+  legacy: { classification: { era: 'legacy' } },
+  modern: { classification: { era: 'modern', revision: REVISION } },
+};
 
 /** HTTP status of what the SDK refuses before any handler runs; what a handler says is a matter of JSON-RPC, and 200. */
 const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
@@ -23,48 +26,55 @@ const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
 };
 
 /**
- * A server of the application behind one request of revision 2026-07-28.
+ * A server of the application behind one request: of revision 2026-07-28, or of an older one without a session.
  *
- * A server is bound to the revision by being connected to a transport of this class: of that class nothing else is used.
+ * A server is bound to revision 2026-07-28 by being connected to a transport of this class that is classified so: of that
+ * class nothing else is used.
  */
 export class RequestTransport extends PerRequestHTTPServerTransport {
   #answer: ((message: JSONRPCMessage) => void) | undefined;
   /** The request is being handed over: what is answered now is answered before any handler has run. */
   #entering = false;
 
-  private constructor(private readonly call: ServedCall | undefined) {
-    super({ classification: CLASSIFICATION });
+  private constructor(
+    private readonly era: Era,
+    private readonly call: McpCall | undefined,
+  ) {
+    super(EXTRA[era]);
   }
 
-  /** @returns `undefined` if the server was not made for the revision */
-  static async connect(server: Server, call: ServedCall | undefined): Promise<RequestTransport | undefined> {
-    const transport = new RequestTransport(call);
+  /** @returns `undefined` if the server was not made for revision 2026-07-28 */
+  static async connectModern(server: Server, call: McpCall | undefined): Promise<RequestTransport | undefined> {
+    const transport = new RequestTransport('modern', call);
     await server.connect(transport);
     // oxlint-disable-next-line typescript/no-deprecated -- of an instance that serves the revision: that is the question
     return server.getNegotiatedProtocolVersion() === REVISION ? transport : undefined;
   }
 
+  /** For a request of the legacy era: the server has seen no `initialize` before it. */
+  static async connectLegacy(server: Server, call: McpCall): Promise<RequestTransport> {
+    const transport = new RequestTransport('legacy', call);
+    await server.connect(transport);
+    return transport;
+  }
+
   /** @returns the result @throws (rejects) ProtocolError as the server answers, or when it was closed */
   serve(): Promise<object> {
+    const { era } = this;
     const call = this.call!;
-    const message = call.message as JsonRpcRequest;
     return new Promise((resolve, reject) => {
       this.#answer = (answer) => {
         this.#answer = undefined;
-        if ('result' in answer) return resolve(answer.result);
-        const {
-          code,
-          message: text,
-          data,
-        } = (answer as { error: { code: number; message: string; data?: unknown } }).error;
-        const status = this.#entering ? STATUS_BEFORE_HANDLERS[code] : undefined;
+        // The legacy era has no status for what JSON-RPC says (P5).
+        const early = this.#entering && era === 'modern' && 'error' in answer;
+        const status = early ? STATUS_BEFORE_HANDLERS[answer.error.code] : undefined;
         if (status !== undefined) call.refuseWith(status, {});
-        reject(new ProtocolError(code, text, data));
+        settle({ resolve, reject }, answer);
       };
-      call.signal.addEventListener('abort', () => this.#cancel(call, message.id, reject), { once: true });
+      call.signal.addEventListener('abort', () => this.#cancel(call, reject), { once: true });
       this.#entering = true;
       try {
-        this.onmessage!(message, EXTRA);
+        this.onmessage!(requestOf(call), { ...EXTRA[era], ...authOf(call) });
       } finally {
         this.#entering = false;
       }
@@ -75,13 +85,15 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
     return Promise.resolve();
   }
 
-  override send(message: JSONRPCMessage): Promise<void> {
-    if (isResponse(message)) this.#answer?.(message);
-    else if (this.call && !('id' in message)) {
-      const { method, params } = message;
-      return this.call.notify(params ? { method, params } : { method });
-    }
-    return Promise.resolve();
+  override async send(message: JSONRPCMessage): Promise<void> {
+    if (isResponse(message)) return this.#answer?.(message);
+    const { call } = this;
+    if (!call) return;
+    const { method, params } = message;
+    const said = params ? { method, params } : { method };
+    // Rejects: a client without a session cannot be asked.
+    if ('id' in message) await call.ask(said);
+    else await call.notify(said);
   }
 
   /** Called by the SDK's `server.close()`, also within a handler: the request would stay unanswered. */
@@ -93,12 +105,10 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
     return Promise.resolve();
   }
 
-  #cancel(call: ServedCall, requestId: string | number, reject: (reason: unknown) => void): void {
+  #cancel(call: McpCall, reject: (reason: unknown) => void): void {
     if (!this.#answer) return;
     this.#answer = undefined;
-    const { reason } = call.signal as { reason: unknown };
-    const params = { requestId, reason: reason instanceof Error ? reason.message : String(reason) };
-    this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, EXTRA);
-    reject(reason);
+    this.onmessage?.(cancellationOf(call), EXTRA[this.era]);
+    reject(call.signal.reason);
   }
 }

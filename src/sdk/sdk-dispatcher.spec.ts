@@ -2,12 +2,18 @@ import { McpServer, Server } from '@modelcontextprotocol/server';
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { deferred } from '../base/deferred.js';
-import { currentMcpCall, runInCall, type McpHttpCall } from '../context/mcp-call.js';
+import {
+  type CallingClient,
+  currentMcpCall,
+  McpCall,
+  type McpHttpCall,
+  type OutboundMessage,
+  runInCall,
+} from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
-import { ServedCall, type ClientIdentity, type OutboundMessage } from '../context/served-call.js';
+import { Calls } from '../exchange/calls.js';
 import { NO_PEERS } from '../session/cluster-messages.js';
 import { McpSession } from '../session/mcp-session.js';
-import { RunningCalls } from '../session/running-calls.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { resolveSessionOptions, type SessionEnvironment } from '../session/session.options.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
@@ -47,7 +53,8 @@ function setup(make: Make = () => {}) {
   });
   const environment: SessionEnvironment = {
     ...resolveSessionOptions(),
-    ...{ store, dispatcher, clock, nodeId: 'n', peers: NO_PEERS, running: new RunningCalls() },
+    ...{ store, dispatcher, clock, nodeId: 'n', peers: NO_PEERS },
+    calls: new Calls(dispatcher, { clock, requestTimeoutMs: Infinity }, () => {}),
     ...{ retry: DEFAULT_RETRY, maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES },
     event: (event) => events.push(event),
     patched: () => Promise.resolve(),
@@ -78,11 +85,8 @@ function setup(make: Make = () => {}) {
       { ...record, protocolVersion: '2025-11-25', logLevel, subscriptions: [...subscribe] } as never,
       environment,
     );
-    const outcome = dispatcher.sessionRebuilt(session, { initialize: INITIALIZE, ...said }).then(
-      () => 'served',
-      (error: unknown) => error,
-    );
-    return { session, outcome };
+    dispatcher.sessionRebuilt(session, { initialize: INITIALIZE, ...said });
+    return session;
   };
   const heard = { reports, events, ended, legacyServers: () => legacyServers };
   return { store, dispatcher, servers, sessions, contexts, ...heard, begin, rebuild };
@@ -347,20 +351,76 @@ describe('a request of a server', () => {
   });
 });
 
+const ping = (id: RequestId): JsonRpcRequest => ({ jsonrpc: '2.0', id, method: 'ping' });
+const pong = (id: RequestId) => ({ jsonrpc: '2.0', id, result: {} });
+
 describe('a session that is rebuilt', () => {
   it('has a new server, which is told what the client has said: in calls of the session, and no client hears of it', async () => {
     const said: unknown[] = [];
     const { contexts, reports, store, rebuild } = setup((server) => hearing(server, said));
-    const { session, outcome } = await rebuild({ logLevel: 'error', subscribe: ['doc:a', 'doc:b'] });
-    expect(await outcome).toBe('served');
-    expect(said).toEqual([['initialized', { roots: {} }], ...['error', '+doc:a', '+doc:b'].map((what) => [what, 's'])]);
+    const session = await rebuild({ logLevel: 'error', subscribe: ['doc:a', 'doc:b'] });
+    // Requests wait for it.
+    expect([said, await answerTo(session, ping(1))]).toEqual([
+      [['initialized', { roots: {} }], ...['error', '+doc:a', '+doc:b'].map((what) => [what, 's'])],
+      pong(1),
+    ]);
     expect(contexts).toEqual([
       { era: 'legacy', principal: undefined, request: undefined, session: expect.objectContaining({ id: 's' }) },
     ]);
-    expect(await answerTo(session, { jsonrpc: '2.0', id: 1, method: 'ping' })).toEqual({
-      ...{ jsonrpc: '2.0', id: 1, result: {} },
+    expect(await answerTo(session, ping(2))).toEqual(pong(2));
+    expect([contexts.length, reports, session.counts.inFlight, (await store.stats()).events]).toEqual([1, [], 0, 0]);
+    await session.end('deleted');
+  });
+
+  it('has it before it is asked for, since it may have something to say', async () => {
+    const said: unknown[] = [];
+    const { rebuild } = setup((server) => hearing(server, said));
+    const session = await rebuild();
+    await turn();
+    expect(said).toEqual([['initialized', { roots: {} }]]);
+    await session.end('deleted');
+  });
+
+  it('has one, however much comes meanwhile, which that finds in its order', async () => {
+    const hold = deferred();
+    const said: unknown[] = [];
+    const { contexts, rebuild } = setup(async (server) => {
+      await hold.promise;
+      server.setNotificationHandler('notifications/roots/list_changed', () => void said.push('notification'));
+      server.setRequestHandler('tools/call', ({ params }) => {
+        said.push(params.name);
+        return { content: [] };
+      });
     });
-    expect([reports, session.counts.inFlight, (await store.stats()).events]).toEqual([[], 0, 0]);
+    const session = await rebuild();
+    const first = post(session, call(1, 'one'));
+    post(session, { jsonrpc: '2.0', method: 'notifications/roots/list_changed' });
+    const second = post(session, call(2, 'two'));
+    await turn();
+    expect([said, session.counts.inFlight]).toEqual([[], 2]);
+    hold.resolve();
+    expect([bodyOf(await first.reply), bodyOf(await second.reply)]).toMatchObject([{ id: 1 }, { id: 2 }]);
+    expect([said, contexts.length]).toEqual([['one', 'notification', 'two'], 1]);
+    await session.end('deleted');
+  });
+
+  it('P9: does not have it serve a request that was cancelled before it was there', async () => {
+    const hold = deferred();
+    const served: RequestId[] = [];
+    const { rebuild } = setup(async (server) => {
+      await hold.promise;
+      server.setRequestHandler('tools/call', (_, { mcpReq }) => {
+        served.push(mcpReq.id);
+        return { content: [] };
+      });
+    });
+    const session = await rebuild();
+    const cancelled = post(session, call(1));
+    const other = post(session, call(2));
+    post(session, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
+    hold.resolve();
+    expect(bodyOf(await other.reply)).toMatchObject({ id: 2, result: {} });
+    expect([served, (await cancelled.reply).kind, session.counts.inFlight]).toEqual([[2], 'stream', 0]);
     await session.end('deleted');
   });
 
@@ -371,8 +431,8 @@ describe('a session that is rebuilt', () => {
         return {};
       });
     });
-    const { session, outcome } = await rebuild({ logLevel: 'error' });
-    expect(await outcome).toBe('served');
+    const session = await rebuild({ logLevel: 'error' });
+    expect(await answerTo(session, ping(1))).toEqual(pong(1));
     const stream = await listen(session);
     await turn();
     expect(stream).toMatchObject([{ method: 'notifications/message' }]);
@@ -388,8 +448,8 @@ describe('a session that is rebuilt', () => {
         return note(said, params.uri);
       });
     });
-    const { session, outcome } = await rebuild({ subscribe: ['doc:a', 'doc:b'] });
-    expect(await outcome).toBe('served');
+    const session = await rebuild({ subscribe: ['doc:a', 'doc:b'] });
+    expect(await answerTo(session, ping(1))).toEqual(pong(1));
     expect(said.at(-1)).toEqual(['doc:b', 's']);
     expect(events).toMatchObject([{ type: 'protocol-error', error: { message: 'no more' } }]);
     await session.end('deleted');
@@ -403,12 +463,25 @@ describe('a session that is rebuilt', () => {
       'not you',
     ],
     ['its server is connected already', (server) => server.connect(deadTransport), 'is connected already'],
-  ])('cannot be served when %s', async (_, make, message) => {
-    const { rebuild } = setup(make);
-    const { session, outcome } = await rebuild();
-    expect(await outcome).toMatchObject({ message: expect.stringContaining(message) });
+  ])('cannot be served when %s: that is reported once, and the next request tries again', async (_, fail, why) => {
+    const said: unknown[] = [];
+    const { reports, dispatcher, rebuild } = setup((server, count) =>
+      count === 1 ? fail(server, count) : hearing(server, said),
+    );
+    const session = await rebuild({ logLevel: 'error' });
+    dispatcher.sessionChanged(session, { subscribe: ['doc:a'] });
+    const replies = await Promise.all([1, 2].map((id) => post(session, ping(id)).reply));
+    for (const [index, reply] of replies.entries()) {
+      expect([reply, bodyOf(reply)]).toMatchObject([{ status: 500 }, { id: index + 1, error: { code: -32603 } }]);
+      expect(JSON.stringify(reply)).not.toContain(why);
+    }
+    expect(reports).toEqual([expect.objectContaining({ message: expect.stringContaining(why) })]);
     expect(session.over).toBe(false);
-    await session.end('initialize-failed');
+    // Also what would have been told the first one.
+    expect(await answerTo(session, ping(3))).toEqual(pong(3));
+    expect(said.map((what) => (what as unknown[])[0])).toEqual(['initialized', 'error', '+doc:a']);
+    expect([reports.length, session.counts.inFlight]).toEqual([1, 0]);
+    await session.end('deleted');
   });
 
   it.each<[string, Make]>([
@@ -419,19 +492,21 @@ describe('a session that is rebuilt', () => {
       (server) => server.setRequestHandler('logging/setLevel', () => new Promise(() => {})),
     ],
   ])('does not wait for a server that %s when it ends', async (_, make) => {
-    const { rebuild, events } = setup(make);
-    const { session, outcome } = await rebuild({ logLevel: 'error', subscribe: ['doc:a', 'doc:b'] });
+    const { rebuild, events, reports } = setup(make);
+    const session = await rebuild({ logLevel: 'error', subscribe: ['doc:a', 'doc:b'] });
+    const { reply } = post(session, ping(1));
     await turn();
     await session.end('deleted');
-    expect(events).toEqual([]);
-    expect(await Promise.race([outcome.then(() => 'settled'), turn().then(() => 'hangs')])).toBe('settled');
+    expect(bodyOf(await reply)).toMatchObject({ id: 1, error: { code: -32000 } });
+    await turn();
+    expect([events, reports, session.counts.inFlight]).toEqual([[], [], 0]);
   });
 
   it('tells its server of changes that other nodes have taken, until it ends', async () => {
     const said: unknown[] = [];
     const { dispatcher, rebuild } = setup((server) => hearing(server, said));
-    const { session, outcome } = await rebuild();
-    await outcome;
+    const session = await rebuild();
+    await answerTo(session, ping(1));
     said.length = 0;
     const changes = [
       ['info', 's'],
@@ -445,6 +520,30 @@ describe('a session that is rebuilt', () => {
     dispatcher.sessionChanged(session, { logLevel: 'debug' });
     await turn();
     expect(said).toEqual(changes);
+  });
+
+  it('tells its server of changes that other nodes have taken while it was being made, after what it had said', async () => {
+    const [made, told] = [deferred(), deferred()];
+    const said: unknown[] = [];
+    const { dispatcher, rebuild } = setup(async (server) => {
+      await made.promise;
+      hearing(server, said);
+      server.setRequestHandler('resources/subscribe', async ({ params }) => {
+        await told.promise;
+        return note(said, `+${params.uri}`);
+      });
+    });
+    const session = await rebuild({ logLevel: 'error', subscribe: ['doc:a'] });
+    dispatcher.sessionChanged(session, { logLevel: 'info' });
+    made.resolve();
+    await turn();
+    dispatcher.sessionChanged(session, { unsubscribe: ['doc:a'] });
+    await turn();
+    expect(said.map((what) => (what as unknown[])[0])).toEqual(['initialized', 'error']);
+    told.resolve();
+    expect(await answerTo(session, ping(1))).toEqual(pong(1));
+    expect(said.map((what) => (what as unknown[])[0])).toEqual(['initialized', 'error', '+doc:a', 'info', '-doc:a']);
+    await session.end('deleted');
   });
 });
 
@@ -461,8 +560,7 @@ describe('the server of a modern request', () => {
     });
     return made;
   };
-  const serve = (dispatcher: SdkDispatcher, request: ModernRequest) =>
-    runInCall(request, () => dispatcher.request(request));
+  const serve = (dispatcher: SdkDispatcher, { call }: ModernRequest) => runInCall(call, () => dispatcher.request(call));
 
   it('is made for that request, serves it, and hears then that it is closed', async () => {
     let closed = 0;
@@ -470,7 +568,7 @@ describe('the server of a modern request', () => {
       Object.assign(modern(server, count), { onclose: () => closed++ }),
     );
     for (const count of [1, 2]) {
-      const request = new ModernRequest('tools/call', { name: 'x', arguments: {} });
+      const request = modernRequest('tools/call', { name: 'x', arguments: {} });
       expect(await serve(dispatcher, request)).toMatchObject({
         ...{ resultType: 'complete', content: [{ text: `of ${count}` }] },
       });
@@ -488,26 +586,26 @@ describe('the server of a modern request', () => {
       made.setRequestHandler('prompts/get', () => Promise.reject(Object.assign(new Error('mine'), { code: -32601 })));
       return made;
     });
-    const unknown = new ModernRequest('resources/list');
+    const unknown = modernRequest('resources/list');
     await expect(serve(dispatcher, unknown)).rejects.toMatchObject({ code: -32601 });
-    expect(unknown.refusal).toEqual({ status: 404, headers: {} });
-    const own = new ModernRequest('prompts/get', { name: 'x' });
+    expect(unknown.call.refusal).toEqual({ status: 404, headers: {} });
+    const own = modernRequest('prompts/get', { name: 'x' });
     await expect(serve(dispatcher, own)).rejects.toMatchObject({ code: -32601, message: 'mine' });
-    expect(own.refusal).toBeUndefined();
+    expect(own.call.refusal).toBeUndefined();
   });
 
   it('ends its request when it is closed meanwhile', async () => {
     const { dispatcher } = setup(modern);
-    const request = new ModernRequest('tools/call', { name: 'closes', arguments: {} });
+    const request = modernRequest('tools/call', { name: 'closes', arguments: {} });
     await expect(serve(dispatcher, request)).rejects.toMatchObject({ code: -32000 });
   });
 
   it('D8: hears that its request was cancelled, and what it says then is dropped', async () => {
     const { dispatcher, servers } = setup(modern);
-    const request = new ModernRequest('tools/call', { name: 'waits', arguments: {} });
+    const request = modernRequest('tools/call', { name: 'waits', arguments: {} });
     const outcome = serve(dispatcher, request);
     await turn();
-    request.cancel(new Error('gone'));
+    request.call.cancelled(new Error('gone'));
     await expect(outcome).rejects.toThrow('gone');
     await turn();
     expect(servers).toHaveLength(1);
@@ -519,9 +617,9 @@ describe('the server of a modern request', () => {
       await hold.promise;
       return modern(server, count);
     });
-    const request = new ModernRequest('tools/call', { name: 'x', arguments: {} });
+    const request = modernRequest('tools/call', { name: 'x', arguments: {} });
     const outcome = serve(dispatcher, request);
-    request.cancel(new Error('gone'));
+    request.call.cancelled(new Error('gone'));
     hold.resolve();
     await expect(outcome).rejects.toThrow('gone');
     expect(request.said).toEqual([]);
@@ -529,7 +627,7 @@ describe('the server of a modern request', () => {
 
   it('that speaks older revisions only is refused, with those that it has', async () => {
     const { dispatcher, legacyServers } = setup();
-    const outcome = serve(dispatcher, new ModernRequest('tools/list'));
+    const outcome = serve(dispatcher, modernRequest('tools/list'));
     await expect(outcome).rejects.toMatchObject({
       code: 'UNSUPPORTED_PROTOCOL_VERSION',
       data: { supported: expect.arrayContaining(['2025-11-25']), requested: '2026-07-28' },
@@ -544,39 +642,24 @@ describe('the server of a modern request', () => {
   });
 });
 
-/** A request of revision 2026-07-28, whose client hears what is said meanwhile. */
-class ModernRequest extends ServedCall {
-  readonly session = undefined;
-  readonly client: ClientIdentity = { protocolVersion: '2026-07-28', ...CLIENT };
-  readonly message: JsonRpcRequest;
-  readonly said: OutboundMessage[] = [];
-
-  constructor(method: string, params: Record<string, unknown> = {}) {
-    super({ era: 'modern', principal: 'ann', request: { of: method } });
-    const _meta = {
-      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-      'io.modelcontextprotocol/clientInfo': CLIENT.clientInfo,
-      'io.modelcontextprotocol/clientCapabilities': CLIENT.capabilities,
-    };
-    this.message = { jsonrpc: '2.0', id: 7, method, params: { ...params, _meta } };
-  }
-  wantsLog(): boolean {
-    return false;
-  }
-  notify(notification: OutboundMessage): Promise<void> {
-    this.said.push(notification);
-    return Promise.resolve();
-  }
-  ask(): Promise<never> {
-    return Promise.reject(new Error('not in this era'));
-  }
-  closeStream(): boolean {
-    return false;
-  }
-  cancel(reason: unknown): void {
-    this.abort(reason);
-  }
+/** A request of revision 2026-07-28, and what its client hears meanwhile. */
+function modernRequest(method: string, params: Record<string, unknown> = {}) {
+  const said: OutboundMessage[] = [];
+  const client: CallingClient = {
+    identity: () => ({ protocolVersion: '2026-07-28', ...CLIENT }),
+    wantsLog: () => false,
+    notify: async (notification) => void said.push(notification),
+    request: () => Promise.reject(new Error('not in this era')),
+  };
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': CLIENT.clientInfo,
+    'io.modelcontextprotocol/clientCapabilities': CLIENT.capabilities,
+  };
+  const message = { jsonrpc: '2.0', id: 7, method, params: { ...params, _meta } } as const;
+  return { call: new McpCall({ era: 'modern', principal: 'ann', request: { of: method } }, message, client), said };
 }
+type ModernRequest = ReturnType<typeof modernRequest>;
 
 const deadTransport = { start: async () => {}, send: async () => {}, close: async () => {} };
 function clientOf({ clientInfo, capabilities }: typeof INITIALIZE) {

@@ -1,12 +1,12 @@
 import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
 import { firstValueFrom } from 'rxjs';
-import type { McpHttpCall } from '../context/mcp-call.js';
+import { quiet } from '../base/quiet.js';
+import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
-import type { ServedCall } from '../context/served-call.js';
 import type { McpSession } from '../session/mcp-session.js';
-import type { SessionCall } from '../session/session-call.js';
 import { McpError } from '../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
+import { needsSession, withoutSessions } from '../wire/sessionless.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 import { RequestTransport } from './request-transport.js';
 import { lowLevelServer, type McpServerContext, type McpServerFunction } from './server-factory.js';
@@ -25,22 +25,32 @@ export interface SdkDispatcherParts {
  * # Serves by servers of the application (option `server`)
  *
  * Legacy: one per live session, made for its `initialize`, or when the session is rebuilt; what the client has said before is
- * replayed to it then. Modern: one per request, since what a server keeps is not known here, and it may differ by caller.
+ * replayed to it then. Modern, and without sessions: one per request, since what a server keeps is not known here, and it
+ * may differ by caller.
  */
 export class SdkDispatcher implements McpDispatcher {
   readonly #sessions = new Map<McpDispatchedSession, SessionTransport>();
+  /** Rebuilt sessions whose server is yet to be made, or being made. */
+  readonly #rebuilding = new WeakMap<McpDispatchedSession, Rebuilding>();
 
   constructor(private readonly parts: SdkDispatcherParts) {}
 
-  request(call: ServedCall): Promise<object> {
+  request(call: McpCall): Promise<object> {
     if (call.era === 'modern') return this.#serveModern(call);
-    const session = sessionOf(call);
-    const transport = this.#sessions.get(session);
-    return transport ? transport.request(call) : this.#initialize(session, call);
+    if (!call.session) return this.#serveSessionless(call);
+    const session = call.from as McpSession;
+    if (this.#rebuilding.has(session)) return this.#rebuilt(session, call);
+    return this.#sessions.get(session)?.request(call) ?? this.#initialize(session, call);
   }
 
-  notification(call: ServedCall): void {
-    if (call.era === 'legacy') this.#sessions.get(sessionOf(call))?.notification(call);
+  notification(call: McpCall): void {
+    if (call.era === 'modern') return;
+    const session = call.from as McpSession;
+    const take = (): void => this.#sessions.get(session)?.notification(call);
+    const made = this.#rebuilding.get(session)?.made;
+    // A rebuild that fails is reported there.
+    if (made) made.then(take, () => {});
+    else take();
   }
 
   sessionEnded(session: McpDispatchedSession): void {
@@ -49,14 +59,17 @@ export class SdkDispatcher implements McpDispatcher {
     transport?.ended();
   }
 
-  /** @throws (rejects) ServerFactoryError, or what the server refused its `initialize` with */
-  async sessionRebuilt(session: McpDispatchedSession, said: McpSaid): Promise<void> {
-    const transport = await this.#connect(session as McpSession, undefined);
-    await transport?.replay(said);
+  /** The server is made at once, since it may have something to say; requests wait for it. */
+  sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
+    const rebuilding: Rebuilding = { said: [said], made: undefined };
+    this.#rebuilding.set(session, rebuilding);
+    void quiet(this.#rebuild(session as McpSession, rebuilding));
   }
 
   sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
-    void this.#sessions.get(session)?.replay(said);
+    const rebuilding = this.#rebuilding.get(session);
+    if (rebuilding) rebuilding.said.push(said);
+    else void this.#sessions.get(session)?.replay(said);
   }
 
   /** What the server of a caller declares. @throws McpError UNSUPPORTED_PROTOCOL_VERSION as a request would be answered */
@@ -66,8 +79,44 @@ export class SdkDispatcher implements McpDispatcher {
     return server.getCapabilities();
   }
 
+  /** Connects a server to a session before its `initialize`. @throws (rejects) ServerFactoryError */
+  async connect(session: McpSession): Promise<void> {
+    await this.#connect(session, undefined);
+  }
+
+  /** A request of a rebuilt session. @throws (rejects) ProtocolError -32603 when no server can be made for it; the next one tries again */
+  async #rebuilt(session: McpSession, call: McpCall): Promise<object> {
+    try {
+      await this.#rebuild(session, this.#rebuilding.get(session)!);
+    } catch {
+      call.refuseWith(500, {});
+    }
+    // The server would not hear of that any more.
+    call.signal.throwIfAborted();
+    const transport = this.#sessions.get(session);
+    if (!transport) throw new ProtocolError(ProtocolErrorCode.InternalError, NOT_REBUILT);
+    return transport.request(call);
+  }
+
+  /** One attempt, for all who ask meanwhile; a failure is reported once. */
+  #rebuild(session: McpSession, rebuilding: Rebuilding): Promise<void> {
+    return (rebuilding.made ??= this.#remake(session, rebuilding).catch((error: unknown) => {
+      rebuilding.made = undefined;
+      this.sessionEnded(session);
+      if (!session.over) this.parts.report(error);
+      throw error;
+    }));
+  }
+
+  async #remake(session: McpSession, { said }: Rebuilding): Promise<void> {
+    const transport = await this.#connect(session, undefined);
+    // It may grow meanwhile.
+    for (const part of said) await transport?.replay(part);
+    this.#rebuilding.delete(session);
+  }
+
   /** The answer says that it is not the client's fault; the log says what is. */
-  async #initialize(session: McpSession, call: ServedCall): Promise<object> {
+  async #initialize(session: McpSession, call: McpCall): Promise<object> {
     let transport: SessionTransport | undefined;
     try {
       transport = await this.#connect(session, call.request);
@@ -98,8 +147,31 @@ export class SdkDispatcher implements McpDispatcher {
     return transport;
   }
 
-  async #serveModern(call: ServedCall): Promise<object> {
+  async #serveModern(call: McpCall): Promise<object> {
     const { server, transport } = await this.#connectModern(call, call);
+    return this.#serveOnce(server, transport, call);
+  }
+
+  /** A request of the legacy era, where there are no sessions (S17). */
+  async #serveSessionless(call: McpCall): Promise<object> {
+    const { method, principal, request } = call;
+    if (needsSession(method)) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found');
+    let server: Server;
+    let transport: RequestTransport;
+    try {
+      server = await this.#make({ era: 'legacy', session: undefined, principal, request });
+      transport = await RequestTransport.connectLegacy(server, call);
+    } catch (error) {
+      call.refuseWith(500, {});
+      throw error;
+    }
+    const result = await this.#serveOnce(server, transport, call);
+    if (method !== 'initialize') return result;
+    const { capabilities } = result as { capabilities: ServerCapabilities };
+    return { ...result, capabilities: withoutSessions(capabilities) };
+  }
+
+  async #serveOnce(server: Server, transport: RequestTransport, call: McpCall): Promise<object> {
     try {
       call.signal.throwIfAborted();
       return await transport.serve();
@@ -111,10 +183,10 @@ export class SdkDispatcher implements McpDispatcher {
   /** @throws McpError UNSUPPORTED_PROTOCOL_VERSION when the server does not speak the revision */
   async #connectModern(
     { principal, request }: McpHttpCall,
-    call: ServedCall | undefined,
+    call: McpCall | undefined,
   ): Promise<{ server: Server; transport: RequestTransport }> {
     const server = await this.#make({ era: 'modern', session: undefined, principal, request });
-    const transport = await RequestTransport.connect(server, call);
+    const transport = await RequestTransport.connectModern(server, call);
     if (transport) return { server, transport };
     await server.close();
     this.parts.onLegacyServer();
@@ -142,9 +214,12 @@ function retire(server: Server, report: (error: unknown) => void): void {
   }
 }
 
-function sessionOf(call: ServedCall): McpSession {
-  return (call as SessionCall).owner as McpSession;
+interface Rebuilding {
+  /** What its server is told: what stands in the record, then what other nodes have taken since. */
+  readonly said: McpSaid[];
+  made: Promise<void> | undefined;
 }
 
 const INITIALIZE_FAILED = 'The session could not be started. The log of the server says why.';
+const NOT_REBUILT = 'The session could not be rebuilt. The log of the server says why.';
 const OLDER_ONLY = 'Protocol revision "2026-07-28" is not served here. Use one of the supported ones.';

@@ -10,21 +10,22 @@ export { McpServer, Server };
 
 /** For whom a server is made. @publicApi */
 export interface McpServerContext {
-  /** `legacy`: for a session. `modern`: for one request of revision 2026-07-28. */
+  /** `legacy`: for a session, or, with `sessions: 'off'`, for one request. `modern`: for one request of revision 2026-07-28. */
   readonly era: Era;
-  /** The session; `undefined` in the era without sessions. */
+  /** The session; `undefined` for a server of one request. */
   readonly session: McpSessionInfo | undefined;
   /** Who owns the session, or sends the request; `undefined`: anonymous. */
   readonly principal: string | undefined;
-  /** The HTTP request of `initialize`, or the modern request; `undefined` when a session is rebuilt from its record. */
+  /** The HTTP request of `initialize`, or the one that is served alone; `undefined` when a session is rebuilt from its record. */
   readonly request: unknown;
   /** The sessions of the endpoint: a factory cannot inject the service that it is part of. */
   readonly sessions: McpSessionService;
 }
 
 /**
- * The option `server`: makes the server of a session, once per live copy; or of a modern request. A session that is rebuilt,
- * after a restart or on another node, gets another server, so it must decide by the session alone.
+ * The option `server`: makes the server of a session, once per live copy; or of one request, in revision 2026-07-28 and with
+ * `sessions: 'off'`. A session that is rebuilt, after a restart or on another node, gets another server, so it must decide by
+ * the session alone.
  *
  * @publicApi
  */
@@ -49,6 +50,6 @@ function looksLikeServer(made: unknown): boolean {
 const FOREIGN =
   'The option "server" returned a server of another copy of @modelcontextprotocol/server than the one this module uses (often the CommonJS build beside the ES module). Import McpServer or Server from "nestjs-mcp-streamable", or install a single copy.';
 const CONNECTED =
-  'The option "server" returned a server that is connected already. It is called once per session and must return a new server each time.';
+  'The option "server" returned a server that is connected already. It is called once per session, or once per request where there are none, and must return a new server each time.';
 const notAServer = (got: unknown): string =>
   `The option "server" must return a new McpServer or Server of @modelcontextprotocol/server; it returned ${shown(got)}.`;

@@ -1,5 +1,4 @@
 import type {
-  AuthInfo,
   JSONRPCMessage,
   JSONRPCRequest,
   MessageExtraInfo,
@@ -7,16 +6,14 @@ import type {
   TransportSendOptions,
 } from '@modelcontextprotocol/server';
 import { randomToken } from '../base/random-token.js';
-import { runInCall } from '../context/mcp-call.js';
+import { McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
-import type { ServedCall } from '../context/served-call.js';
 import type { McpSession } from '../session/mcp-session.js';
-import { SessionCall } from '../session/session-call.js';
 import { ServerFactoryError } from '../session/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../wire/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../wire/json-rpc.js';
-import { negotiateLegacyRevision } from '../wire/revisions.js';
 import { ProtocolError } from '../wire/spec.js';
+import { authOf, cancellationOf, requestOf, settle, type Settlement } from './sdk-messages.js';
 
 /**
  * # A server of the application behind one live session
@@ -44,7 +41,7 @@ export class SessionTransport implements Transport {
   }
 
   /** Serves a request. @returns the result @throws (rejects) ProtocolError as the server answers, or when the session ends */
-  request(call: ServedCall): Promise<object> {
+  request(call: McpCall): Promise<object> {
     // A server that was closed would never answer.
     if (this.#over) return Promise.reject(sessionEnded());
     const message = call.message as JsonRpcRequest;
@@ -52,11 +49,11 @@ export class SessionTransport implements Transport {
       const served: Served = { call, resolve, reject };
       this.#served.set(message.id, served);
       call.signal.addEventListener('abort', () => this.#cancel(message.id, served), { once: true });
-      this.onmessage?.(message.method === 'initialize' ? askingForOurs(message) : message, this.#extra(call));
+      this.onmessage?.(requestOf(call), this.#extra(call));
     });
   }
 
-  notification(call: ServedCall): void {
+  notification(call: McpCall): void {
     this.onmessage?.(call.message, this.#extra(call));
   }
 
@@ -87,13 +84,7 @@ export class SessionTransport implements Transport {
     const { session } = this;
     const message = { jsonrpc: '2.0', id: `replay-${randomToken()}`, method, params } as const;
     const { principal } = session.info;
-    const call = new SessionCall(
-      session,
-      session.info,
-      { era: 'legacy', principal, request: undefined },
-      message,
-      undefined,
-    );
+    const call = new McpCall({ era: 'legacy', principal, request: undefined }, message, session);
     return runInCall(call, () => this.request(call));
   }
 
@@ -139,23 +130,15 @@ export class SessionTransport implements Transport {
     const served = this.#served.get(id);
     if (!served) return this.session.lateAnswer(id);
     this.#served.delete(id);
-    if ('result' in message) return served.resolve(message.result);
-    const {
-      code,
-      message: text,
-      data,
-    } = (message as { error: { code: number; message: string; data?: unknown } }).error;
-    served.reject(new ProtocolError(code, text, data));
+    settle(served, message);
   }
 
   #cancel(id: RequestId, served: Served): void {
     if (this.#served.get(id) !== served) return;
     this.#served.delete(id);
-    const { reason } = served.call.signal as { reason: unknown };
-    const text = textOf(reason);
-    const params = { requestId: id, ...(text !== undefined && { reason: text }) };
-    this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
-    served.reject(reason);
+    const { call, reject } = served;
+    this.onmessage?.(cancellationOf(call));
+    reject(call.signal.reason);
   }
 
   async #ask({ id, method, params }: JSONRPCRequest, relatedRequestId: RequestId | undefined): Promise<void> {
@@ -182,11 +165,9 @@ export class SessionTransport implements Transport {
     }
   }
 
-  #extra(call: ServedCall): MessageExtraInfo {
-    const extra: MessageExtraInfo = {};
-    const auth = (call.request as { auth?: Partial<AuthInfo> } | undefined)?.auth;
-    if (typeof auth?.token === 'string') extra.authInfo = auth as AuthInfo;
-    if (call.requestId !== undefined && this.session.clientsComeBack) {
+  #extra(call: McpCall): MessageExtraInfo {
+    const extra: MessageExtraInfo = authOf(call);
+    if (call.requestId !== undefined && this.session.primes) {
       extra.closeSSEStream = () => void call.closeStream();
       extra.closeStandaloneSSEStream = () => this.session.closeStandaloneStream();
     }
@@ -194,29 +175,10 @@ export class SessionTransport implements Transport {
   }
 }
 
-interface Served {
-  readonly call: ServedCall;
-  readonly resolve: (result: object) => void;
-  readonly reject: (reason: unknown) => void;
-}
-
-/**
- * The SDK takes a text for a reason; over anything else it stumbles, and the handler does not hear of it.
- *
- * @returns `undefined` when the client gave none
- */
-function textOf(reason: unknown): string | undefined {
-  if (!(reason instanceof Error)) return String(reason);
-  return reason.name === 'AbortError' ? undefined : reason.message;
+interface Served extends Settlement {
+  readonly call: McpCall;
 }
 
 const sessionEnded = (): ProtocolError => new ProtocolError(REQUEST_FAILED, 'The session has ended.');
 const notRebuilt = (reason: string): string =>
   `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The factory in "server" must decide by the session alone.`;
-
-/** The SDK agrees to revisions that are older than this transport: it is only asked for those that have it (S1). */
-function askingForOurs(initialize: JsonRpcRequest): JsonRpcRequest {
-  const { params } = initialize;
-  const asked = params?.['protocolVersion'];
-  return { ...initialize, params: { ...params, protocolVersion: negotiateLegacyRevision(asked) } };
-}

@@ -60,7 +60,8 @@ function assertSubscribable({ id: requestId, params }: JsonRpcRequest, subscript
   if (typeof uri === 'string' && uri.length > MAX_URI) refuse(sessionMessages.longUri(uri.length, MAX_URI));
 }
 
-function assertBatch(size: number, requests: readonly JsonRpcRequest[], protocolVersion: string): void {
+/** @throws McpError INVALID_REQUEST (E9) */
+export function assertBatch(size: number, requests: readonly JsonRpcRequest[], protocolVersion: string): void {
   if (!allowsBatches(protocolVersion)) {
     throw new McpError('INVALID_REQUEST', sessionMessages.noBatches(protocolVersion));
   }

@@ -20,7 +20,7 @@ function setup() {
   const sessions = {
     ...{ watch: note('watch'), relax: note('relax'), refreshAll: note('refresh') },
     endedElsewhere: note('ended'),
-    hearing: (id: string) => (id === 's' ? session : undefined),
+    peek: (id: string) => (id === 's' ? { session } : undefined),
   };
   const [messages$, reconnected$] = [new Subject<unknown>(), new Subject<void>()];
   const bus = { nodeId: 'me', messages$, reconnected$, send: note('sent') } as unknown as McpMessageBus;

@@ -45,7 +45,7 @@ export class ClusterListener {
       return message.session === '' ? this.sessions.relax() : undefined;
     }
     if (message.type === 'session-ended') return this.sessions.endedElsewhere(message.session, message.reason);
-    const session = this.sessions.hearing(message.session);
+    const session = this.sessions.peek(message.session)?.session;
     if (!session) return;
     switch (message.type) {
       case 'appended':

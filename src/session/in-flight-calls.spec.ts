@@ -1,40 +1,33 @@
 import { describe, expect, it } from 'vitest';
-import { runInCall, type McpHttpCall, type McpSessionInfo } from '../context/mcp-call.js';
+import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../context/mcp-call.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { InFlightCalls } from './in-flight-calls.js';
-import { RunningCalls } from './running-calls.js';
-import { type CallOwner, SessionCall } from './session-call.js';
 
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
-const INFO: McpSessionInfo = {
-  ...{ id: 's', principal: undefined, protocolVersion: '2025-11-25' },
-  ...{ clientInfo: { name: 'spec', version: '1' }, clientCapabilities: {} },
-};
 
 /** A session is only told from another one. */
-const someOwner = (): CallOwner => ({
-  state: { logLevel: undefined },
+const someSession = (): CallingClient => ({
+  identity: () => ({ protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } }),
+  wantsLog: () => true,
   notify: () => Promise.resolve(),
   request: () => Promise.resolve({}),
 });
 
 function setup() {
-  const owner = someOwner();
-  const running = new RunningCalls();
-  const calls = new InFlightCalls(owner, running);
-  const call = (id: RequestId, of = owner) =>
-    new SessionCall(of, INFO, HTTP, { jsonrpc: '2.0', id, method: 'tools/call' }, undefined);
+  const session = someSession();
+  const calls = new InFlightCalls(session);
+  const call = (id: RequestId, of = session) => new McpCall(HTTP, { jsonrpc: '2.0', id, method: 'tools/call' }, of);
   const begin = (id: RequestId) => {
     const begun = call(id);
     calls.add(begun);
     return begun;
   };
-  const end = (ending: SessionCall, how: 'answered' | 'cancelled') => {
+  const end = (ending: McpCall, how: 'answered' | 'cancelled') => {
     if (how === 'answered') ending.answered();
     else ending.cancelled('enough');
     calls.remove(ending);
   };
-  return { owner, running, calls, call, begin, end };
+  return { session, calls, call, begin, end };
 }
 
 describe('InFlightCalls', () => {
@@ -56,15 +49,15 @@ describe('InFlightCalls', () => {
   });
 
   it('does not remove a new request with the id of an old one', () => {
-    const { calls, running, begin, end } = setup();
+    const { calls, begin, end } = setup();
     const old = begin(1);
     end(old, 'answered');
     const fresh = begin(1);
     calls.remove(old);
     expect(calls.get(1)).toBe(fresh);
-    expect(running.count).toBe(1);
+    expect(calls.size).toBe(1);
     end(fresh, 'cancelled');
-    expect([calls.size, running.count]).toEqual([0, 0]);
+    expect([calls.size, calls.all()]).toEqual([0, []]);
   });
 });
 
@@ -110,15 +103,15 @@ describe('a message of the server', () => {
 
   it('does not belong to the request of another session in whose context it is sent', () => {
     const { calls, call, begin } = setup();
-    const [here, elsewhere] = [begin(1), call(1, someOwner())];
+    const [here, elsewhere] = [begin(1), call(1, someSession())];
     expect(runInCall(elsewhere, () => calls.related(undefined))).toEqual({ is: 'nothing' });
     expect(runInCall(elsewhere, () => calls.related(1))).toEqual({ is: 'open', call: here });
   });
 
   it('belongs to nothing in the context of a notification', () => {
-    const { owner, calls } = setup();
+    const { session, calls } = setup();
     const message = { jsonrpc: '2.0' as const, method: 'notifications/initialized' };
-    const call = new SessionCall(owner, INFO, HTTP, message, undefined);
+    const call = new McpCall(HTTP, message, session);
     expect(runInCall(call, () => calls.related(undefined))).toEqual({ is: 'nothing' });
     expect(calls.relatedTo(call)).toEqual({ is: 'nothing' });
   });
@@ -139,66 +132,5 @@ describe('a message of a call', () => {
     const fresh = begin(1);
     expect(calls.relatedTo(old)).toEqual({ is: how, requestId: 1 });
     expect(calls.relatedTo(fresh)).toEqual({ is: 'open', call: fresh });
-  });
-});
-
-describe('SessionCall', () => {
-  it('aborts its signal when it is cancelled, whenever that is looked at', () => {
-    const { call } = setup();
-    const [early, late] = [call(1), call(2)];
-    const { signal } = early;
-    early.cancelled('why');
-    late.cancelled('why');
-    expect([signal.aborted, signal.reason, late.signal.aborted, late.signal.reason]).toEqual([
-      true,
-      'why',
-      true,
-      'why',
-    ]);
-  });
-
-  it('ends once: an answered call is not cancelled any more', () => {
-    const { call } = setup();
-    const answered = call(1);
-    answered.answered();
-    answered.cancelled('too late');
-    expect([answered.state, answered.signal.aborted]).toEqual(['answered', false]);
-    expect(answered.closeStream()).toBe(false);
-  });
-
-  it('D27: wants the log messages that the session wants, which may change while it is served', () => {
-    const state: { logLevel: string | undefined } = { logLevel: undefined };
-    const call = setup().call(1, { ...someOwner(), state });
-    const wanted = () => ['debug', 'warning', 'emergency'].filter((level) => call.wantsLog(level));
-    expect(wanted()).toEqual(['debug', 'warning', 'emergency']);
-    state.logLevel = 'warning';
-    expect(wanted()).toEqual(['warning', 'emergency']);
-  });
-
-  it('sends what it says, and asks, as its own', async () => {
-    const sent: unknown[] = [];
-    const owner = {
-      ...someOwner(),
-      notify: async (...args: unknown[]) => void sent.push(args),
-      request: async (...args: unknown[]) => {
-        sent.push(args);
-        return { roots: [] };
-      },
-    };
-    const call = setup().call(1, owner);
-    const [log, ask] = [{ method: 'notifications/message' }, { method: 'roots/list' }];
-    await call.notify(log);
-    expect([await call.ask(ask), await call.ask(ask, { timeoutMs: 5 })]).toEqual([{ roots: [] }, { roots: [] }]);
-    expect(sent).toEqual([
-      [log, call],
-      [ask, {}, call],
-      [ask, { timeoutMs: 5 }, call],
-    ]);
-  });
-
-  it('knows its client as the session does', () => {
-    const { capabilities, ...client } = setup().call(1).client;
-    expect(client).toEqual({ protocolVersion: '2025-11-25', clientInfo: { name: 'spec', version: '1' } });
-    expect(capabilities).toEqual({});
   });
 });

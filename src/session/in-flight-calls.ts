@@ -1,13 +1,11 @@
-import { currentMcpCall } from '../context/mcp-call.js';
+import { currentMcpCall, type McpCall } from '../context/mcp-call.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { CancelledRequests } from './late-messages.js';
-import type { RunningCalls } from './running-calls.js';
-import { SessionCall } from './session-call.js';
 
 /** What a message of the server belongs to. */
 export type Related =
   | { is: 'nothing' }
-  | { is: 'open'; call: SessionCall }
+  | { is: 'open'; call: McpCall }
   /** Its request is over. */
   | { is: 'answered' | 'cancelled'; requestId: RequestId | undefined };
 
@@ -21,14 +19,10 @@ const NOTHING: Related = { is: 'nothing' };
  * requests is meant, it decides.
  */
 export class InFlightCalls {
-  readonly #calls = new Map<RequestId, SessionCall>();
+  readonly #calls = new Map<RequestId, McpCall>();
   #cancelled: CancelledRequests | undefined;
 
-  constructor(
-    private readonly owner: object,
-    /** Those of all sessions. */
-    private readonly running: RunningCalls,
-  ) {}
+  constructor(private readonly session: object) {}
 
   get size(): number {
     return this.#calls.size;
@@ -38,26 +32,22 @@ export class InFlightCalls {
     return this.#calls.has(id);
   }
 
-  get(id: RequestId): SessionCall | undefined {
+  get(id: RequestId): McpCall | undefined {
     return this.#calls.get(id);
   }
 
-  all(): SessionCall[] {
+  all(): McpCall[] {
     return [...this.#calls.values()];
   }
 
-  add(call: SessionCall): void {
+  add(call: McpCall): void {
     this.#calls.set(call.requestId!, call);
-    this.running.began();
     this.#cancelled?.delete(call.requestId!);
   }
 
-  remove(call: SessionCall): void {
+  remove(call: McpCall): void {
     const id = call.requestId!;
-    if (this.#calls.get(id) === call) {
-      this.#calls.delete(id);
-      this.running.ended();
-    }
+    if (this.#calls.get(id) === call) this.#calls.delete(id);
     if (call.state === 'cancelled') (this.#cancelled ??= new CancelledRequests()).add(id);
   }
 
@@ -69,7 +59,7 @@ export class InFlightCalls {
     return call ? this.relatedTo(call) : { is: this.#cancelled?.has(id) ? 'cancelled' : 'answered', requestId: id };
   }
 
-  relatedTo(call: SessionCall): Related {
+  relatedTo(call: McpCall): Related {
     const { state, requestId } = call;
     if (state !== 'open') return { is: state, requestId };
     // Of a notification of the client nothing is open that could carry a message.
@@ -77,8 +67,8 @@ export class InFlightCalls {
   }
 
   /** The async context counts only when it belongs to this session. */
-  #current(): SessionCall | undefined {
+  #current(): McpCall | undefined {
     const call = currentMcpCall();
-    return call instanceof SessionCall && call.owner === this.owner ? call : undefined;
+    return call?.from === this.session ? call : undefined;
   }
 }

@@ -60,10 +60,11 @@ export class InMemorySessionStore implements McpSessionStore {
 
   async create(record: NewSessionRecord): Promise<McpSessionRecord> {
     if (this.#records.has(record.id)) throw new Error(sessionStoreMessages.exists(record.id));
-    const { id, kind, principal, protocolVersion, initialize, data = {} } = record;
+    const { id, kind, principal, routeParams, protocolVersion, initialize, data = {} } = record;
     const now = this.clock.now();
     const stored: McpSessionRecord = frozenCopy({
       ...{ id, kind, principal, protocolVersion, initialize, subscriptions: [], data },
+      ...(routeParams && { routeParams }),
       ...{ createdAt: now, lastSeenAt: now },
     });
     this.#unreserve(id);

@@ -7,4 +7,4 @@ export function introduced(info: Unintroduced, params: Partial<InitializeParams>
   return { ...info, clientInfo, clientCapabilities };
 }
 
-type Unintroduced = Pick<McpSessionInfo, 'id' | 'principal' | 'protocolVersion'>;
+type Unintroduced = Pick<McpSessionInfo, 'id' | 'principal' | 'protocolVersion' | 'routeParams'>;

@@ -2,9 +2,9 @@ import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { deferred } from '../base/deferred.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
-import type { McpHttpCall } from '../context/mcp-call.js';
+import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
+import { CallObserver } from '../exchange/call-observer.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
-import type { ServedCall } from '../context/served-call.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
@@ -34,11 +34,10 @@ class SpecDispatcher implements McpDispatcher {
   readonly rebuilt: [id: string, said: McpSaid][] = [];
   readonly changed: [id: string, said: McpSaid][] = [];
   readonly ended: string[] = [];
-  readonly #endings = new Map<McpDispatchedSession, () => void>();
 
   constructor(private readonly hooks: Hooks) {}
 
-  request(call: ServedCall): object | Promise<object> {
+  request(call: McpCall): object | Promise<object> {
     if (call.method !== 'initialize') return this.hooks.serve?.(call) ?? {};
     return {
       protocolVersion: call.session!.protocolVersion,
@@ -49,12 +48,9 @@ class SpecDispatcher implements McpDispatcher {
   notification(): void {}
   sessionEnded(session: McpDispatchedSession): void {
     this.ended.push(session.info.id);
-    this.#endings.get(session)?.();
   }
-  async sessionRebuilt(session: McpDispatchedSession, said: McpSaid): Promise<void> {
+  sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
     this.rebuilt.push([session.info.id, said]);
-    const ended = new Promise<void>((resolve) => this.#endings.set(session, resolve));
-    await Promise.race([this.hooks.rebuild?.(this.rebuilt.length), ended]);
   }
   sessionChanged(session: McpDispatchedSession, said: McpSaid): void {
     this.changed.push([session.info.id, said]);
@@ -62,9 +58,7 @@ class SpecDispatcher implements McpDispatcher {
 }
 
 interface Hooks {
-  serve?: (call: ServedCall) => Promise<object>;
-  /** Takes a session that is rebuilt; counted from 1. */
-  rebuild?: (count: number) => Promise<void> | undefined;
+  serve?: (call: McpCall) => Promise<object>;
 }
 
 function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessionOptions = {}) {
@@ -72,7 +66,16 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   const bus = new InMemoryMessageBus(name, hub);
   const dispatcher = new SpecDispatcher(hooks);
   const room = furnishSessionRoom({
-    ...{ clock, sessionStore, eventStore, bus, dispatcher, keepAliveMs: KEEP_ALIVE_MS },
+    ...{
+      clock,
+      sessionStore,
+      eventStore,
+      bus,
+      dispatcher,
+      keepAliveMs: KEEP_ALIVE_MS,
+      report: () => {},
+      observer: new CallObserver([], () => {}),
+    },
     options: resolveSessionOptions({ idleTimeoutMs: IDLE_MS, sseAfterMs: 1_000_000, ...options }),
   });
   const events: McpSessionEvent[] = [];
@@ -200,7 +203,7 @@ describe('the sweeper', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('notices that a session has ended elsewhere', async () => {
+  it('notices that a session has ended elsewhere, and drops a log of its own', async () => {
     const { clock, sessionStore, eventStore, begin, closed, sessions } = node();
     const live = await begin('s');
     await listen(live);
@@ -301,21 +304,59 @@ describe('a session without a live copy', () => {
     expect([dispatcher.rebuilt, await left()]).toEqual([[], NOTHING]);
   });
 
-  it('stays without one when it cannot be served, and is tried again the next time', async () => {
-    const { sessions, dispatcher, begin } = node('a', shared(), {
-      rebuild: (count) => (count === 1 ? Promise.reject(new Error('no server today')) : undefined),
-    });
+  it('has one at once: what its client sends before its log can be used waits for that', async () => {
+    const { eventStore, sessions, dispatcher, begin } = node();
     await begin('s');
     await sessions.release('s');
-    await expect(sessions.acquire('s')).rejects.toThrow('no server today');
-    expect([sessions.size, dispatcher.ended]).toEqual([0, ['s', 's']]);
-    expect(await sessions.acquire('s')).toBeDefined();
+    const hold = deferred();
+    holdingBack(eventStore, 'open', hold.promise);
+    const known = (await sessions.lookup('s'))!;
+    expect([known.info.id, known.live, sessions.size]).toEqual(['s', undefined, 0]);
+    const live = sessions.enter(known)!;
+    expect([sessions.peek('s'), sessions.enter(known), sessions.lookup('s')]).toEqual([
+      ...[live, live, { info: live.session.info, live }],
+    ]);
+    expect(dispatcher.rebuilt).toHaveLength(1);
+    const acquired = sessions.acquire('s');
+    expect([await settled(live.ready!), await settled(acquired)]).toEqual([false, false]);
+    hold.resolve();
+    expect([await acquired, live.ready]).toEqual([live, undefined]);
     await sessions.end('s', 'deleted');
+  });
+
+  it('that was live when it was looked up, and is not any more, is not made from what was known then', async () => {
+    const { sessions, dispatcher, begin } = node();
+    const { session } = await begin('s');
+    const known = (await sessions.lookup('s'))!;
+    expect(known.live?.session).toBe(session);
+    await sessions.release('s');
+    expect([sessions.enter(known), dispatcher.rebuilt]).toEqual([undefined, []]);
+    await sessions.end('s', 'deleted');
+  });
+
+  it('stays without one while its log is away, and is tried again the next time', async () => {
+    const { eventStore, sessions, dispatcher, events, begin } = node();
+    await begin('s');
+    await sessions.release('s');
+    const open = vi.spyOn(eventStore, 'open').mockRejectedValueOnce(new Error('away'));
+    await expect(sessions.acquire('s')).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503 });
+    expect([sessions.size, dispatcher.ended]).toEqual([0, ['s', 's']]);
+    expect(events.filter(({ type }) => type === 'store-fault')).toHaveLength(1);
+    expect(await sessions.acquire('s')).toBeDefined();
+    expect(open).toHaveBeenCalledTimes(2);
+    await sessions.end('s', 'deleted');
+  });
+
+  it('is not looked up while the store is away: that is told', async () => {
+    const { sessionStore, sessions, events } = node();
+    vi.spyOn(sessionStore, 'get').mockRejectedValueOnce(new Error('away'));
+    await expect(sessions.acquire('s')).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503 });
+    expect(events.map(({ type }) => type)).toEqual(['store-fault']);
   });
 
   it('that ends when its record was read already is gone, with its log', async () => {
     const hold = deferred();
-    const { clock, sessionStore, sessions, begin, left } = node();
+    const { sessionStore, sessions, begin, left } = node();
     await begin('s');
     await sessions.release('s');
     const record = await sessionStore.get('s');
@@ -324,21 +365,72 @@ describe('a session without a live copy', () => {
     await sessions.end('s', 'deleted');
     await sessions.settled();
     hold.resolve();
-    await acquired;
-    await clock.advance(0);
+    expect(await acquired).toBeUndefined();
+    await sessions.settled();
     expect(await left()).toEqual(NOTHING);
   });
 
   it('that ends while it is rebuilt is gone, with its log', async () => {
-    const { sessions, begin, closed, left } = node('a', shared(), { rebuild: () => never });
+    const { eventStore, sessions, begin, closed, left } = node();
     await begin('s');
     await sessions.release('s');
+    const hold = deferred();
+    holdingBack(eventStore, 'open', hold.promise);
     const acquired = sessions.acquire('s');
-    await new Promise(setImmediate);
+    await turn();
     expect(await sessions.end('s', 'deleted')).toBe(true);
     await sessions.settled();
+    hold.resolve();
     expect(await acquired).toBeUndefined();
     expect([closed(), await left()]).toEqual([['s deleted'], NOTHING]);
+  });
+});
+
+describe('a live session', () => {
+  it('is the client of its calls: it says who that is, and which log messages it wants, which may change', async () => {
+    const calls: McpCall[] = [];
+    const { sessions, begin } = node('a', shared(), {
+      serve: async (call) => {
+        calls.push(call);
+        return {};
+      },
+    });
+    const live = await begin('s');
+    await request(live, ping(1)).reply;
+    const [call] = calls;
+    expect([call!.from, call!.session]).toEqual([live.session, live.session.info]);
+    expect(call!.client).toEqual(INITIALIZE);
+    // A handler that changes what it was given changes nothing of the session.
+    call!.client.capabilities['roots'] = {};
+    expect(live.session.info.clientCapabilities).toEqual({});
+    const wanted = () => ['debug', 'warning', 'emergency'].filter((level) => call!.wantsLog(level));
+    expect(wanted()).toEqual(['debug', 'warning', 'emergency']);
+    await request(live, { jsonrpc: '2.0', id: 2, method: 'logging/setLevel', params: { level: 'warning' } }).reply;
+    expect(wanted()).toEqual(['warning', 'emergency']);
+    await sessions.end('s', 'deleted');
+  });
+
+  it('S12: answers its calls with an error when it ends, and cancels their handlers', async () => {
+    const calls: McpCall[] = [];
+    const { sessions, begin, left } = node('a', shared(), {
+      serve: (call) => {
+        calls.push(call);
+        return never;
+      },
+    });
+    const live = await begin('s');
+    const [one, two] = [request(live, ping(1)), request(live, ping(2))];
+    await sessions.end('s', 'deleted');
+    for (const [index, { reply }] of [one, two].entries()) {
+      const { body } = (await reply) as { body: string };
+      expect(JSON.parse(body)).toMatchObject({ id: index + 1, error: { code: -32000 } });
+    }
+    expect(calls.map(({ state, aborted }) => [state, aborted])).toEqual([
+      ['cancelled', true],
+      ['cancelled', true],
+    ]);
+    await sessions.settled();
+    expect(await left()).toEqual(NOTHING);
   });
 });
 
@@ -426,27 +518,28 @@ describe('shutdown', () => {
   });
 
   it('does not wait for a session that is being rebuilt, nor leaves anything of it', async () => {
-    const { sessions, begin, left } = node('a', shared(), { rebuild: () => never });
+    const { eventStore, sessions, begin, left } = node();
     await begin('s');
     await sessions.release('s');
-    const outcome = refusalOf(sessions.acquire('s'));
-    await new Promise(setImmediate);
+    const hold = deferred();
+    holdingBack(eventStore, 'open', hold.promise);
+    const acquired = sessions.acquire('s');
+    await turn();
     await sessions.shutdown();
-    expect(await outcome).toBe('UNAVAILABLE');
+    hold.resolve();
+    expect(await acquired).toBeUndefined();
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('S15: leaves to other nodes a session that was being rebuilt, and its log', async () => {
+  it('S15: leaves to other nodes a session that was rebuilt, and its log', async () => {
     const with_ = shared();
     const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
-    const { sessions, begin } = node('a', { ...with_, ...stores }, { rebuild: () => never });
+    const { sessions, begin } = node('a', { ...with_, ...stores });
     const { session } = await begin('s');
     await session.notify({ method: 'notifications/message', params: { level: 'info', data: 'x' } });
     await sessions.release('s');
-    const outcome = refusalOf(sessions.acquire('s'));
-    await with_.clock.advance(0);
+    expect(await sessions.acquire('s')).toBeDefined();
     await sessions.shutdown();
-    expect(await outcome).toBe('UNAVAILABLE');
     expect([await with_.sessionStore.count(), await with_.eventStore.stats()]).toMatchObject([
       1,
       { sessions: 1, events: 1 },
@@ -455,6 +548,16 @@ describe('shutdown', () => {
     expect(await other.sessions.acquire('s')).toBeDefined();
     await other.sessions.end('s', 'deleted');
     await other.sessions.shutdown();
+  });
+
+  it('E13: makes no session live from its record any more', async () => {
+    const with_ = shared();
+    const sessionStore = asShared(with_.sessionStore);
+    const { sessions, dispatcher, begin } = node('a', { ...with_, sessionStore });
+    await begin('s');
+    await sessions.shutdown();
+    await expect(sessions.acquire('s')).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503 });
+    expect([sessions.size, dispatcher.rebuilt]).toEqual([0, []]);
   });
 
   it('ends what becomes live only now', async () => {
@@ -488,12 +591,18 @@ function asShared<Store extends McpSessionStore | InMemoryEventStore>(store: Sto
   });
 }
 
-const never = new Promise<void>(() => {});
+/** The next call of a method is carried out when `hold` settles. */
+function holdingBack(store: InMemoryEventStore, method: 'open', hold: Promise<void>): void {
+  const original = store[method].bind(store) as (...args: unknown[]) => Promise<never>;
+  vi.spyOn(store, method).mockImplementationOnce((...args: unknown[]) => hold.then(() => original(...args)));
+}
 
-/** The code of the error that a promise rejects with. */
-function refusalOf(promise: Promise<unknown>): Promise<unknown> {
-  return promise.then(
-    () => 'none',
-    (error: unknown) => (error as { code?: unknown }).code,
-  );
+const never = new Promise<never>(() => {});
+const turn = () => new Promise((resolve) => void setImmediate(resolve));
+
+async function settled(promise: Promise<unknown>): Promise<boolean> {
+  let done = false;
+  void promise.finally(() => (done = true));
+  await turn();
+  return done;
 }

@@ -1,11 +1,13 @@
 import { Retry } from '../base/retry.js';
+import { quiet } from '../base/quiet.js';
+import { isThenable } from '../base/thenable.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
-import { Rebuildings } from './rebuildings.js';
-import { isSession } from './session-record.js';
+import { infoOf, isSession } from './session-record.js';
 import type { SessionEndReason } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
@@ -19,26 +21,35 @@ export interface LiveSession {
   touchedAt: number;
   /** When its record was last looked at; milliseconds since the epoch. */
   askedAt: number;
+  /** Of one that was rebuilt: settles when its log can be used. @throws (rejects) McpError UNAVAILABLE */
+  ready?: Promise<void> | undefined;
+}
+
+/** What is known of a session: its live copy here, or its record. */
+export interface KnownSession {
+  readonly info: McpSessionInfo;
+  readonly live?: LiveSession;
+  readonly record?: McpSessionRecord;
 }
 
 /**
  * # The sessions that are live on this node
  *
- * What a session *is* stands in the {@link McpSessionStore}; what it *does* happens here, in a {@link McpSession}. A session whose record is there but which is not live is rebuilt by the first message that needs
- * it: after a restart, or on a node that has not met it.
+ * What a session *is* stands in the {@link McpSessionStore}; what it *does* happens here, in a {@link McpSession}. A session
+ * whose record is there but which is not live is made from it by the first request that names it: after a restart, or on a
+ * node that has not met it.
  *
- *     record only ──message──▶ rebuilding ──▶ live ──end──▶ (nothing)
+ *     record only ──request──▶ live ──end──▶ (nothing)
  *
  * Invariants:
- * - at most one live copy per session and node: who comes while it is rebuilt waits for the same one;
+ * - at most one live copy per session and node;
  * - a record of a state is no session, whoever asks: it is never live, and all that is done here is to let it expire;
  * - whoever takes the record out of the store cleans up; there is exactly one;
  * - after an end there is no record, no live object, no stream, no log entry and no timer.
  */
 export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
-  readonly #rebuilding = new Rebuildings<LiveSession>();
-  /** Being initialized or rebuilt: no request finds them yet. */
+  /** Being initialized: no request finds them yet. */
   readonly #newborn = new Map<string, McpSession>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
@@ -79,16 +90,20 @@ export class LiveSessions {
     return this.#live.get(id);
   }
 
-  /** The same, for which another node has news. One that is being rebuilt will find them in the stores. */
-  hearing(id: string): McpSession | undefined {
-    this.#rebuilding.noteNews(id);
-    return this.#live.get(id)?.session;
+  /** What is known of a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is away */
+  lookup(id: string): KnownSession | undefined | Promise<KnownSession | undefined> {
+    const live = this.#live.get(id);
+    if (live) return { info: live.session.info, live };
+    return asking(this.environment, id, () => this.store.get(id)).then((record) =>
+      isSession(record) ? { info: infoOf(record), record } : undefined,
+    );
   }
 
-  /** The same, on behalf of its client. */
-  use(id: string): LiveSession | undefined {
+  /** The live copy of a session, on behalf of its client; made from the record if there is none. */
+  enter({ info: { id }, live: known, record }: KnownSession): LiveSession | undefined {
     const live = this.#live.get(id);
     if (live) this.#touch(live);
+    else if (record && !known) return this.#rebuild(record);
     return live;
   }
 
@@ -119,9 +134,13 @@ export class LiveSessions {
     return true;
   }
 
-  /** The live copy of a session that has a record; made from it if there is none. @returns `undefined` if there is no record */
+  /** The live copy of a session, ready to be used. @returns `undefined` if there is no record */
   async acquire(id: string): Promise<LiveSession | undefined> {
-    return this.use(id) ?? this.#rebuilding.join(id, () => this.#rebuild(id));
+    const found = this.lookup(id);
+    const known = isThenable(found) ? await found : found;
+    const live = known && this.enter(known);
+    await live?.ready;
+    return live?.session.over ? undefined : live;
   }
 
   /**
@@ -220,35 +239,43 @@ export class LiveSessions {
   /** Something that was not live has gone from the store. */
   readonly relax = (): void => void this.#sweeper.stopIfNothingLeft();
 
-  async #rebuild(id: string): Promise<LiveSession | undefined> {
+  /** @throws McpError UNAVAILABLE when this node stops */
+  #rebuild(record: McpSessionRecord): LiveSession {
     const { environment } = this;
+    const { id } = record;
     if (this.#closing) throw shutdownRefusal();
-    const record = await asking(environment, id, () => this.store.get(id));
-    if (!isSession(record)) return undefined;
-    await asking(environment, id, () => environment.store.open(id));
-    const live = this.begin(McpSession.rebuilt(record, environment));
-    try {
-      live.session.inbox.skip();
-      await environment.dispatcher.sessionRebuilt?.(live.session, saidIn(record));
-    } catch (error) {
-      if (!live.session.over) {
-        await this.discard(live.session);
-        throw error;
-      }
+    const session = McpSession.rebuilt(record, environment);
+    const now = environment.clock.now();
+    const live: LiveSession = { session, touchedAt: now, askedAt: now };
+    this.add(live, false);
+    session.inbox.skip();
+    if (this.#ownsLogs) {
+      live.ready = this.#openLog(live).finally(() => {
+        live.ready = undefined;
+      });
+      void quiet(live.ready);
     }
-    // Ended elsewhere, or by its own server, before it was here.
-    if (live.session.over) {
-      await this.discard(live.session);
-      if (this.#closing) throw shutdownRefusal();
-      await this.forget(id);
-      return undefined;
-    }
-    if (!this.add(live, false)) return undefined;
-    // If it has ended meanwhile, it ends here too. Its client waits for nothing that it does not need.
+    environment.dispatcher.sessionRebuilt?.(session, saidIn(record));
+    environment.event({ type: 'rebuilt', sessionId: id, session: session.info });
+    // It may have ended, or have been changed on another node, since its record was read.
     this.#touchNow(live);
-    environment.event({ type: 'rebuilt', sessionId: id, session: live.session.info });
-    if (this.#rebuilding.hasNews(id)) this.#refresh(live);
+    if (this.store.scope === 'shared') this.#verify(live);
     return live;
+  }
+
+  /** A log of this process has not survived a restart as the record has. */
+  async #openLog(live: LiveSession): Promise<void> {
+    const { environment } = this;
+    const { sessionId: id } = live.session;
+    try {
+      await asking(environment, id, () => environment.store.open(id));
+      // It ended meanwhile, and its log is open again.
+      if (live.session.over) await this.forget(id);
+    } catch (error) {
+      // The next request tries again.
+      if (this.#live.get(id) === live) await this.release(id);
+      throw error;
+    }
   }
 
   /** Another node has ended a session. */

@@ -1,8 +1,7 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
-import { runBeyondCancelledCall, type McpSessionInfo } from '../context/mcp-call.js';
+import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
-import type { OutboundMessage } from '../context/served-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import type { EventStoreStats } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
@@ -44,7 +43,7 @@ export class McpSessionService {
    * 503, those that run may end (`drainMs`), and the load balancer should send no more.
    */
   get accepting(): boolean {
-    return this.environment.running.state === 'open';
+    return this.environment.calls.state === 'open';
   }
 
   /**
@@ -185,7 +184,7 @@ export class McpSessionService {
     }
     return {
       ...counts,
-      inFlight: this.environment.running.count,
+      inFlight: this.environment.calls.count,
       ...sum,
       subscriptions: this.changes.listeners,
       logs,

@@ -1,13 +1,22 @@
 import { AsyncSubject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { deferred } from '../base/deferred.js';
-import { isThenable } from '../base/thenable.js';
 import { within } from '../base/within.js';
-import { runInCall, type McpHttpCall, type McpSessionInfo } from '../context/mcp-call.js';
-import { ACCEPTED, type McpReply, type McpServing } from '../context/mcp-reply.js';
-import type { OutboundMessage, OutboundOptions } from '../context/served-call.js';
+import {
+  type CallingClient,
+  type ClientIdentity,
+  McpCall,
+  type McpHttpCall,
+  type McpSessionInfo,
+  type OutboundMessage,
+  type OutboundOptions,
+  runInCall,
+} from '../context/mcp-call.js';
+import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
+import { ServerRequestError } from '../context/server-request.error.js';
+import { Exchange } from '../exchange/exchange.js';
 import type { McpStream } from '../stream/mcp-stream.js';
-import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
+import { McpError, REQUEST_FAILED } from '../wire/errors.js';
 import {
   isInitializeRequest,
   isRequest,
@@ -16,30 +25,24 @@ import {
   type JsonRpcMessage,
   type JsonRpcNotification,
   type JsonRpcRequest,
-  type JsonRpcResponse,
   type RequestId,
 } from '../wire/json-rpc.js';
+import { reachesLevel } from '../wire/log-levels.js';
 import { hasPrimingEvents, negotiateLegacyRevision } from '../wire/revisions.js';
 import { admit } from './admission.js';
-import { answerText, unrecorded } from './answer-text.js';
-import { CallEndings } from './call-endings.js';
 import { InFlightCalls, type Related } from './in-flight-calls.js';
 import { Inbox, type FromClient } from './inbox.js';
 import { introduced } from './introduction.js';
 import { OutgoingMessages } from './outgoing-messages.js';
-import { PostExchange, type ExchangeHost } from './post-exchange.js';
-import { type CallOwner, SessionCall } from './session-call.js';
 import type { SessionEndReason } from './session-events.js';
 import { SessionState, statePatch } from './session-state.js';
-import { SessionStreams } from './session-streams.js';
-import { ServerRequestError } from '../context/server-request.error.js';
+import { LoggedSink, SessionStreams } from './session-streams.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
 import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
 
 /** Milliseconds that an ending session waits for its last answers to be logged. */
 const FLUSH_MS = 1_000;
-const INTERNAL_ERROR = -32603;
 
 /**
  * # One live session
@@ -51,17 +54,16 @@ const INTERNAL_ERROR = -32603;
  *      └──rebuilt from its record──▶ live
  *
  * Invariants:
- * - it holds no HTTP request, no user and no headers: they travel with each message, in a {@link SessionCall};
+ * - it holds no HTTP request, no user and no headers: they travel with each message, in a {@link McpCall};
  * - a request id is registered before its message is dispatched, and freed when it is answered or cancelled;
  * - `end` answers every open call, cancels every handler, completes every stream, and emits on `closed$` once.
  *
  * @publicApi
  */
-export class McpSession implements CallOwner, ExchangeHost {
+export class McpSession implements CallingClient {
   readonly #calls: InFlightCalls;
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
-  readonly #endings: CallEndings;
   /** Made when somebody listens, or it ends: most sessions are only sessions, thousands of them. */
   #closed$: AsyncSubject<SessionEndReason> | undefined;
   #inbox: Inbox | undefined;
@@ -75,15 +77,14 @@ export class McpSession implements CallOwner, ExchangeHost {
   lastSeenAt: number;
 
   constructor(
-    identity: { id: string; principal?: string | undefined },
+    identity: { id: string; principal?: string | undefined; routeParams?: McpSessionInfo['routeParams'] },
     private readonly environment: SessionEnvironment,
   ) {
-    const { id, principal } = identity;
-    this.#info = introduced({ id, principal, protocolVersion: '' });
-    this.#calls = new InFlightCalls(this, environment.running);
+    const { id, principal, routeParams } = identity;
+    this.#info = introduced({ id, principal, protocolVersion: '', ...(routeParams && { routeParams }) });
+    this.#calls = new InFlightCalls(this);
     this.#streams = new SessionStreams(id, environment, this);
     this.#outgoing = new OutgoingMessages(environment, this.#streams, this);
-    this.#endings = new CallEndings(this.#calls, this.#outgoing, environment);
     this.lastSeenAt = environment.clock.now();
   }
 
@@ -134,27 +135,33 @@ export class McpSession implements CallOwner, ExchangeHost {
   get primes(): boolean {
     return hasPrimingEvents(this.#info.protocolVersion);
   }
-  /** @internal */
-  get clientsComeBack(): boolean {
-    return this.primes;
-  }
 
   // ---- from the client ------------------------------------------------------------------------------------------
 
   /**
-   * Takes the messages of one POST.
+   * Takes the messages of one POST: registers all of its requests, then dispatches them.
    *
    * @returns how to answer it
    * @throws McpError INVALID_REQUEST: a batch that the revision does not know (E9), a second `initialize` (S4), an id that
    *   is in flight (S11); SESSION_NOT_FOUND: the session has ended. Nothing is dispatched then.
    */
-  receive(http: McpHttpCall, body: IncomingBody): McpServing {
+  receive(http: McpHttpCall, body: IncomingBody): PendingReply {
     const requests = this.#admit(body);
     this.lastSeenAt = this.clock.now();
-    const exchange = requests.length > 0 ? this.#exchange(requests, body) : undefined;
-    const dispatches = body.messages.map((message) => this.#register(http, message, exchange));
-    for (const dispatch of dispatches) dispatch();
-    return exchange ?? ACCEPTED;
+    if (requests.length === 0) {
+      for (const message of body.messages) this.#take(http, message);
+      return ACCEPTED;
+    }
+    const exchange = this.#exchange(requests, body);
+    const calls = requests.map((request) => this.#register(new McpCall(http, request, this, exchange)));
+    if (!body.batch) this.environment.calls.dispatch(calls[0]!);
+    else {
+      for (const message of body.messages) {
+        if (isRequest(message)) this.environment.calls.dispatch(calls.shift()!);
+        else this.#take(http, message);
+      }
+    }
+    return exchange;
   }
 
   /**
@@ -179,30 +186,33 @@ export class McpSession implements CallOwner, ExchangeHost {
     return admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state.subscriptions);
   }
 
-  #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): PostExchange {
-    const { responseMode, sseAfterMs } = this.environment;
+  #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): Exchange {
+    const { responseMode, sseAfterMs, clock } = this.environment;
     // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
     const mode = isInitializeRequest(requests[0]!) ? 'json' : responseMode;
-    const ids = requests.map(({ id }) => id);
-    return new PostExchange(this, ids, { mode, sseAfterMs, batch });
+    const ids = requests.length === 1 ? [requests[0]!.id] : requests.map(({ id }) => id);
+    const sink = (open: readonly RequestId[]): LoggedSink => this.#streams.begin(open);
+    const exchange = new Exchange(ids, { clock, mode, sseAfterMs, batch, clientsComeBack: this.primes, sink });
+    if (mode === 'sse') exchange.stream();
+    return exchange;
   }
 
-  /** Makes a message known. @returns what hands it over */
-  #register(http: McpHttpCall, message: JsonRpcMessage, exchange: PostExchange | undefined): () => void {
-    if (isResponse(message)) return () => this.#outgoing.answered(message);
-    if (!isRequest(message)) return () => this.#notified(http, message);
-    if (message.method === 'initialize') {
-      const params = (message.params ?? {}) as Partial<InitializeParams>;
-      const protocolVersion = negotiateLegacyRevision(params.protocolVersion);
-      this.#info = introduced({ ...this.#info, protocolVersion }, params);
+  #register(call: McpCall): McpCall {
+    const { method, params = {} } = call.message;
+    if (method === 'initialize') {
+      const said = params as Partial<InitializeParams>;
+      const protocolVersion = negotiateLegacyRevision(said.protocolVersion);
+      this.#info = introduced({ ...this.#info, protocolVersion }, said);
     }
-    const call = new SessionCall(this, this.#info, http, message, exchange);
     this.#calls.add(call);
-    this.#endings.limit(call);
-    return () => {
-      // A batch may have cancelled it before its turn came.
-      if (call.state === 'open') this.#dispatch(call);
-    };
+    this.environment.calls.add(call);
+    return call;
+  }
+
+  /** Takes a message that is no request. */
+  #take(http: McpHttpCall, message: JsonRpcMessage): void {
+    if (isResponse(message)) this.#outgoing.answered(message);
+    else this.#notified(http, message);
   }
 
   #notified(http: McpHttpCall, message: JsonRpcNotification): void {
@@ -210,13 +220,13 @@ export class McpSession implements CallOwner, ExchangeHost {
     try {
       switch (method) {
         case 'notifications/cancelled':
-          return void this.#endings.cancel(params?.['requestId'] as RequestId, params?.['reason']);
+          return this.#cancel(params?.['requestId'] as RequestId, params?.['reason']);
         case 'notifications/progress':
           return this.#outgoing.progressed(message);
         case 'notifications/roots/list_changed':
           this.environment.event({ type: 'roots-changed', sessionId: this.sessionId });
       }
-      const call = new SessionCall(this, this.#info, http, message, undefined);
+      const call = new McpCall(http, message, this);
       runInCall(call, () => this.environment.dispatcher.notification(call));
     } catch (error) {
       // Of what the application has listen, too: that is not the client's fault.
@@ -224,17 +234,11 @@ export class McpSession implements CallOwner, ExchangeHost {
     }
   }
 
-  #dispatch(call: SessionCall): void {
-    try {
-      const outcome = runInCall(call, () => this.environment.dispatcher.request(call));
-      if (!isThenable(outcome)) return this.#succeeded(call, outcome);
-      outcome.then(
-        (result) => this.#succeeded(call, result),
-        (error: unknown) => this.#failed(call, error),
-      );
-    } catch (error) {
-      this.#failed(call, error);
-    }
+  /** The client gives up a request. `initialize` cannot be cancelled. */
+  #cancel(id: RequestId, reason: unknown): void {
+    const call = this.#calls.get(id);
+    if (!call || call.method === 'initialize') return;
+    this.environment.calls.cancel(call, typeof reason === 'string' ? reason : undefined);
   }
 
   /**
@@ -275,7 +279,7 @@ export class McpSession implements CallOwner, ExchangeHost {
    * @param of the call, or the id of its request; otherwise the call in which this is called, if it is one of this session
    * @returns settles when the message is in the log
    */
-  notify(notification: OutboundMessage, of?: SessionCall | RequestId): Promise<void> {
+  notify(notification: OutboundMessage, of?: McpCall | RequestId): Promise<void> {
     const related = this.#related(of);
     if (this.over) {
       const requestId = related.is === 'open' ? related.call.requestId : undefined;
@@ -292,61 +296,53 @@ export class McpSession implements CallOwner, ExchangeHost {
    * @throws (rejects) ServerRequestError when it could not reach the client; ProtocolError when the client answered with an
    *   error, or not in time
    */
-  request(question: OutboundMessage, options: OutboundOptions = {}, of?: SessionCall | RequestId): Promise<unknown> {
+  request(question: OutboundMessage, options: OutboundOptions = {}, of?: McpCall | RequestId): Promise<unknown> {
     if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
     return this.#outgoing.request(question, options, this.#related(of));
   }
 
-  #related(of: SessionCall | RequestId | undefined): Related {
-    return of instanceof SessionCall ? this.#calls.relatedTo(of) : this.#calls.related(of);
+  #related(of: McpCall | RequestId | undefined): Related {
+    return of instanceof McpCall ? this.#calls.relatedTo(of) : this.#calls.related(of);
   }
 
   /** Ends the responses that read the standalone stream: their clients come back. @internal */
   closeStandaloneStream(): void {
-    if (this.clientsComeBack) this.#streams.disconnectStandalone();
+    if (this.primes) this.#streams.disconnectStandalone();
   }
 
-  #succeeded(call: SessionCall, result: object): void {
-    if (call.state !== 'open') return;
-    const patch = statePatch(call);
-    if (patch) return this.#recorded(call, result, patch);
+  /** @internal */
+  identity(): ClientIdentity {
+    const { protocolVersion, clientInfo, clientCapabilities } = this.#info;
+    return { protocolVersion, clientInfo, capabilities: { ...clientCapabilities } };
+  }
+
+  /** @internal */
+  wantsLog(level: string): boolean {
+    return reachesLevel(level, this.state.logLevel);
+  }
+
+  /** The client may rely on what it was told: the record comes first. @internal */
+  succeeded(call: McpCall, result: object): Promise<void> | undefined {
     if (call.method === 'initialize' && this.#lifetime.is === 'new') {
       const { protocolVersion } = result as { protocolVersion?: unknown };
       this.#info = { ...this.#info, protocolVersion: String(protocolVersion) };
       this.#lifetime = LIVE;
+      return undefined;
     }
-    this.#answer(call, { jsonrpc: '2.0', id: call.requestId!, result: result as Record<string, unknown> });
-  }
-
-  /** The client may rely on what it was told: the record comes first. Meanwhile the call is open, and may be ended. */
-  #recorded(call: SessionCall, result: object, patch: SessionPatch): void {
-    const id = call.requestId!;
+    const patch = statePatch(call);
+    if (!patch) return undefined;
     const recorded = this.environment.patched(this.sessionId, patch);
     this.state.note(patch, recorded);
-    const answer = (response: JsonRpcResponse): void => {
-      if (call.state === 'open') this.#answer(call, response);
-    };
-    recorded.then(
-      () => answer({ jsonrpc: '2.0', id, result: result as Record<string, unknown> }),
-      () => answer(unrecorded(id)),
-    );
+    return recorded.catch(() => {
+      // The client must not believe that a change was made which is in no record.
+      throw new McpError('INTERNAL_ERROR', sessionMessages.unrecorded());
+    });
   }
 
-  #failed(call: SessionCall, error: unknown): void {
-    if (call.state !== 'open') return;
-    const told = rpcErrorOf(error);
-    // Its text may say what the client is not to know.
-    if (!told) this.report(error);
-    const { code, message, data } = told ?? { code: INTERNAL_ERROR, message: sessionMessages.handlerFailed() };
-    this.#answer(call, errorResponse(call.requestId!, code, message, data) as JsonRpcResponse);
-  }
-
-  #answer(call: SessionCall, answer: JsonRpcResponse): void {
-    call.answered();
-    this.#endings.release(call);
-    const text = answerText(answer, (error) => this.report(error));
-    // A log that refuses it says so elsewhere.
-    call.exchange!.answer(call.requestId!, text, call.refusal).catch(() => {});
+  /** @internal */
+  ended(call: McpCall): void {
+    this.#calls.remove(call);
+    if (call.aborted) this.#outgoing.failOf(call);
   }
 
   /** An answer came that no client waits for: a second one, or one of a request that was cancelled (P8). @internal */
@@ -385,7 +381,7 @@ export class McpSession implements CallOwner, ExchangeHost {
   }
 
   async #finish(reason: SessionEndReason, told: string): Promise<void> {
-    this.#endings.failAll(told);
+    for (const call of this.#calls.all()) this.environment.calls.fail(call, REQUEST_FAILED, told);
     this.#outgoing.clear();
     this.#inbox?.close();
     try {
@@ -409,7 +405,8 @@ export class McpSession implements CallOwner, ExchangeHost {
   /** The log refused a stream: its requests can no longer be answered. @internal */
   streamFailed(stream: McpStream, error: unknown): void {
     for (const call of this.#calls.all()) {
-      if (call.exchange?.stream === stream) this.#endings.dismiss(call, error as Error);
+      const { sink } = call.exchange as Exchange;
+      if (sink instanceof LoggedSink && sink.stream === stream) this.environment.calls.cancel(call, error);
     }
   }
 }

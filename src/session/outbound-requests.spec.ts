@@ -1,13 +1,12 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { OutboundOptions } from '../context/served-call.js';
+import type { McpCall, OutboundOptions } from '../context/mcp-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { ManualClock } from '../testing/index.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { issuerElsewhere, OutboundRequests } from './outbound-requests.js';
-import type { SessionCall } from './session-call.js';
 
 const TIMEOUT_MS = 1_000;
 const MESSAGE = { method: 'elicitation/create', params: { message: 'yes?' } };
@@ -15,7 +14,7 @@ const ANSWER = { action: 'accept' };
 
 function setup(prefix = 'p', recall: () => Promise<void> = async () => {}) {
   const clock = new ManualClock();
-  const recalled: [JsonRpcNotification, SessionCall | undefined][] = [];
+  const recalled: [JsonRpcNotification, McpCall | undefined][] = [];
   const requests = new OutboundRequests(prefix, clock, TIMEOUT_MS, {
     storeAwaySince: () => false,
     recall: (cancelled, call) => {
@@ -26,7 +25,7 @@ function setup(prefix = 'p', recall: () => Promise<void> = async () => {}) {
   /** Issues a request, and notes how it ends. */
   const issue = (
     options: OutboundOptions = {},
-    call?: SessionCall,
+    call?: McpCall,
     message: Parameters<typeof requests.issue>[0] = MESSAGE,
   ) => {
     const { message: outward, answer } = requests.issue(message, options, call);
@@ -65,7 +64,7 @@ const recallOf = (requestId: RequestId, reason: unknown = expect.any(String)) =>
   ...{ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId, reason } },
 });
 /** A call is only told from another one. */
-const someCall = (): SessionCall => ({}) as unknown as SessionCall;
+const someCall = (): McpCall => ({}) as unknown as McpCall;
 
 describe('a request of the server', () => {
   it('goes out under an id of the session, and its answer is the result as it came', async () => {

@@ -1,10 +1,9 @@
 import type { Clock, ClockTimer } from '../base/clock.js';
 import { deferred, type Deferred } from '../base/deferred.js';
-import type { OutboundMessage, OutboundOptions } from '../context/served-call.js';
+import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
-import type { SessionCall } from './session-call.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { sessionMessages } from './session.messages.js';
 
@@ -31,7 +30,7 @@ export class OutboundRequests {
       /** Whether a store was away at some time since; milliseconds since the epoch. */
       storeAwaySince(time: number): boolean;
       /** Takes a request back, on the way that it went: that of its call, if it had one. */
-      recall(cancelled: JsonRpcNotification, call: SessionCall | undefined): Promise<void>;
+      recall(cancelled: JsonRpcNotification, call: McpCall | undefined): Promise<void>;
     },
   ) {}
 
@@ -49,7 +48,7 @@ export class OutboundRequests {
   issue(
     { method, params }: OutboundMessage,
     options: OutboundOptions,
-    call: SessionCall | undefined,
+    call: McpCall | undefined,
   ): { message: JsonRpcRequest; answer: Promise<unknown> } {
     const id = `${this.prefix}-${++this.#issued}`;
     const answer = deferred<unknown>();
@@ -99,7 +98,7 @@ export class OutboundRequests {
   }
 
   /** The call is over, and what it asked with it. */
-  failOf(call: SessionCall): void {
+  failOf(call: McpCall): void {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
       this.#fail(pending, new ServerRequestError('CALL_OVER', sessionMessages.askedInVain(pending.method)));
@@ -168,7 +167,7 @@ export function issuerElsewhere(wireId: unknown, nodeId: string): string | undef
 interface Pending {
   readonly id: RequestId;
   readonly method: string;
-  readonly call: SessionCall | undefined;
+  readonly call: McpCall | undefined;
   readonly answer: Deferred<unknown>;
   readonly options: OutboundOptions;
   /** Milliseconds since the epoch. */

@@ -1,7 +1,6 @@
 import { quiet } from '../base/quiet.js';
 import { randomToken } from '../base/random-token.js';
-import type { McpSessionInfo } from '../context/mcp-call.js';
-import type { OutboundMessage, OutboundOptions } from '../context/served-call.js';
+import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import { capabilityNames, missingCapabilities, requiredCapabilities } from '../wire/client-capabilities.js';
 import { STANDALONE_STREAM } from '../wire/event-id.js';
@@ -9,7 +8,6 @@ import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } 
 import type { Related } from './in-flight-calls.js';
 import { outlivesItsRequest } from './late-messages.js';
 import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';
-import type { SessionCall } from './session-call.js';
 import type { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { sessionMessages } from './session.messages.js';
@@ -63,7 +61,7 @@ export class OutgoingMessages {
     if (signal?.aborted) throw givenUp(signal.reason);
     const requests = (this.#requests ??= this.#makeRequests());
     const { message, answer } = requests.issue(question, options, call);
-    const sent = call?.exchange ? call.exchange.deliver(JSON.stringify(message)) : this.#standalone(message);
+    const sent = call?.exchange ? call.exchange.send(JSON.stringify(message)) : this.#standalone(message);
     sent.catch((error: unknown) => requests.withdraw(message.id, unsent(message.method, error)));
     return answer;
   }
@@ -87,7 +85,7 @@ export class OutgoingMessages {
   }
 
   /** A call is over, and what was asked on its behalf. */
-  failOf(call: SessionCall): void {
+  failOf(call: McpCall): void {
     this.#requests?.failOf(call);
   }
 
@@ -104,12 +102,12 @@ export class OutgoingMessages {
     return Promise.resolve();
   }
 
-  #accompany(message: JsonRpcNotification, { exchange, requestId }: SessionCall): Promise<void> {
+  #accompany(message: JsonRpcNotification, { exchange, requestId }: McpCall): Promise<void> {
     // Of a notification of the client, or of what is replayed when a session is rebuilt: no POST waits for it.
     if (!exchange) return this.#standalone(message);
     switch (exchange.carries) {
       case 'messages':
-        return exchange.deliver(JSON.stringify(message));
+        return exchange.send(JSON.stringify(message));
       case 'answers':
         return this.#standalone(message);
       case 'nothing':
@@ -151,7 +149,7 @@ export class OutgoingMessages {
   }
 
   /** @returns the call on whose stream a request travels; `undefined`: on the standalone stream */
-  #callThatCarries(method: string, related: Related): SessionCall | undefined {
+  #callThatCarries(method: string, related: Related): McpCall | undefined {
     if (related.is === 'nothing') return undefined;
     if (related.is !== 'open') {
       void this.late(method, related.requestId, 'refused');

@@ -20,7 +20,8 @@ export function wantsNotification(
   return typeof level !== 'string' || reachesLevel(level, logLevel);
 }
 
-export function infoOf({ id, principal, protocolVersion, initialize }: McpSessionRecord): McpSessionInfo {
+export function infoOf({ id, principal, routeParams, protocolVersion, initialize }: McpSessionRecord): McpSessionInfo {
   const { clientInfo, capabilities: clientCapabilities } = initialize;
-  return { id, principal, protocolVersion, clientInfo, clientCapabilities };
+  const info = { id, principal, protocolVersion, clientInfo, clientCapabilities };
+  return routeParams ? { ...info, routeParams } : info;
 }

@@ -1,9 +1,10 @@
-import { EMPTY, Subject, type Observable } from 'rxjs';
+import { Subject, type Observable } from 'rxjs';
 import type { Clock } from '../base/clock.js';
 import { Retry } from '../base/retry.js';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import type { ObservedDispatcher } from '../context/mcp-instrumentation.js';
+import type { CallObserver } from '../exchange/call-observer.js';
+import { Calls } from '../exchange/calls.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
@@ -13,7 +14,6 @@ import { ClusterPeers } from './cluster-messages.js';
 import { LiveSessions } from './live-sessions.js';
 import { McpSessionService } from './mcp-session.service.js';
 import { Reaper } from './reaper.js';
-import { RunningCalls } from './running-calls.js';
 import type { McpSessionEvent } from './session-events.js';
 import type { ResolvedSessionOptions, SessionEnvironment } from './session.options.js';
 import type { McpSessionStore } from './session-store.js';
@@ -38,7 +38,10 @@ export interface SessionRoomParts {
   readonly sessionStore: McpSessionStore;
   readonly eventStore: McpEventStore;
   readonly bus: McpMessageBus;
-  readonly dispatcher: McpDispatcher & Partial<Pick<ObservedDispatcher, 'calls$'>>;
+  /** Tells the operator. */
+  report(error: unknown): void;
+  readonly dispatcher: McpDispatcher;
+  readonly observer: CallObserver;
 }
 
 export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
@@ -69,7 +72,15 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
       return storeAwayAt;
     },
     peers,
-    running: new RunningCalls(),
+    calls: new Calls(
+      parts.dispatcher,
+      { clock, requestTimeoutMs: options.requestTimeoutMs },
+      (error, { session }) => {
+        if (session) events$.next({ type: 'protocol-error', sessionId: session.id, error });
+        else parts.report(error);
+      },
+      parts.observer,
+    ),
     patched: async (sessionId, patch) => {
       try {
         await patches.run(() => sessionStore.patch(sessionId, patch));
@@ -95,6 +106,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
       reaper.close();
       patches.cancel();
       events$.complete();
+      parts.observer.close();
     },
   });
   const { idleTimeoutMs } = options;
@@ -111,7 +123,7 @@ export function furnishSessionRoom(parts: SessionRoomParts): SessionRoom {
     environment,
     events$.asObservable(),
     feed,
-    parts.dispatcher.calls$ ?? EMPTY,
+    parts.observer.calls$,
   );
   return { environment, sessions, service, feed, events$: events$.asObservable() };
 }

@@ -1,11 +1,11 @@
-import type { SessionCall } from './session-call.js';
+import type { McpCall } from '../context/mcp-call.js';
 import type { McpSessionRecord, SessionPatch } from './session-store.js';
 
 /**
  * What a request that was answered with success has changed in the session's record, so that a session that is rebuilt
  * elsewhere behaves as this one did.
  */
-export function statePatch({ message: { method, params } }: SessionCall): SessionPatch | undefined {
+export function statePatch({ message: { method, params } }: McpCall): SessionPatch | undefined {
   switch (method) {
     case 'logging/setLevel':
       return { logLevel: String(params?.['level']) };

@@ -105,6 +105,8 @@ export interface McpSessionRecord {
   kind?: 'state';
   /** Who owns the session, or the state; absent: anonymous. */
   principal?: string;
+  /** The parameters of the path that the session began at; absent without any. */
+  routeParams?: Readonly<Record<string, unknown>>;
   /** The negotiated revision. */
   protocolVersion: string;
   /**
@@ -126,7 +128,7 @@ export interface McpSessionRecord {
 
 /** What `create` is given; the store stamps the times. @publicApi */
 export type NewSessionRecord = Pick<McpSessionRecord, 'id' | 'principal' | 'protocolVersion' | 'initialize'> &
-  Partial<Pick<McpSessionRecord, 'data' | 'kind'>>;
+  Partial<Pick<McpSessionRecord, 'data' | 'kind' | 'routeParams'>>;
 
 /** @publicApi */
 export interface SessionPatch {

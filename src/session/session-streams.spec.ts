@@ -1,14 +1,14 @@
 import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import type { McpReply } from '../context/mcp-reply.js';
+import type { McpReply } from '../context/mcp-exchange.js';
+import { Calls } from '../exchange/calls.js';
+import {} from '../stream/event-store.errors.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import type { McpStream } from '../stream/mcp-stream.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import { formatEventId } from '../wire/event-id.js';
 import type { McpSessionEvent } from './session-events.js';
-import { RunningCalls } from './running-calls.js';
-import { SessionStreams } from './session-streams.js';
+import { type LoggedSink, SessionStreams } from './session-streams.js';
 import { NO_PEERS } from './cluster-messages.js';
 import { resolveSessionOptions, type SessionEnvironment } from './session.options.js';
 
@@ -24,9 +24,9 @@ async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options 
   const events: McpSessionEvent[] = [];
   const failures: [string, unknown][] = [];
   const environment: SessionEnvironment = {
-    running: new RunningCalls(),
     ...resolveSessionOptions({ retryMs: 77 }),
     ...{ store, clock, nodeId: 'n', maxQueuedBytes: 100_000, peers: NO_PEERS, dispatcher },
+    calls: new Calls(dispatcher, { clock, requestTimeoutMs: Infinity }, () => {}),
     retry: { firstDelayMs: 10, maxDelayMs: 10, giveUpAfterMs: 20 },
     event: (event) => events.push(event),
     patched: () => Promise.resolve(),
@@ -74,11 +74,11 @@ function ids({ frames }: Reading): string[] {
 
 const data = { data: '{"jsonrpc":"2.0"}' };
 
-async function finished(streams: SessionStreams, count: number): Promise<McpStream> {
-  const stream = streams.begin([1]);
-  for (let n = 1; n < count; n++) await stream.write(data);
-  await stream.write({ ...data, settles: 1, end: true });
-  return stream;
+async function finished(streams: SessionStreams, count: number): Promise<LoggedSink> {
+  const sink = streams.begin([1]);
+  for (let n = 1; n < count; n++) await sink.write(data);
+  await sink.write({ ...data, settles: 1, end: true });
+  return sink;
 }
 
 describe('a response on a stream', () => {
@@ -103,12 +103,11 @@ describe('a response on a stream', () => {
 
   it('may be the head only', async () => {
     const { streams, clock } = await setup();
-    const stream = streams.begin([1]);
-    await stream.write(data);
-    const reply: McpReply = { kind: 'stream', open: (flow) => streams.frames$(stream, 0, { flow, headOnly: true }) };
-    const reading = await readFrames(clock, reply);
+    const sink = streams.begin([1]);
+    await sink.write(data);
+    const reading = await readFrames(clock, { kind: 'stream', open: (flow) => sink.frames$(flow, true) });
     expect([reading.frames.length, reading.end, streams.readers]).toEqual([1, 'complete', 0]);
-    await stream.write({ end: true });
+    await sink.write({ end: true });
   });
 });
 
@@ -141,7 +140,9 @@ describe('G1: a GET without a cursor', () => {
 describe('a GET with a cursor', () => {
   it('G2: is given what comes after it; a stream that is finished ends then', async () => {
     const { streams, get } = await setup();
-    const { id } = await finished(streams, 5);
+    const {
+      stream: { id },
+    } = await finished(streams, 5);
     const reading = await get(formatEventId(id, 2));
     expect([ids(reading), reading.end]).toEqual([[3, 4, 5].map((index) => formatEventId(id, index)), 'complete']);
     expect(streams.size).toBe(0);
@@ -149,7 +150,9 @@ describe('a GET with a cursor', () => {
 
   it('G2: of a finished stream with nothing left is 405', async () => {
     const { streams } = await setup();
-    const { id } = await finished(streams, 3);
+    const {
+      stream: { id },
+    } = await finished(streams, 3);
     for (const index of [3, 4, 1_000]) {
       expect(await streams.open(formatEventId(id, index))).toMatchObject({ kind: 'empty', status: 405 });
     }
@@ -157,10 +160,10 @@ describe('a GET with a cursor', () => {
 
   it('G2: of a stream that finishes before the response is opened ends all the same', async () => {
     const { streams, read } = await setup();
-    const stream = streams.begin([1]);
-    await stream.write(data);
-    const reply = await streams.open(formatEventId(stream.id, 1));
-    await stream.write({ settles: 1, end: true });
+    const post = streams.begin([1]);
+    await post.write(data);
+    const reply = await streams.open(formatEventId(post.stream.id, 1));
+    await post.write({ settles: 1, end: true });
     const reading = await read(reply);
     expect([ids(reading), reading.end, streams.size]).toEqual([[], 'complete', 0]);
   });
@@ -190,7 +193,7 @@ describe('a GET with a cursor', () => {
       await post.write(data);
       await streams.standalone.write(data);
     }
-    for (const stream of ['0', post.id]) {
+    for (const stream of ['0', post.stream.id]) {
       const reading = await get(formatEventId(stream, 3));
       expect([ids(reading)[0], ids(reading).at(-1)]).toEqual([formatEventId(stream, 41), formatEventId(stream, 140)]);
       const evicted = { type: 'events-evicted', sessionId: 's', streamId: stream, after: 3, oldest: 41 };
@@ -204,10 +207,10 @@ describe('a GET with a cursor', () => {
     const { clock, streams, get } = await setup({ faults: { delay: ({ method }) => (method === 'append' ? 10 : 0) } });
     const post = streams.begin([1]);
     void post.write({});
-    const reading = await get(formatEventId(post.id, 0));
+    const reading = await get(formatEventId(post.stream.id, 0));
     void post.write({ ...data, end: true });
     await clock.advance(100);
-    expect([ids(reading), reading.end]).toEqual([[formatEventId(post.id, 1)], 'complete']);
+    expect([ids(reading), reading.end]).toEqual([[formatEventId(post.stream.id, 1)], 'complete']);
   });
 });
 
@@ -283,8 +286,10 @@ describe('the streams of a session', () => {
     await streams.standalone.write(data);
     await clock.advance(1_000);
     expect(await written).toMatchObject([{ status: 'rejected' }]);
-    expect(failures.map(([id]) => id)).toEqual([post.id]);
-    expect(events).toContainEqual(expect.objectContaining({ type: 'store-fault', streamId: post.id, fatal: true }));
+    expect(failures.map(([id]) => id)).toEqual([post.stream.id]);
+    expect(events).toContainEqual(
+      expect.objectContaining({ type: 'store-fault', streamId: post.stream.id, fatal: true }),
+    );
     expect(ids(reading)).toEqual(['0_1']);
     reading.leave();
     store.faults = {};
@@ -308,13 +313,13 @@ describe('the streams of a session', () => {
     const { clock, streams, get, read } = await setup();
     const post = streams.begin([1]);
     await post.write(data);
-    const readings = [await get(), await get(formatEventId(post.id, 0))];
+    const readings = [await get(), await get(formatEventId(post.stream.id, 0))];
     const late = await streams.open(undefined);
     streams.close();
     expect(readings.map(({ end }) => end)).toEqual(['complete', 'complete']);
     expect([streams.size, streams.readers]).toEqual([0, 0]);
     expect((await read(late)).end).toBe('complete');
-    expect(streams.begin([2]).readers).toBe(0);
+    expect(streams.begin([2]).stream.readers).toBe(0);
     expect([streams.size, clock.pending]).toEqual([0, 0]);
   });
 
@@ -328,5 +333,56 @@ describe('the streams of a session', () => {
     expect(flushed).toBe(false);
     await clock.advance(1);
     expect(flushed).toBe(true);
+  });
+});
+
+describe('the stream of a POST', () => {
+  const replyOf = (sink: LoggedSink): McpReply => ({ kind: 'stream', open: (flow) => sink.frames$(flow, false) });
+
+  it('has its messages with ids, from before its response and after, and its requests in the log', async () => {
+    const { clock, log, streams } = await setup();
+    const sink = streams.begin([1, 2]);
+    const { id } = sink.stream;
+    await sink.write(data);
+    const reading = await readFrames(clock, replyOf(sink));
+    expect(reading.frames[0]).toContain(`id: ${formatEventId(id, 0)}\n`);
+    await sink.write({ ...data, settles: 1 });
+    expect(await log.unfinished('n')).toMatchObject([{ stream: id, requests: [2] }]);
+    await sink.write({ ...data, settles: 2, end: true });
+    await clock.advance(0);
+    expect([ids(reading), reading.end]).toEqual([[1, 2, 3].map((index) => formatEventId(id, index)), 'complete']);
+    expect([await log.unfinished('n'), streams.size]).toEqual([[], 0]);
+  });
+
+  it('loses its response, and goes on: the client comes back for the rest', async () => {
+    const { clock, streams, get } = await setup();
+    const sink = streams.begin([1]);
+    expect(sink.disconnect()).toBe(false);
+    await sink.write(data);
+    const reading = await readFrames(clock, replyOf(sink));
+    expect([sink.disconnect(), reading.end]).toEqual([true, 'complete']);
+    await sink.write({ ...data, settles: 1, end: true });
+    const { id } = sink.stream;
+    expect(ids(await get(formatEventId(id, 1)))).toEqual([formatEventId(id, 2)]);
+  });
+
+  it('that no response will read ends in the log', async () => {
+    const { clock, log, streams } = await setup();
+    const sink = streams.begin([1]);
+    void sink.write(data);
+    sink.abandon();
+    await clock.advance(0);
+    expect(await log.read('s', sink.stream.id, 0, 0)).toMatchObject({ ended: true });
+    expect([await log.unfinished('n'), streams.size]).toEqual([[], 0]);
+  });
+
+  it('that no response will read may fail to end: that is told, and no rejection is left', async () => {
+    const { clock, streams, events } = await setup({ faults: { failBefore: ({ method }) => method === 'append' } });
+    streams.begin([1]).abandon();
+    await clock.advance(1_000);
+    expect(events.map(({ type }) => type)).toContain('store-fault');
+    streams.close();
+    await clock.advance(1_000);
+    expect([streams.size, clock.pending]).toEqual([0, 0]);
   });
 });

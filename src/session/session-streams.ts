@@ -1,7 +1,8 @@
 import { Observable, type Observer, type Subscriber } from 'rxjs';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
-import type { McpReply, StreamFlow } from '../context/mcp-reply.js';
+import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
+import type { ExchangeSink, SinkEntry } from '../exchange/exchange.js';
 import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
 import type { StoredEvent } from '../stream/event-store.js';
 import { McpStream, type StreamClaim, type StreamObserver } from '../stream/mcp-stream.js';
@@ -10,7 +11,6 @@ import { McpError } from '../wire/errors.js';
 import { formatEventId, parseEventId, STANDALONE_STREAM, type Cursor } from '../wire/event-id.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { commentFrame, messageFrame, primingFrame } from '../wire/sse-frame.js';
-import type { FrameOptions } from './post-exchange.js';
 import type { McpSessionEvent } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
@@ -62,8 +62,11 @@ export class SessionStreams implements StreamObserver {
   }
 
   /** The stream of a POST that has become one. */
-  begin(requests: readonly RequestId[]): McpStream {
-    return this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests));
+  begin(requests: readonly RequestId[]): LoggedSink {
+    return new LoggedSink(
+      this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests)),
+      this,
+    );
   }
 
   /**
@@ -286,6 +289,39 @@ class StreamFrames implements Observer<StoredEvent> {
   complete(): void {
     this.response.complete();
   }
+}
+
+/** A stream in the log of a session as that of an exchange: its client comes back for what it did not get. */
+export class LoggedSink implements ExchangeSink {
+  constructor(
+    readonly stream: McpStream,
+    private readonly streams: SessionStreams,
+  ) {}
+
+  write(entry: SinkEntry): Promise<void> {
+    return this.stream.write(entry);
+  }
+
+  frames$(flow: StreamFlow, headOnly: boolean): Observable<string> {
+    return this.streams.frames$(this.stream, 0, { flow, headOnly });
+  }
+
+  disconnect(): boolean {
+    return this.stream.disconnectReaders();
+  }
+
+  /** What was logged can be dropped. */
+  abandon(): void {
+    this.stream.write({ end: true }).catch(() => {});
+  }
+}
+
+export interface FrameOptions {
+  readonly flow: StreamFlow;
+  /** What tells the client where it is, and no more. */
+  readonly headOnly?: boolean;
+  /** Of a response that has made itself the reader of its stream. */
+  readonly claim?: StreamClaim | undefined;
 }
 
 /** Where a response begins. */

@@ -1,26 +1,24 @@
 import type { Clock } from '../base/clock.js';
 import { check } from '../base/option-checks.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import type { Calls } from '../exchange/calls.js';
+import type { ResponseMode } from '../exchange/exchange.js';
 import type { StreamEnvironment, StreamPeers } from '../stream/stream.options.js';
 import type { SessionPeers } from './cluster-messages.js';
-import type { RunningCalls } from './running-calls.js';
 import type { McpSessionEvent, SessionEndReason } from './session-events.js';
 import type { SessionCaps, SessionPatch } from './session-store.js';
 
-/**
- * How the answer to a POST travels.
- *
- * - `auto`: JSON when the answer is there before anything else and before `sseAfterMs`, otherwise SSE
- * - `sse`: always SSE
- * - `json`: always JSON; what a handler sends beside its answer goes to the standalone stream, and requests to the
- *   client fail
- *
- * @publicApi
- */
-export type ResponseMode = 'auto' | 'sse' | 'json';
-
 /** How sessions behave, and how many there may be. @publicApi */
 export interface McpSessionOptions {
+  /**
+   * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. `off`: each POST stands alone, for serverless
+   * platforms and for fleets without a shared store. Then there is nothing to resume, nothing is announced, handlers cannot
+   * ask, and GET and DELETE are 405; revision 2026-07-28 is served as ever.
+   *
+   * @default 'required'
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+   */
+  sessions?: 'required' | 'off';
   /**
    * Makes the ids of sessions: 16 to 256 visible ASCII characters, unguessable and unique. Who knows the id of an
    * anonymous session has the session.
@@ -114,11 +112,18 @@ export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
 
 /** @throws McpOptionError */
 export function resolveSessionOptions(options: McpSessionOptions = {}): ResolvedSessionOptions {
-  const { responseMode = 'auto', sseAfterMs = 500, retryMs = 3_000, serverRequestTimeoutMs = 300_000 } = options;
+  const {
+    sessions = 'required',
+    responseMode = 'auto',
+    sseAfterMs = 500,
+    retryMs = 3_000,
+    serverRequestTimeoutMs = 300_000,
+  } = options;
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs } = options;
   const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxAnonymousSessions = Infinity } = options;
   const { maxStateBytes = 65_536 } = options;
   return {
+    sessions: check.oneOf('sessions', sessions, ['required', 'off']),
     sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
     responseMode: check.oneOf('responseMode', responseMode, ['auto', 'sse', 'json']),
     sseAfterMs: check.timer('sseAfterMs', sseAfterMs, { min: 0 }),
@@ -157,7 +162,7 @@ export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour 
   readonly clock: Clock;
   readonly dispatcher: McpDispatcher;
   readonly peers: StreamPeers & SessionPeers;
-  readonly running: RunningCalls;
+  readonly calls: Calls;
   /** When a store, or the way to other nodes, was last found to have been away. */
   readonly storeAwayAt?: number | undefined;
   /** Hears of everything that happens to a session. */

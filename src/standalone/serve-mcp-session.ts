@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { systemClock } from '../base/clock.js';
-import type { McpReply } from '../context/mcp-reply.js';
-import { loneRequestId, refuseModern } from '../protocol/mcp-endpoint.js';
+import type { McpReply } from '../context/mcp-exchange.js';
+import { loneRequestId, type McpIncoming, refuseModern } from '../protocol/mcp-endpoint.js';
 import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
 import { protocolMessages } from '../protocol/protocol.messages.js';
 import type { McpSession } from '../session/mcp-session.js';
@@ -11,11 +11,9 @@ import { hostOriginPolicy } from '../http/edge/edge-policy.js';
 import { refusalOf } from '../http/edge/http-edge.js';
 import { httpMessages } from '../http/http.messages.js';
 import { resolveHttpOptions, type McpHttpOptions } from '../http/http.options.js';
-import { McpRequestReader, type McpIncoming } from '../http/mcp-incoming.js';
+import { McpRequestReader } from '../http/mcp-incoming.js';
 import { assertRevision } from '../http/mcp-session.guard.js';
-import { closeWithConnection } from '../http/pipelined-response.js';
-import { McpResponder, plainNode } from '../http/responder.js';
-import { hasGone } from '../http/sse-response.js';
+import { McpResponder } from '../http/responder.js';
 
 /**
  * Serves one session over plain Node HTTP, without Nest: what the module does, for a single session that is there already.
@@ -45,8 +43,10 @@ export function serveMcpSession(
       if (refusal) throw refusal;
       const incoming = await reader.read(request as IncomingMessage & { method: string });
       body = incoming.body;
-      const reply = await replyOf(session, incoming, response);
-      responder.send(plainNode, response, reply);
+      const reply = await replyOf(session, incoming, responder, response);
+      if (reply.kind !== 'stream') return responder.send(response, reply);
+      const stream = responder.stream(response);
+      stream?.start(reply.open(stream));
     } catch (error) {
       const requestId = body ? loneRequestId(body) : null;
       if (error instanceof McpError)
@@ -58,9 +58,14 @@ export function serveMcpSession(
   return (request, response) => void serve(request, response);
 }
 
-async function replyOf(session: McpSession, incoming: McpIncoming, response: ServerResponse): Promise<McpReply> {
-  const { method, headers, body, call } = incoming;
-  if (call.era === 'modern') return refuseModern(body).reply;
+async function replyOf(
+  session: McpSession,
+  incoming: McpIncoming,
+  responder: McpResponder,
+  response: ServerResponse,
+): Promise<McpReply> {
+  const { method, headers, body } = incoming;
+  if (incoming.era === 'modern') return refuseModern(body).reply;
   const named = singleHeader(headers[SESSION_ID_HEADER]);
   if (session.over) throw unknownSession();
   if (method === 'POST' && headers[LAST_EVENT_ID_HEADER] !== undefined) {
@@ -75,12 +80,7 @@ async function replyOf(session: McpSession, incoming: McpIncoming, response: Ser
       void session.end('deleted');
       return { kind: 'empty', status: 204 };
     default: {
-      const serving = session.receive(call, body);
-      const abandon = (): void => serving.abandon();
-      closeWithConnection(response);
-      response.once('close', abandon);
-      if (hasGone(response)) abandon();
-      const reply = await serving.reply.finally(() => response.off('close', abandon));
+      const reply = await responder.replyOf(session.receive(incoming, body), response);
       const introduced = begins && reply.kind === 'json';
       return introduced ? { ...reply, headers: { [SESSION_ID_HEADER]: session.sessionId } } : reply;
     }

@@ -3,7 +3,7 @@ import type { Subscription } from 'rxjs';
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { currentMcpCall, type McpHttpCall } from '../context/mcp-call.js';
-import type { McpReply, McpServing } from '../context/mcp-reply.js';
+import type { McpReply, PendingReply } from '../context/mcp-exchange.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import type { JsonRpcMessage, RequestId } from '../wire/json-rpc.js';
@@ -67,7 +67,7 @@ function cancel(requestId: RequestId, reason?: unknown): JsonRpcMessage {
   return { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId, reason } };
 }
 
-async function bodyOf(serving: McpServing): Promise<unknown> {
+async function bodyOf(serving: PendingReply): Promise<unknown> {
   const reply = await serving.reply;
   if (reply.kind !== 'json') throw new Error(`The reply is ${reply.kind}.`);
   return JSON.parse(reply.body);

@@ -1,6 +1,7 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server';
 import { systemClock, type Clock, type ClockTimer } from '../base/clock.js';
 import { randomToken } from '../base/random-token.js';
+import { Calls } from '../exchange/calls.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import {
@@ -12,7 +13,6 @@ import {
 import { SdkDispatcher } from '../sdk/sdk-dispatcher.js';
 import { NO_PEERS } from '../session/cluster-messages.js';
 import { McpSession } from '../session/mcp-session.js';
-import { RunningCalls } from '../session/running-calls.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { resolveSessionOptions, type McpSessionOptions, type SessionEnvironment } from '../session/session.options.js';
 
@@ -58,19 +58,21 @@ export async function createMcpSession(
   const report = (error: unknown): void => environment.event({ type: 'protocol-error', sessionId: id, error });
   const dispatcher = new SdkDispatcher({ make: () => server, report, onLegacyServer: () => {} });
   await store.open(id);
+  const resolved = resolveSessionOptions(options);
+  const { requestTimeoutMs } = resolved;
   let tick: ClockTimer | undefined;
   const endReplaced = (): void => {
     tick = undefined;
     session.refresh();
   };
   const environment: SessionEnvironment = {
-    ...resolveSessionOptions(options),
+    ...resolved,
     store,
     dispatcher,
     clock,
     nodeId: randomToken(10),
     peers: NO_PEERS,
-    running: new RunningCalls(),
+    calls: new Calls(dispatcher, { clock, requestTimeoutMs }, report),
     retry: DEFAULT_RETRY,
     maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
     event: (event) => {
@@ -83,7 +85,7 @@ export async function createMcpSession(
   };
   const session: McpSession = new McpSession({ id, principal }, environment);
   // Before `initialize`, so that closing the server ends the session from the beginning.
-  await dispatcher.sessionRebuilt(session, {});
+  await dispatcher.connect(session);
   session.closed$.subscribe((reason) => {
     clock.clear(tick);
     environment.event({ type: 'closed', sessionId: id, reason });

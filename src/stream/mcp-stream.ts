@@ -2,7 +2,7 @@ import { NEVER, Observable, Subject } from 'rxjs';
 import { deferred, type Deferred } from '../base/deferred.js';
 import { randomToken } from '../base/random-token.js';
 import { Retry } from '../base/retry.js';
-import type { StreamFlow } from '../context/mcp-reply.js';
+import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { EventStoreError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import type { ClaimResult, ReadResult, ReaderRef, StoredEvent, StreamHead } from './event-store.js';

@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import { deferred, type Deferred } from '../base/deferred.js';
 import type { Retry } from '../base/retry.js';
-import type { StreamFlow } from '../context/mcp-reply.js';
+import type { StreamFlow } from '../context/mcp-exchange.js';
 import { EventsEvictedError } from './event-store.errors.js';
 import type { McpEventStore, ReadResult, StoredEvent } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';

@@ -272,7 +272,7 @@ describe.each(ADAPTERS)('a backend that is away on %s', (adapter) => {
   });
 
   it('nodes: a session that could not be rebuilt is not left half alive', async () => {
-    b!.backend.refuse('open');
+    b!.backend.refuse('get');
     await expectAway(await there.call('quick', {}, { id: 1 }));
     await b!.app.settled({ live: 0, inFlight: 0, sessions: 1, logs: 1 });
     b!.backend.back();

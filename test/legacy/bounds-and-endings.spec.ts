@@ -140,7 +140,7 @@ describe.each(ADAPTERS)('bounds and endings on %s', (adapter) => {
     const call = client.call('quick');
     await entered.promise;
     expect((await client.delete()).status).toBe(204);
-    expect((await call).status).toBe(404);
+    expect(await (await call).json()).toMatchObject({ error: { code: -32000 } });
     hold.open();
     await app!.settled({ sessions: 0, live: 0, logs: 0 });
     expect((await client.call('quick')).status).toBe(404);

@@ -125,7 +125,8 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
     if (adapter === 'fastify') expect(response.status).toBe(404);
     else await expectRefusal(response, { status: 403, code: -32000, says: ['evil.example'] });
     response.destroy();
-    expect(seen).toEqual([]);
+    // Round the edge, guards of the app come first; nothing of the body is read.
+    expect(seen).toEqual(adapter === 'fastify' ? [] : ['guard']);
     await app.settled({ sessions: 0 });
   });
 

@@ -137,7 +137,7 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     const excluded = controllers
       .filter(({ metatype }) => Reflect.getMetadata('swagger/apiExcludeController', metatype as object))
       .map(({ metatype, name }) => [name, Reflect.getMetadata('swagger/apiExcludeController', metatype as object)]);
-    expect(excluded).toEqual([['McpController', [true]]]);
+    expect(excluded).toEqual([['McpEndpointController', [true]]]);
   });
 
   it.runIf(adapter === 'fastify')('serves requests that were injected without a connection', async () => {

@@ -32,6 +32,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   instrumentation: [null, 'x', {}, [null], { ended: () => {} }],
   sessionIdGenerator: [null, 'id', {}],
   principal: [null, 'ann', {}],
+  sessions: ['on', true, null, {}],
   responseMode: [null, '', 'SSE', 'constructor', 1],
   maxSubscriptions: NOT_COUNTS,
   maxSubscriptionsPerPrincipal: NOT_COUNTS,

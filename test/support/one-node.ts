@@ -33,6 +33,7 @@ export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, re
   [/legacy\/sessions-idle/, /./, TIME],
   [/legacy\/streams-open/, /finishedStreamMs/, TIME],
   [/legacy\/(sessions-shutdown|shutdown-drain)/, /./, SHUTDOWN],
+  [/legacy\/sessions-off-servers/, /when the app stops/, SHUTDOWN],
   [/./, /\bshutdown\b|completes with the app/, SHUTDOWN],
   [/legacy\/sessions-access/, /S8: guards that leave no principal are warned of once/, OBJECTS],
   [/legacy\/sessions-access/, /S11: an id that is in flight is refused/, UNLOGGED],

@@ -1,6 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { McpError } from '../../wire/errors.js';
-import { checkHostAndOrigin, compileHostRules, type HostOriginOptions } from './host-origin.js';
+import { checkHostAndOrigin, compileHostRules, type HostOriginOptions, type RequestFacts } from './host-origin.js';
+
+/** The injection token of the {@link EdgePolicy} of an endpoint. */
+export const EDGE_POLICY = Symbol('nestjs-mcp-streamable:edge-policy');
 
 /** What the edge asks of one endpoint. @internal */
 export interface EdgePolicy {
@@ -48,17 +51,21 @@ export function hostOriginPolicy(
     warned = true;
     onUnlisted();
   };
+  // Most clients of a server name the same host: what has passed need not be taken apart again.
+  let passed: RequestFacts | undefined;
   return {
     allow: options.allow ?? SESSION_METHODS,
-    admit: ({ headers, socket }) =>
-      checkHostAndOrigin(
-        {
-          host: headers.host ?? (headers[':authority'] as string | undefined),
-          origin: headers.origin,
-          localAddress: socket?.localAddress,
-        },
-        rules,
-        warnOnce,
-      ),
+    admit: ({ headers, socket }) => {
+      const host = headers.host ?? (headers[':authority'] as string | undefined);
+      const { origin } = headers;
+      const localAddress = socket?.localAddress;
+      if (passed && passed.host === host && passed.origin === origin && passed.localAddress === localAddress) {
+        return undefined;
+      }
+      const facts: RequestFacts = { host, origin, localAddress };
+      const refusal = checkHostAndOrigin(facts, rules, warnOnce);
+      if (!refusal) passed = facts;
+      return refusal;
+    },
   };
 }

@@ -3,6 +3,9 @@ import 'reflect-metadata';
 /** Names one endpoint of an app: made once per `forRoot()` call. @internal */
 export type EndpointKey = symbol;
 
+/** The injection token of the key of the endpoint: the mark on its routes. */
+export const ENDPOINT_KEY = Symbol('nestjs-mcp-streamable:endpoint-key');
+
 /** Of our own, and a symbol, so that no decorator of the app and no plugin of Fastify can meet it by accident. */
 const ENDPOINT = Symbol('nestjs-mcp-streamable:endpoint');
 

@@ -54,21 +54,18 @@ export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, d
   const fastify = adapter.getInstance() as Fastify;
   const patterns = new Map<string, RegExp>();
 
-  const isRouted = ({ routeOptions: { config } }: FastifyRequest): boolean => endpointOfConfig(config) === endpoint;
-  const isOurs = (request: FastifyRequest): boolean => {
-    if (isRouted(request)) return true;
-    const {
-      raw,
-      routeOptions: { config },
-    } = request;
+  const isUndeclared = (config: { readonly url?: string } | undefined, url: string): boolean => {
     const declared = config?.url !== undefined && !config.url.endsWith('*');
-    return !declared && matchesOne(patterns, raw.url!);
+    return !declared && matchesOne(patterns, url);
   };
   const edge: RequestHook = (request, reply, done) => {
-    if (!isOurs(request)) return done();
+    // Made anew each time that it is asked for.
+    const { config } = request.routeOptions;
+    const isRouted = endpointOfConfig(config) === endpoint;
+    if (!isRouted && !isUndeclared(config, request.raw.url!)) return done();
     if (!decide(request.raw, reply.raw)) return reply.hijack();
     // Not of a version of the API that the endpoint does not have: the parser would answer 415 instead of 404.
-    if (isRouted(request) && hasParser(request.raw)) hideMediaType(request.raw);
+    if (isRouted && hasParser(request.raw)) hideMediaType(request.raw);
     done();
   };
 

@@ -38,7 +38,6 @@ import express from 'express';
 import { NEVER } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../base/clock.js';
-import type { McpReply } from '../../context/mcp-reply.js';
 import { McpError } from '../../wire/errors.js';
 import { parsedBodyOf, readBody } from '../body-reader.js';
 import { McpResponder } from '../responder.js';
@@ -70,7 +69,8 @@ let port: number;
 beforeEach(() => {
   seen = [];
   globalGuard = vi.fn(() => true);
-  responder = new McpResponder({ keepAliveMs: 0, maxBufferedBytes: 1024 * 1024, clock: systemClock });
+  const options = { keepAliveMs: 0, maxBufferedBytes: 1024 * 1024, clock: systemClock };
+  responder = new McpResponder(options, () => app.getHttpAdapter());
 });
 
 afterEach(async () => {
@@ -136,24 +136,20 @@ function endpoint({
   class EndpointController {
     @Post()
     @EndpointRoute(key)
-    post(@Req() request: { text: string }, @Res() response: unknown) {
-      this.reply(response, { kind: 'json', body: JSON.stringify({ text: request.text }) });
+    post(@Req() request: { text: string }, @Res() response: object) {
+      responder.send(response, { kind: 'json', body: JSON.stringify({ text: request.text }) });
     }
 
     @Get()
     @EndpointRoute(key)
-    get(@Res() response: unknown) {
-      this.reply(response, { kind: 'stream', open: () => NEVER });
+    get(@Res() response: object) {
+      responder.stream(response)!.start(NEVER);
     }
 
     @Delete()
     @EndpointRoute(key)
-    delete(@Res() response: unknown) {
-      this.reply(response, { kind: 'empty', status: 204 });
-    }
-
-    private reply(response: unknown, reply: McpReply) {
-      responder.send(app.getHttpAdapter(), response, reply);
+    delete(@Res() response: object) {
+      responder.send(response, { kind: 'empty', status: 204 });
     }
   }
 

@@ -1,6 +1,6 @@
 import { randomToken } from '../../base/random-token.js';
-import type { McpHttpCall } from '../../context/mcp-call.js';
-import type { McpReply, McpServing } from '../../context/mcp-reply.js';
+import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
+import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { asking } from '../../session/asking.js';
 import type { LiveSession, LiveSessions } from '../../session/live-sessions.js';
 import { McpSession } from '../../session/mcp-session.js';
@@ -32,7 +32,7 @@ const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
  * The place is reserved before anything is made, so that caps hold also for many at once; the record is written when the
  * dispatcher has said yes. Whatever goes wrong on the way leaves nothing behind (behaviour S2).
  */
-export class Initialization implements McpServing {
+export class Initialization implements PendingReply {
   readonly reply: Promise<McpReply>;
   readonly #id: string;
   #live: LiveSession | undefined;
@@ -41,7 +41,7 @@ export class Initialization implements McpServing {
 
   constructor(
     private readonly host: InitializationHost,
-    private readonly http: McpHttpCall,
+    private readonly http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
     private readonly body: IncomingBody,
   ) {
     this.#id = host.newSessionId();
@@ -59,6 +59,7 @@ export class Initialization implements McpServing {
 
   async #run(): Promise<McpReply> {
     const request = this.body.messages[0] as JsonRpcRequest;
+    assertKeepable(request);
     const params = initializeParams(request);
     await this.#reserve(request);
     try {
@@ -102,8 +103,8 @@ export class Initialization implements McpServing {
     await this.#asking(() => environment.store.open(this.#id));
     this.#assertOpen();
     if (this.#gone) return undefined;
-    const { principal } = this.http;
-    const live = (this.#live = sessions.begin(new McpSession({ id: this.#id, principal }, environment)));
+    const { principal, routeParams } = this.http;
+    const live = (this.#live = sessions.begin(new McpSession({ id: this.#id, principal, routeParams }, environment)));
     const reply = await live.session.receive(this.http, this.body).reply;
     this.#assertOpen();
     if (this.#gone || reply.kind !== 'json') return undefined;
@@ -112,7 +113,7 @@ export class Initialization implements McpServing {
       return reply;
     }
     const { protocolVersion } = live.session.info;
-    const record = { id: this.#id, principal: this.http.principal, protocolVersion, initialize: params };
+    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: params };
     await this.#asking(() => store.create(record));
     if (this.#gone) return undefined;
     this.#assertOpen();
@@ -175,17 +176,21 @@ export function makeSessionId(generate: (() => string) | undefined): string {
   throw new ServerFactoryError(protocolMessages.badSessionId(id));
 }
 
-function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): InitializeParams {
+/** The parameters are kept for as long as the session is. @throws McpError INVALID_REQUEST */
+function assertKeepable({ id: requestId, params = {} }: JsonRpcRequest): void {
+  const size = JSON.stringify(params).length;
+  if (size > MAX_INITIALIZE) {
+    throw new McpError('INVALID_REQUEST', protocolMessages.initializeTooLarge(size, MAX_INITIALIZE), { requestId });
+  }
+}
+
+/** @throws McpError INVALID_PARAMS */
+export function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): InitializeParams {
   const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
   const { name, version } = clientInfo ?? {};
   const refuse = (what: string, got: unknown): never => {
     throw new McpError('INVALID_PARAMS', protocolMessages.badInitialize(what, got), { requestId });
   };
-  // It is kept for as long as the session is.
-  const size = JSON.stringify(params).length;
-  if (size > MAX_INITIALIZE) {
-    throw new McpError('INVALID_REQUEST', protocolMessages.initializeTooLarge(size, MAX_INITIALIZE), { requestId });
-  }
   if (typeof protocolVersion !== 'string') return refuse('protocolVersion, a string', protocolVersion);
   if (!isPlainObject(capabilities)) return refuse('capabilities, an object', capabilities);
   if (typeof name !== 'string' || typeof version !== 'string') {

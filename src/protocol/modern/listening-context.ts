@@ -1,14 +1,14 @@
 import { quiet } from '../../base/quiet.js';
+import type { McpCall } from '../../context/mcp-call.js';
 import { McpContext, type McpClientPort } from '../../context/mcp-context.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
-import type { ModernCall } from './modern-call.js';
 import { subscriptionMessages } from './subscriptions.messages.js';
 
 /**
  * The context of guards that say what a caller may listen to: before there is anything to say to its client, and with nothing
  * that would be answered if it were asked.
  */
-export function listeningContext(call: ModernCall): McpContext {
+export function listeningContext(call: McpCall): McpContext {
   return new McpContext(call, new SilentPort(call), undefined);
 }
 
@@ -16,7 +16,7 @@ class SilentPort implements McpClientPort {
   readonly inputResponses = undefined;
   readonly requestState = undefined;
 
-  constructor(private readonly call: ModernCall) {}
+  constructor(private readonly call: McpCall) {}
 
   get clientCapabilities(): Readonly<Record<string, unknown>> {
     return this.call.client.capabilities;

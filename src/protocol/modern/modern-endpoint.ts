@@ -1,23 +1,18 @@
-import type { McpHttpCall } from '../../context/mcp-call.js';
-import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
-import { ACCEPTED, type McpServing } from '../../context/mcp-reply.js';
+import type { CallingClient, McpHttpCall } from '../../context/mcp-call.js';
+import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import type { HandlerTable } from '../../handlers/handler-table.js';
-import type { RunningCalls } from '../../session/running-calls.js';
-import { shutdownRefusal } from '../../wire/errors.js';
 import type { RequestHeaders } from '../../wire/header.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
+import type { BareRequests } from '../bare-requests.js';
 import { modernRequest } from './modern-classification.js';
-import { OpenRequest, type ModernRequestOptions, type OpenRequestEvents } from './open-request.js';
 import type { Subscriptions } from './subscriptions.js';
 
 export interface ModernEndpointParts {
-  readonly dispatcher: McpDispatcher;
+  readonly requests: BareRequests;
+  readonly client: CallingClient;
   readonly table: HandlerTable;
   readonly subscriptions: Subscriptions;
-  readonly options: ModernRequestOptions;
-  readonly running: RunningCalls;
-  readonly events: Omit<OpenRequestEvents, 'over'>;
 }
 
 /**
@@ -25,40 +20,19 @@ export interface ModernEndpointParts {
  * its connection.
  *
  *     classified ─▶ headers checked ─▶ dispatched ─▶ answered, or given up
- *
- * Invariant: after `close()` nothing is open.
  */
 export class ModernEndpoint {
-  readonly #open = new Set<OpenRequest>();
-  #closed = false;
-
   constructor(private readonly parts: ModernEndpointParts) {}
 
   /** @throws McpError rows M2 to M5 and M7; UNAVAILABLE when the endpoint was closed meanwhile */
-  post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): McpServing {
-    const { dispatcher, subscriptions, running, options, events } = this.parts;
+  post(http: McpHttpCall, body: IncomingBody, headers: RequestHeaders): PendingReply {
+    const { requests, client, subscriptions } = this.parts;
     const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
     this.#checkParams(message, headers);
     if (message.method === 'subscriptions/listen') return subscriptions.listen(http, message);
-    if (this.#closed) throw shutdownRefusal();
-    const over = (request: OpenRequest): void => {
-      this.#open.delete(request);
-      running.ended();
-    };
-    const request = new OpenRequest(http, message, options, { ...events, over });
-    this.#open.add(request);
-    running.began();
-    request.begin(dispatcher);
-    return request.exchange;
-  }
-
-  /** Answers what is open. */
-  close(): void {
-    this.#closed = true;
-    for (const request of [...this.#open]) request.stop();
-    this.parts.subscriptions.close();
+    return requests.serve(http, [message], false, client);
   }
 
   /** @throws McpError HEADER_MISMATCH: arguments that a tool wants to see in headers too are not the same there (M4) */

@@ -1,14 +1,13 @@
 import { Observable, Subscription as Hearing, type Subscriber } from 'rxjs';
 import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { deferred } from '../../base/deferred.js';
-import type { McpReply, McpServing, StreamFlow } from '../../context/mcp-reply.js';
+import type { McpCall } from '../../context/mcp-call.js';
+import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { notificationOf } from '../../wire/changes.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { messageFrame } from '../../wire/sse-frame.js';
-import { protocolMessages } from '../protocol.messages.js';
-import type { ModernCall } from './modern-call.js';
 import { ChangeSet, isEmpty } from './subscription-filter.js';
 import { subscriptionMessages } from './subscriptions.messages.js';
 
@@ -17,7 +16,7 @@ export interface SubscriptionHost {
   readonly serverInfo: Implementation;
   readonly changes$: Observable<HeardChange>;
   /** @returns what of it this caller may hear of */
-  honored(requested: SubscriptionFilter, call: ModernCall): Promise<SubscriptionFilter>;
+  honored(requested: SubscriptionFilter, call: McpCall): Promise<SubscriptionFilter>;
   /** Nothing is left of it. */
   left(subscription: Subscription): void;
   /** Tells the operator. */
@@ -39,7 +38,7 @@ export interface SubscriptionHost {
  * Invariants: the acknowledgement comes first, the result last; nothing is sent that was not honored; `host.left` is called
  * exactly once, and then nothing is subscribed any more.
  */
-export class Subscription implements McpServing {
+export class Subscription implements PendingReply {
   readonly #reply = deferred<McpReply>();
   readonly #hearing = new Hearing();
   readonly #untold = new ChangeSet();
@@ -47,7 +46,7 @@ export class Subscription implements McpServing {
   #state: SubscriptionState = { is: 'asked' };
 
   constructor(
-    private readonly call: ModernCall,
+    private readonly call: McpCall,
     private readonly host: SubscriptionHost,
   ) {}
 
@@ -72,7 +71,7 @@ export class Subscription implements McpServing {
 
   /** The client has gone before there was a response. */
   abandon(): void {
-    this.call.cancel(new Error(protocolMessages.clientLeft()));
+    this.call.cancelled(new Error('The client closed the connection.'));
     this.#reply.resolve(NOBODY);
     // A response that was opened says itself when it is over.
     if (this.#state.is !== 'open') this.#leave();
@@ -83,7 +82,7 @@ export class Subscription implements McpServing {
     const state = this.#state;
     if (state.is === 'asked') {
       const refusal = shutdownRefusal();
-      this.call.cancel(refusal);
+      this.call.cancelled(refusal);
       this.#refuse(refusal);
     } else if (state.is === 'honored') this.#state = { ...state, goesOn: false };
     else if (state.is === 'open') this.#finish(state.subscriber);
@@ -146,7 +145,7 @@ export class Subscription implements McpServing {
   }
 
   get #meta(): object {
-    return { [SUBSCRIPTION_ID_META_KEY]: this.call.requestId };
+    return { [SUBSCRIPTION_ID_META_KEY]: this.call.requestId! };
   }
 
   #fail(error: unknown): void {
@@ -156,7 +155,7 @@ export class Subscription implements McpServing {
   }
 
   #refuse(error: McpError): void {
-    this.#reply.reject(error.withRequestId(this.call.requestId));
+    this.#reply.reject(error.withRequestId(this.call.requestId!));
     this.#leave();
   }
 

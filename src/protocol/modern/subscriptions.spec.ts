@@ -1,11 +1,12 @@
 import { Subject, type Subscription as RxSubscription } from 'rxjs';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { McpContext } from '../../context/mcp-context.js';
-import type { McpReply, McpServing, StreamFlow } from '../../context/mcp-reply.js';
+import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { seededRandom } from '../../testing/seeded-random.js';
+import { ModernClient } from './modern-client.js';
 import { Subscriptions, type SubscriptionsParts } from './subscriptions.js';
 
 const ID = 'io.modelcontextprotocol/subscriptionId';
@@ -66,6 +67,7 @@ describe('Subscriptions', () => {
   const http = (principal?: string) => ({ era: 'modern', principal, request: { of: principal } }) as const;
   const make = (parts: Partial<SubscriptionsParts> = {}): Subscriptions =>
     (subscriptions = new Subscriptions({
+      client: new ModernClient(() => {}),
       changes$,
       serverInfo,
       capabilities: () => CAPABILITIES,
@@ -74,7 +76,7 @@ describe('Subscriptions', () => {
       report: (error) => reported.push(error),
       ...parts,
     }));
-  const listen = (notifications: unknown, principal?: string, id?: string | number): McpServing =>
+  const listen = (notifications: unknown, principal?: string, id?: string | number): PendingReply =>
     subscriptions.listen(http(principal), request(notifications, id));
   const opened = async (notifications: unknown, principal?: string, id?: string | number): Promise<Response> =>
     new Response().open(await listen(notifications, principal, id).reply);
@@ -361,7 +363,7 @@ describe('Subscriptions', () => {
       changes$ = new Subject();
       const undecided: ((admitted: boolean) => void)[] = [];
       make({ maxSubscriptions: 6, admits: () => new Promise((resolve) => undecided.push(resolve)) });
-      const servings: McpServing[] = [];
+      const servings: PendingReply[] = [];
       const responses: Response[] = [];
       const steps = [
         () => {

@@ -1,13 +1,12 @@
 import type { Implementation, ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
-import { runInCall, type McpHttpCall } from '../../context/mcp-call.js';
+import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
-import type { McpServing } from '../../context/mcp-reply.js';
+import type { PendingReply } from '../../context/mcp-exchange.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { listeningContext } from './listening-context.js';
-import { ModernCall } from './modern-call.js';
 import { Subscription, type SubscriptionHost } from './subscription.js';
 import { deliverable, requestedFilter, withUris } from './subscription-filter.js';
 import { subscriptionMessages } from './subscriptions.messages.js';
@@ -19,6 +18,7 @@ const RETRY_AFTER = { 'Retry-After': '5' };
 const ASKED_AT_ONCE = 50;
 
 export interface SubscriptionsParts {
+  readonly client: CallingClient;
   /** What changes, on every node. */
   readonly changes$: Observable<HeardChange>;
   /** How the server introduces itself in the result that ends a subscription. */
@@ -74,10 +74,10 @@ export class Subscriptions implements SubscriptionHost {
    * @throws McpError UNAVAILABLE: there are `maxSubscriptions`, or the server stops; TOO_MANY_REQUESTS: the caller has
    *   `maxSubscriptionsPerPrincipal`; INVALID_PARAMS: the filter is missing, malformed, or too large
    */
-  listen(http: McpHttpCall, message: JsonRpcRequest): McpServing {
+  listen(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
     this.#assertRoom(http.principal, message);
     const requested = requestedFilter(message);
-    const subscription = new Subscription(new ModernCall(http, message, silently), this);
+    const subscription = new Subscription(new McpCall(http, message, this.parts.client), this);
     this.#open.add(subscription);
     this.#hold(http.principal, 1);
     subscription.ask(requested);
@@ -100,7 +100,7 @@ export class Subscriptions implements SubscriptionHost {
   }
 
   /** Resources that are not there, or not for this caller, are left out without a word: it must not learn which. */
-  async honored(requested: SubscriptionFilter, call: ModernCall): Promise<SubscriptionFilter> {
+  async honored(requested: SubscriptionFilter, call: McpCall): Promise<SubscriptionFilter> {
     const filter = deliverable(requested, await this.parts.capabilities(call));
     const { resourceSubscriptions: uris = [] } = filter;
     const { admits } = this.parts;
@@ -146,9 +146,6 @@ export class Subscriptions implements SubscriptionHost {
     else this.#held.delete(principal);
   }
 }
-
-/** There is nothing to say to a client before its subscription is acknowledged. */
-const silently = (): Promise<void> => Promise.resolve();
 
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

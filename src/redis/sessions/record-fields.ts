@@ -3,7 +3,7 @@ import type { McpSessionRecord, NewSessionRecord, SessionPatch } from '../../ses
 /**
  * # A record as the fields of a hash
  *
- *     fixed      what never changes: kind, principal, protocolVersion, initialize, createdAt
+ *     fixed      what never changes: kind, principal, routeParams, protocolVersion, initialize, createdAt
  *     seen       the last sign of life
  *     level      the log level
  *     u:<uri>    a subscription; value: its number, for the order
@@ -12,14 +12,18 @@ import type { McpSessionRecord, NewSessionRecord, SessionPatch } from '../../ses
  *
  * URIs and keys are written as JSON, which keeps apart what is no proper Unicode.
  */
-type Fixed = Pick<McpSessionRecord, 'kind' | 'principal' | 'protocolVersion' | 'initialize' | 'createdAt'>;
+type Fixed = Pick<
+  McpSessionRecord,
+  'kind' | 'principal' | 'routeParams' | 'protocolVersion' | 'initialize' | 'createdAt'
+>;
 
 /** Fields and values in turn. */
 export function fieldsOf(record: NewSessionRecord, createdAt: number): string[] {
-  const { kind, principal, protocolVersion, initialize, data = {} } = record;
+  const { kind, principal, routeParams, protocolVersion, initialize, data = {} } = record;
   const fixed: Fixed = {
     ...(kind !== undefined && { kind }),
     ...(principal !== undefined && { principal }),
+    ...(routeParams !== undefined && { routeParams }),
     ...{ protocolVersion, initialize, createdAt },
   };
   const entries = Object.entries(data).flatMap(([key, value]) => {
@@ -54,12 +58,13 @@ export function recordOf(id: string, fields: readonly (readonly [string, string]
   }
   const text = plain.get('fixed');
   if (text === undefined) return undefined;
-  const { kind, principal, protocolVersion, initialize, createdAt } = JSON.parse(text) as Fixed;
+  const { kind, principal, routeParams, protocolVersion, initialize, createdAt } = JSON.parse(text) as Fixed;
   const logLevel = plain.get('level');
   return {
     id,
     ...(kind !== undefined && { kind }),
     ...(principal !== undefined && { principal }),
+    ...(routeParams !== undefined && { routeParams }),
     ...{ protocolVersion, initialize },
     ...(logLevel !== undefined && { logLevel }),
     subscriptions: subscriptions.toSorted((a, b) => a[1] - b[1]).map(([uri]) => uri),

@@ -2,6 +2,7 @@ import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/s
 import { isLogLevel } from '../wire/log-levels.js';
 import { arePlainCapabilities, isPlainInfo } from '../wire/plain-envelope.js';
 import { MODERN_REVISIONS, negotiateLegacyRevision } from '../wire/revisions.js';
+import { withoutSessions } from '../wire/sessionless.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';
 import { type McpMethod, type McpMethods, paramsReader } from './method.js';
 
@@ -22,9 +23,14 @@ export interface ServerIdentity {
 
 const DONE = Object.freeze({});
 
-/** `initialize`, `ping` and `logging/setLevel` of sessions; `server/discover` of revision 2026-07-28. */
-export function sessionMethods({ serverInfo, instructions }: ServerIdentity, cache: CachePolicy): McpMethods {
+/** `initialize` and `ping` of the legacy era, `server/discover` of revision 2026-07-28. */
+export function lifecycleMethods(
+  { serverInfo, instructions }: ServerIdentity,
+  cache: CachePolicy,
+  sessions: 'required' | 'off' = 'required',
+): McpMethods {
   const described = { capabilities: CAPABILITIES, ...(instructions && { instructions }) };
+  const capabilities = sessions === 'off' ? withoutSessions(CAPABILITIES) : CAPABILITIES;
   const initialize: McpMethod<{ readonly protocolVersion: string }> = {
     era: 'legacy',
     read: paramsReader('InitializeRequest', ({ protocolVersion, capabilities, clientInfo }) =>
@@ -34,7 +40,7 @@ export function sessionMethods({ serverInfo, instructions }: ServerIdentity, cac
     ),
     serve: ({ protocolVersion }) => ({
       protocolVersion: negotiateLegacyRevision(protocolVersion),
-      capabilities: described.capabilities,
+      capabilities,
       serverInfo,
       ...(instructions && { instructions }),
     }),
@@ -45,11 +51,15 @@ export function sessionMethods({ serverInfo, instructions }: ServerIdentity, cac
     read: paramsReader('DiscoverRequest', (params) => params),
     serve: () => ({ supportedVersions: MODERN_REVISIONS, ...described, ...discoveryHints(cache) }),
   };
-  // The session keeps the level, once the request has succeeded.
+  return { initialize, ping, 'server/discover': discover };
+}
+
+/** `logging/setLevel`: the session keeps the level, once the request has succeeded. */
+export function sessionMethods(): McpMethods {
   const setLevel: McpMethod = {
     era: 'legacy',
     read: paramsReader('SetLevelRequest', ({ level }) => (isLogLevel(level) ? { level } : undefined)),
     serve: () => DONE,
   };
-  return { initialize, ping, 'server/discover': discover, 'logging/setLevel': setLevel };
+  return { 'logging/setLevel': setLevel };
 }

@@ -1,4 +1,5 @@
 import type { Observable } from 'rxjs';
+import type { RequestId } from '../wire/json-rpc.js';
 
 /**
  * What the endpoint answers one HTTP request with. Refusals are not replies: they are thrown as `McpError`.
@@ -50,8 +51,8 @@ export interface StreamFlow {
   readonly resumed$: Observable<void>;
 }
 
-/** A POST that is being served. @internal */
-export interface McpServing {
+/** How the answer to one POST comes to be. @internal */
+export interface PendingReply {
   /** Settles when it is clear how to answer. Rejects with an `McpError`. */
   readonly reply: Promise<McpReply>;
   /** The client has gone before the reply was there. */
@@ -60,5 +61,36 @@ export interface McpServing {
 
 const accepted: McpReply = { kind: 'accepted' };
 
-/** Nothing to wait for: notifications and responses were taken (behaviour.md P1). @internal */
-export const ACCEPTED: McpServing = { reply: Promise.resolve(accepted), abandon: () => {} };
+/** Notifications and responses were taken (behaviour.md P1). @internal */
+export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), abandon: () => {} };
+
+/** A status and headers for an answer that denies. @internal */
+export interface HttpRefusal {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * Where what a call says goes, and its answer: one for all requests of a POST.
+ *
+ * @internal
+ */
+export interface McpExchange extends PendingReply {
+  /** What it can carry beside answers. */
+  readonly carries: 'messages' | 'answers' | 'nothing';
+  /** Sends a message that is not an answer; only while `carries` is `messages`. @param data JSON */
+  send(data: string): Promise<void>;
+  /**
+   * Answers one of the requests. An exchange that is over takes it for nothing.
+   *
+   * @param data the response as JSON
+   * @param refusal how HTTP says the same, if it can: a lone answer that nothing went ahead of
+   */
+  answer(id: RequestId, data: string, refusal?: HttpRefusal): void;
+  /** One of the requests ends without an answer. */
+  dismiss(id: RequestId): void;
+  /** Refuses the POST, if nothing of an answer is out and it has one request. @returns whether it did */
+  refuse(error: Error): boolean;
+  /** Ends the connection, not the stream: the client comes back for the rest. @returns whether it can */
+  closeStream(): boolean;
+}

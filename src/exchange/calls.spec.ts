@@ -1,0 +1,490 @@
+import { NEVER } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { deferred, type Deferred } from '../base/deferred.js';
+import { type CallingClient, currentMcpCall, McpCall, type McpSessionInfo } from '../context/mcp-call.js';
+import { ManualClock } from '../testing/index.js';
+import type { Era } from '../wire/era.js';
+import { McpError, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
+import type { RequestId } from '../wire/json-rpc.js';
+import { Calls } from './calls.js';
+import { Exchange, type ResponseMode } from './exchange.js';
+import { ResponseSink } from './response-sink.js';
+
+const TIMEOUT_MS = 1_000;
+const SECRET = 'the password is hunter2';
+const SESSION: McpSessionInfo = {
+  ...{ id: 's', principal: undefined, protocolVersion: '2025-11-25' },
+  ...{ clientInfo: { name: 'spec', version: '1' }, clientCapabilities: {} },
+};
+/** A client of each kind: in a session, or without one. */
+const CLIENTS = ['in a session', 'legacy, without sessions', 'modern'] as const;
+type ClientKind = (typeof CLIENTS)[number];
+
+interface Form {
+  client?: ClientKind;
+  mode?: ResponseMode;
+  succeeded?: CallingClient['succeeded'];
+}
+
+/** Calls of clients, served by what the test says. */
+function setup(serve: (call: McpCall) => object | Promise<object> = () => new Promise(() => {}), timeoutMs = Infinity) {
+  const clock = new ManualClock();
+  const reports: [unknown, McpCall][] = [];
+  const ended: [RequestId | undefined, string][] = [];
+  const dispatched: McpCall[] = [];
+  const dispatcher = {
+    request: (call: McpCall) => {
+      dispatched.push(call);
+      return serve(call);
+    },
+    notification: () => {},
+    sessionEnded: () => {},
+  };
+  const calls = new Calls(dispatcher, { clock, requestTimeoutMs: timeoutMs }, (error, call) => {
+    reports.push([error, call]);
+  });
+  let id = 0;
+
+  /** A request that is registered, and not dispatched yet. */
+  const add = ({ client = 'modern', mode = 'json', succeeded }: Form = {}) => {
+    const era: Era = client === 'modern' ? 'modern' : 'legacy';
+    const message = { jsonrpc: '2.0', id: ++id, method: 'tools/call' } as const;
+    const exchange = new Exchange([message.id], {
+      ...{ clock, mode, sseAfterMs: Infinity, batch: false, clientsComeBack: false },
+      sink: (_open, cut) => new ResponseSink(1_000, cut),
+      clientGone: () => calls.cancel(call, new Error('gone')),
+    });
+    const from: CallingClient = {
+      ...(client === 'in a session' && { info: SESSION }),
+      identity: () => ({ protocolVersion: '', capabilities: {}, clientInfo: SESSION.clientInfo }),
+      wantsLog: () => true,
+      notify: () => Promise.resolve(),
+      request: () => Promise.resolve({}),
+      ...(succeeded && { succeeded }),
+      ended: ({ requestId, state }) => ended.push([requestId, state]),
+    };
+    const call: McpCall = new McpCall({ era, principal: undefined, request: undefined }, message, from, exchange);
+    calls.add(call);
+    return { call, exchange };
+  };
+  const begin = (form?: Form) => {
+    const begun = add(form);
+    calls.dispatch(begun.call);
+    return begun;
+  };
+  /** However it ended: once, and nothing is left of it. */
+  const expectEnded = (call: McpCall, how: 'answered' | 'cancelled') => {
+    expect([call.state, call.signal.aborted]).toEqual([how, how === 'cancelled']);
+    expect(ended).toEqual([[call.requestId, how]]);
+    expect([calls.count, clock.pending]).toEqual([0, 0]);
+  };
+  return { clock, calls, add, begin, reports, ended, dispatched, expectEnded };
+}
+
+const turn = () => new Promise((resolve) => void setImmediate(resolve));
+
+/** The answer of a reply that is JSON. */
+async function answerOf({ reply }: Exchange): Promise<{ status?: number; answer: unknown }> {
+  const given = await reply;
+  if (given.kind !== 'json') throw new Error(`The reply is ${given.kind}.`);
+  const { kind: _kind, body, ...http } = given;
+  return { ...http, answer: JSON.parse(body) };
+}
+
+/** The messages of a reply that is a stream, and whether it has ended. */
+async function streamOf({ reply }: Exchange) {
+  const given = await reply;
+  if (given.kind !== 'stream') throw new Error(`The reply is ${given.kind}.`);
+  const read = { messages: [] as unknown[], ended: false, leave: () => subscription.unsubscribe() };
+  const subscription = given.open({ paused: false, resumed$: NEVER }).subscribe({
+    next: (frame) => read.messages.push(JSON.parse(/^data: (.*)$/m.exec(frame)![1]!)),
+    complete: () => (read.ended = true),
+  });
+  return read;
+}
+
+async function settled(promise: Promise<unknown>): Promise<boolean> {
+  let done = false;
+  promise.then(
+    () => (done = true),
+    () => (done = true),
+  );
+  await turn();
+  return done;
+}
+
+describe.each(CLIENTS)('a call of a client that is %s', (client) => {
+  it('is answered with its result, at once or later', async () => {
+    const hold = deferred<object>();
+    const results: (object | Promise<object>)[] = [{ a: 1 }, hold.promise];
+    const { begin, calls, ended } = setup(() => results.shift()!, TIMEOUT_MS);
+    const now = begin({ client });
+    expect([now.call.state, calls.count, ended]).toEqual(['answered', 0, [[1, 'answered']]]);
+    expect(await answerOf(now.exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, result: { a: 1 } } });
+    const later = begin({ client });
+    expect([later.call.state, calls.count]).toEqual(['open', 1]);
+    hold.resolve({ b: 2 });
+    expect(await answerOf(later.exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 2, result: { b: 2 } } });
+    expect([later.call.state, later.call.signal.aborted, calls.count]).toEqual(['answered', false, 0]);
+    expect(ended).toEqual([
+      [1, 'answered'],
+      [2, 'answered'],
+    ]);
+  });
+
+  it.each(['at once', 'later'])('is answered with its error, thrown %s', async (when) => {
+    const error = Object.assign(new Error('not you'), { code: -32050, data: { a: 1 } });
+    const serve = (): Promise<object> => {
+      if (when === 'at once') throw error;
+      return Promise.reject(error);
+    };
+    const { begin, reports, expectEnded } = setup(serve, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    const told = { code: -32050, message: 'not you', data: { a: 1 } };
+    expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, error: told } });
+    expect(reports).toEqual([]);
+    expectEnded(call, 'answered');
+  });
+
+  it('is not told of an error that is not meant for it: the operator is', async () => {
+    const error = new Error(SECRET);
+    const { begin, reports, expectEnded } = setup(() => Promise.reject(error));
+    const { call, exchange } = begin({ client });
+    const outcome = await answerOf(exchange).then(
+      ({ answer }) => answer as object,
+      (refused: McpError) => refused.toResponse(),
+    );
+    expect(outcome).toMatchObject({ id: 1, error: { code: -32603 } });
+    expect(JSON.stringify(outcome)).not.toContain(SECRET);
+    expect(reports).toEqual([[error, call]]);
+    expectEnded(call, 'answered');
+  });
+
+  it.each([
+    ['has no JSON', { n: 7n }],
+    [
+      'fails to become JSON',
+      {
+        toJSON: () => {
+          throw new Error(SECRET);
+        },
+      },
+    ],
+  ])('is answered with an error when its result %s, and the operator is told', async (_what, result) => {
+    const { begin, reports, expectEnded } = setup(() => result);
+    const { call, exchange } = begin({ client });
+    const { answer } = await answerOf(exchange);
+    expect(answer).toMatchObject({ id: 1, error: { code: -32603 } });
+    expect(JSON.stringify(answer)).not.toContain(SECRET);
+    expect(reports).toEqual([[expect.any(Error), call]]);
+    expectEnded(call, 'answered');
+  });
+
+  it('P9: that is cancelled gets nothing more, and its handler is told why', async () => {
+    const hold = deferred<object>();
+    const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    calls.cancel(call, 'enough');
+    expectEnded(call, 'cancelled');
+    expect(call.signal.reason).toBe('enough');
+    const { messages, ended } = await streamOf(exchange);
+    hold.resolve({});
+    await turn();
+    expect([messages, ended]).toEqual([[], true]);
+    calls.cancel(call, 'again');
+    calls.fail(call, REQUEST_FAILED, 'again');
+    expectEnded(call, 'cancelled');
+  });
+
+  it('P9: whose stream has begun when it is cancelled: that ends without an answer', async () => {
+    const { begin, calls, expectEnded } = setup();
+    const { call, exchange } = begin({ client, mode: 'sse' });
+    exchange.stream();
+    const stream = await streamOf(exchange);
+    calls.cancel(call, undefined);
+    expect([stream.messages, stream.ended]).toEqual([[], true]);
+    expectEnded(call, 'cancelled');
+  });
+
+  it('that takes too long is answered with an error, and its handler is told', async () => {
+    const hold = deferred<object>();
+    const { clock, begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    await clock.advance(TIMEOUT_MS - 1);
+    expect([call.state, clock.pending]).toEqual(['open', 1]);
+    await clock.advance(1);
+    const error = { code: REQUEST_TIMEOUT, message: expect.stringContaining(`${TIMEOUT_MS} ms ("requestTimeoutMs")`) };
+    expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', id: 1, error } });
+    hold.resolve({});
+    await turn();
+    expectEnded(call, 'cancelled');
+    expect(call.signal.reason).toMatchObject({ message: error.message });
+  });
+
+  it('that is failed is answered with that error, on its stream if that has begun', async () => {
+    const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
+    const { call, exchange } = begin({ client, mode: 'sse' });
+    exchange.stream();
+    const stream = await streamOf(exchange);
+    calls.fail(call, REQUEST_FAILED, 'over');
+    const answer = { jsonrpc: '2.0', id: 1, error: { code: REQUEST_FAILED, message: 'over' } };
+    expect([stream.messages, stream.ended]).toEqual([[answer], true]);
+    expect(call.signal.reason).toEqual(new Error('over'));
+    expectEnded(call, 'cancelled');
+  });
+
+  it('is dispatched in its own context, and not at all when it was cancelled before its turn', () => {
+    const seen: unknown[] = [];
+    const { add, calls, dispatched } = setup(() => {
+      seen.push(currentMcpCall());
+      return {};
+    });
+    const [one, two] = [add({ client }), add({ client })];
+    calls.cancel(one.call, 'enough');
+    for (const { call } of [one, two]) calls.dispatch(call);
+    expect([seen, dispatched, currentMcpCall()]).toEqual([[two.call], [two.call], undefined]);
+    expect(one.call.state).toBe('cancelled');
+  });
+
+  it('is answered when its client agrees, and with an error when that does not', async () => {
+    const { begin, calls } = setup(() => ({ a: 1 }));
+    const recorded = deferred();
+    const kept: unknown[] = [];
+    const succeeded = (call: McpCall, result: object) => {
+      kept.push([call.requestId, result]);
+      return recorded.promise;
+    };
+    const waiting = begin({ client, succeeded });
+    expect(await settled(waiting.exchange.reply)).toBe(false);
+    expect([waiting.call.state, calls.count, kept]).toEqual(['open', 1, [[1, { a: 1 }]]]);
+    recorded.resolve();
+    expect(await answerOf(waiting.exchange)).toMatchObject({ answer: { id: 1, result: { a: 1 } } });
+    const error = Object.assign(new Error('not recorded'), { code: -32603 });
+    const refused = begin({ client, succeeded: () => Promise.reject(error) });
+    expect(await answerOf(refused.exchange)).toMatchObject({ answer: { id: 2, error: { message: 'not recorded' } } });
+    const atOnce = begin({ client, succeeded: () => undefined });
+    expect([atOnce.call.state, calls.count]).toEqual(['answered', 0]);
+  });
+
+  it('may end while its client is asked whether it agrees', async () => {
+    const recorded = deferred();
+    const { begin, calls, expectEnded } = setup(() => ({}));
+    const { call, exchange } = begin({ client, succeeded: () => recorded.promise });
+    calls.fail(call, REQUEST_FAILED, 'over');
+    recorded.resolve();
+    await turn();
+    expect(await answerOf(exchange)).toMatchObject({ answer: { error: { message: 'over' } } });
+    expectEnded(call, 'cancelled');
+  });
+});
+
+describe('a call of a client that goes away', () => {
+  it.each(CLIENTS)('is cancelled, and gets nothing (%s)', async (client) => {
+    const hold = deferred<object>();
+    const { begin, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    exchange.abandon();
+    expectEnded(call, 'cancelled');
+    expect(call.signal.reason).toEqual(new Error('gone'));
+    hold.resolve({});
+    expect(await exchange.reply).toEqual({ kind: 'accepted' });
+  });
+
+  it('P4: in the middle of its stream is cancelled too', async () => {
+    const { begin, expectEnded } = setup();
+    const { call, exchange } = begin({ mode: 'sse' });
+    exchange.stream();
+    const { messages, leave } = await streamOf(exchange);
+    leave();
+    expectEnded(call, 'cancelled');
+    expect(messages).toEqual([]);
+  });
+});
+
+describe('how HTTP says an answer', () => {
+  it('M5: a refusal of the dispatcher has its status in the modern era, and none in a session', async () => {
+    const error = new McpError('METHOD_NOT_FOUND', 'no such method');
+    const { begin, reports, calls } = setup(() => Promise.reject(error));
+    const modern = begin();
+    await expect(modern.exchange.reply).rejects.toMatchObject({ status: 404, rpcCode: -32601, requestId: 1 });
+    expect([modern.call.state, calls.count]).toEqual(['answered', 0]);
+    for (const client of ['in a session', 'legacy, without sessions'] as const) {
+      const { exchange, call } = begin({ client });
+      const answer = { id: call.requestId, error: { code: -32601, message: 'no such method' } };
+      expect(await answerOf(exchange)).toEqual({ answer: { jsonrpc: '2.0', ...answer } });
+    }
+    expect(reports).toEqual([]);
+  });
+
+  it('M5: a failure of the dispatcher itself is 500 in the modern era', async () => {
+    const { begin } = setup(() => {
+      throw new Error(SECRET);
+    });
+    const { exchange } = begin();
+    await expect(exchange.reply).rejects.toMatchObject({ status: 500, rpcCode: -32603, requestId: 1 });
+  });
+
+  it('a refusal is in the stream when that has begun', async () => {
+    const hold = deferred<object>();
+    const { begin } = setup(() => hold.promise);
+    const { exchange } = begin({ mode: 'sse' });
+    exchange.stream();
+    hold.reject(new McpError('METHOD_NOT_FOUND', 'no such method'));
+    const stream = await streamOf(exchange);
+    await turn();
+    expect([stream.messages, stream.ended]).toMatchObject([[{ id: 1, error: { code: -32601 } }], true]);
+  });
+
+  it('M6: a capability that the client lacks is 400 in the modern era, whoever says so', async () => {
+    const error = Object.assign(new Error('no roots'), { code: -32021 });
+    const { begin } = setup(() => Promise.reject(error));
+    const told = { error: { code: -32021, message: 'no roots' } };
+    expect(await answerOf(begin().exchange)).toMatchObject({ status: 400, answer: told });
+    const { status, answer } = await answerOf(begin({ client: 'in a session' }).exchange);
+    expect([status, answer]).toMatchObject([undefined, told]);
+  });
+
+  it.each(CLIENTS)('a guard that denies decides (%s)', async (client) => {
+    const error = Object.assign(new Error('no'), { code: -32021 });
+    const { begin } = setup((call) => {
+      call.refuseWith(403, {});
+      return Promise.reject(error);
+    });
+    expect(await answerOf(begin({ client }).exchange)).toMatchObject({
+      status: 403,
+      answer: { error: { code: -32021 } },
+    });
+  });
+});
+
+describe('the calls of a node', () => {
+  it('are those that are registered and not over, dispatched or not', () => {
+    const { add, begin, calls } = setup();
+    expect([calls.count, calls.state]).toEqual([0, 'open']);
+    const [one, two] = [add({ client: 'in a session' }), begin()];
+    expect(calls.count).toBe(2);
+    calls.cancel(one.call, undefined);
+    calls.fail(two.call, REQUEST_FAILED, 'over');
+    expect(calls.count).toBe(0);
+  });
+
+  it('have no timer without a limit', async () => {
+    const { clock, begin, calls } = setup();
+    begin();
+    expect(clock.pending).toBe(0);
+    await clock.advance(1e9);
+    expect(calls.count).toBe(1);
+  });
+});
+
+describe('drain', () => {
+  const holding = () => {
+    const holds: Deferred<object>[] = [];
+    const node = setup(() => {
+      holds.push(deferred<object>());
+      return holds.at(-1)!.promise;
+    });
+    return { ...node, holds };
+  };
+
+  it('waits for the calls that run, however they end', async () => {
+    const { clock, begin, calls, holds } = holding();
+    const [, , two] = [begin({ client: 'in a session' }), begin(), begin()];
+    const drained = calls.drain(10_000);
+    expect(calls.state).toBe('draining');
+    holds[0]!.resolve({});
+    holds[1]!.reject(new McpError('INTERNAL_ERROR', 'x'));
+    expect(await settled(drained)).toBe(false);
+    calls.cancel(two.call, undefined);
+    expect([await settled(drained), calls.state, clock.pending]).toEqual([true, 'stopped', 0]);
+  });
+
+  it('waits for those, too, that came from what is still taken meanwhile', async () => {
+    const { begin, calls, holds } = holding();
+    begin();
+    const drained = calls.drain(10_000);
+    begin();
+    holds[0]!.resolve({});
+    expect(await settled(drained)).toBe(false);
+    holds[1]!.resolve({});
+    expect(await settled(drained)).toBe(true);
+  });
+
+  it('waits no longer than it is told', async () => {
+    const { clock, begin, calls } = holding();
+    const { call } = begin();
+    const drained = calls.drain(10_000);
+    await clock.advance(9_999);
+    expect(calls.state).toBe('draining');
+    await clock.advance(1);
+    expect([await settled(drained), calls.state, clock.pending]).toEqual([true, 'stopped', 0]);
+    // It still runs: to end it is up to `stop()`, or to its session.
+    expect([calls.count, call.state]).toEqual([1, 'open']);
+  });
+
+  it.each([
+    ['nothing runs', 0, 10_000],
+    ['there is no time', 1, 0],
+  ])('does not wait when %s', async (_why, running, limitMs) => {
+    const { clock, begin, calls } = holding();
+    for (let n = 0; n < running; n++) begin();
+    const drained = calls.drain(limitMs);
+    expect(clock.pending).toBe(0);
+    await drained;
+    expect([calls.state, calls.count]).toEqual(['stopped', running]);
+  });
+});
+
+describe('stop', () => {
+  it.each(['legacy, without sessions', 'modern'] as const)('refuses what has no answer yet (%s)', async (client) => {
+    const hold = deferred<object>();
+    const { begin, calls, expectEnded } = setup(() => hold.promise, TIMEOUT_MS);
+    const { call, exchange } = begin({ client });
+    calls.stop();
+    const headers = { 'Retry-After': '1' };
+    await expect(exchange.reply).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503, requestId: 1, headers });
+    expect(call.signal.reason).toMatchObject({ message: expect.stringContaining('shutting down') });
+    hold.resolve({});
+    await turn();
+    expectEnded(call, 'cancelled');
+  });
+
+  it.each(['legacy, without sessions', 'modern'] as const)(
+    'answers on a stream that has begun (%s)',
+    async (client) => {
+      const { begin, calls, expectEnded } = setup(undefined, TIMEOUT_MS);
+      const { call, exchange } = begin({ client, mode: 'sse' });
+      exchange.stream();
+      const stream = await streamOf(exchange);
+      calls.stop();
+      const error = { code: REQUEST_FAILED, message: expect.stringContaining('shutting down') };
+      expect([stream.messages, stream.ended]).toEqual([[{ jsonrpc: '2.0', id: 1, error }], true]);
+      expectEnded(call, 'cancelled');
+    },
+  );
+
+  it('ends all of them, and leaves those of sessions to their sessions', async () => {
+    const { begin, calls, ended } = setup();
+    const [one, two, ofSession] = [begin(), begin(), begin({ client: 'in a session' })];
+    const refused = [one, two].map(({ exchange }) => exchange.reply.catch((error: unknown) => error));
+    calls.stop();
+    expect([one, two, ofSession].map(({ call }) => call.state)).toEqual(['cancelled', 'cancelled', 'open']);
+    expect([calls.count, ended]).toEqual([
+      1,
+      [
+        [1, 'cancelled'],
+        [2, 'cancelled'],
+      ],
+    ]);
+    expect(await Promise.all(refused)).toMatchObject([{ requestId: 1 }, { requestId: 2 }]);
+  });
+
+  it('after drain() ends what has not ended by itself', async () => {
+    const { begin, calls } = setup();
+    const { exchange } = begin();
+    const refused = exchange.reply.catch((error: unknown) => error);
+    await calls.drain(0);
+    calls.stop();
+    expect([calls.count, await refused]).toMatchObject([0, { code: 'UNAVAILABLE' }]);
+  });
+});

@@ -1,0 +1,199 @@
+import type { Clock } from '../base/clock.js';
+import { deferred, type Deferred } from '../base/deferred.js';
+import { isThenable } from '../base/thenable.js';
+import { within } from '../base/within.js';
+import { runInCall, type McpCall } from '../context/mcp-call.js';
+import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
+import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, rpcErrorOf } from '../wire/errors.js';
+import type { JsonRpcResponse } from '../wire/json-rpc.js';
+
+import { CallObserver } from './call-observer.js';
+
+const INTERNAL_ERROR = -32603;
+/** The one error of a handler that HTTP has a status for (M6). */
+const MISSING_CAPABILITY = -32021;
+
+/**
+ * # The calls that run on this node, and how each of them ends
+ *
+ * Requests of clients in both eras, from when they are registered until they are answered or given up; and whether this
+ * node takes more of them.
+ *
+ *     open ──drain()──▶ draining ──none runs, or the time is over──▶ stopped
+ *
+ * | ending | the client gets | the handler's signal |
+ * |---|---|---|
+ * | answered | its result, or its error | – |
+ * | cancelled by the client, or its stream is lost | nothing more (P9) | aborts |
+ * | client gone (without a session) | nothing | aborts |
+ * | timed out (`requestTimeoutMs`) | an error | aborts |
+ * | session over | an error | aborts |
+ * | node stops (without a session) | 503, or an error on the stream that has begun | aborts |
+ *
+ * However a call ends: its timer is cleared, and its client hears of it (`ended`), once. A stream that a client merely
+ * listens to is no call: nothing waits for its end.
+ */
+export class Calls {
+  readonly #open = new Set<McpCall>();
+  #state: 'open' | 'draining' | 'stopped' = 'open';
+  #idle: Deferred<void> | undefined;
+
+  constructor(
+    private readonly dispatcher: McpDispatcher,
+    private readonly options: { readonly clock: Clock; readonly requestTimeoutMs: number },
+    /** Hears of what failed inside, which the client is not told. */
+    private readonly report: (error: unknown, call: McpCall) => void,
+    private readonly observer: CallObserver = NOT_OBSERVED,
+  ) {}
+
+  /** How many run. */
+  get count(): number {
+    return this.#open.size;
+  }
+
+  get state(): 'open' | 'draining' | 'stopped' {
+    return this.#state;
+  }
+
+  /** A request is there, and will be dispatched. */
+  add(call: McpCall): void {
+    this.#open.add(call);
+    const { clock, requestTimeoutMs } = this.options;
+    if (requestTimeoutMs === Infinity) return;
+    call.timer = clock.setTimeout(() => {
+      const text = `The request was not answered within ${requestTimeoutMs} ms ("requestTimeoutMs") and was cancelled. Ask for less, or raise the option.`;
+      this.fail(call, REQUEST_TIMEOUT, text);
+    }, requestTimeoutMs);
+  }
+
+  /** Hands a request to the dispatcher, and what comes out to the client. It may be over when this returns. */
+  dispatch(call: McpCall): void {
+    // A batch may have cancelled it before its turn came.
+    if (call.state !== 'open') return;
+    try {
+      const serve = () => this.dispatcher.request(call);
+      const outcome = runInCall(call, this.observer.active ? () => this.observer.around(call, serve) : serve);
+      if (!isThenable(outcome)) return this.#succeeded(call, outcome);
+      outcome.then(
+        (result) => this.#succeeded(call, result),
+        (error: unknown) => this.#failed(call, error),
+      );
+    } catch (error) {
+      this.#failed(call, error);
+    }
+  }
+
+  /** Ends a call without an answer: the client wants none, or cannot be reached. */
+  cancel(call: McpCall, reason: unknown): void {
+    if (call.state !== 'open') return;
+    this.#cancelled(call, reason);
+    call.exchange!.dismiss(call.requestId!);
+  }
+
+  /** Ends a call with an error that is not the handler's. */
+  fail(call: McpCall, code: number, text: string): void {
+    if (call.state !== 'open') return;
+    this.#cancelled(call, new Error(text));
+    const id = call.requestId!;
+    call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, text)));
+  }
+
+  /** Takes no more calls, and lets those that run end, for `limitMs` at most. To be called once. */
+  async drain(limitMs: number): Promise<void> {
+    this.#state = 'draining';
+    if (this.#open.size > 0 && limitMs > 0) {
+      this.#idle = deferred();
+      await within(this.#idle.promise, limitMs, this.options.clock);
+    }
+    this.#state = 'stopped';
+  }
+
+  /** Ends the calls that no session will end. */
+  stop(): void {
+    const text =
+      'This server is shutting down and ended this request before it was answered. Whether it had an effect is not known. Repeat it if that does no harm.';
+    for (const call of this.#open) {
+      if (call.session) continue;
+      const id = call.requestId!;
+      const refusal = new McpError('UNAVAILABLE', text, { requestId: id, headers: { 'Retry-After': '1' } });
+      if (call.exchange!.refuse(refusal)) this.#cancelled(call, new Error(text));
+      else this.fail(call, REQUEST_FAILED, text);
+    }
+  }
+
+  #succeeded(call: McpCall, result: object): void {
+    if (call.state !== 'open') return;
+    this.observer.ended(call, outcomeOf(call, result));
+    const kept = call.from.succeeded?.(call, result);
+    if (!kept) return this.#answer(call, resultResponse(call, result));
+    // Meanwhile the call is open, and may be ended.
+    kept.then(
+      () => call.state === 'open' && this.#answer(call, resultResponse(call, result)),
+      (error: unknown) => this.#failed(call, error),
+    );
+  }
+
+  #failed(call: McpCall, error: unknown): void {
+    if (call.state !== 'open') return;
+    const id = call.requestId!;
+    const told = rpcErrorOf(error);
+    this.observer.ended(call, call.denied ? 'denied' : (told?.code ?? INTERNAL_ERROR));
+    // Its text may say what the client is not to know.
+    if (!told) this.report(error, call);
+    const refusal = told ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
+    if (call.era === 'modern') {
+      // Of the dispatcher, before a handler ran (M5): HTTP says it too. Errors of handlers are of other classes.
+      if (refusal instanceof McpError && call.exchange!.refuse(refusal.withRequestId(id))) return this.#answered(call);
+      if (told?.code === MISSING_CAPABILITY && !call.refusal) call.refuseWith(400, {});
+    }
+    const { code, message, data } = rpcErrorOf(refusal)!;
+    this.#answer(call, errorResponse(id, code, message, data) as JsonRpcResponse);
+  }
+
+  #answer(call: McpCall, answer: JsonRpcResponse): void {
+    this.#answered(call);
+    call.exchange!.answer(call.requestId!, this.#textOf(answer, call), call.refusal);
+  }
+
+  /** What JSON has no words for is the handler's fault; the client must hear of the end of its request all the same. */
+  #textOf(answer: JsonRpcResponse, call: McpCall): string {
+    try {
+      return JSON.stringify(answer);
+    } catch (error) {
+      this.report(error, call);
+      return JSON.stringify(errorResponse(answer.id!, INTERNAL_ERROR, UNWRITABLE));
+    }
+  }
+
+  #answered(call: McpCall): void {
+    call.answered();
+    this.#over(call);
+  }
+
+  #cancelled(call: McpCall, reason: unknown): void {
+    call.cancelled(reason);
+    this.observer.ended(call, 'cancelled');
+    this.#over(call);
+  }
+
+  #over(call: McpCall): void {
+    if (call.timer) this.options.clock.clear(call.timer);
+    this.#open.delete(call);
+    call.from.ended?.(call);
+    if (this.#open.size === 0) this.#idle?.resolve();
+  }
+}
+
+function resultResponse(call: McpCall, result: object): JsonRpcResponse {
+  return { jsonrpc: '2.0', id: call.requestId!, result: result as Record<string, unknown> };
+}
+
+function outcomeOf({ denied, method }: McpCall, result: object): McpCallOutcome {
+  if (denied) return 'denied';
+  return method === 'tools/call' && (result as { isError?: unknown }).isError === true ? 'tool_error' : 'ok';
+}
+
+const NOT_OBSERVED = new CallObserver([], () => {});
+const HANDLER_FAILED = 'The server could not process this message. Its log says why.';
+const UNWRITABLE = 'The answer of the handler cannot be written as JSON. The log of the server says why.';

@@ -1,0 +1,110 @@
+import { Observable, type Subscriber } from 'rxjs';
+import { deferred, type Deferred } from '../base/deferred.js';
+import type { StreamFlow } from '../context/mcp-exchange.js';
+import { messageFrame } from '../wire/sse-frame.js';
+import type { ExchangeSink, SinkEntry } from './exchange.js';
+
+/**
+ * # The response itself as the stream of an exchange
+ *
+ * For clients without a session: there is no log and no event id, and a connection that breaks is the end of its requests.
+ * Frames are handed over at once while the response takes them, and kept while it does not.
+ *
+ *     waiting ──frames$()──▶ flowing ⇄ paused ──end, and all written──▶ closed
+ *        any ──unsubscribed, overflow, abandoned──▶ closed (cut)
+ *
+ * Invariant: frames that wait for a slow reader are counted, and one more on top of `maxBufferedBytes` cuts the connection.
+ */
+export class ResponseSink implements ExchangeSink {
+  #kept: string[] = [];
+  #keptCharacters = 0;
+  #subscriber: Subscriber<string> | undefined;
+  #flow: StreamFlow | undefined;
+  #ended = false;
+  #closed = false;
+  #room: Deferred<void> | undefined;
+
+  constructor(
+    private readonly maxBufferedBytes: number,
+    /** The client reads no more, and not all was said. */
+    private readonly cut: () => void,
+  ) {}
+
+  write({ data, end }: SinkEntry): Promise<void> {
+    const room = data === undefined ? DONE : this.#push(messageFrame(undefined, data));
+    if (end) {
+      this.#ended = true;
+      this.#release();
+    }
+    return room;
+  }
+
+  frames$(flow: StreamFlow): Observable<string> {
+    this.#flow = flow;
+    return new Observable<string>((subscriber) => {
+      // More came before there was a response than may wait for one.
+      if (this.#closed) return subscriber.error(new Error('The client does not read.'));
+      this.#subscriber = subscriber;
+      subscriber.add(flow.resumed$.subscribe(() => this.#release()));
+      subscriber.add(() => this.#close());
+      this.#release();
+    });
+  }
+
+  /** A client that cannot come back is not sent away. */
+  disconnect(): boolean {
+    return false;
+  }
+
+  abandon(): void {
+    this.#close();
+  }
+
+  /** @returns when there is room for more */
+  #push(frame: string): Promise<void> {
+    if (this.#closed || this.#ended) return DONE;
+    const subscriber = this.#subscriber;
+    if (subscriber && !this.#flow!.paused) {
+      subscriber.next(frame);
+      return this.#flow!.paused ? this.#whenRoom() : DONE;
+    }
+    if (this.#keptCharacters > this.maxBufferedBytes) {
+      // There is no log to read it from later: the connection ends, and the call with it (P13).
+      this.#subscriber?.error(new Error('The client does not read.'));
+      this.#close();
+      return DONE;
+    }
+    this.#kept.push(frame);
+    this.#keptCharacters += frame.length;
+    return this.#whenRoom();
+  }
+
+  #release(): void {
+    const subscriber = this.#subscriber;
+    if (!subscriber || this.#closed) return;
+    while (this.#kept.length > 0 && !this.#flow!.paused) {
+      const frame = this.#kept.shift()!;
+      this.#keptCharacters -= frame.length;
+      subscriber.next(frame);
+    }
+    if (this.#kept.length > 0 || this.#flow!.paused) return;
+    this.#room?.resolve();
+    this.#room = undefined;
+    if (this.#ended) subscriber.complete();
+  }
+
+  /** Nothing more is taken; a handler that waits for room goes on. Idempotent. */
+  #close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#kept = [];
+    this.#room?.resolve();
+    if (!this.#ended) this.cut();
+  }
+
+  #whenRoom(): Promise<void> {
+    return (this.#room ??= deferred()).promise;
+  }
+}
+
+const DONE = Promise.resolve();

@@ -1,0 +1,94 @@
+import {
+  type CanActivate,
+  Controller,
+  type ControllerOptions,
+  Delete,
+  Get,
+  Options,
+  Post,
+  Req,
+  Res,
+  SetMetadata,
+  type Type,
+  UseFilters,
+  UseGuards,
+} from '@nestjs/common';
+import { McpOptionError } from '../base/option-checks.js';
+import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
+import { McpExceptionFilter } from './mcp-exception.filter.js';
+import { McpController } from './mcp.controller.js';
+import type { McpSessionGuard } from './mcp-session.guard.js';
+
+/** What a controller is made from; known before the app starts, since Nest makes controllers synchronously. */
+export interface EndpointControllerOptions {
+  readonly endpoint: EndpointKey;
+  readonly path: string;
+  readonly version: NonNullable<ControllerOptions['version']>;
+  /** Of the app; they run before those that make it a controller, so that they can replace nothing of it. */
+  readonly decorators: readonly ClassDecorator[];
+  readonly guards: readonly (Type<CanActivate> | CanActivate)[];
+  readonly sessionGuard: Type<McpSessionGuard>;
+}
+
+/**
+ * The controller of one endpoint: its path, version, guards and decorators. The routes are its own, since the edge knows
+ * them by a mark on their methods. Other HTTP methods never get here: the edge refuses them (E2).
+ *
+ * @internal
+ */
+export function createEndpointController(options: EndpointControllerOptions): Type<McpController> {
+  const { endpoint, path, version, decorators, guards, sessionGuard } = options;
+  const OfEndpoint = EndpointRoute(endpoint);
+
+  @Controller({ path, version })
+  @UseGuards(...guards, sessionGuard)
+  @UseFilters(McpExceptionFilter)
+  // Not part of the app's REST description; the key is that of @ApiExcludeController().
+  @SetMetadata('swagger/apiExcludeController', [true])
+  @Decorated(decorators)
+  class McpEndpointController extends McpController {
+    @Post()
+    @OfEndpoint
+    override post(@Req() request: object, @Res() response: object): Promise<void> {
+      return super.post(request, response);
+    }
+
+    @Get()
+    @OfEndpoint
+    override get(@Req() request: object, @Res() response: object): Promise<void> {
+      return super.get(request, response);
+    }
+
+    @Delete()
+    @OfEndpoint
+    override delete(@Req() request: object, @Res() response: object): Promise<void> {
+      return super.delete(request, response);
+    }
+
+    @Options()
+    @OfEndpoint
+    override options(@Req() request: object): never {
+      return super.options(request);
+    }
+  }
+  return McpEndpointController;
+}
+
+/** In the order in which they would stand above the class. @throws McpOptionError for one that is not for classes */
+function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
+  return (target) => {
+    const refusal = (reason: string): McpOptionError =>
+      new McpOptionError(
+        'decorators',
+        `The option "decorators" has one that cannot be applied to the controller: ${reason}. Give what decorators of classes return, such as [Public(), SkipThrottle()].`,
+      );
+    let decorated: unknown;
+    try {
+      decorated = Reflect.decorate([...decorators], target);
+    } catch (error) {
+      throw refusal(String(error));
+    }
+    if (decorated === target || (decorated as Type).prototype instanceof target) return decorated as typeof target;
+    throw refusal('it returned something else than the class');
+  };
+}

@@ -1,0 +1,91 @@
+import type { CallingClient, ClientIdentity, McpCall, McpHttpCall, OutboundMessage } from '../../context/mcp-call.js';
+import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
+import { assertBatch } from '../../session/admission.js';
+import { McpError } from '../../wire/errors.js';
+import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../../wire/header.js';
+import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
+import { isOfSession } from '../../wire/sessionless.js';
+import type { BareRequests } from '../bare-requests.js';
+import { protocolMessages } from '../protocol.messages.js';
+import { initializeParams } from './initialization.js';
+
+/** What a request without the header speaks: the first revision of the transport did not have it. */
+const WITHOUT_HEADER = '2025-03-26';
+
+/**
+ * The legacy era without sessions (option `sessions: 'off'`, row S17): each POST stands alone. Notifications and responses
+ * are taken and ignored: a `cancelled` could name the request of another client.
+ */
+export class SessionlessEndpoint {
+  constructor(
+    private readonly requests: BareRequests,
+    /** Hears of a notification that came after its request was over, and was dropped (P8). */
+    private readonly late: (method: string) => void,
+  ) {}
+
+  /** @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11), INVALID_PARAMS of a malformed `initialize` */
+  post(http: McpHttpCall, { batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
+    const requests = messages.filter(isRequest);
+    const [first] = requests;
+    const lone = !batch && first && isInitializeRequest(first) ? first : undefined;
+    const revision = lone ? negotiateLegacyRevision(initializeParams(lone).protocolVersion) : revisionOf(headers);
+    if (batch) assertBatch(messages.length, requests, revision);
+    if (!first) return ACCEPTED;
+    assertDistinct(requests);
+    return this.requests.serve(http, requests, batch, new SessionlessClient(revision, this.late));
+  }
+}
+
+/** A client of which nothing is known but the revision that it speaks. */
+class SessionlessClient implements CallingClient {
+  constructor(
+    private readonly protocolVersion: string,
+    private readonly late: (method: string) => void,
+  ) {}
+
+  identity(): ClientIdentity {
+    return { protocolVersion: this.protocolVersion, capabilities: {}, clientInfo: { name: 'unknown', version: '' } };
+  }
+
+  /** Logging is not declared, as there is no session to keep a level. */
+  wantsLog(): boolean {
+    return false;
+  }
+
+  notify(notification: OutboundMessage, { exchange }: McpCall): Promise<void> {
+    if (isOfSession(notification)) return Promise.resolve();
+    if (exchange && exchange.carries !== 'nothing') {
+      return exchange.send(JSON.stringify({ jsonrpc: '2.0', ...notification }));
+    }
+    this.late(notification.method);
+    return Promise.resolve();
+  }
+
+  request({ method }: OutboundMessage): Promise<never> {
+    const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions"), so that an answer of the client could not find its way back. Take what is needed as arguments; clients of revision 2026-07-28 can be asked.`;
+    return Promise.reject(new ServerRequestError('NO_STREAM', text));
+  }
+}
+
+/** @throws McpError BAD_REQUEST (S10) */
+function revisionOf(headers: RequestHeaders): string {
+  const requested = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+  if (requested === undefined) return WITHOUT_HEADER;
+  if (isLegacyRevision(requested)) return requested;
+  const data = { supported: LEGACY_REVISIONS, requested };
+  throw new McpError('BAD_REQUEST', protocolMessages.unsupportedRevision(requested, LEGACY_REVISIONS), { data });
+}
+
+/** @throws McpError INVALID_REQUEST */
+function assertDistinct(requests: readonly JsonRpcRequest[]): void {
+  const seen = new Set<unknown>();
+  for (const { id: requestId } of requests) {
+    if (seen.has(requestId)) {
+      const text = `Two requests of this batch have the id ${JSON.stringify(requestId)}. Give each request an id of its own.`;
+      throw new McpError('INVALID_REQUEST', text, { requestId });
+    }
+    seen.add(requestId);
+  }
+}

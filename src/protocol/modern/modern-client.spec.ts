@@ -1,0 +1,95 @@
+import { NEVER } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { McpCall } from '../../context/mcp-call.js';
+import { Exchange, type ResponseMode } from '../../exchange/exchange.js';
+import { ResponseSink } from '../../exchange/response-sink.js';
+import { ManualClock } from '../../testing/index.js';
+import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
+import { ModernClient } from './modern-client.js';
+
+const LOG = { method: 'notifications/message', params: { level: 'info', data: 'x' } };
+
+function callWith(meta?: Record<string, unknown>, mode: ResponseMode = 'auto') {
+  const late: string[] = [];
+  const client = new ModernClient((method) => late.push(method));
+  const exchange = new Exchange([1], {
+    ...{ clock: new ManualClock(), mode, sseAfterMs: 500, batch: false, clientsComeBack: false },
+    sink: (_requests, cut) => new ResponseSink(1_000, cut),
+  });
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: meta && { _meta: meta } } as const;
+  const call = new McpCall({ era: 'modern', principal: undefined, request: undefined }, message, client, exchange);
+  return { client, call, exchange, late };
+}
+
+/** What the client reads. */
+async function framesOf(exchange: Exchange): Promise<string[]> {
+  const reply = await exchange.reply;
+  if (reply.kind !== 'stream') throw new Error(`The reply is ${reply.kind}.`);
+  const frames: string[] = [];
+  reply.open({ paused: false, resumed$: NEVER }).subscribe((frame) => frames.push(frame));
+  return frames;
+}
+
+describe('ModernClient', () => {
+  it('D27: wants log messages only if the request asks for them, and then those from the level on', () => {
+    const wanted = (meta?: Record<string, unknown>) =>
+      ['debug', 'warning', 'emergency'].filter((level) => callWith(meta).call.wantsLog(level));
+    expect(wanted()).toEqual([]);
+    expect(wanted({})).toEqual([]);
+    expect(wanted({ [LOG_LEVEL_META_KEY]: 'warning' })).toEqual(['warning', 'emergency']);
+    expect(wanted({ [LOG_LEVEL_META_KEY]: 'debug' })).toEqual(['debug', 'warning', 'emergency']);
+  });
+
+  it('is what the request says of it; it has no session', () => {
+    const clientInfo = { name: 'spec', version: '1' };
+    const meta = { [CLIENT_INFO_META_KEY]: clientInfo, [CLIENT_CAPABILITIES_META_KEY]: { roots: {} } };
+    const { call } = callWith(meta);
+    expect(call.client).toEqual({ protocolVersion: '2026-07-28', clientInfo, capabilities: { roots: {} } });
+    expect(call.session).toBeUndefined();
+    expect(callWith().call.client).toMatchObject({ clientInfo: { name: 'unknown' }, capabilities: {} });
+  });
+
+  it('is one object for all requests', () => {
+    const { client, call } = callWith({ [LOG_LEVEL_META_KEY]: 'debug' });
+    const message = { jsonrpc: '2.0', id: 2, method: 'tools/list' } as const;
+    const other = new McpCall(call, message, client);
+    expect([call, other].map((asking) => asking.wantsLog('info'))).toEqual([true, false]);
+  });
+
+  it('gets notifications on the stream of their request', async () => {
+    const { call, exchange, late } = callWith();
+    const sent = call.notify(LOG);
+    expect(await framesOf(exchange)).toEqual([
+      'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n\n',
+    ]);
+    await sent;
+    expect(late).toEqual([]);
+  });
+
+  it('P3: gets no notifications in the mode "json"', async () => {
+    const { call, exchange, late } = callWith(undefined, 'json');
+    await call.notify(LOG);
+    exchange.answer(1, '"answer"');
+    expect(await exchange.reply).toEqual({ kind: 'json', body: '"answer"' });
+    expect(late).toEqual([]);
+  });
+
+  it('P8: gets no notifications after the answer, or without an exchange: that is told', async () => {
+    const { client, call, exchange, late } = callWith();
+    exchange.answer(1, '"answer"');
+    await call.notify(LOG);
+    await new McpCall(call, call.message, client).notify({ method: 'notifications/progress' });
+    expect(late).toEqual(['notifications/message', 'notifications/progress']);
+    expect(await exchange.reply).toEqual({ kind: 'json', body: '"answer"' });
+  });
+
+  it('cannot be asked: questions travel in results', async () => {
+    const { call, exchange } = callWith();
+    await expect(call.ask({ method: 'roots/list' })).rejects.toMatchObject({
+      ...{ code: 'NO_STREAM', message: expect.stringContaining('"roots/list"') },
+    });
+    expect(exchange.carries).toBe('messages');
+    exchange.answer(1, '"answer"');
+    expect(await exchange.reply).toMatchObject({ kind: 'json' });
+  });
+});

@@ -1,0 +1,53 @@
+import type { AuthInfo, JSONRPCMessage, JSONRPCNotification, MessageExtraInfo } from '@modelcontextprotocol/server';
+import type { McpCall } from '../context/mcp-call.js';
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import { negotiateLegacyRevision } from '../wire/revisions.js';
+import { ProtocolError } from '../wire/spec.js';
+
+/*
+ * How a call is put to a server of the SDK, and what its answer means, whatever the lifetime of the server.
+ */
+
+/** Takes the answer of a server, once. */
+export interface Settlement {
+  readonly resolve: (result: object) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** The request of a call. The SDK agrees to revisions that are older than this transport: it is asked for ours only (S1). */
+export function requestOf({ message }: McpCall): JsonRpcRequest {
+  const request = message as JsonRpcRequest;
+  if (request.method !== 'initialize') return request;
+  const { params } = request;
+  return { ...request, params: { ...params, protocolVersion: negotiateLegacyRevision(params?.['protocolVersion']) } };
+}
+
+/** Who calls, as middleware of the SDK left it on the HTTP request. */
+export function authOf({ request }: McpCall): Pick<MessageExtraInfo, 'authInfo'> {
+  const auth = (request as { auth?: Partial<AuthInfo> } | undefined)?.auth;
+  return typeof auth?.token === 'string' ? { authInfo: auth as AuthInfo } : {};
+}
+
+/** Tells a server that the request of a call is given up. */
+export function cancellationOf({ requestId, signal }: McpCall): JSONRPCNotification {
+  const text = textOf(signal.reason);
+  const params = { requestId: requestId!, ...(text !== undefined && { reason: text }) };
+  return { jsonrpc: '2.0', method: 'notifications/cancelled', params };
+}
+
+/** Settles a request by the answer of its server. */
+export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage): void {
+  if ('result' in answer) return resolve(answer.result);
+  const { code, message, data } = (answer as { error: { code: number; message: string; data?: unknown } }).error;
+  reject(new ProtocolError(code, message, data));
+}
+
+/**
+ * The SDK takes a text for a reason; over anything else it stumbles, and the handler does not hear of it.
+ *
+ * @returns `undefined` when the client gave none
+ */
+function textOf(reason: unknown): string | undefined {
+  if (!(reason instanceof Error)) return String(reason);
+  return reason.name === 'AbortError' ? undefined : reason.message;
+}

@@ -1,0 +1,234 @@
+import type { CanActivate } from '@nestjs/common';
+import type { ServerContext } from '@modelcontextprotocol/server';
+import { McpServer, type McpServerFunction, Server, type ServerRequestError } from 'nestjs-mcp-streamable';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { handlersApps, logOf } from '../support/handlers-app.js';
+import { ForsakenPost } from '../support/hang-up.js';
+import { gists } from '../support/messages.js';
+import { ModernClient } from '../support/modern-client.js';
+import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { eventually, recordedEvents } from '../support/running-apps.js';
+import { as } from '../support/users.js';
+import { ownServer, type MadeServer, type Served } from './sessions-off.tools.js';
+
+const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0, streams: 0 };
+const info = { name: 'own', version: '1.0.0' };
+const said = (text: unknown) => ({ content: [{ type: 'text' as const, text: String(text) }] });
+
+describe.each(ADAPTERS)("S17: an application's own server without sessions, on %s", (adapter) => {
+  const begin = handlersApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
+  let made: MadeServer[];
+  let served: Served;
+  beforeEach(() => {
+    made = [];
+    served = ownServer(made);
+  });
+  const start = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => begin({ ...served.options, ...options });
+  /** One server with the tool that the test gives. */
+  const withTool =
+    (tool: (ctx: ServerContext, server: McpServer) => unknown): McpServerFunction =>
+    () => {
+      const server = new McpServer(info, { capabilities: { logging: {} } });
+      server.registerTool('tool', {}, async (ctx) => said(await tool(ctx, server)));
+      return server;
+    };
+
+  it('serves one request, knows who it is for, and is closed after it', async () => {
+    const app = await start();
+    const [anna, nobody] = [app.client(as('anna')), app.client()];
+    await (await anna.post(anna.initializeMessage())).text();
+    await anna.notify('notifications/initialized');
+    expect(gists([await (await anna.call('who')).json(), await (await nobody.call('who')).json()])).toEqual([
+      '[null,"anna"]',
+      '[null,null]',
+    ]);
+    expect(made.map(({ context: { era, session, principal } }) => [era, session, principal])).toEqual([
+      ['legacy', undefined, 'anna'],
+      ['legacy', undefined, 'anna'],
+      ['legacy', undefined, undefined],
+    ]);
+    expect(made.map(({ context }) => (context.request as { method: string }).method)).toEqual(['POST', 'POST', 'POST']);
+    expect(made.every(({ closed }) => closed)).toBe(true);
+    await app.settled(NOTHING);
+  });
+
+  it('there is one for each request of a batch', async () => {
+    const app = await start();
+    const client = app.client();
+    const names = ['a', 'b', 'c'];
+    const posted = client.post(names.map((name) => client.toolCall('waits', { name }, { id: name })));
+    await Promise.all(names.map((name) => served.stage.entered(name)));
+    expect(made.map(({ closed }) => closed)).toEqual([false, false, false]);
+    for (const name of names.toReversed()) served.stage.release(name, `said ${name}`);
+    expect(gists(await (await posted).json())).toEqual(['said c', 'said b', 'said a']);
+    expect(made.map(({ closed }) => closed)).toEqual([true, true, true]);
+  });
+
+  it('what needs a session makes none', async () => {
+    const app = await start();
+    const client = app.client();
+    const response = await client.post({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'logging/setLevel',
+      params: { level: 'info' },
+    });
+    expect((await response.json()).error.code).toBe(-32601);
+    expect(made).toEqual([]);
+  });
+
+  it('its capabilities are declared but for those of sessions', async () => {
+    const app = await start();
+    const client = app.client();
+    const { result } = await (await client.post(client.initializeMessage())).json();
+    expect(result).toEqual({
+      protocolVersion: '2025-11-25',
+      serverInfo: info,
+      capabilities: { tools: {}, resources: {}, completions: {}, experimental: { a: { b: 1 } } },
+    });
+  });
+
+  it('may be a low-level one, and may be made asynchronously', async () => {
+    const server: McpServerFunction = ({ principal }) => {
+      const own = new Server(info, { capabilities: { tools: {} } });
+      own.setRequestHandler('tools/call', ({ params }) => said(`${principal} ${String(params.arguments?.['n'])}`));
+      return Promise.resolve(own);
+    };
+    const app = await start({ server });
+    const calls = [1, 2, 3].map(async (n) => (await app.client(as(`user${n}`)).call('any', { n })).json());
+    expect(gists(await Promise.all(calls))).toEqual(['user1 1', 'user2 2', 'user3 3']);
+  });
+
+  it('its handlers get what middleware of the SDK left on the request, in both eras', async () => {
+    const authorize: CanActivate = {
+      canActivate: (context) => {
+        context.switchToHttp().getRequest().auth = { token: 'secret', clientId: 'app', scopes: ['read'] };
+        return true;
+      },
+    };
+    const server: McpServerFunction = () => {
+      const own = new McpServer(info, { supportedProtocolVersions: ['2025-11-25', '2026-07-28'] });
+      own.registerTool('tool', {}, ({ http }) => said(http?.authInfo?.scopes));
+      return own;
+    };
+    const app = await start({ server, guards: [authorize] });
+    const answers = [await (await app.client().call('tool')).json()];
+    answers.push(await new ModernClient(app.url).ask('tools/call', { name: 'tool', arguments: {} }));
+    expect(gists(answers)).toEqual(['read', 'read']);
+  });
+
+  it('a factory that fails is told to the operator, not to the client', async () => {
+    const app = await start({ server: () => Promise.reject(new Error('no database')) });
+    const client = app.client();
+    await expectGenericFailure(await client.call('who', {}, { id: 8 }), 8);
+    await expectGenericFailure(await client.post(client.initializeMessage()), 1);
+    expect(logOf(app).texts('error').join()).toContain('no database');
+    await app.settled(NOTHING);
+  });
+
+  it('one and the same for two requests is refused while the first one uses it', async () => {
+    const one = await served.options.server!({} as never);
+    const app = await start({ server: () => one });
+    const client = app.client();
+    const posted = client.post(client.toolCall('waits', { name: 'a' }));
+    await served.stage.entered('a');
+    await expectGenericFailure(await client.call('echo', {}, { id: 7 }), 7);
+    served.stage.release('a', 'unharmed');
+    expect(gists([await (await posted).json()])).toEqual(['unharmed']);
+    expect(logOf(app).texts('error').join()).toContain('once per request');
+  });
+
+  it('what it asks of the client fails at once, with a type', async () => {
+    const failures: unknown[] = [];
+    const server = withTool(async ({ mcpReq }, own) => {
+      const asked = [
+        mcpReq.send({ method: 'roots/list' }),
+        own.server.ping(),
+        own.server.request({ method: 'sampling/createMessage', params: { messages: [], maxTokens: 1 } }),
+      ];
+      for (const one of await Promise.allSettled(asked)) failures.push((one as { reason?: ServerRequestError }).reason);
+      return 'not asked';
+    });
+    const app = await start({ server });
+    expect(gists([await (await app.client().call('tool')).json()])).toEqual(['not asked']);
+    const failed = { name: 'ServerRequestError', code: 'NO_STREAM' };
+    expect(failures).toMatchObject([failed, failed, failed]);
+    await app.settled(NOTHING);
+  });
+
+  it('what it says after its answer is dropped', async () => {
+    const go = gate();
+    const over = gate<string[]>();
+    const server = withTool(({ mcpReq }, own) => {
+      void go.promise.then(async () => {
+        const progress = { method: 'notifications/progress', params: { progressToken: 1, progress: 1 } } as const;
+        const late = [mcpReq.notify(progress), own.server.sendToolListChanged(), mcpReq.send({ method: 'ping' })];
+        over.open((await Promise.allSettled(late)).map(({ status }) => status));
+      });
+      return 'early';
+    });
+    const app = await start({ server });
+    const events = recordedEvents(app);
+    expect(gists([await (await app.client().call('tool')).json()])).toEqual(['early']);
+    go.open();
+    expect(await over.promise).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+    expect(events.map(({ type }) => type)).toEqual(['late-message']);
+    await app.settled(NOTHING);
+  });
+
+  it('one that its handler closes answers nevertheless', async () => {
+    const server = withTool(async (_, own) => {
+      await own.close();
+      return 'never heard';
+    });
+    const app = await start({ server });
+    const { error } = await (await app.client().call('tool')).json();
+    expect(error.message).toContain('closed');
+    await app.settled(NOTHING);
+  });
+
+  it('a client that leaves while its server is being made has nothing served', async () => {
+    const making = gate();
+    const go = gate();
+    const { server } = served.options;
+    const app = await start({
+      server: async (context) => {
+        making.open();
+        await go.promise;
+        return server!(context);
+      },
+    });
+    const client = app.client();
+    const posted = new ForsakenPost(client, client.toolCall('waits', { name: 'a' }));
+    await making.promise;
+    await posted.hangUp();
+    await app.settled({ inFlight: 0 });
+    go.open();
+    await eventually(() => expect(made.map(({ closed }) => closed)).toEqual([true]));
+    expect(served.stage.left).toEqual([]);
+    await app.settled(NOTHING);
+  });
+
+  it('S15: one that is being made when the app stops serves nobody', async () => {
+    const making = gate();
+    const go = gate();
+    const { server } = served.options;
+    const app = await start({
+      server: async (context) => {
+        making.open();
+        await go.promise;
+        return server!(context);
+      },
+    });
+    const posted = app.client().call('echo', {}, { id: 1 });
+    await making.promise;
+    const closing = app.shutDown();
+    await eventually(() => expect(app.service.accepting).toBe(false));
+    go.open();
+    await expectRefusal(await posted, { status: 503, code: -32000, id: 1 });
+    await closing;
+    await eventually(() => expect(made.map(({ closed }) => closed)).toEqual([true]));
+    await app.settled(NOTHING);
+  });
+});

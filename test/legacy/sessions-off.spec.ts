@@ -1,0 +1,614 @@
+import { Injectable } from '@nestjs/common';
+import {
+  currentMcpCall,
+  type HandlerFunction,
+  type McpCallEnd,
+  McpSessionGuard,
+  type ServerRequestError,
+} from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { EVERYTHING, FORM, SAMPLE } from '../methods/callers.js';
+import { ADAPTERS, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { handlersApps, registryOf } from '../support/handlers-app.js';
+import { ForsakenPost } from '../support/hang-up.js';
+import { send, type RawResponse } from '../support/http.js';
+import { cancelOf, gists } from '../support/messages.js';
+import { ModernClient } from '../support/modern-client.js';
+import { LATEST, type RawClient } from '../support/raw-client.js';
+import { expectRefusal } from '../support/refusal.js';
+import { eventually, recordedEvents } from '../support/running-apps.js';
+import { as } from '../support/users.js';
+import { SERVED, type Stage } from './sessions-off.tools.js';
+
+const REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26'];
+const WITH_BATCHES = '2025-03-26';
+const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0, live: 0, streams: 0, logs: 0, events: 0 };
+const METHOD_NOT_FOUND = -32601;
+const REQUEST_FAILED = -32000;
+const REQUEST_TIMEOUT = -32001;
+
+/** Ours, and two of the SDK. */
+const UNASKED =
+  /has no sessions .* could not find its way back|does not support form elicitation|cannot receive server-to-client requests/;
+
+const versioned = (version: string) => ({ 'mcp-protocol-version': version });
+const askedBy = (client: RawClient, method: string, params: object = {}) => ({
+  ...{ jsonrpc: '2.0', id: client.nextId(), method },
+  params,
+});
+/** The only answer, as JSON. */
+const answerOf = async (response: RawResponse) => {
+  const text = await response.text();
+  expect(`${response.status} ${text}`).toMatch(/^200 /);
+  return JSON.parse(text);
+};
+
+describe.each(ADAPTERS)('S17: sessions "off" on %s', (adapter) => {
+  const begin = handlersApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
+
+  describe.each(SERVED)('with %s', (_, make) => {
+    let stage: Stage;
+    const start = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
+      const served = make();
+      stage = served.stage;
+      return begin({ ...served.options, ...options });
+    };
+    const waiting = (client: RawClient, name: string, options = {}) => client.toolCall('waits', { name }, options);
+
+    describe('initialize', () => {
+      it.each(REVISIONS)('is answered as JSON without a session id, in revision %s', async (revision) => {
+        const app = await start({ responseMode: 'sse' });
+        const client = app.client();
+        const response = await client.post(client.initializeMessage(revision, { sampling: {} }));
+        expect(response.header('mcp-session-id')).toBeUndefined();
+        expect(response.header('content-type')).toMatch(/^application\/json\b/);
+        const { id, result } = await answerOf(response);
+        expect([id, result.protocolVersion]).toEqual([1, revision]);
+        expect(result.serverInfo.version).toBe('1.0.0');
+        await app.settled(NOTHING);
+      });
+
+      it.each(['2024-11-05', '2026-07-28', 'tomorrow'])('that asks for %s gets the newest', async (revision) => {
+        const app = await start();
+        const client = app.client();
+        const { result } = await answerOf(await client.post(client.initializeMessage(revision)));
+        expect(result.protocolVersion).toBe('2025-11-25');
+      });
+
+      it('declares neither changes, nor subscriptions, nor logging', async () => {
+        const app = await start();
+        const client = app.client();
+        const { result } = await answerOf(await client.post(client.initializeMessage()));
+        const { capabilities } = result;
+        expect(capabilities).toMatchObject({ tools: {}, resources: {}, completions: {} });
+        expect(capabilities.logging).toBeUndefined();
+        expect(JSON.stringify(capabilities)).not.toMatch(/listChanged|subscribe/);
+      });
+
+      it('is served as often as it is sent, whatever the header says', async () => {
+        const app = await start();
+        const client = app.client();
+        for (const version of ['2025-06-18', '1999-01-01']) {
+          await answerOf(await client.post(client.initializeMessage(), versioned(version)));
+        }
+      });
+
+      it('that is malformed is refused by its parameters', async () => {
+        const app = await start();
+        const client = app.client();
+        const refused = { status: 400, code: -32602, says: ['protocolVersion'] };
+        const response = await client.post(askedBy(client, 'initialize', { capabilities: {} }));
+        await expectRefusal(response, { ...refused, id: 1 });
+        await app.settled(NOTHING);
+      });
+    });
+
+    describe('a request', () => {
+      it('needs no initialize, and names no session', async () => {
+        const app = await start();
+        const client = app.client(as('anna'));
+        for (const method of ['ping', 'tools/list', 'resources/list', 'prompts/list']) {
+          const response = await client.post(askedBy(client, method));
+          expect(response.header('mcp-session-id')).toBeUndefined();
+          const { error } = await response.json();
+          // The server of the app has no prompts.
+          expect(error === undefined || method === 'prompts/list').toBe(true);
+        }
+        const read = askedBy(client, 'resources/read', { uri: 'app://notes' });
+        expect((await answerOf(await client.post(read))).result.contents[0].text).toBe('the notes');
+        expect(gists([await answerOf(await client.call('who'))])).toEqual(['[null,"anna"]']);
+      });
+
+      it('that fails is answered with why', async () => {
+        const app = await start({ errorDetails: true });
+        const client = app.client();
+        expect((await answerOf(await client.call('fails'))).result).toMatchObject({
+          isError: true,
+          content: [{ text: 'broken' }],
+        });
+        const unknown = await client.post(askedBy(client, 'no/such'));
+        expect((await answerOf(unknown)).error.code).toBe(METHOD_NOT_FOUND);
+      });
+
+      it.each(REVISIONS)('may name revision %s', async (revision) => {
+        const app = await start();
+        const client = app.client(versioned(revision));
+        expect(gists([await answerOf(await client.call('echo', { name: 'hi' }))])).toEqual(['hi']);
+      });
+
+      it.each(['2024-11-05', '1999-01-01', 'x'])(
+        'of revision "%s" is refused with those there are',
+        async (version) => {
+          const app = await start();
+          const client = app.client(versioned(version));
+          const refused = { status: 400, code: -32000, says: [`"${version}"`, ...REVISIONS] };
+          const { data } = await expectRefusal(await client.call('echo', {}, { id: 4 }), { ...refused, id: 4 });
+          expect(data).toEqual({ supported: REVISIONS, requested: version });
+          await expectRefusal(await client.post({ jsonrpc: '2.0', method: 'notifications/initialized' }), refused);
+          await app.settled(NOTHING);
+        },
+      );
+
+      it('E10: with Last-Event-ID is refused', async () => {
+        const app = await start();
+        const response = await app.client({ 'last-event-id': '0_1' }).call('echo', {}, { id: 'a' });
+        await expectRefusal(response, { status: 400, code: -32000, id: 'a', says: ['Last-Event-ID'] });
+      });
+    });
+
+    describe('a session id', () => {
+      it.each(['unknown-but-well-formed-0001', 'constructor', '__proto__', 'ü'])('"%s" is ignored', async (id) => {
+        const app = await start();
+        const client = app.client({ 'mcp-session-id': id });
+        const initialized = await client.post(client.initializeMessage());
+        expect(initialized.header('mcp-session-id')).toBeUndefined();
+        await answerOf(initialized);
+        await client.notify('notifications/initialized');
+        expect(gists([await answerOf(await client.call('echo', { name: 'hi' }))])).toEqual(['hi']);
+        await app.settled(NOTHING);
+      });
+    });
+
+    describe('notifications and responses', () => {
+      it('are taken with 202, and are all there is', async () => {
+        const app = await start();
+        const events = recordedEvents(app);
+        const client = app.client();
+        await client.notify('notifications/initialized');
+        await client.notify('notifications/roots/list_changed');
+        await client.respond('never asked', {});
+        const batch = await client.post([{ jsonrpc: '2.0', method: 'notifications/initialized' }]);
+        expect([batch.status, await batch.text()]).toEqual([202, '']);
+        expect(events).toEqual([]);
+        await app.settled(NOTHING);
+      });
+
+      it('a cancellation does not touch the call of another client with that id', async () => {
+        const app = await start();
+        const [anna, bert] = [app.client(as('anna')), app.client(as('bert'))];
+        const call = anna.post(waiting(anna, 'annas', { id: 1 }));
+        const signal = await stage.entered('annas');
+        for (const client of [bert, anna]) {
+          const response = await client.post(cancelOf(1, 'enough'));
+          expect([response.status, await response.text()]).toEqual([202, '']);
+        }
+        await app.settled({ inFlight: 1 });
+        expect(signal.aborted).toBe(false);
+        stage.release('annas', 'for Anna');
+        expect(gists([await answerOf(await call)])).toEqual(['for Anna']);
+      });
+    });
+
+    describe('batches', () => {
+      it.each([
+        ['without the header', {}],
+        ['with that of 2025-03-26', versioned(WITH_BATCHES)],
+      ])('are served %s', async (__, headers) => {
+        const app = await start();
+        const client = app.client(headers);
+        const batch = [
+          client.toolCall('echo', { name: 'one' }, { id: 'a' }),
+          { jsonrpc: '2.0', method: 'notifications/initialized' },
+          client.toolCall('echo', { name: 'two' }, { id: 'b' }),
+          askedBy(client, 'logging/setLevel', { level: 'info' }),
+        ];
+        const answers = await answerOf(await client.post(batch));
+        const byId = new Map(answers.map((answer: { id: unknown }) => [answer.id, answer]));
+        expect(gists(['a', 'b', 1].map((id) => byId.get(id)))).toEqual(['one', 'two', `error ${METHOD_NOT_FOUND}`]);
+        await app.settled(NOTHING);
+      });
+
+      it('become a stream with the first other message', async () => {
+        const app = await start();
+        const client = app.client();
+        const batch = [client.toolCall('steps', {}, { id: 'a', progressToken: 'p' }), client.toolCall('echo')];
+        const stream = (await client.post(batch)).sse();
+        expect(await stream.end()).toBe('end');
+        const said = gists(stream.messages);
+        expect(said).toHaveLength(4);
+        expect(said).toEqual(expect.arrayContaining(['progress 1', 'progress 2', 'stepped', 'undefined']));
+        expect(stream.body).not.toMatch(/^(id|retry):/m);
+      });
+
+      it.each(['2025-06-18', '2025-11-25'])('are refused with the header %s', async (version) => {
+        const app = await start();
+        const client = app.client(versioned(version));
+        const response = await client.post([client.toolCall('echo')]);
+        await expectRefusal(response, { status: 400, code: -32600, says: [version] });
+        await app.settled(NOTHING);
+      });
+
+      it('are refused whole: with an initialize, with an id twice, of more than 100', async () => {
+        const app = await start();
+        const client = app.client();
+        const echo = () => client.toolCall('echo');
+        const refused = { status: 400, code: -32600 };
+        await expectRefusal(await client.post([client.initializeMessage(), echo()]), refused);
+        const twice = [client.toolCall('waits', { name: 'x' }, { id: 7 }), client.toolCall('echo', {}, { id: 7 })];
+        await expectRefusal(await client.post(twice), { ...refused, id: 7, says: ['7'] });
+        await expectRefusal(await client.post(Array.from({ length: 101 }, echo)), { ...refused, says: ['101', '100'] });
+        await app.settled(NOTHING);
+      });
+    });
+
+    describe('streams', () => {
+      it('progress reaches the response; there are no event ids and no priming event', async () => {
+        const app = await start();
+        const client = app.client(versioned('2025-11-25'));
+        const response = await client.call('steps', {}, { id: 'a', progressToken: 'p' });
+        expect(response.header('content-type')).toMatch(/^text\/event-stream\b/);
+        expect(response.header('mcp-session-id')).toBeUndefined();
+        const stream = response.sse();
+        expect(await stream.end()).toBe('end');
+        expect(gists(stream.messages)).toEqual(['progress 1', 'progress 2', 'stepped']);
+        expect(stream.messages.map(({ params }) => params?.progressToken)).toEqual(['p', 'p', undefined]);
+        expect(stream.body).not.toMatch(/^(id|retry):/m);
+        await app.settled(NOTHING);
+      });
+
+      it('begin after sseAfterMs, and are kept open by comments', async () => {
+        const clock = new ManualClock();
+        const app = await start({ clock, sseAfterMs: 500, keepAliveMs: 10_000 });
+        const client = app.client();
+        const posted = client.post(waiting(client, 'slow'));
+        await stage.entered('slow');
+        await clock.advance(500);
+        const stream = (await posted).sse();
+        await clock.advance(10_000);
+        await stream.until(({ comments }) => comments.length > 0);
+        stage.release('slow', 'at last');
+        expect(await stream.end()).toBe('end');
+        expect(gists(stream.messages)).toEqual(['at last']);
+        expect(stream.body).not.toMatch(/^(id|retry):/m);
+        await app.settled(NOTHING);
+      });
+
+      it('responseMode "sse": an answer alone is a stream', async () => {
+        const app = await start({ responseMode: 'sse' });
+        const stream = (await app.client().call('echo', { name: 'hi' })).sse();
+        expect(await stream.end()).toBe('end');
+        expect(gists(stream.messages)).toEqual(['hi']);
+      });
+
+      it('responseMode "json": the answer is all there is', async () => {
+        const app = await start({ responseMode: 'json' });
+        const response = await app.client().call('steps', {}, { progressToken: 'p' });
+        expect(gists([await answerOf(response)])).toEqual(['stepped']);
+      });
+
+      it('carry no log messages and tell of no changes', async () => {
+        const app = await start();
+        const events = recordedEvents(app);
+        expect(gists([await answerOf(await app.client().call('talks'))])).toEqual(['talked']);
+        expect(events).toEqual([]);
+      });
+    });
+
+    describe('a client that leaves', () => {
+      it('before the head: its call is cancelled', async () => {
+        const app = await start();
+        const client = app.client();
+        const posted = new ForsakenPost(client, waiting(client, 'a'));
+        const signal = await stage.entered('a');
+        await app.settled({ inFlight: 1 });
+        await posted.hangUp();
+        await eventually(() => expect(stage.left).toEqual(['a']));
+        expect(signal.aborted).toBe(true);
+        await app.settled(NOTHING);
+      });
+
+      it('in the middle of a stream: its call is cancelled', async () => {
+        const app = await start();
+        const client = app.client();
+        const stream = await (await client.post(waiting(client, 'a', { progressToken: 1 }))).sse().count(1);
+        await app.settled({ inFlight: 1, openResponses: 1 });
+        stream.destroy();
+        await eventually(() => expect(stage.left).toEqual(['a']));
+        await app.settled(NOTHING);
+      });
+
+      it('with a batch: all of its calls are, and no others', async () => {
+        const app = await start();
+        const [client, other] = [app.client(), app.client()];
+        const posted = new ForsakenPost(client, [waiting(client, 'a'), waiting(client, 'b')]);
+        const call = other.post(waiting(other, 'c'));
+        await Promise.all(['a', 'b', 'c'].map((name) => stage.entered(name)));
+        await posted.hangUp();
+        await eventually(() => expect(stage.left.toSorted()).toEqual(['a', 'b']));
+        stage.release('c', 'unharmed');
+        expect(gists([await answerOf(await call)])).toEqual(['unharmed']);
+        await app.settled(NOTHING);
+      });
+    });
+
+    it('two clients with one id at the same time get an answer each, and the right one', async () => {
+      const app = await start();
+      const [anna, bert] = [app.client(as('anna')), app.client(as('bert'))];
+      const calls = [anna.post(waiting(anna, 'annas', { id: 1 })), bert.post(waiting(bert, 'berts', { id: 1 }))];
+      await Promise.all([stage.entered('annas'), stage.entered('berts')]);
+      await app.settled({ inFlight: 2 });
+      stage.release('berts', 'for Bert');
+      stage.release('annas', 'for Anna');
+      const answers = await Promise.all(calls.map(async (call) => answerOf(await call)));
+      expect(answers.map(({ id }) => id)).toEqual([1, 1]);
+      expect(gists(answers)).toEqual(['for Anna', 'for Bert']);
+    });
+
+    it('requestTimeoutMs: the call is answered with an error, and cancelled', async () => {
+      const clock = new ManualClock();
+      const app = await start({ clock, requestTimeoutMs: 1_000 });
+      const client = app.client();
+      const posted = client.post(waiting(client, 'slow', { id: 'a' }));
+      await stage.entered('slow');
+      await clock.advance(1_000);
+      expect(await answerOf(await posted)).toMatchObject({ id: 'a', error: { code: REQUEST_TIMEOUT } });
+      expect(stage.left).toEqual(['slow']);
+      await app.settled(NOTHING);
+    });
+
+    describe('what needs a session', () => {
+      it.each([
+        ['logging/setLevel', { level: 'debug' }],
+        ['resources/subscribe', { uri: 'app://notes' }],
+        ['resources/unsubscribe', { uri: 'app://notes' }],
+      ])('%s is no method', async (method, params) => {
+        const app = await start();
+        const client = app.client();
+        const { error } = await answerOf(await client.post(askedBy(client, method, params)));
+        expect(error).toEqual({ code: METHOD_NOT_FOUND, message: 'Method not found' });
+        await app.settled(NOTHING);
+      });
+
+      it.each(['GET', 'DELETE', 'HEAD', 'PUT', 'PATCH'])('%s is refused', async (method) => {
+        const app = await start();
+        for (const headers of [{}, { 'mcp-session-id': 'unknown-but-well-formed-0001' } as Record<string, string>]) {
+          const response = await send(app.url, { method, headers: app.client(headers).usualHeaders });
+          expect([response.status, response.header('allow')]).toEqual([405, 'POST']);
+          if (method === 'HEAD') await response.text();
+          else await expectRefusal(response, { status: 405, code: -32000, says: [method, 'POST'] });
+        }
+        await app.settled(NOTHING);
+      });
+
+      it('caps of sessions refuse nobody', async () => {
+        const app = await start({ maxSessions: 1, maxSessionsPerPrincipal: 1, maxAnonymousSessions: 1 });
+        for (const headers of [{}, {}, as('anna'), as('anna')]) {
+          const client = app.client(headers);
+          await answerOf(await client.post(client.initializeMessage()));
+        }
+        await app.settled(NOTHING);
+      });
+
+      it('the session guard is not asked', async () => {
+        const asked: unknown[] = [];
+        @Injectable()
+        class SuspiciousGuard extends McpSessionGuard {
+          protected override canAccess(...args: unknown[]): boolean {
+            asked.push(args);
+            return false;
+          }
+        }
+        const app = await start({ sessionGuard: SuspiciousGuard });
+        const client = app.client({ 'mcp-session-id': 'unknown-but-well-formed-0001' });
+        await answerOf(await client.post(client.initializeMessage()));
+        await answerOf(await client.call('echo', { name: 'hi' }));
+        expect(asked).toEqual([]);
+      });
+    });
+
+    describe('questions', () => {
+      it.each(['elicits', 'samples', 'roots', 'returns'])('a tool that asks (%s) fails with why', async (name) => {
+        const app = await start();
+        const client = app.client();
+        await answerOf(await client.post(client.initializeMessage(LATEST, EVERYTHING)));
+        const { result } = await answerOf(await client.call(name));
+        expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(UNASKED) }] });
+        await app.settled(NOTHING);
+      });
+    });
+
+    describe('revision 2026-07-28 on the same endpoint', () => {
+      it('is served as ever', async () => {
+        const app = await start();
+        const client = new ModernClient(app.url, as('anna'));
+        const { result } = await client.ask('server/discover');
+        expect(result.capabilities.tools).toEqual({ listChanged: true });
+        expect(gists([await client.ask('tools/call', { name: 'echo', arguments: { name: 'hi' } })])).toEqual(['hi']);
+        const stream = (await client.call('steps', {}, { progressToken: 1 })).sse();
+        expect(await stream.end()).toBe('end');
+        expect(gists(stream.messages)).toEqual(['progress 1', 'progress 2', 'stepped']);
+        const gone = await client.request('logging/setLevel', { level: 'info' });
+        await expectRefusal(gone, { status: 404, code: METHOD_NOT_FOUND, id: 4 });
+      });
+
+      it('subscriptions are told of changes', async () => {
+        const app = await start();
+        const listening = await new ModernClient(app.url).listen({ resourceSubscriptions: ['app://notes'] });
+        await app.settled({ subscriptions: 1 });
+        expect(await app.service.resourceUpdated('app://notes')).toBe(0);
+        await listening.count(2);
+        expect(listening.messages[1]).toMatchObject({ method: 'notifications/resources/updated' });
+        listening.destroy();
+        await app.settled({ subscriptions: 0 });
+      });
+    });
+
+    describe('shutdown', () => {
+      it('a call without a head gets 503, one with a stream an error; both are cancelled', async () => {
+        const app = await start({ drainMs: 0 });
+        const client = app.client();
+        const posted = client.post(waiting(client, 'a', { id: 'a' }));
+        const stream = await (await client.post(waiting(client, 'b', { id: 'b', progressToken: 1 }))).sse().count(1);
+        await stage.entered('a');
+        await app.shutDown();
+        const response = await posted;
+        expect(response.header('retry-after')).toMatch(/^\d+$/);
+        await expectRefusal(response, { status: 503, code: REQUEST_FAILED, id: 'a' });
+        expect(await stream.end()).toBe('end');
+        expect(stream.messages.at(-1)).toMatchObject({ id: 'b', error: { code: REQUEST_FAILED } });
+        expect(stage.left.toSorted()).toEqual(['a', 'b']);
+        await app.settled(NOTHING);
+      });
+
+      it('a batch gets an answer for each of its calls', async () => {
+        const app = await start({ drainMs: 0 });
+        const client = app.client();
+        const posted = client.post([waiting(client, 'a', { id: 'a' }), waiting(client, 'b', { id: 'b' })]);
+        await Promise.all([stage.entered('a'), stage.entered('b')]);
+        await app.shutDown();
+        const answers = await answerOf(await posted);
+        expect(answers).toMatchObject(['a', 'b'].map((id) => ({ id, error: { code: REQUEST_FAILED } })));
+        await app.settled(NOTHING);
+      });
+
+      it('drainMs: running calls end first; others are refused meanwhile', async () => {
+        const app = await start({ drainMs: 30_000 });
+        const client = app.client();
+        const posted = client.post(waiting(client, 'a'));
+        await stage.entered('a');
+        const closing = app.shutDown();
+        await eventually(() => expect(app.service.accepting).toBe(false));
+        await expectRefusal(await client.call('echo', {}, { id: 9 }), { status: 503, code: REQUEST_FAILED, id: 9 });
+        const taken = await client.post({ jsonrpc: '2.0', method: 'notifications/initialized' });
+        expect([taken.status, await taken.text()]).toEqual([202, '']);
+        stage.release('a', 'in time');
+        expect(gists([await answerOf(await posted)])).toEqual(['in time']);
+        await closing;
+        expect(stage.left).toEqual([]);
+        await app.settled(NOTHING);
+      });
+    });
+  });
+});
+
+describe('S17: the option sessions', () => {
+  const begin = handlersApps('fastify');
+  let served: ReturnType<(typeof SERVED)[number][1]>;
+  beforeEach(() => {
+    served = SERVED[0]![1]();
+  });
+
+  it('is "required" unless it is said', async () => {
+    const app = await begin(served.options);
+    const client = await app.client().initialize();
+    expect(client.sessionId).toMatch(/^\w{22}$/);
+    await expectRefusal(await app.client().call('echo', {}, { id: 1 }), { status: 400, code: -32000, id: 1 });
+  });
+
+  it('"off": a handler that asks can see that it could not, and go on', async () => {
+    const app = await begin({ ...served.options, sessions: 'off' });
+    const handler: HandlerFunction<object> = async (_, ctx) => {
+      const asked = await Promise.allSettled([
+        ctx.elicit('who', FORM),
+        ctx.sample('model', SAMPLE),
+        ctx.roots('roots'),
+      ]);
+      const codes = asked.map((one) => one.status === 'rejected' && (one.reason as ServerRequestError).code);
+      return [codes, ctx.clientCapabilities, ctx.closeStream(), currentMcpCall()?.session ?? null];
+    };
+    registryOf(app).registerTool({ name: 'tries', handler });
+    const { result } = await answerOf(await app.client().call('tries'));
+    const failed = ['NO_STREAM', 'NO_STREAM', 'NO_STREAM'];
+    expect(JSON.parse(result.content[0].text)).toEqual([failed, {}, false, null]);
+  });
+
+  it('"off": what is late is dropped, and told of in events$', async () => {
+    const app = await begin({ ...served.options, sessions: 'off' });
+    const go = gate();
+    const over = gate<unknown>();
+    const handler: HandlerFunction<object> = (_, ctx) => {
+      void go.promise.then(async () => {
+        await ctx.progress(1);
+        over.open(await ctx.roots('late').catch((error: ServerRequestError) => error.code));
+      });
+      return 'early';
+    };
+    registryOf(app).registerTool({ name: 'late', handler });
+    const events = recordedEvents(app);
+    expect(gists([await answerOf(await app.client().call('late', {}, { progressToken: 1 }))])).toEqual(['early']);
+    go.open();
+    expect(await over.promise).toBe('NO_STREAM');
+    expect(events).toMatchObject([
+      { type: 'late-message', sessionId: '', method: 'notifications/progress', disposition: 'dropped' },
+    ]);
+  });
+
+  it('"off": calls are observed as others are', async () => {
+    const app = await begin({ ...served.options, sessions: 'off' });
+    const ends: McpCallEnd[] = [];
+    app.service.calls$.subscribe((end) => ends.push(end));
+    const client = app.client({ ...as('anna'), ...versioned('2025-06-18') });
+    await answerOf(await client.call('echo', { name: 'hi' }));
+    const call = {
+      era: 'legacy',
+      name: 'echo',
+      sessionId: undefined,
+      principal: 'anna',
+      protocolVersion: '2025-06-18',
+    };
+    expect(ends).toMatchObject([{ outcome: 'ok', call }]);
+  });
+
+  it('"off": state that outlives a call is kept for clients without a session', async () => {
+    const app = await begin({ ...served.options, sessions: 'off', clock: new ManualClock() });
+    const handler: HandlerFunction<{ handle?: string }> = async ({ handle }, ctx) => {
+      const state = await ctx.state(handle);
+      const calls = Number(state.data['calls'] ?? 0) + 1;
+      if (calls < 3) await state.patch({ calls });
+      else await state.delete();
+      return { handle: state.handle, calls };
+    };
+    registryOf(app).registerTool({ name: 'counts', inputSchema: { type: 'object' }, handler });
+    const first = await answerOf(await app.client(as('anna')).call('counts'));
+    const { handle } = JSON.parse(first.result.content[0].text) as { handle: string };
+    const foreign = await answerOf(await app.client(as('bert')).call('counts', { handle }));
+    expect(foreign.result.isError).toBe(true);
+    for (const calls of [2, 3]) {
+      const { result } = await answerOf(await app.client(as('anna')).call('counts', { handle }));
+      expect(JSON.parse(result.content[0].text)).toEqual({ handle, calls });
+    }
+  });
+
+  it('"off": sessions of the service are none', async () => {
+    const app = await begin({ ...served.options, sessions: 'off' });
+    await answerOf(await app.client().post(app.client().initializeMessage()));
+    expect(await app.service.list()).toEqual([]);
+    expect(await app.service.notify(() => true, { method: 'notifications/tools/list_changed' })).toBe(0);
+    expect(await app.service.terminate('unknown-but-well-formed-0001')).toBe(false);
+  });
+
+  it('"off" and eras "legacy": a modern client is told what there is', async () => {
+    const app = await begin({ ...served.options, sessions: 'off', eras: 'legacy' });
+    const response = await new ModernClient(app.url).request('tools/list', {}, { id: 2 });
+    const { data } = await expectRefusal(response, { status: 400, code: -32022, id: 2 });
+    expect(data).toMatchObject({ supported: REVISIONS });
+  });
+
+  it('"off" and eras "modern": an older client is told what there is', async () => {
+    const app = await begin({ ...served.options, sessions: 'off', eras: 'modern' });
+    const response = await app.client().call('echo', {}, { id: 3 });
+    const { data } = await expectRefusal(response, { status: 400, code: -32022, id: 3 });
+    expect(data).toMatchObject({ supported: ['2026-07-28'] });
+  });
+});
