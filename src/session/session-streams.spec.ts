@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpReply } from '../context/mcp-exchange.js';
 import { Calls } from '../exchange/calls.js';
-import {} from '../stream/event-store.errors.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import { formatEventId } from '../wire/event-id.js';
