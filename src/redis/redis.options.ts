@@ -1,4 +1,4 @@
-import { check, McpOptionError, namesOf } from '../base/option-checks.js';
+import { check, McpOptionError, namesOf } from '../common/option-checks.js';
 import { MIN_EVENTS } from '../stream/event-store.js';
 import { redisMessages } from './redis.messages.js';
 

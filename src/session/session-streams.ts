@@ -1,6 +1,6 @@
 import { Observable, type Observer, type Subscriber } from 'rxjs';
-import { randomToken } from '../base/random-token.js';
-import { Retry } from '../base/retry.js';
+import { randomToken } from '../common/random-token.js';
+import { Retry } from '../common/retry.js';
 import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { ExchangeSink, SinkEntry } from '../exchange/exchange.js';
 import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
@@ -8,9 +8,16 @@ import type { StoredEvent } from '../stream/event-store.js';
 import { McpStream, type StreamClaim, type StreamObserver } from '../stream/mcp-stream.js';
 import { NO_DATA } from '../stream/stream-reader.js';
 import { McpError } from '../wire/errors.js';
-import { formatEventId, parseEventId, STANDALONE_STREAM, type Cursor } from '../wire/event-id.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { commentFrame, messageFrame, primingFrame } from '../wire/sse-frame.js';
+import {
+  commentFrame,
+  type Cursor,
+  formatEventId,
+  messageFrame,
+  parseEventId,
+  primingFrame,
+  STANDALONE_STREAM,
+} from '../wire/sse.js';
 import type { McpSessionEvent } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';

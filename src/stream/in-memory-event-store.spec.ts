@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { Retry } from '../base/retry.js';
-import { isThenable } from '../base/thenable.js';
-import { eventStoreContract, FaultyEventStore, ManualClock, randomFaults, seededRandom } from '../testing/index.js';
-import type { EventStoreCall } from '../testing/index.js';
+import { isThenable } from '../common/promises.js';
+import { Retry } from '../common/retry.js';
+import {
+  type EventStoreCall,
+  eventStoreContract,
+  FaultyEventStore,
+  ManualClock,
+  randomFaults,
+  seededRandom,
+} from '../testing/index.js';
 import { EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
 import type { AppendOptions, AppendResult, McpEventStore } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';

@@ -1,6 +1,6 @@
-import { systemClock, type Clock } from '../base/clock.js';
+import { systemClock, type Clock } from '../common/clock.js';
 import { errorResponse } from '../wire/errors.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { EventLogFullError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import {

@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
-import { deferred, type Deferred } from '../base/deferred.js';
-import type { Retry } from '../base/retry.js';
+import { deferred, type Deferred } from '../common/promises.js';
+import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { EventsEvictedError } from './event-store.errors.js';
 import type { McpEventStore, ReadResult, StoredEvent } from './event-store.js';

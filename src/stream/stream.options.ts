@@ -1,6 +1,6 @@
-import type { Clock } from '../base/clock.js';
-import { check, namesOf } from '../base/option-checks.js';
-import type { RetryPolicy } from '../base/retry.js';
+import type { Clock } from '../common/clock.js';
+import { check, namesOf } from '../common/option-checks.js';
+import type { RetryPolicy } from '../common/retry.js';
 import { MIN_EVENTS, type McpEventStore, type ReaderRef } from './event-store.js';
 
 /** Passing faults of the event store are ridden out for half a minute. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventLogFullError, StreamEndedError, StreamNotFoundError } from '../stream/event-store.errors.js';
 import { INBOX_STREAM } from '../stream/event-store.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { ContractTests } from './contract.js';
 import {
   ALL,
