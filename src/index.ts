@@ -10,8 +10,8 @@ export type {
 export { getMcpRegistryToken, InjectMcpRegistry } from './mcp-registry.token.js';
 export { getMcpSessionServiceToken, InjectMcpSessionService } from './mcp-session-service.token.js';
 
-export { McpOptionError } from './base/option-checks.js';
-export { Clock, systemClock } from './base/clock.js';
+export { McpOptionError } from './common/option-checks.js';
+export { Clock, systemClock } from './common/clock.js';
 
 export { McpError, type McpErrorCode, type McpErrorOptions } from './wire/errors.js';
 export type { Era } from './wire/era.js';
@@ -122,7 +122,7 @@ export type { McpSessionEvent, SessionEndReason } from './session/session-events
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';
 export type { McpRequestStateOptions } from './questions/request-state.options.js';
-export type { Eras, McpProtocolOptions } from './protocol/protocol.options.js';
+export type { Eras, McpProtocolOptions } from './endpoint/protocol.options.js';
 export type { McpSessionOptions } from './session/session.options.js';
 export type { ResponseMode } from './exchange/exchange.js';
 

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import type { Clock } from './base/clock.js';
+import type { Clock } from './common/clock.js';
 import type { McpSessionEvent } from './session/session-events.js';
 import { EventStoreError } from './stream/event-store.errors.js';
 

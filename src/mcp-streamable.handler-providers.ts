@@ -21,7 +21,7 @@ import { getMcpSessionServiceToken } from './mcp-session-service.token.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { RUN_PARTS } from './mcp-streamable.question-providers.js';
 import { HandlerCalls } from './methods/handler-calls.js';
-import { ListChangedRelay } from './methods/list-changed.relay.js';
+import { ListChangedRelay } from './methods/lists.js';
 import type { RunParts } from './questions/handler-run.js';
 import type { McpSessionService } from './session/mcp-session.service.js';
 import { StoredStates } from './session/stored-states.js';

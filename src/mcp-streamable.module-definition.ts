@@ -1,6 +1,6 @@
 import { type CanActivate, ConfigurableModuleBuilder, type DynamicModule, VERSION_NEUTRAL } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { check, McpOptionError } from './base/option-checks.js';
+import { check, McpOptionError } from './common/option-checks.js';
 import { createEndpointController } from './http/endpoint-controller.js';
 import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
 import { McpSessionGuard } from './http/mcp-session.guard.js';

@@ -9,8 +9,8 @@ import {
   type Type,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { Clock } from './base/clock.js';
-import { McpOptionError } from './base/option-checks.js';
+import { Clock } from './common/clock.js';
+import { McpOptionError } from './common/option-checks.js';
 import { McpMessageBus } from './bus/message-bus.js';
 import { HandlerTable } from './handlers/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './http/edge/edge-policy.js';
@@ -33,7 +33,7 @@ import { EndpointShutdown } from './mcp-streamable.shutdown.js';
 import { ENDPOINT_NAME, type EndpointName, sharedPath } from './mcp-streamable.endpoint-name.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { logMissingShutdownHooks, logWhatIsServed } from './mcp-streamable.start-log.js';
-import { McpEndpoint } from './protocol/mcp-endpoint.js';
+import { McpEndpoint } from './endpoint/mcp-endpoint.js';
 
 /** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
 const MODULE_PATH = '__module_path__';

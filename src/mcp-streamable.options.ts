@@ -1,12 +1,12 @@
 import type { CanActivate, ControllerOptions, ModuleMetadata, Type } from '@nestjs/common';
-import { namesOf } from './base/option-checks.js';
+import { namesOf } from './common/option-checks.js';
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { McpMessageBus } from './bus/message-bus.js';
 import type { McpInstrumentation } from './context/mcp-instrumentation.js';
 import type { McpHandlerOptions } from './handlers/handlers.options.js';
 import type { McpHttpOptions } from './http/http.options.js';
 import type { McpSessionGuard } from './http/mcp-session.guard.js';
-import type { McpProtocolOptions } from './protocol/protocol.options.js';
+import type { McpProtocolOptions } from './endpoint/protocol.options.js';
 import type { McpServerFunction } from './sdk/server-factory.js';
 import type { McpSessionOptions } from './session/session.options.js';
 import type { McpSessionStore } from './session/session-store.js';

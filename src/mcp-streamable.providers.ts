@@ -1,8 +1,8 @@
 import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { Clock, systemClock } from './base/clock.js';
-import { once } from './base/once.js';
-import { check } from './base/option-checks.js';
+import { Clock, systemClock } from './common/clock.js';
+import { once } from './common/promises.js';
+import { check } from './common/option-checks.js';
 import { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 import { McpMessageBus } from './bus/message-bus.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
@@ -30,7 +30,7 @@ import { protocolProviders, report } from './mcp-streamable.protocol-providers.j
 import { questionProviders } from './mcp-streamable.question-providers.js';
 import { CACHE_POLICY, stateProviders } from './mcp-streamable.state-providers.js';
 import type { CachePolicy } from './methods/cache-hints.js';
-import { PROTOCOL_OPTIONS, resolveProtocolOptions, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
+import { PROTOCOL_OPTIONS, resolveProtocolOptions, type ResolvedProtocolOptions } from './endpoint/protocol.options.js';
 import { InMemorySessionStore } from './session/in-memory-session-store.js';
 import { McpSessionService } from './session/mcp-session.service.js';
 import { furnishSessionRoom, SESSION_ROOM, type SessionRoom, type SessionRoomParts } from './session/session-room.js';

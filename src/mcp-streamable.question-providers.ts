@@ -1,12 +1,12 @@
 import { type InjectionToken, Logger, type Provider } from '@nestjs/common';
-import { Clock } from './base/clock.js';
+import { Clock } from './common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { secretsFor } from './questions/request-state.options.js';
 import { RequestStates } from './questions/request-state.js';
-import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol/protocol.options.js';
+import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './endpoint/protocol.options.js';
 import type { RunParts } from './questions/handler-run.js';
-import { RequestedSchemas } from './questions/requested-schemas.js';
+import { RequestedSchemas } from './questions/question.js';
 import { McpSessionStore } from './session/session-store.js';
 
 /** The injection token of what the runs of handlers share: {@link RunParts}. */

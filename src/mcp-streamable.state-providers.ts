@@ -1,6 +1,6 @@
 import type { Provider } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
-import { Clock } from './base/clock.js';
+import { Clock } from './common/clock.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
 import { ENDPOINT_NAME, type EndpointName } from './mcp-streamable.endpoint-name.js';
 import type { CachePolicy } from './methods/cache-hints.js';

@@ -1,6 +1,5 @@
 import { type Observable, Subject } from 'rxjs';
-import { randomToken } from '../base/random-token.js';
-import { busMessages } from './message-bus.messages.js';
+import { randomToken } from '../common/random-token.js';
 import type { LostNode, McpMessageBus } from './message-bus.js';
 
 const NODE_ID_LENGTH = 10;
@@ -111,3 +110,9 @@ interface Member {
 function copyOf(message: unknown): unknown {
   return JSON.parse(JSON.stringify(message));
 }
+
+/** What users read of this room. */
+export const busMessages = {
+  nodeTaken: (node: string) =>
+    `A message bus with the node id "${node}" is on this hub already. Give each bus an id of its own, or leave it out to get a random one.`,
+};

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.js';
+import type { Clock } from '../common/clock.js';
 
 /** How long to wait between attempts, and how often to try. @publicApi */
 export interface ReconnectOptions {

@@ -1,6 +1,6 @@
 import { BehaviorSubject, type Observable } from 'rxjs';
-import { deferred, type Deferred } from '../base/deferred.js';
-import { SESSION_ID_HEADER } from '../wire/header.js';
+import { deferred, type Deferred } from '../common/promises.js';
+import { SESSION_ID_HEADER } from '../wire/headers.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { abortable } from './backoff.js';
 import { ClientTransportError, SessionLostError } from './client.errors.js';

@@ -1,5 +1,5 @@
-import { type Clock, systemClock } from '../base/clock.js';
-import { check, McpOptionError } from '../base/option-checks.js';
+import { type Clock, systemClock } from '../common/clock.js';
+import { check, McpOptionError } from '../common/option-checks.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { shown } from '../wire/wire.messages.js';
 import type { ReconnectOptions, ReconnectPolicy } from './backoff.js';

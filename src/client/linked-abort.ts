@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import type { Clock, ClockTimer } from '../base/clock.js';
+import type { Clock, ClockTimer } from '../common/clock.js';
 import { ClientTransportError } from './client.errors.js';
 import { clientMessages } from './client.messages.js';
 

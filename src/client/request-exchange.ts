@@ -1,5 +1,5 @@
 import type { TransportSendOptions } from '@modelcontextprotocol/server';
-import { deferred } from '../base/deferred.js';
+import { deferred } from '../common/promises.js';
 import {
   isResponse,
   type JsonRpcMessage,

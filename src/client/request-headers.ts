@@ -5,7 +5,7 @@ import {
   NAME_HEADER,
   PROTOCOL_VERSION_HEADER,
   SESSION_ID_HEADER,
-} from '../wire/header.js';
+} from '../wire/headers.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
 import { mirrorHeaders } from '../wire/modern-headers.js';
 

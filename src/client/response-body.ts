@@ -1,5 +1,5 @@
 import { createParser } from 'eventsource-parser';
-import type { Clock, ClockTimer } from '../base/clock.js';
+import type { Clock, ClockTimer } from '../common/clock.js';
 import { clientMessages } from './client.messages.js';
 import { ClientTransportError } from './client.errors.js';
 

@@ -1,7 +1,6 @@
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/server';
-import { Subject, type Observable } from 'rxjs';
-import { deferred } from '../base/deferred.js';
-import { within } from '../base/within.js';
+import { type Observable, Subject } from 'rxjs';
+import { deferred, within } from '../common/promises.js';
 import {
   isInitializeRequest,
   isRequest,
@@ -13,15 +12,15 @@ import {
   type RequestId,
 } from '../wire/json-rpc.js';
 import { ClientSession } from './client-session.js';
+import type { ClientTransportState, ReconnectEvent, RecoveryEvent } from './client-state.js';
 import { ClientTransportError } from './client.errors.js';
 import { clientMessages } from './client.messages.js';
 import {
   resolveClientOptions,
-  resolveUrl,
   type ResolvedClientOptions,
+  resolveUrl,
   type StreamableClientTransportOptions,
 } from './client.options.js';
-import type { ClientTransportState, ReconnectEvent, RecoveryEvent } from './client-state.js';
 import type { ExchangeHost } from './exchange-host.js';
 import { HttpEndpoint } from './http-endpoint.js';
 import { Idempotency } from './idempotency.js';
@@ -30,7 +29,7 @@ import { sendOneWay } from './one-way.js';
 import { RequestExchange } from './request-exchange.js';
 import { claimedRevision, sessionHeaders } from './request-headers.js';
 import { discard } from './response-body.js';
-import { SessionRecovery, type RecoveryHost } from './session-recovery.js';
+import { type RecoveryHost, SessionRecovery } from './session-recovery.js';
 import { StandaloneStream } from './standalone-stream.js';
 
 /**

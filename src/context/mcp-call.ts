@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ClockTimer } from '../base/clock.js';
+import type { ClockTimer } from '../common/clock.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
 import type { HttpRefusal, McpExchange } from './mcp-exchange.js';

@@ -7,7 +7,7 @@ import type {
   ListRootsResult,
   LoggingLevel,
 } from '@modelcontextprotocol/server';
-import { quiet } from '../base/quiet.js';
+import { quiet } from '../common/promises.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import type { McpCall, McpSessionInfo } from './mcp-call.js';
 import type { McpAnswers, McpElicitation, McpQuestion } from './mcp-questions.js';

@@ -1,4 +1,4 @@
-import { callMessages } from './call.messages.js';
+import { callMessages } from './mcp-execution-context.js';
 
 /**
  * Why there is no state, or why it was not changed.

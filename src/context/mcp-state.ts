@@ -1,4 +1,4 @@
-import { callMessages } from './call.messages.js';
+import { callMessages } from './mcp-execution-context.js';
 
 /**
  * State that belongs to a principal: the same in all of its calls, from whichever client.

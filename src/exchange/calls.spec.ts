@@ -1,6 +1,6 @@
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { deferred, type Deferred } from '../base/deferred.js';
+import { deferred, type Deferred } from '../common/promises.js';
 import { type CallingClient, currentMcpCall, McpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import { ManualClock } from '../testing/index.js';
 import type { Era } from '../wire/era.js';

@@ -1,13 +1,10 @@
-import type { Clock } from '../base/clock.js';
-import { deferred, type Deferred } from '../base/deferred.js';
-import { isThenable } from '../base/thenable.js';
-import { within } from '../base/within.js';
-import { runInCall, type McpCall } from '../context/mcp-call.js';
+import type { Clock } from '../common/clock.js';
+import { deferred, type Deferred, isThenable, within } from '../common/promises.js';
+import { type McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
 import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, rpcErrorOf } from '../wire/errors.js';
 import type { JsonRpcResponse } from '../wire/json-rpc.js';
-
 import { CallObserver } from './call-observer.js';
 
 const INTERNAL_ERROR = -32603;

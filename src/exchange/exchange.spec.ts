@@ -1,6 +1,6 @@
 import { map, of, startWith, Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { deferred } from '../base/deferred.js';
+import { deferred } from '../common/promises.js';
 import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';

@@ -1,7 +1,6 @@
-import type { Observable } from 'rxjs';
-import { EMPTY } from 'rxjs';
-import type { Clock, ClockTimer } from '../base/clock.js';
-import { deferred } from '../base/deferred.js';
+import { EMPTY, type Observable } from 'rxjs';
+import type { Clock, ClockTimer } from '../common/clock.js';
+import { deferred } from '../common/promises.js';
 import type { HttpRefusal, McpExchange, McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
 

@@ -1,7 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
-import { deferred, type Deferred } from '../base/deferred.js';
+import { deferred, type Deferred } from '../common/promises.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
-import { messageFrame } from '../wire/sse-frame.js';
+import { messageFrame } from '../wire/sse.js';
 import type { ExchangeSink, SinkEntry } from './exchange.js';
 
 /**

@@ -1,5 +1,5 @@
 import type { CanActivate, Type } from '@nestjs/common';
-import { check, McpOptionError } from '../base/option-checks.js';
+import { check, McpOptionError } from '../common/option-checks.js';
 import { CACHE_NAMES, type CacheHints } from './definitions/handler-options.js';
 import { handlerMessages } from './handlers.messages.js';
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { systemClock, type Clock, type ClockTimer } from '../base/clock.js';
+import { systemClock, type Clock, type ClockTimer } from '../common/clock.js';
 
 /*
  * # Answering before the body has arrived

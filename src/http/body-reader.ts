@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import type { Clock, ClockTimer } from '../base/clock.js';
+import type { Clock, ClockTimer } from '../common/clock.js';
 import { McpError } from '../wire/errors.js';
 import { abandonBody, closeAfterAnswer } from './abandon-body.js';
 import { httpMessages } from './http.messages.js';

@@ -13,7 +13,7 @@ import {
   UseFilters,
   UseGuards,
 } from '@nestjs/common';
-import { McpOptionError } from '../base/option-checks.js';
+import { McpOptionError } from '../common/option-checks.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpController } from './mcp.controller.js';

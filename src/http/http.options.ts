@@ -1,4 +1,4 @@
-import { check } from '../base/option-checks.js';
+import { check } from '../common/option-checks.js';
 import type { HostOriginOptions } from './edge/host-origin.js';
 
 /** What identifies a caller: a text, or what has one text per value, such as a number or an `ObjectId`. @publicApi */

@@ -1,8 +1,8 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Logger } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { ServerResponse } from 'node:http';
-import { Clock } from '../base/clock.js';
-import { loneRequestId, McpEndpoint } from '../protocol/mcp-endpoint.js';
+import { Clock } from '../common/clock.js';
+import { loneRequestId, McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
 import { abandonBody } from './abandon-body.js';

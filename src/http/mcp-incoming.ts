@@ -1,18 +1,17 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import type { Clock } from '../base/clock.js';
-import { isThenable } from '../base/thenable.js';
-import type { McpIncoming } from '../protocol/mcp-endpoint.js';
-import { acceptsMediaTypes } from '../wire/accept.js';
+import type { Clock } from '../common/clock.js';
+import { isThenable } from '../common/promises.js';
+import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
+import { acceptsMediaTypes, isJsonMediaType } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
-import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/header.js';
-import { readMessages, type IncomingBody } from '../wire/json-rpc.js';
-import { isJsonMediaType } from '../wire/media-type.js';
+import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/headers.js';
+import { type IncomingBody, readMessages } from '../wire/json-rpc.js';
 import { abandonBody } from './abandon-body.js';
-import { parsedBodyOf, readBody, type InterruptBody } from './body-reader.js';
+import { type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
 import { UnknownPrincipalError } from './http.errors.js';
 import { httpMessages } from './http.messages.js';
-import { userOf, type ResolvedHttpOptions } from './http.options.js';
+import { type ResolvedHttpOptions, userOf } from './http.options.js';
 
 const JSON_TYPE = 'application/json';
 const SSE_TYPE = 'text/event-stream';

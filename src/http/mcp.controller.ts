@@ -1,6 +1,6 @@
 import { Delete, Get, Inject, Options, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { McpEndpoint } from '../protocol/mcp-endpoint.js';
+import { McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { abandonBody } from './abandon-body.js';
 import { EDGE_POLICY, type EdgePolicy } from './edge/edge-policy.js';
 import { methodNotAllowed } from './edge/http-edge.js';

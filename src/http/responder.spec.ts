@@ -16,8 +16,8 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { concat, NEVER, of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { systemClock } from '../base/clock.js';
-import { deferred } from '../base/deferred.js';
+import { systemClock } from '../common/clock.js';
+import { deferred } from '../common/promises.js';
 import type { McpReply } from '../context/mcp-exchange.js';
 import { McpResponder } from './responder.js';
 

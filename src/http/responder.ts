@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Clock, ClockTimer } from '../base/clock.js';
+import type { Clock, ClockTimer } from '../common/clock.js';
 import type { McpReply, McpStreamReply, PendingReply } from '../context/mcp-exchange.js';
 import { closeWithConnection } from './pipelined-response.js';
 import { type FastifyReply, hasGone, SseResponse, type SseOwner } from './sse-response.js';

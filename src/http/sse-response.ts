@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
 import type { StreamFlow } from '../context/mcp-exchange.js';
-import { commentFrame } from '../wire/sse-frame.js';
+import { commentFrame } from '../wire/sse.js';
 
 /*
  * # One response that streams

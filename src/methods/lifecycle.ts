@@ -1,6 +1,6 @@
 import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
-import { isLogLevel } from '../wire/log-levels.js';
-import { arePlainCapabilities, isPlainInfo } from '../wire/plain-envelope.js';
+import { isLogLevel } from '../wire/notifications.js';
+import { arePlainCapabilities, isPlainInfo } from '../wire/era.js';
 import { MODERN_REVISIONS, negotiateLegacyRevision } from '../wire/revisions.js';
 import { withoutSessions } from '../wire/sessionless.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';

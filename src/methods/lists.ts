@@ -1,11 +1,12 @@
+import type { Subscription } from 'rxjs';
 import type { McpContext } from '../context/mcp-context.js';
 import type { HandlerKind } from '../handlers/handler-entry.js';
-import type { EntryOf, HandlerTable } from '../handlers/handler-table.js';
+import type { EntryOf, HandlerListChange, HandlerTable } from '../handlers/handler-table.js';
+import type { McpSessionService } from '../session/mcp-session.service.js';
 import type { SpecTypeName } from '../wire/spec.js';
 import { type CachePolicy, listHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { invalidParams, type McpMethod, type McpMethods, paramsReader } from './method.js';
-import { methodMessages } from './methods.messages.js';
+import { invalidParams, type McpMethod, type McpMethods, methodMessages, paramsReader } from './method.js';
 
 /** Says in which form the rest is, should the form ever change. */
 const CURSOR = /^1:(\d{1,15})$/;
@@ -76,4 +77,38 @@ function ordinalOf(cursor: string | undefined): number {
   const match = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'));
   if (!match) throw invalidParams(methodMessages.badCursor(cursor));
   return Number(match[1]);
+}
+
+/**
+ * Tells the sessions of an endpoint that a list has changed: once per list and turn of the event loop, however many
+ * entries came and went in it.
+ */
+export class ListChangedRelay {
+  readonly #changed = new Set<HandlerListChange['list']>();
+  readonly #subscription: Subscription;
+  #turn: NodeJS.Immediate | undefined;
+
+  constructor(
+    table: HandlerTable,
+    private readonly sessions: McpSessionService,
+    private readonly report: (error: unknown) => void,
+  ) {
+    this.#subscription = table.changes$.subscribe(({ list }) => {
+      this.#changed.add(list);
+      this.#turn ??= setImmediate(() => this.#tell());
+    });
+  }
+
+  close(): void {
+    clearImmediate(this.#turn);
+    this.#subscription.unsubscribe();
+  }
+
+  #tell(): void {
+    this.#turn = undefined;
+    for (const list of this.#changed) {
+      this.sessions.announce({ method: `notifications/${list}/list_changed` }).catch(this.report);
+    }
+    this.#changed.clear();
+  }
 }

@@ -4,7 +4,7 @@ import { inputRequired, UrlElicitationRequiredError } from '@modelcontextprotoco
 import { of, throwError } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { Clock } from '../base/clock.js';
+import type { Clock } from '../common/clock.js';
 import {
   type CallingClient,
   type ClientIdentity,
@@ -18,7 +18,7 @@ import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerTable } from '../handlers/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
-import { RequestedSchemas } from '../questions/requested-schemas.js';
+import { RequestedSchemas } from '../questions/question.js';
 import { RequestStates } from '../questions/request-state.js';
 import type { StoredStates } from '../session/stored-states.js';
 import { seededRandom } from '../testing/index.js';

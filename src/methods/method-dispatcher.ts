@@ -1,14 +1,13 @@
 import type { Implementation } from '@modelcontextprotocol/server';
-import { isThenable } from '../base/thenable.js';
-import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import { isThenable } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
+import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import { isRecord } from '../handlers/results/content.js';
 import { SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
-import { isRecord } from '../handlers/results/content.js';
-import { type McpMethod, type McpMethods } from './method.js';
-import { methodMessages } from './methods.messages.js';
+import { type McpMethod, type McpMethods, methodMessages } from './method.js';
 
 /**
  * # Serves decorated handlers: a table from method to function

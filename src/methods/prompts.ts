@@ -1,16 +1,16 @@
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
 import type { HandlerTable } from '../handlers/handler-table.js';
-import type { HandlerCalls } from './handler-calls.js';
 import { isRecord } from '../handlers/results/content.js';
+import type { HandlerCalls } from './handler-calls.js';
 import {
   invalidParams,
   isRecordOfTexts,
   type McpMethod,
   type McpMethods,
+  methodMessages,
   paramsReader,
   withoutProto,
 } from './method.js';
-import { methodMessages } from './methods.messages.js';
 
 interface GetParams {
   readonly name: string;

@@ -1,9 +1,15 @@
 import type { HandlerTable } from '../handlers/handler-table.js';
+import { isRecord } from '../handlers/results/content.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { isRecord } from '../handlers/results/content.js';
-import { invalidParams, type McpMethod, type McpMethods, paramsReader, withoutProto } from './method.js';
-import { methodMessages } from './methods.messages.js';
+import {
+  invalidParams,
+  type McpMethod,
+  type McpMethods,
+  methodMessages,
+  paramsReader,
+  withoutProto,
+} from './method.js';
 
 interface CallParams {
   readonly name: string;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { canonicalJson } from './canonical-json.js';
+import { canonicalJson } from './request-state.js';
 
 describe('canonicalJson', () => {
   it.each<[unknown, string]>([

@@ -5,7 +5,7 @@ import {
   ProtocolError,
 } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, expectTypeOf, it } from 'vitest';
-import { deferred } from '../base/deferred.js';
+import { deferred } from '../common/promises.js';
 import {
   type CallingClient,
   type ClientIdentity,
@@ -19,10 +19,10 @@ import type { McpQuestion } from '../context/mcp-questions.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerSignal } from '../handlers/results/handler-signal.js';
 import { ManualClock } from '../testing/manual-clock.js';
-import { reachesLevel } from '../wire/log-levels.js';
+import { reachesLevel } from '../wire/notifications.js';
 import { RequestStates } from './request-state.js';
 import { HandlerRun } from './handler-run.js';
-import { RequestedSchemas } from './requested-schemas.js';
+import { RequestedSchemas } from './question.js';
 
 type Handler = (ctx: McpContext) => unknown;
 interface Round {

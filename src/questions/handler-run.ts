@@ -1,12 +1,12 @@
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
-import type { Clock } from '../base/clock.js';
-import { quiet } from '../base/quiet.js';
+import type { Clock } from '../common/clock.js';
+import { quiet } from '../common/promises.js';
+import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import type { McpClientPort } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
-import type { OutboundMessage, OutboundOptions, McpCall } from '../context/mcp-call.js';
+import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerSuspended } from '../handlers/results/handler-signal.js';
 import { inspected } from '../handlers/results/inspected.js';
-import { ServerRequestError } from '../context/server-request.error.js';
 import { type Capabilities, capabilityNames, missingCapabilities } from '../wire/client-capabilities.js';
 import { assertNotificationOfEra } from '../wire/notifications.js';
 import {
@@ -15,10 +15,9 @@ import {
   ProtocolError,
   ProtocolErrorCode,
 } from '../wire/spec.js';
-import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
-import { Question, QuestionError } from './question.js';
+import { Question, QuestionError, type RequestedSchemas } from './question.js';
 import { questionMessages } from './questions.messages.js';
-import type { RequestedSchemas } from './requested-schemas.js';
+import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
 import { RunMemory } from './run-memory.js';
 
 /** What the runs of an endpoint share. */

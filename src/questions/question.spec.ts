@@ -2,8 +2,7 @@ import { inputRequired, ProtocolError } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { McpQuestion } from '../context/mcp-questions.js';
-import { Question } from './question.js';
-import { RequestedSchemas } from './requested-schemas.js';
+import { Question, RequestedSchemas } from './question.js';
 
 const schemas = new RequestedSchemas();
 const of = (question: unknown, key = 'key'): Question => Question.of(key, question as McpQuestion, schemas);

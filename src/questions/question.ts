@@ -1,11 +1,21 @@
+import type {
+  InputRequest,
+  JsonSchemaType,
+  JsonSchemaValidator,
+  jsonSchemaValidator,
+} from '@modelcontextprotocol/server';
 import { randomUUID } from 'node:crypto';
-import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/server';
-import type { McpElicitation, McpQuestion } from '../context/mcp-questions.js';
 import type { OutboundMessage } from '../context/mcp-call.js';
+import type { McpElicitation, McpQuestion } from '../context/mcp-questions.js';
 import { type Capabilities, requiredCapabilities } from '../wire/client-capabilities.js';
-import { inputRequired, ProtocolError, ProtocolErrorCode, specTypeSchemas } from '../wire/spec.js';
+import {
+  AjvJsonSchemaValidator,
+  inputRequired,
+  ProtocolError,
+  ProtocolErrorCode,
+  specTypeSchemas,
+} from '../wire/spec.js';
 import { questionMessages } from './questions.messages.js';
-import type { RequestedSchemas } from './requested-schemas.js';
 
 /** Why a handler's question cannot be asked, in words for the developer and the client. */
 export class QuestionError extends Error {}
@@ -162,3 +172,52 @@ interface Checked<T> {
   readonly '~standard': { validate(value: unknown): Outcome<T> };
 }
 type Outcome<T> = { readonly value: T; readonly issues?: undefined } | { readonly issues: readonly unknown[] };
+
+/** Schemas that are kept compiled. Most handlers ask with a handful; one that builds its schema per call has many. */
+const MAX_COMPILED = 500;
+
+/**
+ * Compiles JSON Schemas once: by object, and by text for those that a handler writes down anew each time.
+ *
+ * Ajv keeps what it has compiled for ever. So when there are too many, the compiler is given up with all it holds.
+ */
+export class RequestedSchemas implements jsonSchemaValidator {
+  #compiler = new AjvJsonSchemaValidator();
+  #byObject = new WeakMap<object, JsonSchemaValidator<unknown>>();
+  readonly #byText = new Map<string, JsonSchemaValidator<unknown>>();
+
+  constructor(private readonly maxCompiled = MAX_COMPILED) {}
+
+  /** Schemas that are kept. */
+  get size(): number {
+    return this.#byText.size;
+  }
+
+  /** @throws Error when it is no schema */
+  getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
+    let validator = this.#byObject.get(schema);
+    if (!validator) {
+      validator = this.#ofText(JSON.stringify(schema));
+      this.#byObject.set(schema, validator);
+    }
+    return validator as JsonSchemaValidator<T>;
+  }
+
+  #ofText(text: string): JsonSchemaValidator<unknown> {
+    let validator = this.#byText.get(text);
+    if (!validator) {
+      if (this.#byText.size >= this.maxCompiled) this.#startOver();
+      // A copy: whoever changes its schema later has another one. By its $id, Ajv would take it for one it knows.
+      const { $id: _, ...schema } = JSON.parse(text) as JsonSchemaType;
+      validator = this.#compiler.getValidator(schema);
+      this.#byText.set(text, validator);
+    }
+    return validator;
+  }
+
+  #startOver(): void {
+    this.#byText.clear();
+    this.#byObject = new WeakMap();
+    this.#compiler = new AjvJsonSchemaValidator();
+  }
+}

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { check, McpOptionError } from '../base/option-checks.js';
+import { check, McpOptionError } from '../common/option-checks.js';
 import { questionMessages } from './questions.messages.js';
 import { MIN_SECRET_BYTES } from './request-state.js';
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { McpOptionError } from '../base/option-checks.js';
+import { McpOptionError } from '../common/option-checks.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { type McpRequestStateOptions, resolveRequestStateOptions, secretsFor } from './request-state.options.js';
 import {

@@ -1,7 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
+import type { Clock } from '../common/clock.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
-import type { Clock } from '../base/clock.js';
-import { canonicalJson } from './canonical-json.js';
 
 /**
  * # What a call knows so far, in the hands of its client
@@ -175,4 +174,19 @@ function digestOf(params: StateBinding['params']): string {
 export function invalidState(): ProtocolError {
   const reason = { reason: 'invalid_request_state' };
   return new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid or expired requestState', reason);
+}
+
+/**
+ * The one text of a JSON value: keys in order, nothing between the tokens. Two values that say the same have the same text.
+ *
+ * @param value as it comes from `JSON.parse`; members that are `undefined` count as absent
+ */
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  const members = Object.entries(value)
+    .filter(([, member]) => member !== undefined)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
+  return `{${members.join()}}`;
 }

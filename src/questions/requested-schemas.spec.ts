@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RequestedSchemas } from './requested-schemas.js';
+import { RequestedSchemas } from './question.js';
 
 const schema = (name: string) => ({
   type: 'object' as const,

@@ -1,4 +1,4 @@
-import { check, McpOptionError, namesOf } from '../base/option-checks.js';
+import { check, McpOptionError, namesOf } from '../common/option-checks.js';
 import { redisMessages } from './redis.messages.js';
 
 /** Options of `redisBackend()`. @publicApi */

@@ -1,7 +1,7 @@
 import { McpServer, Server } from '@modelcontextprotocol/server';
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { deferred } from '../base/deferred.js';
+import { deferred } from '../common/promises.js';
 import {
   type CallingClient,
   currentMcpCall,

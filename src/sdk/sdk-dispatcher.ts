@@ -1,6 +1,6 @@
 import type { Server, ServerCapabilities } from '@modelcontextprotocol/server';
 import { firstValueFrom } from 'rxjs';
-import { quiet } from '../base/quiet.js';
+import { quiet } from '../common/promises.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
 import type { McpSession } from '../session/mcp-session.js';

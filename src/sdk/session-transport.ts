@@ -5,7 +5,7 @@ import type {
   Transport,
   TransportSendOptions,
 } from '@modelcontextprotocol/server';
-import { randomToken } from '../base/random-token.js';
+import { randomToken } from '../common/random-token.js';
 import { McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
 import type { McpSession } from '../session/mcp-session.js';

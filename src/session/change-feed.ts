@@ -1,6 +1,6 @@
 import { Observable, Subject } from 'rxjs';
 import type { McpMessageBus } from '../bus/message-bus.js';
-import { isChangedList, type McpChange } from '../wire/changes.js';
+import { isChangedList, type McpChange } from '../wire/notifications.js';
 
 /** What is heard of changes: of one, or that some may have been missed. @internal */
 export type HeardChange = McpChange | 'missed';

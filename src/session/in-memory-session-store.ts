@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../base/clock.js';
+import { systemClock, type Clock } from '../common/clock.js';
 import { OrderOfSigns, type Signed } from './in-memory/order-of-signs.js';
 import { mergedData } from './merged-data.js';
 import type {

@@ -1,5 +1,5 @@
-import { randomToken } from '../base/random-token.js';
-import { Retry } from '../base/retry.js';
+import { randomToken } from '../common/random-token.js';
+import { Retry } from '../common/retry.js';
 import {
   EventsEvictedError,
   EventStoreError,

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { deferred } from '../base/deferred.js';
+import { deferred } from '../common/promises.js';
 import type { McpEventStore, OpenRequest } from '../stream/event-store.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { LastAnswers } from './last-answers.js';

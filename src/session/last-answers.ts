@@ -1,6 +1,5 @@
-import type { Clock } from '../base/clock.js';
-import { deferred } from '../base/deferred.js';
-import { within } from '../base/within.js';
+import type { Clock } from '../common/clock.js';
+import { deferred, within } from '../common/promises.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import type { SessionEndReason } from './session-events.js';

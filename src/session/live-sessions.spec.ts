@@ -1,6 +1,6 @@
 import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { deferred } from '../base/deferred.js';
+import { deferred } from '../common/promises.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../bus/in-memory-message-bus.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import { CallObserver } from '../exchange/call-observer.js';

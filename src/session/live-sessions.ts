@@ -1,7 +1,5 @@
-import { Retry } from '../base/retry.js';
-import { quiet } from '../base/quiet.js';
-import { isThenable } from '../base/thenable.js';
-import { within } from '../base/within.js';
+import { isThenable, quiet, within } from '../common/promises.js';
+import { Retry } from '../common/retry.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
 import { shutdownRefusal } from '../wire/errors.js';
@@ -9,11 +7,11 @@ import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { LastAnswers } from './last-answers.js';
 import { McpSession } from './mcp-session.js';
-import { infoOf, isSession } from './session-record.js';
 import type { SessionEndReason } from './session-events.js';
+import { infoOf, isSession } from './session-record.js';
+import type { McpSessionRecord, McpSessionStore } from './session-store.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
-import type { McpSessionRecord, McpSessionStore } from './session-store.js';
 import { Sweeper } from './sweeper.js';
 
 /** A session of this node. */

@@ -4,8 +4,8 @@ import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } fro
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
-import { changeOf } from '../wire/changes.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
+import { changeOf } from '../wire/notifications.js';
 import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
 import type { ChangeFeed } from './change-feed.js';

@@ -1,7 +1,6 @@
 import { AsyncSubject, type Observable } from 'rxjs';
-import type { Clock } from '../base/clock.js';
-import { deferred } from '../base/deferred.js';
-import { within } from '../base/within.js';
+import type { Clock } from '../common/clock.js';
+import { deferred, within } from '../common/promises.js';
 import {
   type CallingClient,
   type ClientIdentity,
@@ -18,28 +17,28 @@ import { Exchange } from '../exchange/exchange.js';
 import type { McpStream } from '../stream/mcp-stream.js';
 import { McpError, REQUEST_FAILED } from '../wire/errors.js';
 import {
+  type IncomingBody,
   isInitializeRequest,
   isRequest,
   isResponse,
-  type IncomingBody,
   type JsonRpcMessage,
   type JsonRpcNotification,
   type JsonRpcRequest,
   type RequestId,
 } from '../wire/json-rpc.js';
-import { reachesLevel } from '../wire/log-levels.js';
+import { reachesLevel } from '../wire/notifications.js';
 import { hasPrimingEvents, negotiateLegacyRevision } from '../wire/revisions.js';
 import { admit } from './admission.js';
 import { InFlightCalls, type Related } from './in-flight-calls.js';
-import { Inbox, type FromClient } from './inbox.js';
+import { type FromClient, Inbox } from './inbox.js';
 import { introduced } from './introduction.js';
 import { OutgoingMessages } from './outgoing-messages.js';
 import type { SessionEndReason } from './session-events.js';
 import { SessionState, statePatch } from './session-state.js';
+import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
 import { LoggedSink, SessionStreams } from './session-streams.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
-import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
 
 /** Milliseconds that an ending session waits for its last answers to be logged. */
 const FLUSH_MS = 1_000;

@@ -1,5 +1,5 @@
-import type { Clock, ClockTimer } from '../base/clock.js';
-import { deferred, type Deferred } from '../base/deferred.js';
+import type { Clock, ClockTimer } from '../common/clock.js';
+import { deferred, type Deferred } from '../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';

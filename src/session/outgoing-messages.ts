@@ -1,9 +1,9 @@
-import { quiet } from '../base/quiet.js';
-import { randomToken } from '../base/random-token.js';
+import { quiet } from '../common/promises.js';
+import { randomToken } from '../common/random-token.js';
 import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import { capabilityNames, missingCapabilities, requiredCapabilities } from '../wire/client-capabilities.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import type { Related } from './in-flight-calls.js';
 import { outlivesItsRequest } from './late-messages.js';

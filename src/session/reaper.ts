@@ -1,6 +1,6 @@
 import type { Subscription } from 'rxjs';
-import { randomToken } from '../base/random-token.js';
-import { Retry } from '../base/retry.js';
+import { randomToken } from '../common/random-token.js';
+import { Retry } from '../common/retry.js';
 import type { LostNode, McpMessageBus } from '../bus/message-bus.js';
 import { EventLogFullError, EventStoreError } from '../stream/event-store.errors.js';
 import type { AppendOptions, OpenRequest, ReaderRef } from '../stream/event-store.js';

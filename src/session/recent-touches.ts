@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.js';
+import type { Clock } from '../common/clock.js';
 
 /**
  * Which records the store has heard of lately, so that it hears of each at most once per interval.

@@ -1,4 +1,4 @@
-import { reachesLevel } from '../wire/log-levels.js';
+import { reachesLevel } from '../wire/notifications.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSessionRecord } from './session-store.js';
 

@@ -1,6 +1,6 @@
 import { Subject, type Observable } from 'rxjs';
-import type { Clock } from '../base/clock.js';
-import { Retry } from '../base/retry.js';
+import type { Clock } from '../common/clock.js';
+import { Retry } from '../common/retry.js';
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { CallObserver } from '../exchange/call-observer.js';

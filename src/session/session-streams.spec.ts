@@ -6,7 +6,7 @@ import { Calls } from '../exchange/calls.js';
 import { DuplicateRequestError } from '../stream/event-store.errors.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
-import { formatEventId } from '../wire/event-id.js';
+import { formatEventId } from '../wire/sse.js';
 import type { McpSessionEvent } from './session-events.js';
 import { type LoggedSink, SessionStreams } from './session-streams.js';
 import { NO_PEERS } from './cluster-messages.js';

@@ -1,6 +1,6 @@
 import { Observable, type Subscriber } from 'rxjs';
-import { randomToken } from '../base/random-token.js';
-import { Retry } from '../base/retry.js';
+import { randomToken } from '../common/random-token.js';
+import { Retry } from '../common/retry.js';
 import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { ExchangeSink, SinkEntry } from '../exchange/exchange.js';
 import {
@@ -13,9 +13,15 @@ import type { StreamHead } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import type { ReaderTurn } from '../stream/stream.options.js';
 import { McpError } from '../wire/errors.js';
-import { formatEventId, parseEventId, STANDALONE_STREAM, type Cursor } from '../wire/event-id.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { commentFrame, primingFrame } from '../wire/sse-frame.js';
+import {
+  commentFrame,
+  type Cursor,
+  formatEventId,
+  parseEventId,
+  primingFrame,
+  STANDALONE_STREAM,
+} from '../wire/sse.js';
 import type { McpSessionEvent } from './session-events.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';

@@ -1,5 +1,5 @@
-import type { Clock } from '../base/clock.js';
-import { check } from '../base/option-checks.js';
+import type { Clock } from '../common/clock.js';
+import { check } from '../common/option-checks.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { Calls } from '../exchange/calls.js';
 import type { ResponseMode } from '../exchange/exchange.js';

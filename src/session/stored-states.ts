@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../base/clock.js';
-import { randomToken, TOKEN_LENGTH } from '../base/random-token.js';
-import { Turns } from '../base/turns.js';
+import type { Clock } from '../common/clock.js';
+import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
+import { Turns } from '../common/promises.js';
 import type { McpPrincipalState, McpState, McpStatePort } from '../context/mcp-state.js';
 import { McpStateError, UnknownStateError } from '../context/mcp-state.errors.js';
 import { shown } from '../wire/wire.messages.js';

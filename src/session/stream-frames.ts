@@ -1,7 +1,6 @@
 import type { Observer, Subscriber } from 'rxjs';
 import type { StoredEvent } from '../stream/event-store.js';
-import { formatEventId } from '../wire/event-id.js';
-import { messageFrame } from '../wire/sse-frame.js';
+import { formatEventId, messageFrame } from '../wire/sse.js';
 
 /** The events of a stream as frames, for one response: an object, since three functions would be three times as large. */
 export class StreamFrames implements Observer<StoredEvent> {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { deferred } from '../base/deferred.js';
+import { deferred } from '../common/promises.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { Sweeper } from './sweeper.js';
 

@@ -1,4 +1,4 @@
-import type { Clock, ClockTimer } from '../base/clock.js';
+import type { Clock, ClockTimer } from '../common/clock.js';
 
 /**
  * # When to look for what has expired

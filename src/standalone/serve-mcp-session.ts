@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { systemClock } from '../base/clock.js';
+import { systemClock } from '../common/clock.js';
 import type { McpReply } from '../context/mcp-exchange.js';
-import { loneRequestId, type McpIncoming, refuseModern } from '../protocol/mcp-endpoint.js';
-import { beginsSession, unknownSession } from '../protocol/legacy/legacy-endpoint.js';
-import { protocolMessages } from '../protocol/protocol.messages.js';
+import { loneRequestId, type McpIncoming, refuseModern } from '../endpoint/mcp-endpoint.js';
+import { beginsSession, unknownSession } from '../endpoint/legacy/legacy-endpoint.js';
+import { protocolMessages } from '../endpoint/endpoint.messages.js';
 import type { McpSession } from '../session/mcp-session.js';
 import { McpError } from '../wire/errors.js';
-import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/header.js';
+import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
 import { hostOriginPolicy } from '../http/edge/edge-policy.js';
 import { refusalOf } from '../http/edge/http-edge.js';
 import { httpMessages } from '../http/http.messages.js';

@@ -1,6 +1,6 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server';
-import { systemClock, type Clock } from '../base/clock.js';
-import { randomToken } from '../base/random-token.js';
+import { systemClock, type Clock } from '../common/clock.js';
+import { randomToken } from '../common/random-token.js';
 import { Calls } from '../exchange/calls.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Retry } from '../base/retry.js';
+import { Retry } from '../common/retry.js';
 import {
   eventStoreContract,
   FaultyEventStore,

@@ -1,5 +1,5 @@
-import { systemClock, type Clock } from '../base/clock.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { systemClock, type Clock } from '../common/clock.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import {
   DuplicateRequestError,
   EventLogFullError,

@@ -1,7 +1,7 @@
 import { NEVER, Observable, Subject } from 'rxjs';
-import { deferred, type Deferred } from '../base/deferred.js';
-import { randomToken } from '../base/random-token.js';
-import { Retry } from '../base/retry.js';
+import { deferred, type Deferred } from '../common/promises.js';
+import { randomToken } from '../common/random-token.js';
+import { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { DuplicateRequestError, EventStoreError, SessionGoneError, StreamEndedError } from './event-store.errors.js';

@@ -1,6 +1,6 @@
 import { Observable, Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { Retry } from '../base/retry.js';
+import { Retry } from '../common/retry.js';
 import { EventStoreFault, FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import { EventsEvictedError, EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
 import type { StoredEvent } from './event-store.js';

@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
-import { deferred, type Deferred } from '../base/deferred.js';
-import type { Retry } from '../base/retry.js';
+import { deferred, type Deferred } from '../common/promises.js';
+import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { McpEventStore, ReadResult, StoredEvent } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';

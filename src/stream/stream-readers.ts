@@ -1,6 +1,6 @@
-import type { ClockTimer } from '../base/clock.js';
-import { randomToken } from '../base/random-token.js';
-import type { Retry } from '../base/retry.js';
+import type { ClockTimer } from '../common/clock.js';
+import { randomToken } from '../common/random-token.js';
+import type { Retry } from '../common/retry.js';
 import { EventStoreError } from './event-store.errors.js';
 import type { ReaderRef, StreamHead } from './event-store.js';
 import type { HandedOut, StreamReader } from './stream-reader.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { Retry } from '../base/retry.js';
+import { Retry } from '../common/retry.js';
 import {
   EventStoreFault,
   FaultyEventStore,

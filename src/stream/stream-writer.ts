@@ -1,6 +1,5 @@
-import { deferred, type Deferred } from '../base/deferred.js';
-import { quiet } from '../base/quiet.js';
-import type { Retry } from '../base/retry.js';
+import { deferred, type Deferred, quiet } from '../common/promises.js';
+import type { Retry } from '../common/retry.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
 import type { AppendOptions, AppendResult, McpEventStore, ReaderRef, SettledRequest } from './event-store.js';

@@ -1,6 +1,6 @@
-import type { Clock } from '../base/clock.js';
-import { check, namesOf } from '../base/option-checks.js';
-import type { RetryPolicy } from '../base/retry.js';
+import type { Clock } from '../common/clock.js';
+import { check, namesOf } from '../common/option-checks.js';
+import type { RetryPolicy } from '../common/retry.js';
 import type { McpEventStore, ReaderRef } from './event-store.js';
 
 /** Responses that may be attached to one stream at a time (behaviour G7). */

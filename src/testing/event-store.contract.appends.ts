@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { randomToken } from '../base/random-token.js';
+import { randomToken } from '../common/random-token.js';
 import { SessionGoneError, StreamEndedError, StreamNotFoundError } from '../stream/event-store.errors.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { ContractTests } from './contract.js';
 import {
   event,

@@ -5,7 +5,7 @@ import {
   StreamEndedError,
   StreamNotFoundError,
 } from '../stream/event-store.errors.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { ContractTests } from './contract.js';
 import {
   ALL,

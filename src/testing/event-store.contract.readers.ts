@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
 import type { ReaderRef } from '../stream/event-store.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import { FORGED_IDS, type ContractTests } from './contract.js';
 import {
   ALL,

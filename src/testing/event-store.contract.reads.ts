@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { EventsEvictedError, StreamNotFoundError } from '../stream/event-store.errors.js';
-import { STANDALONE_STREAM } from '../wire/event-id.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { ContractTests } from './contract.js';
 import {
   ALL,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { randomToken } from '../base/random-token.js';
+import { randomToken } from '../common/random-token.js';
 import { type EventStoreError } from '../stream/event-store.errors.js';
 import type { AppendOptions, McpEventStore, StoredEvent } from '../stream/event-store.js';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.js';
+import type { Clock } from '../common/clock.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import type {
   AppendOptions,

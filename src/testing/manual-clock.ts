@@ -1,4 +1,4 @@
-import type { Clock, ClockTimer } from '../base/clock.js';
+import type { Clock, ClockTimer } from '../common/clock.js';
 
 /** The real one, also when a test runner replaces the globals by its own later on. */
 const nextTurn = globalThis.setImmediate;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { changeOf, isChangedList, notificationOf, type McpChange } from './changes.js';
+import { changeOf, isChangedList, notificationOf, type McpChange } from './notifications.js';
 
 const CHANGES: McpChange[] = [
   { list: 'tools' },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { decodeHeaderValue, encodeHeaderValue, headerText, withoutOws } from './header-value.js';
+import { decodeHeaderValue, encodeHeaderValue, headerText, withoutOws } from './headers.js';
 
 const encoded = (text: string): string => `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
 

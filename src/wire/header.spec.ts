@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-
-import * as headers from './header.js';
-import { singleHeader } from './header.js';
+import * as headers from './headers.js';
+import { singleHeader } from './headers.js';
 
 describe('singleHeader', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isLogLevel, LOG_LEVELS, reachesLevel } from './log-levels.js';
+import { isLogLevel, LOG_LEVELS, reachesLevel } from './notifications.js';
 
 describe('D27: log levels', () => {
   it('grow from debug to emergency: a client has those from the level that it wants', () => {

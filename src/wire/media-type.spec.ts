@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { isJsonMediaType } from './media-type.js';
+import { isJsonMediaType } from './accept.js';
 
 describe('isJsonMediaType (E4)', () => {
   it.each([

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 
 import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from './era.js';
 import { McpError } from './errors.js';
-import type { RequestHeaders } from './header.js';
+import type { RequestHeaders } from './headers.js';
 import type { JsonRpcRequest } from './json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders, mirrorHeaders, paramHeaderName } from './modern-headers.js';
 import { paramHeadersOf, type ParamHeader } from './param-headers.js';

@@ -1,10 +1,19 @@
 import { PROTOCOL_VERSION_META_KEY } from './era.js';
 import { McpError } from './errors.js';
-import { METHOD_HEADER, NAME_HEADER, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from './header.js';
-import { decodeHeaderValue, encodeHeaderValue, headerText, withoutOws } from './header-value.js';
+import {
+  decodeHeaderValue,
+  encodeHeaderValue,
+  headerText,
+  METHOD_HEADER,
+  NAME_HEADER,
+  PROTOCOL_VERSION_HEADER,
+  type RequestHeaders,
+  singleHeader,
+  withoutOws,
+} from './headers.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from './json-rpc.js';
-import { modernHeaderMessages as messages } from './modern-headers.messages.js';
 import type { ParamHeader } from './param-headers.js';
+import { shown } from './wire.messages.js';
 
 /**
  * Modern requests say in headers what proxies want to know of their bodies: revision, method, name, and the arguments
@@ -99,7 +108,10 @@ interface Mismatch {
 }
 
 function refusal(mismatch: Mismatch, requestId: RequestId | null = null): McpError {
-  return new McpError('HEADER_MISMATCH', messages.mismatch(mismatch.body), { requestId, data: { mismatch } });
+  return new McpError('HEADER_MISMATCH', modernHeaderMessages.mismatch(mismatch.body), {
+    requestId,
+    data: { mismatch },
+  });
 }
 
 const VERSION_SOURCE = `_meta["${PROTOCOL_VERSION_META_KEY}"]`;
@@ -121,7 +133,7 @@ function literalMismatch(
   value: unknown,
 ): Mismatch | undefined {
   if (got === undefined) return missing(header, source, value);
-  return got === value ? undefined : { header: got, body: messages.different(header, got, source, value) };
+  return got === value ? undefined : { header: got, body: modernHeaderMessages.different(header, got, source, value) };
 }
 
 /** A body without a name is not for this check to refuse. */
@@ -132,9 +144,9 @@ function nameMismatch(headers: RequestHeaders, { method, params }: JsonRpcReques
   const got = received(headers, NAME_HEADER);
   if (got === undefined) return value === undefined ? undefined : missing('Mcp-Name', source, value);
   const decoded = decodeHeaderValue(got);
-  if (decoded === undefined) return { header: got, body: messages.badlyEncoded('Mcp-Name', got) };
+  if (decoded === undefined) return { header: got, body: modernHeaderMessages.badlyEncoded('Mcp-Name', got) };
   if (value === undefined || decoded === value) return undefined;
-  return { header: got, body: messages.different('Mcp-Name', decoded, source, value) };
+  return { header: got, body: modernHeaderMessages.different('Mcp-Name', decoded, source, value) };
 }
 
 /** What `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
@@ -146,7 +158,7 @@ function nameOf(method: string, params: JsonRpcRequest['params']): { source: str
 }
 
 function missing(header: string, source: string, value: unknown): Mismatch {
-  return { header: '(missing)', body: messages.missing(header, source, value) };
+  return { header: '(missing)', body: modernHeaderMessages.missing(header, source, value) };
 }
 
 /** @returns what is wrong, if anything is */
@@ -157,15 +169,15 @@ function paramMismatch(
 ): string | undefined {
   const header = paramHeaderName(headerName);
   const source = `arguments.${path.join('.')}`;
-  if (isUnsafe(value)) return messages.unsafe(header, source, value);
+  if (isUnsafe(value)) return modernHeaderMessages.unsafe(header, source, value);
   const text = headerText(value);
   if (text === undefined) return undefined;
   const got = received(headers, header.toLowerCase());
-  if (got === undefined) return messages.missing(header, source, value);
+  if (got === undefined) return modernHeaderMessages.missing(header, source, value);
   const decoded = decodeHeaderValue(got);
-  if (decoded === undefined) return messages.badlyEncoded(header, got);
+  if (decoded === undefined) return modernHeaderMessages.badlyEncoded(header, got);
   if (decoded === text || (type === 'integer' && isSameInteger(decoded, value))) return undefined;
-  return messages.different(header, decoded, source, value);
+  return modernHeaderMessages.different(header, decoded, source, value);
 }
 
 function isUnsafe(value: unknown): boolean {
@@ -192,4 +204,35 @@ function valueAt(root: unknown, path: readonly string[]): unknown {
     value = (value as Record<string, unknown>)[name];
   }
   return value;
+}
+
+/** What users read of the headers that mirror the body of a modern request. */
+export const modernHeaderMessages = {
+  // Requests
+  mismatch: (what: string) =>
+    `The headers of the request disagree with its body: ${what}. Send what the body says in the header, as "=?base64?…?=" if it is not plain ASCII.`,
+  missing: (header: string, source: string, value: unknown) =>
+    `the body has ${shown(value)} as ${source}, but the header ${header} is missing`,
+  different: (header: string, got: string, source: string, value: unknown) =>
+    `the header ${header} says ${shown(got)}, but the body has ${shown(value)} as ${source}`,
+  badlyEncoded: (header: string, got: string) =>
+    `the header ${header} is ${shown(got)}, which is neither ASCII nor the canonical base64 of a text in UTF-8`,
+  unsafe: (header: string, source: string, value: unknown) =>
+    `the body has ${shown(value)} as ${source}, which the header ${header} cannot say: integers in headers are at most 2^53 - 1 either way`,
+
+  // Schemas
+  unreachable: (at: string) =>
+    `"x-mcp-header" stands at ${place(at)}, but it belongs to a property that is reached through "properties" alone: not to the root, and to nothing in arrays, alternatives, conditions or definitions ("$ref").`,
+  noName: (at: string, got: unknown) =>
+    `the "x-mcp-header" of ${place(at)} must be a text that is not empty, such as "Region"; got ${shown(got)}.`,
+  notAToken: (at: string, name: string) =>
+    `the "x-mcp-header" of ${place(at)} is ${shown(name)}, which cannot be part of the name of a header. Use letters, digits and hyphens.`,
+  wrongType: (at: string, type: unknown) =>
+    `${place(at)} has an "x-mcp-header", so its "type" must be "string", "integer" or "boolean"; got ${shown(type)}. Instead of null, let it be absent.`,
+  sameName: (at: string, name: string, other: string) =>
+    `the "x-mcp-header" of ${place(at)} is ${shown(name)}, and so is that of ${place(other)}; upper and lower case make no difference. Rename one.`,
+};
+
+function place(path: string): string {
+  return path === '' ? 'the root' : shown(path);
 }

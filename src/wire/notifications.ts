@@ -35,3 +35,62 @@ export function assertNotificationOfEra(method: string, era: Era, declared: () =
   const known = OF_ERA.legacy.has(method) || OF_ERA.modern.has(method) || OF_CLIENTS.includes(method);
   if (known) throw new Error(wireMessages.notificationOfOtherEra(method, era));
 }
+
+/** A list that clients can be told of. @internal */
+export type ChangedList = 'tools' | 'prompts' | 'resources';
+
+/** What clients can ask to be told of: that a list, or what is read at a URI, is no longer what it was. @internal */
+export type McpChange = { readonly list: ChangedList } | { readonly uri: string };
+
+const LISTS: Readonly<Record<string, ChangedList>> = Object.freeze({
+  'notifications/tools/list_changed': 'tools',
+  'notifications/prompts/list_changed': 'prompts',
+  'notifications/resources/list_changed': 'resources',
+});
+const RESOURCE_UPDATED = 'notifications/resources/updated';
+
+/**
+ * The change that a notification tells of.
+ *
+ * @returns `undefined` when it tells of something else, or of a resource without a URI
+ * @internal
+ */
+export function changeOf(notification: { method: string; params?: Record<string, unknown> }): McpChange | undefined {
+  const { method, params } = notification;
+  if (Object.hasOwn(LISTS, method)) return { list: LISTS[method]! };
+  const uri = params?.['uri'];
+  return method === RESOURCE_UPDATED && typeof uri === 'string' ? { uri } : undefined;
+}
+
+/** The notification that tells of a change; the same in both eras but for `_meta`. @internal */
+export function notificationOf(change: McpChange): { method: string; params?: { uri: string } } {
+  return 'list' in change
+    ? { method: `notifications/${change.list}/list_changed` }
+    : { method: RESOURCE_UPDATED, params: { uri: change.uri } };
+}
+
+/** @internal */
+export function isChangedList(value: unknown): value is ChangedList {
+  return value === 'tools' || value === 'prompts' || value === 'resources';
+}
+
+/** Severities of log messages (RFC 5424), from the least to the gravest. @internal */
+export const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
+
+const SEVERITY: ReadonlyMap<unknown, number> = new Map(LOG_LEVELS.map((level, index) => [level, index]));
+
+/** @internal */
+export function isLogLevel(value: unknown): value is (typeof LOG_LEVELS)[number] {
+  return SEVERITY.has(value);
+}
+
+/**
+ * Whether a message is as grave as a client wants them.
+ *
+ * @param wanted the client's level; `undefined`: it has not said, and gets all
+ * @internal
+ */
+export function reachesLevel(level: string, wanted: string | undefined): boolean {
+  const threshold = SEVERITY.get(wanted);
+  return threshold === undefined || (SEVERITY.get(level) ?? LOG_LEVELS.length) >= threshold;
+}

@@ -1,4 +1,4 @@
-import { modernHeaderMessages as messages } from './modern-headers.messages.js';
+import { modernHeaderMessages as messages } from './modern-headers.js';
 
 /** The member of a JSON Schema that has its property mirrored into a header. */
 const ANNOTATION = 'x-mcp-header';

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import {
   CLIENT_CAPABILITIES_META_KEY,
   CLIENT_INFO_META_KEY,
+  isPlainEnvelope,
   LOG_LEVEL_META_KEY,
   PROTOCOL_VERSION_META_KEY,
 } from './era.js';
-import { isPlainEnvelope } from './plain-envelope.js';
 
 const REVISION = '2026-07-28';
 /** Every type of value that JSON has. */

@@ -1,5 +1,5 @@
 import type { ServerCapabilities } from '@modelcontextprotocol/server';
-import { changeOf } from './changes.js';
+import { changeOf } from './notifications.js';
 
 /*
  * What the legacy era loses without sessions (option `sessions: 'off'`, row S17): nothing is kept of a client, so it has no

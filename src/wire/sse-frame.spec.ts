@@ -1,7 +1,7 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { describe, expect, it } from 'vitest';
 
-import { commentFrame, messageFrame, primingFrame } from './sse-frame.js';
+import { commentFrame, messageFrame, primingFrame } from './sse.js';
 
 /** What a client makes of a text. */
 function parse(text: string): { events: EventSourceMessage[]; comments: string[]; retries: number[] } {

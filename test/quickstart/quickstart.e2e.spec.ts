@@ -1,7 +1,7 @@
 import { filter, firstValueFrom } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DocsNotifier } from '../../examples/quickstart/docs-notifier.service.js';
-import { deferred } from '../../src/base/deferred.js';
+import { deferred } from '../../src/common/promises.js';
 import { CuttingProxy } from '../support/cutting-proxy.js';
 import { CHOICE, notified, OFFICIAL_CLIENTS, SUMMARY, type OfficialClient, type Received } from './official-clients.js';
 import { ADAPTERS, FILES, QuickstartApp } from './quickstart-app.js';

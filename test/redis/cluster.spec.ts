@@ -1,6 +1,6 @@
 import { Cluster, Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { randomToken } from '../../src/base/random-token.js';
+import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { eventStoreContract, messageBusContract, sessionStoreContract } from '../../src/testing/index.js';
 import { describeRedis, freePort, RedisServer } from '../support/redis.js';

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { randomToken } from '../../src/base/random-token.js';
+import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend, redisBackend } from '../../src/redis/redis-backend.js';
 import { RedisClosedError, RedisUnavailableError } from '../../src/redis/redis.errors.js';
 import type { RedisBackendOptions } from '../../src/redis/redis.options.js';

@@ -5,7 +5,7 @@ const missing = vi.hoisted(() =>
   Object.assign(new Error("Cannot find module 'ioredis'"), { code: 'MODULE_NOT_FOUND' }),
 );
 
-vi.mock('../../src/base/optional-package.cjs', () => ({
+vi.mock('../../src/common/optional-package.cjs', () => ({
   requirePackage: () => {
     throw missing;
   },

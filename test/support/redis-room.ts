@@ -1,4 +1,4 @@
-import { randomToken } from '../../src/base/random-token.js';
+import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import type { RedisBackendOptions } from '../../src/redis/redis.options.js';
 import { sharedRedis } from './redis.js';

@@ -1,5 +1,5 @@
 import { ConfigurableModuleBuilder, type DynamicModule } from '@nestjs/common';
-import { check, McpOptionError } from '../../base/option-checks.js';
+import { check, McpOptionError } from '../../common/option-checks.js';
 import { loadClientPackage } from './client-package.js';
 import { mcpClientMessages } from './mcp-client.messages.js';
 import { McpClient } from './mcp-client.js';

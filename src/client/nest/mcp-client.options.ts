@@ -1,5 +1,5 @@
 import type { Client, ClientOptions, OAuthClientProvider } from '@modelcontextprotocol/client';
-import { check, McpOptionError } from '../../base/option-checks.js';
+import { check, McpOptionError } from '../../common/option-checks.js';
 import { resolveClientOptions, resolveUrl, type StreamableClientTransportOptions } from '../client.options.js';
 import { mcpClientMessages } from './mcp-client.messages.js';
 

@@ -1,4 +1,4 @@
-import { adviceOn } from '../../base/option-checks.js';
+import { adviceOn } from '../../common/option-checks.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { handlerMessages } from '../handlers.messages.js';
 import {

@@ -1,5 +1,5 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
-import { namesOf } from '../../base/option-checks.js';
+import { namesOf } from '../../common/option-checks.js';
 import type { HandlerSchema } from '../schema/handler-schema.js';
 
 /** What every handler may say of itself. @publicApi */

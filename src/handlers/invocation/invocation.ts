@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import { Observable } from 'rxjs';
-import { isThenable } from '../../base/thenable.js';
+import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { McpHandlerCall, type McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { comesInParts, drain, type Drain } from '../results/drain.js';

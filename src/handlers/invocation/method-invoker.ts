@@ -1,7 +1,7 @@
 import { type CanActivate, Logger, type Type } from '@nestjs/common';
 import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
-import { isThenable } from '../../base/thenable.js';
+import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { invocationMessages } from '../invocation.messages.js';
 import { HANDLER_ARGUMENTS, handlerParams, type ParamLayout } from '../params/param-layout.js';

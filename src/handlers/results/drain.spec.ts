@@ -1,6 +1,6 @@
 import { concat, interval, NEVER, Observable, of, Subject, takeWhile } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { deferred } from '../../base/deferred.js';
+import { deferred } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { drain, comesInParts } from './drain.js';
 import { HandlerCancelled } from './handler-signal.js';

@@ -1,4 +1,4 @@
-import { deferred } from '../../base/deferred.js';
+import { deferred } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { Drain } from './drain.js';
 import { HandlerCancelled } from './handler-signal.js';

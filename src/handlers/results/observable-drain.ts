@@ -1,5 +1,5 @@
 import { from, type Observable, Subject, takeUntil } from 'rxjs';
-import { deferred } from '../../base/deferred.js';
+import { deferred } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { Drain } from './drain.js';
 import { EventQueue } from './event-queue.js';

@@ -1,5 +1,5 @@
 import type { Type } from '@nestjs/common';
-import { requirePackage } from '../../base/optional-package.cjs';
+import { requirePackage } from '../../common/optional-package.cjs';
 import { handlerMessages } from '../handlers.messages.js';
 
 /** One rule that a decorator of class-validator left behind. */

@@ -37,7 +37,7 @@ import { Test } from '@nestjs/testing';
 import express from 'express';
 import { NEVER } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { systemClock } from '../../base/clock.js';
+import { systemClock } from '../../common/clock.js';
 import { McpError } from '../../wire/errors.js';
 import { parsedBodyOf, readBody } from '../body-reader.js';
 import { McpResponder } from '../responder.js';

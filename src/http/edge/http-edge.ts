@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
-import { systemClock, type Clock } from '../../base/clock.js';
+import { systemClock, type Clock } from '../../common/clock.js';
 import { McpError } from '../../wire/errors.js';
 import { abandonBody } from '../abandon-body.js';
 import { McpHttpOptionError } from '../http.errors.js';

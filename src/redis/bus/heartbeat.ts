@@ -1,4 +1,4 @@
-import type { ClockTimer } from '../../base/clock.js';
+import type { ClockTimer } from '../../common/clock.js';
 import type { LostNode } from '../../bus/message-bus.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { beat } from './bus.scripts.js';

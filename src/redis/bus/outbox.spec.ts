@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { deferred, type Deferred } from '../../base/deferred.js';
+import { deferred, type Deferred } from '../../common/promises.js';
 import { ManualClock } from '../../testing/index.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { Outbox } from './outbox.js';

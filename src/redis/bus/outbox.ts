@@ -1,4 +1,4 @@
-import { deferred, type Deferred } from '../../base/deferred.js';
+import { deferred, type Deferred } from '../../common/promises.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { publish } from './bus.scripts.js';
 

@@ -1,8 +1,7 @@
 import { defer, type Observable, Subject } from 'rxjs';
-import { deferred } from '../../base/deferred.js';
-import { randomToken } from '../../base/random-token.js';
-import { within } from '../../base/within.js';
 import type { LostNode, McpMessageBus } from '../../bus/message-bus.js';
+import { deferred, within } from '../../common/promises.js';
+import { randomToken } from '../../common/random-token.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { redisMessages } from '../redis.messages.js';
 import { Heartbeat } from './heartbeat.js';

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { deferred } from '../../base/deferred.js';
+import { deferred } from '../../common/promises.js';
 import { RedisClosedError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { backoff } from '../connection/redis-clients.js';

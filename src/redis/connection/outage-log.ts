@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { type Clock } from '../../base/clock.js';
+import { type Clock } from '../../common/clock.js';
 import { redisMessages } from '../redis.messages.js';
 
 /** So often an outage is worth a line at most: one that comes and goes is one outage. */

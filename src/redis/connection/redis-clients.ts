@@ -1,6 +1,6 @@
 import type * as ioredis from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
-import { requirePackage } from '../../base/optional-package.cjs';
+import { requirePackage } from '../../common/optional-package.cjs';
 import { redisMessages } from '../redis.messages.js';
 import { RedisSetupError } from '../redis.errors.js';
 

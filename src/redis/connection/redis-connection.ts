@@ -1,5 +1,5 @@
-import { systemClock, type Clock } from '../../base/clock.js';
-import { within } from '../../base/within.js';
+import { systemClock, type Clock } from '../../common/clock.js';
+import { within } from '../../common/promises.js';
 import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import { RedisKeys } from '../redis-keys.js';
 import { redisMessages } from '../redis.messages.js';

@@ -1,4 +1,4 @@
-import type { Clock, ClockTimer } from '../../base/clock.js';
+import type { Clock, ClockTimer } from '../../common/clock.js';
 import { Ring } from './ring.js';
 import type { SessionLog } from './session-log.js';
 import type { StreamLog } from './stream-log.js';

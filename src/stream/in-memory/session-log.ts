@@ -1,4 +1,4 @@
-import { STANDALONE_STREAM } from '../../wire/event-id.js';
+import { STANDALONE_STREAM } from '../../wire/sse.js';
 import type { RequestId } from '../../wire/json-rpc.js';
 import type { AppendOptions, OpenRequest } from '../event-store.js';
 import { Ring } from './ring.js';

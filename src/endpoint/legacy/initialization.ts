@@ -1,4 +1,4 @@
-import { randomToken } from '../../base/random-token.js';
+import { randomToken } from '../../common/random-token.js';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { asking } from '../../session/asking.js';
@@ -8,11 +8,11 @@ import { ServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type SessionEnvironment, type SessionLimits } from '../../session/session.options.js';
 import type { InitializeParams, McpSessionStore } from '../../session/session-store.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
-import { SESSION_ID_HEADER } from '../../wire/header.js';
+import { SESSION_ID_HEADER } from '../../wire/headers.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
-import { arePlainCapabilities, isPlainInfo } from '../../wire/plain-envelope.js';
+import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
 import { checkedBySpec } from '../../wire/spec.js';
-import { protocolMessages } from '../protocol.messages.js';
+import { protocolMessages } from '../endpoint.messages.js';
 
 /** Seconds after which a refused newcomer may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../testing/index.js';
-import { deferred } from './deferred.js';
-import { within } from './within.js';
+import { deferred, within } from './promises.js';
 
 describe('within', () => {
   it('says yes when the task is done in time, and clears its timer', async () => {

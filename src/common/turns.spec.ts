@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { deferred } from './deferred.js';
-import { Turns } from './turns.js';
+import { deferred, Turns } from './promises.js';
 
 describe('Turns', () => {
   it('runs tasks of one key one after the other, whatever becomes of those before', async () => {

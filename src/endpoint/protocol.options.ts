@@ -1,4 +1,4 @@
-import { check } from '../base/option-checks.js';
+import { check } from '../common/option-checks.js';
 import {
   type McpRequestStateOptions,
   resolveRequestStateOptions,

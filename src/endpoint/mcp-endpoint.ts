@@ -4,7 +4,7 @@ import type { Calls } from '../exchange/calls.js';
 import type { KnownSession } from '../session/live-sessions.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/header.js';
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/headers.js';
 import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import type { InitializationHost } from './legacy/initialization.js';
@@ -12,7 +12,7 @@ import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
 import type { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
 import { unsupportedRevision } from './modern/modern-classification.js';
 import { ModernEndpoint, type ModernEndpointParts } from './modern/modern-endpoint.js';
-import { protocolMessages } from './protocol.messages.js';
+import { protocolMessages } from './endpoint.messages.js';
 import type { Eras } from './protocol.options.js';
 
 /** One HTTP request to the endpoint, as far as it is understood. */

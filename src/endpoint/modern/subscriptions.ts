@@ -1,15 +1,15 @@
 import type { Implementation, ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
+import { quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
-import type { McpContext } from '../../context/mcp-context.js';
+import { type McpClientPort, McpContext } from '../../context/mcp-context.js';
 import type { PendingReply } from '../../context/mcp-exchange.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
-import { listeningContext } from './listening-context.js';
-import { Subscription, type SubscriptionHost } from './subscription.js';
 import { deliverable, requestedFilter, withUris } from './subscription-filter.js';
-import { subscriptionMessages } from './subscriptions.messages.js';
+import { Subscription, type SubscriptionHost, subscriptionMessages } from './subscription.js';
 
 /** Seconds after which a refused newcomer may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
@@ -151,4 +151,39 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
+}
+
+/**
+ * The context of guards that say what a caller may listen to: before there is anything to say to its client, and with nothing
+ * that would be answered if it were asked.
+ */
+export function listeningContext(call: McpCall): McpContext {
+  return new McpContext(call, new SilentPort(call), undefined);
+}
+
+class SilentPort implements McpClientPort {
+  readonly inputResponses = undefined;
+  readonly requestState = undefined;
+
+  constructor(private readonly call: McpCall) {}
+
+  get clientCapabilities(): Readonly<Record<string, unknown>> {
+    return this.call.client.capabilities;
+  }
+
+  notify(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  log(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  ask(): Promise<never> {
+    return quiet(Promise.reject(new ServerRequestError('NO_STREAM', subscriptionMessages.nothingToAsk())));
+  }
+
+  once(_key: string, fn: () => unknown): Promise<unknown> {
+    return quiet(Promise.resolve().then(fn));
+  }
 }

@@ -1,24 +1,23 @@
-import { PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
+import { isPlainEnvelope, PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
 import { McpError, type McpErrorCode } from '../../wire/errors.js';
 import {
   METHOD_HEADER,
   NAME_HEADER,
   PROTOCOL_VERSION_HEADER,
-  singleHeader,
   type RequestHeaders,
-} from '../../wire/header.js';
+  singleHeader,
+} from '../../wire/headers.js';
 import {
+  type IncomingBody,
   isNotification,
   isRequest,
-  type IncomingBody,
   type JsonRpcNotification,
   type JsonRpcRequest,
   type RequestId,
 } from '../../wire/json-rpc.js';
-import { isPlainEnvelope } from '../../wire/plain-envelope.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { classifyInboundRequest } from '../../wire/spec.js';
-import { protocolMessages } from '../protocol.messages.js';
+import { protocolMessages } from '../endpoint.messages.js';
 
 /**
  * What a POST of the modern era asks for.

@@ -6,7 +6,7 @@ import type { HeardChange } from '../../session/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { seededRandom } from '../../testing/seeded-random.js';
-import { ModernClient } from './modern-client.js';
+import { ModernClient } from './modern-endpoint.js';
 import { Subscriptions, type SubscriptionsParts } from './subscriptions.js';
 
 const ID = 'io.modelcontextprotocol/subscriptionId';

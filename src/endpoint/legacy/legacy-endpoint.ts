@@ -5,9 +5,9 @@ import type { KnownSession, LiveSession } from '../../session/live-sessions.js';
 import type { McpSession } from '../../session/mcp-session.js';
 import { sessionMessages } from '../../session/session.messages.js';
 import { McpError } from '../../wire/errors.js';
-import { parseEventId } from '../../wire/event-id.js';
+import { parseEventId } from '../../wire/sse.js';
 import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
-import { protocolMessages } from '../protocol.messages.js';
+import { protocolMessages } from '../endpoint.messages.js';
 import { Initialization, type InitializationHost } from './initialization.js';
 
 /**

@@ -1,9 +1,9 @@
 import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { MAX_SUBSCRIPTIONS, MAX_URI } from '../../session/admission.js';
-import type { ChangedList, McpChange } from '../../wire/changes.js';
+import type { ChangedList, McpChange } from '../../wire/notifications.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
-import { subscriptionMessages } from './subscriptions.messages.js';
+import { subscriptionMessages } from './subscription.js';
 
 const FLAGS = {
   toolsListChanged: 'tools',

@@ -3,12 +3,12 @@ import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
 import { assertBatch } from '../../session/admission.js';
 import { McpError } from '../../wire/errors.js';
-import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../../wire/header.js';
+import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../../wire/headers.js';
 import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
 import { isOfSession } from '../../wire/sessionless.js';
 import type { BareRequests } from '../bare-requests.js';
-import { protocolMessages } from '../protocol.messages.js';
+import { protocolMessages } from '../endpoint.messages.js';
 import { initializeParams } from './initialization.js';
 
 /** What a request without the header speaks: the first revision of the transport did not have it. */

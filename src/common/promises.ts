@@ -1,0 +1,83 @@
+import type { Clock } from './clock.js';
+
+/** A promise that is settled from outside, and that nobody has to await. */
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  readonly resolve: (value: T) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+export function deferred<T = void>(): Deferred<T> {
+  let resolve!: (value: T) => void;
+  let reject!: (reason: unknown) => void;
+  const promise = new Promise<T>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = (reason) => {
+      promise.catch(() => {});
+      onReject(reason);
+    };
+  });
+  return { promise, resolve, reject };
+}
+
+/** @returns a task that runs the given one at the first call, and does nothing at any other */
+export function once(task: () => void): () => void {
+  let done = false;
+  return () => {
+    if (done) return;
+    done = true;
+    task();
+  };
+}
+
+/** Whoever drops the promise does not crash the process by it; whoever awaits it learns of the failure as ever. */
+export function quiet<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
+}
+
+/**
+ * Whether a value must be waited for. To await one that is there already takes a turn and some promises, each of which pays for
+ * the async context: on the path of every call that is a large part of what it costs.
+ *
+ * Not every promise is a `Promise`: queries of some libraries run when they are awaited.
+ */
+export function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof (value as Partial<PromiseLike<T>> | null | undefined)?.then === 'function';
+}
+
+/** Waits for `task`, but not longer than `limitMs`. @returns whether it was done in time */
+export async function within(task: Promise<unknown>, limitMs: number, clock: Clock): Promise<boolean> {
+  let over!: () => void;
+  const late = new Promise<void>((resolve) => (over = resolve));
+  const timer = clock.setTimeout(over, limitMs);
+  try {
+    return await Promise.race([task.then(() => true), late.then(() => false)]);
+  } finally {
+    clock.clear(timer);
+  }
+}
+
+/**
+ * Runs tasks of one key one after the other, and tasks of different keys side by side. Nothing is kept of a key for which
+ * no task runs or waits.
+ */
+export class Turns {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  get size(): number {
+    return this.#last.size;
+  }
+
+  /** Runs a task when those before it are over, however they ended. @returns what the task returns, or throws */
+  async run<T>(key: string, task: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(key);
+    const turn = before ? before.then(task, task) : task();
+    this.#last.set(key, turn);
+    try {
+      return await turn;
+    } finally {
+      if (this.#last.get(key) === turn) this.#last.delete(key);
+    }
+  }
+}
