@@ -24,24 +24,24 @@ export type DeclaredPackages = ReadonlySet<string>;
 /**
  * What each room may import, besides itself.
  *
- * The order of the keys is the order of the rooms. `base` (time, ids, small helpers) and `wire` (the protocol's texts)
+ * The order of the keys is the order of the rooms. `common` (time, ids, small helpers) and `wire` (the protocol's texts)
  * stand on nothing; `handlers` is narrower than its place: it knows one call and the wire, not who carries it.
  */
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
-  base: [],
+  common: [],
   wire: [],
-  context: ['base', 'wire'],
-  bus: ['base', 'wire', 'context'],
-  stream: ['base', 'wire', 'context', 'bus'],
-  exchange: ['base', 'wire', 'context', 'stream'],
-  session: ['base', 'wire', 'context', 'bus', 'stream', 'exchange'],
-  handlers: ['base', 'wire', 'context'],
-  questions: ['base', 'wire', 'context', 'handlers'],
-  methods: ['base', 'wire', 'context', 'session', 'handlers', 'questions'],
-  sdk: ['base', 'wire', 'context', 'stream', 'exchange', 'session'],
-  protocol: ['base', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'handlers', 'questions', 'methods'],
+  context: ['common', 'wire'],
+  bus: ['common', 'wire', 'context'],
+  stream: ['common', 'wire', 'context', 'bus'],
+  exchange: ['common', 'wire', 'context', 'stream'],
+  session: ['common', 'wire', 'context', 'bus', 'stream', 'exchange'],
+  handlers: ['common', 'wire', 'context'],
+  questions: ['common', 'wire', 'context', 'handlers'],
+  methods: ['common', 'wire', 'context', 'session', 'handlers', 'questions'],
+  sdk: ['common', 'wire', 'context', 'stream', 'exchange', 'session'],
+  endpoint: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'handlers', 'questions', 'methods'],
   http: [
-    'base',
+    'common',
     'wire',
     'context',
     'bus',
@@ -51,9 +51,9 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'handlers',
     'questions',
     'methods',
-    'protocol',
+    'endpoint',
   ],
-  standalone: ['base', 'wire', 'context', 'stream', 'exchange', 'session', 'sdk', 'protocol', 'http'],
+  standalone: ['common', 'wire', 'context', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
 };
 
 /** Where the SDK may be loaded from: its servers in a room of their own, its schema tools through one door. */
@@ -65,15 +65,15 @@ const ROOT = '(root)';
 
 /** The other entries of the package. `contracts`: files that {@link isContract} accepts. */
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
-  redis: { rooms: ['base', 'wire'], contracts: true },
-  client: { rooms: ['base', 'wire'], contracts: false },
-  testing: { rooms: ['base', 'wire'], contracts: true },
+  redis: { rooms: ['common', 'wire'], contracts: true },
+  client: { rooms: ['common', 'wire'], contracts: false },
+  testing: { rooms: ['common', 'wire'], contracts: true },
 };
 
 const isSpec = (path: string): boolean => path.endsWith('.spec.ts');
 
 /** What a specification may import, wherever it stands. */
-const OF_SPECS: readonly string[] = ['base', 'testing'];
+const OF_SPECS: readonly string[] = ['common', 'testing'];
 
 /** The interface of a replaceable part, or its errors; not one of its implementations. */
 const isContract = (path: string): boolean =>
@@ -150,7 +150,7 @@ function objectionToPackage(path: string, reference: ModuleReference, declared: 
   const name = packageOf(specifier);
   if (name === 'nestjs-mcp-streamable') return 'sources import each other by relative paths';
   if (isInternal(specifier)) return 'internals of other packages are off limits';
-  if (isNest(name) && (room === 'wire' || room === 'base')) return `"${room}" is pure: it knows nothing of Nest`;
+  if (isNest(name) && (room === 'wire' || room === 'common')) return `"${room}" is pure: it knows nothing of Nest`;
   if (name === 'rxjs' && room === 'wire') return '"wire" is pure: it knows nothing of rxjs';
   if (isAdapter(name)) {
     if (room !== 'http') return 'nothing adapter-specific outside "http"';
