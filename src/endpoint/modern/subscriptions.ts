@@ -8,8 +8,8 @@ import { ServerRequestError } from '../../context/server-request.error.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
-import { deliverable, requestedFilter, withUris } from './subscription-filter.js';
-import { Subscription, type SubscriptionHost, subscriptionMessages } from './subscription.js';
+import { deliverable, requestedFilter, subscriptionMessages, withUris } from './subscription-filter.js';
+import { Subscription, type SubscriptionHost } from './subscription.js';
 
 /** Seconds after which a refused newcomer may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
