@@ -5,17 +5,17 @@ export interface AuthChallenge {
   /** All parameters, by their names in lower case. */
   readonly parameters: Readonly<Record<string, string>>;
   /** Where the protected resource describes itself (RFC 9728 §5.1). */
-  readonly resourceMetadata?: string;
+  readonly resourceMetadata: string | undefined;
   /** Scopes that are needed, separated by spaces (RFC 6750 §3). */
-  readonly scope?: string;
+  readonly scope: string | undefined;
   /** For example `invalid_token`, `insufficient_scope` (RFC 6750 §3.1). */
-  readonly error?: string;
-  readonly errorDescription?: string;
+  readonly error: string | undefined;
+  readonly errorDescription: string | undefined;
 }
 
 const SCHEME = /(?:^|,)\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?=\s+[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*=|\s*(?:,|$))/g;
 const PARAMETER = /([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;
-/** Longer headers are nobody's honest challenge. */
+/** Longer headers are not read. */
 const MAX_CHARACTERS = 8_192;
 
 /**
@@ -42,12 +42,5 @@ function challengeOf(scheme: string, text: string): AuthChallenge {
   );
   const parameters: Record<string, string> = Object.fromEntries(entries);
   const { resource_metadata: resourceMetadata, scope, error, error_description: errorDescription } = parameters;
-  return {
-    scheme,
-    parameters,
-    ...(resourceMetadata !== undefined && { resourceMetadata }),
-    ...(scope !== undefined && { scope }),
-    ...(error !== undefined && { error }),
-    ...(errorDescription !== undefined && { errorDescription }),
-  };
+  return { scheme, parameters, resourceMetadata, scope, error, errorDescription };
 }

@@ -1,83 +1,138 @@
-import { BehaviorSubject, type Observable } from 'rxjs';
-import { deferred, type Deferred } from '../common/promises.js';
+import { BehaviorSubject, type Observable, Subject } from 'rxjs';
+import { type Deferred, deferred } from '../common/promises.js';
 import { SESSION_ID_HEADER } from '../wire/headers.js';
-import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { abortable } from './backoff.js';
-import { ClientTransportError, SessionLostError } from './client.errors.js';
-import { clientMessages } from './client.messages.js';
-import type { ClientTransportState } from './client-state.js';
-import type { SessionHeaders } from './request-headers.js';
+import type { JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
+import { ClientTransportError, closedError, SessionLostError } from './client.errors.js';
+import type { SessionHeaders } from './http-endpoint.js';
+import { discard } from './response-body.js';
+import { abortable, sharedController } from './waiting.js';
 
-const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
+/**
+ * Where a transport stands.
+ *
+ *     new ──start()──▶ started ──initialize──▶ initializing ──answer──▶ live
+ *                         ▲                        │ failed              │ 404
+ *                         └────────────────────────┘                     ▼
+ *                         live ◀──new session── recovering ◀──────── (option "recover")
+ *                                                  │ failed              │ without it
+ *                                                  └──────▶ lost ◀───────┘
+ *
+ *     any ──close()──▶ closing ──▶ closed
+ *
+ * On 2026-07-28 there is no session: such a transport stays `started`.
+ *
+ * @publicApi
+ */
+export type ClientTransportState =
+  | { readonly is: 'new' | 'started' | 'initializing' | 'closing' | 'closed' }
+  | { readonly is: 'live'; readonly sessionId: string | undefined; readonly protocolVersion: string | undefined }
+  | { readonly is: 'recovering' | 'lost'; readonly lostSessionId: string };
+
+/** An attempt that is about to be made. @publicApi */
+export interface ReconnectEvent {
+  /**
+   * - `standalone`: the GET for what the server sends on its own
+   * - `resume`: the GET for the rest of a response that broke off
+   * - `retry`: a request is sent once more
+   * - `recover`: a new session is asked for once more
+   */
+  readonly kind: 'standalone' | 'resume' | 'retry' | 'recover';
+  /** Of the call that it is for. */
+  readonly requestId?: RequestId;
+  /** Attempts in a row that brought nothing, before this one. */
+  readonly failures: number;
+  /** Milliseconds until it is made. */
+  readonly delayMs: number;
+  /** Why; `undefined` when the server simply ended the response. */
+  readonly cause?: unknown;
+}
+
+/** A session was lost, and what became of it. @publicApi */
+export type RecoveryEvent =
+  | { readonly outcome: 'recovered'; readonly lostSessionId: string; readonly sessionId: string | undefined }
+  | { readonly outcome: 'failed'; readonly lostSessionId: string; readonly error: unknown };
+
+/** The session that a request is sent in. */
+export interface SentSession extends SessionHeaders {
+  /** Aborted when the session is lost, with the SessionLostError of a request that may have run. */
+  readonly lost?: AbortSignal;
+}
+
+const OPEN = deferred();
+OPEN.resolve();
 
 /**
  * # The session as the client knows it
  *
- * The states are those of {@link ClientTransportState}. While `initializing` or `recovering`, messages of the 2025 revisions
- * wait at the gate (`ready`), except answers to requests of the server: it may need them to answer `initialize`.
+ * The states are those of {@link ClientTransportState}. While the gate is closed, messages of the 2025 revisions wait at it
+ * (`ready`), except answers to requests of the server: it may need them to answer `initialize`.
  *
- * Invariants: the gate exists in exactly those two states, and opens once; the stored `initialize` is the one that was
- * answered last; nothing leaves `closed`, and `state$` completes there.
+ * A session that the server has lost (behaviour.md C7) fails everything of it. With the option `recover` one `initialize` is
+ * sent for all requests that found out; they wait at the gate, then go on or fail, each as its own safety allows.
+ *
+ * Invariants: the gate is closed from an `initialize` to its answer, and from a loss to the end of the recovery; one recovery
+ * per lost session; nothing leaves `closed`, and `state$` and `recoveries$` complete there.
  */
 export class ClientSession {
   readonly #state$ = new BehaviorSubject<ClientTransportState>({ is: 'new' });
+  readonly #recoveries$ = new Subject<RecoveryEvent>();
+  readonly state$: Observable<ClientTransportState> = this.#state$.asObservable();
+  readonly recoveries$: Observable<RecoveryEvent> = this.#recoveries$.asObservable();
   #gate: Deferred<void> = OPEN;
-  #initialize: JsonRpcRequest | undefined;
   #protocolVersion: string | undefined;
-  /** The id in the head of an answer to `initialize` that has not come yet. */
-  #offered: string | undefined;
+  /** The request that began the session, to begin another one with. */
+  #initialize: JsonRpcRequest | undefined;
+  /** The id in the head of an answer to `initialize` that has not come yet: the server may ask something before. */
+  offered: string | undefined;
+  #lost = sharedController();
+
+  /** @param restart sends `initialize` and `notifications/initialized` again; `undefined`: lost sessions are not recovered */
+  constructor(private readonly restart: ((initialize: JsonRpcRequest) => Promise<void>) | undefined) {}
 
   get state(): ClientTransportState {
     return this.#state$.value;
   }
-  get state$(): Observable<ClientTransportState> {
-    return this.#state$.asObservable();
-  }
-  /** The `initialize` that began the session, to begin another one with. */
-  get initialize(): JsonRpcRequest | undefined {
-    return this.#initialize;
-  }
-  /** What the next message says of the session. */
-  get headers(): SessionHeaders {
+  /** What the next message is sent in. */
+  get current(): SentSession {
     const { state } = this;
-    const sessionId = state.is === 'live' ? state.sessionId : this.#offered;
-    return { sessionId, protocolVersion: this.#protocolVersion };
-  }
-  get protocolVersion(): string | undefined {
-    return this.#protocolVersion;
+    const sessionId = state.is === 'live' ? state.sessionId : this.offered;
+    return { sessionId, protocolVersion: this.#protocolVersion, lost: this.#lost.signal };
   }
 
-  start(joined: { sessionId: string | undefined; protocolVersion: string | undefined }): void {
+  start(joined: SessionHeaders): void {
     this.#protocolVersion = joined.protocolVersion;
     this.#become(joined.sessionId === undefined ? { is: 'started' } : { is: 'live', ...joined });
   }
 
   /** An `initialize` is sent. */
   begin(): void {
-    this.check({ evenIfLost: true });
+    this.check();
     if (this.#gate === OPEN) this.#gate = deferred();
     this.#protocolVersion = undefined;
     this.#become({ is: 'initializing' });
   }
 
-  /** The head of the answer to `initialize` has come. The server may ask something before it answers. */
-  offer(sessionId: string | undefined): void {
-    this.#offered = sessionId;
-  }
-
-  /** `initialize` was answered. */
-  establish(sessionId: string | undefined, protocolVersion: string | undefined, initialize: JsonRpcRequest): void {
+  /** `initialize` was answered. @throws the new session has another revision than the lost one */
+  establish(sessionId: string | undefined, result: Record<string, unknown>, initialize: JsonRpcRequest): void {
+    const { protocolVersion: said } = result;
+    const protocolVersion = typeof said === 'string' ? said : undefined;
+    const recovering = this.state.is === 'recovering';
+    const before = this.#protocolVersion;
+    if (recovering && protocolVersion !== before)
+      throw new Error(`the server now speaks revision ${protocolVersion}, this client negotiated ${before}`);
     this.#protocolVersion = protocolVersion;
     this.#initialize = initialize;
+    this.#lost = sharedController();
     this.#become({ is: 'live', sessionId, protocolVersion });
-    this.#open();
+    if (!recovering) this.#open();
   }
 
   /** `initialize` failed: what waited for it fails too. */
   abandon(cause: unknown): void {
     if (this.state.is !== 'initializing') return;
     this.#become({ is: 'started' });
-    this.#open(new ClientTransportError('NOT_CONNECTED', clientMessages.initializeFailed(), { cause }));
+    const message = 'This message waited for the session, which could not be started.';
+    this.#open(new ClientTransportError('NOT_CONNECTED', message, { cause }));
   }
 
   /** The SDK's client says what was negotiated; 2026-07-28 only in this way. */
@@ -87,24 +142,27 @@ export class ClientSession {
     if (state.is === 'live' && state.protocolVersion !== protocolVersion) this.#become({ ...state, protocolVersion });
   }
 
-  /** The server does not know the session any more. */
-  lose(lostSessionId: string, recovering: boolean): void {
-    if (recovering) this.#gate = deferred();
-    this.#become({ is: recovering ? 'recovering' : 'lost', lostSessionId });
-  }
-
-  /** There will be no other session. */
-  giveUp(error: SessionLostError): void {
-    if (this.state.is !== 'recovering') return;
-    this.#become({ is: 'lost', lostSessionId: error.sessionId });
-    this.#open(error);
+  /**
+   * The server does not know a session any more.
+   *
+   * @returns settles when there is another session
+   * @throws (rejects) SessionLostError when there will be none; NOT_CONNECTED; the reason of the signal
+   */
+  async lose(error: SessionLostError, signal: AbortSignal): Promise<void> {
+    const { state } = this;
+    if (state.is === 'live' && state.sessionId === error.sessionId) this.#interrupt(error.sessionId);
+    if (this.state.is === 'lost') throw error;
+    this.check();
+    await abortable(this.#gate.promise, signal);
   }
 
   close(is: 'closing' | 'closed'): void {
     if (this.state.is === 'closed') return;
     this.#become({ is });
-    this.#open(new ClientTransportError('NOT_CONNECTED', clientMessages.closed()));
-    if (is === 'closed') this.#state$.complete();
+    this.#open(closedError());
+    if (is === 'closing') return;
+    this.#state$.complete();
+    this.#recoveries$.complete();
   }
 
   /**
@@ -113,22 +171,52 @@ export class ClientSession {
    * @throws (rejects) NOT_CONNECTED, SessionLostError, or the reason of the signal
    */
   async ready(signal: AbortSignal): Promise<void> {
-    while (this.state.is === 'initializing' || this.state.is === 'recovering')
-      await abortable(this.#gate.promise, signal);
+    while (this.#gate !== OPEN) await abortable(this.#gate.promise, signal);
     this.check();
   }
 
   /** @throws NOT_CONNECTED, SessionLostError: nothing can be sent at all */
-  check({ evenIfLost = false } = {}): void {
+  check(): void {
     const { state } = this;
-    if (state.is === 'new') throw new ClientTransportError('NOT_CONNECTED', clientMessages.notStarted());
-    if (state.is === 'closing' || state.is === 'closed')
-      throw new ClientTransportError('NOT_CONNECTED', clientMessages.closed());
-    if (state.is === 'lost' && !evenIfLost) throw new SessionLostError(state.lostSessionId, false);
+    this.checkOpen();
+    if (state.is === 'lost') throw new SessionLostError(state.lostSessionId, false);
+    if (state.is !== 'new') return;
+    const message = 'The transport is not started. Connect a client to it, or call start().';
+    throw new ClientTransportError('NOT_CONNECTED', message);
+  }
+
+  /** @throws NOT_CONNECTED: nothing is sent or handed over any more */
+  checkOpen(): void {
+    if (this.state.is === 'closing' || this.state.is === 'closed') throw closedError();
+  }
+
+  #interrupt(lostSessionId: string): void {
+    // A closed gate: the session of a recovery was lost before the recovery was over.
+    const recovering = this.restart && this.#initialize && this.#gate === OPEN;
+    if (recovering) this.#gate = deferred();
+    this.#become({ is: recovering ? 'recovering' : 'lost', lostSessionId });
+    this.#lost.abort(new SessionLostError(lostSessionId, true));
+    if (recovering) void this.#recover(lostSessionId);
+  }
+
+  async #recover(lostSessionId: string): Promise<void> {
+    try {
+      await this.restart!(this.#initialize!);
+      this.#open();
+      this.#recoveries$.next({ outcome: 'recovered', lostSessionId, sessionId: this.current.sessionId });
+    } catch (cause) {
+      if (this.state.is === 'closing' || this.state.is === 'closed') return;
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      const message = `The session was lost, and a new one could not be started (${reason}). Connect again.`;
+      const error = new SessionLostError(lostSessionId, false, message, { cause });
+      this.#become({ is: 'lost', lostSessionId });
+      this.#open(error);
+      this.#recoveries$.next({ outcome: 'failed', lostSessionId, error });
+    }
   }
 
   #become(state: ClientTransportState): void {
-    this.#offered = undefined;
+    this.offered = undefined;
     if (this.state.is !== 'closed') this.#state$.next(state);
   }
 
@@ -140,24 +228,17 @@ export class ClientSession {
   }
 }
 
-const OPEN = deferred();
-OPEN.resolve();
-
 /**
- * The session id that `initialize` was answered with; `undefined` for a server without sessions.
+ * The session id of a response of the 2025 revisions; `undefined` for a server without sessions.
  *
- * @throws SESSION_CHANGED when it could not be sent back
+ * @param sent of the request
+ * @throws SESSION_CHANGED: it is not that of the request (behaviour.md C2), or could not be sent back
  */
-export function sessionIdOf({ headers }: Response): string | undefined {
-  const id = headers.get(SESSION_ID_HEADER);
-  if (id === null) return undefined;
-  if (!VISIBLE_ASCII.test(id)) throw new ClientTransportError('SESSION_CHANGED', clientMessages.badSessionId());
-  return id;
-}
-
-/** @throws SESSION_CHANGED: the response is of another session than the request (behaviour.md C2) */
-export function assertSameSession({ headers }: Response, sent: SessionHeaders): void {
-  const id = headers.get(SESSION_ID_HEADER);
-  if (id === null || sent.sessionId === undefined || id === sent.sessionId) return;
-  throw new ClientTransportError('SESSION_CHANGED', clientMessages.sessionChanged());
+export function sessionIdOf(response: Response, sent: string | undefined): string | undefined {
+  const id = response.headers.get(SESSION_ID_HEADER) ?? undefined;
+  if (id === undefined || (sent === undefined ? /^[\x21-\x7e]+$/.test(id) : id === sent)) return id;
+  discard(response);
+  const what =
+    sent === undefined ? 'a session id that is not visible ASCII' : 'another session id than that of the request';
+  throw new ClientTransportError('SESSION_CHANGED', `The server answered with ${what}. The answer was not used.`);
 }

@@ -1,5 +1,4 @@
 import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/server';
-import { clientMessages } from './client.messages.js';
 import type { AuthChallenge } from './auth-challenge.js';
 
 /**
@@ -16,7 +15,7 @@ export class HttpStatusError extends SdkHttpError {
   constructor(
     message: string,
     response: { status: number; statusText?: string; text?: string | undefined },
-    /** Milliseconds that the server wants to be left alone for (`Retry-After`, RFC 9110 §10.2.3). */
+    /** Milliseconds that the server asks to wait (`Retry-After`, RFC 9110 §10.2.3). */
     readonly retryAfterMs?: number,
     code: SdkErrorCode = SdkErrorCode.ClientHttpNotImplemented,
   ) {
@@ -25,9 +24,9 @@ export class HttpStatusError extends SdkHttpError {
 }
 
 /**
- * HTTP 401 or 403, after `onUnauthorized` had its turn.
+ * HTTP 401 or 403, after `onUnauthorized` was called.
  *
- * Its `name` is the one by which the SDK knows that a connection failed for want of credentials.
+ * The SDK recognises a connection that failed for lack of credentials by this `name`.
  *
  * @see RFC 6750 §3, RFC 9728 §5.1
  * @publicApi
@@ -88,6 +87,8 @@ export class ClientTransportError extends Error {
     readonly code: ClientTransportErrorCode,
     message: string,
     options?: ErrorOptions,
+    /** Whether the server may have carried out the request. */
+    readonly mayHaveRun = false,
   ) {
     super(message, options);
   }
@@ -100,12 +101,11 @@ export class SessionLostError extends ClientTransportError {
   constructor(
     /** The session that is gone. */
     readonly sessionId: string,
-    /** Whether the request may have been carried out: it had been taken before the session was lost. */
-    readonly mayHaveRun: boolean,
-    message: string = clientMessages.sessionLost(mayHaveRun),
+    mayHaveRun: boolean,
+    message = `The server does not know this session any more${mayHaveRun ? '; the request may have been carried out' : ''}. Connect again, or set the option "recover".`,
     options?: ErrorOptions,
   ) {
-    super('SESSION_LOST', message, options);
+    super('SESSION_LOST', message, options, mayHaveRun);
   }
 }
 
@@ -113,12 +113,15 @@ export class SessionLostError extends ClientTransportError {
 export class StreamLostError extends ClientTransportError {
   override readonly name = 'StreamLostError';
 
-  constructor(
-    reason: string,
-    /** Whether the request may have been carried out. */
-    readonly mayHaveRun = true,
-    options?: ErrorOptions,
-  ) {
-    super('STREAM_LOST', clientMessages.streamLost(reason, mayHaveRun), options);
+  constructor(reason: string, options?: ErrorOptions) {
+    const message = `The response ended before the answer (${reason}); the request may have been carried out. Repeat the request if that does no harm.`;
+    super('STREAM_LOST', message, options, true);
   }
 }
+
+/** What a transport says that is closing or closed. */
+export const closedError = (): ClientTransportError =>
+  new ClientTransportError(
+    'NOT_CONNECTED',
+    'The transport is closed: nothing can be sent or received. Make a new one.',
+  );

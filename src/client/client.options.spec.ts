@@ -3,7 +3,7 @@ import type { Transport as TransportV1 } from '@modelcontextprotocol/sdk/shared/
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../testing/index.js';
 import { resolveClientOptions, resolveUrl, type StreamableClientTransportOptions } from './client.options.js';
-import { networkSetbackOf } from './setback.js';
+import { networkErrorOf, setbackOf } from './retry.js';
 import { StreamableClientTransport } from './streamable-client-transport.js';
 
 describe('the options of the transport', () => {
@@ -49,16 +49,16 @@ describe('a network error', () => {
     [withCode('ECONNRESET'), 'no-answer'],
     [new TypeError('terminated'), 'no-answer'],
   ])('%s: %s', (error, kind) => {
-    expect(networkSetbackOf(error, 'http://h/mcp')).toMatchObject({
-      kind,
-      failure: { code: 'NO_ANSWER', cause: error, message: expect.stringContaining('http://h/mcp') as string },
-    });
+    const failure = networkErrorOf(error, 'http://h/mcp');
+    expect(setbackOf(failure)).toBe(kind);
+    expect(failure).toMatchObject({ code: 'NO_ANSWER', cause: error });
+    expect(failure?.message).toContain('http://h/mcp');
   });
 
   it.each([new Error('of a wrapper'), Object.assign(new Error('x'), { code: 'invalid_grant' }), 'text'])(
     'is none: %s',
     (error) => {
-      expect(networkSetbackOf(error, 'http://h/mcp')).toBeUndefined();
+      expect(networkErrorOf(error, 'http://h/mcp')).toBeUndefined();
     },
   );
 });

@@ -2,7 +2,6 @@ import { type Clock, systemClock } from '../common/clock.js';
 import { check, McpOptionError } from '../common/option-checks.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { shown } from '../wire/wire.messages.js';
-import type { ReconnectOptions, ReconnectPolicy } from './backoff.js';
 import type { HttpUnauthorizedError } from './client.errors.js';
 
 /** A `fetch`; its URL is always that of the endpoint. @publicApi */
@@ -95,7 +94,7 @@ export interface StreamableClientTransportOptions {
    */
   recover?: boolean;
   /**
-   * Which requests may be sent once more when it is not known whether the server carried them out. `'idempotent'` takes
+   * Which requests may be sent once more when it is unknown whether the server carried them out. `'idempotent'` takes
    * the hints of the tools that `tools/list` has brought; `'always'` is for servers whose tools may all run twice.
    * Requests that were certainly not carried out (429, 503, no connection, an unknown session) are repeated regardless.
    *
@@ -134,54 +133,64 @@ export interface StreamableClientTransportOptions {
   random?: () => number;
 }
 
-/** Every option, decided. */
-export interface ResolvedClientOptions extends Required<
-  Omit<StreamableClientTransportOptions, 'onUnauthorized' | 'sessionId' | 'protocolVersion' | 'reconnect'>
-> {
-  readonly onUnauthorized: StreamableClientTransportOptions['onUnauthorized'];
-  readonly sessionId: string | undefined;
-  readonly protocolVersion: string | undefined;
-  readonly reconnect: ReconnectPolicy;
+/** How long to wait between attempts, and how often to try. @publicApi */
+export interface ReconnectOptions {
+  /**
+   * Milliseconds that the first wait may last. The longest wait doubles with each attempt that brings nothing; each wait is
+   * a random part of the longest ("full jitter"), so that the clients of a server that comes back do not arrive together.
+   * What the server asks for (`retry:`, `Retry-After`) is waited at least.
+   *
+   * @default 500
+   */
+  firstDelayMs?: number;
+  /**
+   * Milliseconds that no wait exceeds, unless the server asks for more.
+   *
+   * @default 30000
+   */
+  maxDelayMs?: number;
+  /**
+   * Attempts in a row that may bring nothing before a call fails. The standalone stream never gives up.
+   *
+   * @default 8
+   */
+  maxAttempts?: number;
 }
 
-/** Asked again on each request: who replaces the global `fetch` later is heard. */
+/** Called by each request: a global `fetch` that is replaced later is used from then on. */
 const globalFetch: FetchLike = (url, init) => globalThis.fetch(url, init);
 
+/** Every option, decided. */
+export type ResolvedClientOptions = ReturnType<typeof resolveClientOptions>;
+export type ReconnectPolicy = Required<ReconnectOptions>;
+
 /** @throws McpOptionError */
-export function resolveClientOptions(options: StreamableClientTransportOptions = {}): ResolvedClientOptions {
+export function resolveClientOptions(options: StreamableClientTransportOptions = {}) {
   const given = check.group('options', options);
-  const { fetch = globalFetch, headers = {}, replay = 'idempotent', clock = systemClock, random = Math.random } = given;
-  const { silenceMs = 120_000, openTimeoutMs = 30_000, closeTimeoutMs = 2_000 } = given;
-  const { standaloneStream = true, terminateOnClose = true, recover = false, maxMessageBytes = 32 * 1024 ** 2 } = given;
+  const { firstDelayMs = 500, maxDelayMs = 30_000, maxAttempts = 8 } = check.group('reconnect', given.reconnect) ?? {};
+  const { headers = {}, replay = 'idempotent', clock = systemClock, sessionId, protocolVersion } = given;
   if (typeof headers !== 'function') check.group('headers', headers);
   if (typeof replay !== 'function') check.oneOf('replay', replay, ['never', 'idempotent', 'always']);
+  if (sessionId !== undefined) check.text('sessionId', sessionId);
+  if (protocolVersion !== undefined) check.text('protocolVersion', protocolVersion);
+  check.implementation('clock', clock, ['now', 'setTimeout', 'setInterval', 'clear']);
   return {
-    fetch: check.fn('fetch', fetch)!,
-    headers,
+    ...{ headers, replay, clock, sessionId, protocolVersion },
+    fetch: check.fn('fetch', given.fetch) ?? globalFetch,
+    random: check.fn('random', given.random) ?? Math.random,
     onUnauthorized: check.fn('onUnauthorized', given.onUnauthorized),
-    sessionId: given.sessionId === undefined ? undefined : check.text('sessionId', given.sessionId),
-    protocolVersion:
-      given.protocolVersion === undefined ? undefined : check.text('protocolVersion', given.protocolVersion),
-    standaloneStream: check.flag('standaloneStream', standaloneStream),
-    terminateOnClose: check.flag('terminateOnClose', terminateOnClose),
-    reconnect: resolveReconnect(given.reconnect),
-    recover: check.flag('recover', recover),
-    replay,
-    silenceMs: check.timer('silenceMs', silenceMs, { infinite: true }),
-    openTimeoutMs: check.timer('openTimeoutMs', openTimeoutMs),
-    closeTimeoutMs: check.timer('closeTimeoutMs', closeTimeoutMs),
-    maxMessageBytes: check.count('maxMessageBytes', maxMessageBytes),
-    clock: check.implementation('clock', clock, ['now', 'setTimeout', 'setInterval', 'clear'])!,
-    random: check.fn('random', random)!,
-  };
-}
-
-function resolveReconnect(options: ReconnectOptions = {}): ReconnectPolicy {
-  const { firstDelayMs = 500, maxDelayMs = 30_000, maxAttempts = 8 } = check.group('reconnect', options);
-  return {
-    firstDelayMs: check.timer('reconnect.firstDelayMs', firstDelayMs),
-    maxDelayMs: check.timer('reconnect.maxDelayMs', maxDelayMs),
-    maxAttempts: check.count('reconnect.maxAttempts', maxAttempts),
+    standaloneStream: check.flag('standaloneStream', given.standaloneStream ?? true),
+    terminateOnClose: check.flag('terminateOnClose', given.terminateOnClose ?? true),
+    recover: check.flag('recover', given.recover ?? false),
+    silenceMs: check.timer('silenceMs', given.silenceMs ?? 120_000, { infinite: true }),
+    openTimeoutMs: check.timer('openTimeoutMs', given.openTimeoutMs ?? 30_000),
+    closeTimeoutMs: check.timer('closeTimeoutMs', given.closeTimeoutMs ?? 2_000),
+    maxMessageBytes: check.count('maxMessageBytes', given.maxMessageBytes ?? 32 * 1024 ** 2),
+    reconnect: {
+      firstDelayMs: check.timer('reconnect.firstDelayMs', firstDelayMs),
+      maxDelayMs: check.timer('reconnect.maxDelayMs', maxDelayMs),
+      maxAttempts: check.count('reconnect.maxAttempts', maxAttempts),
+    },
   };
 }
 
@@ -189,8 +198,6 @@ function resolveReconnect(options: ReconnectOptions = {}): ReconnectPolicy {
 export function resolveUrl(url: string | URL): URL {
   const parsed = URL.canParse(String(url)) ? new URL(url) : undefined;
   if (parsed && /^https?:$/.test(parsed.protocol)) return parsed;
-  throw new McpOptionError(
-    'url',
-    `The option "url" must be the http or https URL of an MCP endpoint; got ${shown(url)}.`,
-  );
+  const message = `The option "url" must be the http or https URL of an MCP endpoint; got ${shown(url)}.`;
+  throw new McpOptionError('url', message);
 }

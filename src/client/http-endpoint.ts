@@ -1,19 +1,90 @@
+import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
 import { McpError } from '../wire/errors.js';
-import { readMessages, type JsonRpcErrorResponse, type JsonRpcMessage, type RequestId } from '../wire/json-rpc.js';
+import {
+  LAST_EVENT_ID_HEADER,
+  METHOD_HEADER,
+  NAME_HEADER,
+  PROTOCOL_VERSION_HEADER,
+  SESSION_ID_HEADER,
+} from '../wire/headers.js';
+import { type JsonRpcMessage, readMessages } from '../wire/json-rpc.js';
+import { mirrorHeaders } from '../wire/modern-headers.js';
+import { shown } from '../wire/wire.messages.js';
 import { parseAuthChallenge } from './auth-challenge.js';
-import { abortable, retryAfterMs } from './backoff.js';
-import { HttpStatusError, HttpUnauthorizedError, UnexpectedContentError } from './client.errors.js';
-import { clientMessages } from './client.messages.js';
+import {
+  ClientTransportError,
+  HttpStatusError,
+  HttpUnauthorizedError,
+  SessionLostError,
+  UnexpectedContentError,
+} from './client.errors.js';
 import type { ResolvedClientOptions } from './client.options.js';
-import { allHeaders, type HeaderMap } from './request-headers.js';
 import { discard, mediaTypeOf, readText } from './response-body.js';
+import { networkErrorOf, retryAfterMs } from './retry.js';
+import { abortable, LinkedAbort } from './waiting.js';
 
 /** Bytes of an error page that are read: enough for a JSON-RPC error. */
 const MAX_ERROR_BYTES = 64 * 1024;
-/** Redirects within the origin that are followed for one request. */
-const MAX_REDIRECTS = 3;
 
-type UnauthorizedHook = NonNullable<ResolvedClientOptions['onUnauthorized']>;
+/** Headers by their names in lower case. */
+export type HeaderMap = Record<string, string>;
+
+/** Decided by the message and the session; the option `headers` does not change them. */
+const OWN = [
+  ...['accept', 'content-type', 'content-length', 'host', LAST_EVENT_ID_HEADER],
+  ...[SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, METHOD_HEADER, NAME_HEADER],
+];
+/** Not for a single message to decide either. */
+const RESERVED: ReadonlySet<string> = new Set([...OWN, 'authorization', 'dpop']);
+
+/** What a request says of its session; on 2026-07-28 only the revision. */
+export interface SessionHeaders {
+  readonly sessionId: string | undefined;
+  readonly protocolVersion: string | undefined;
+}
+
+/**
+ * The revision that a message claims for itself by its `_meta`; only 2026-07-28 and later do that.
+ *
+ * @returns `undefined` for a message of the 2025 revisions
+ */
+export function claimedRevision(message: JsonRpcMessage): string | undefined {
+  const { params } = message as { params?: { _meta?: Record<string, unknown> } };
+  const claim = params?._meta?.[PROTOCOL_VERSION_META_KEY];
+  return typeof claim === 'string' ? claim : undefined;
+}
+
+/**
+ * Headers of a POST.
+ *
+ * @param modern repeats method and name for proxies that route without reading bodies (behaviour.md C13)
+ * @param extra sent as they are, such as the `Mcp-Param-*` headers of the SDK's client
+ */
+export function postHeaders(
+  message: JsonRpcMessage,
+  session: SessionHeaders,
+  modern: boolean,
+  extra: object = {},
+): HeaderMap {
+  const entries = Object.entries(extra as HeaderMap).map(([name, value]) => [name.toLowerCase(), value] as const);
+  return {
+    ...Object.fromEntries(entries.filter(([name]) => !RESERVED.has(name))),
+    ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    ...(modern && 'method' in message && mirrorHeaders(message)),
+    ...sessionHeaders(session),
+  };
+}
+
+/** Headers of a GET (2025 revisions only). */
+export function getHeaders(session: SessionHeaders, cursor: string | undefined): HeaderMap {
+  const from: HeaderMap = cursor === undefined ? {} : { [LAST_EVENT_ID_HEADER]: cursor };
+  return { accept: 'text/event-stream', ...sessionHeaders(session), ...from };
+}
+
+export function sessionHeaders({ sessionId, protocolVersion }: SessionHeaders): HeaderMap {
+  const id: HeaderMap = sessionId === undefined ? {} : { [SESSION_ID_HEADER]: sessionId };
+  return protocolVersion === undefined ? id : { ...id, [PROTOCOL_VERSION_HEADER]: protocolVersion };
+}
 
 /** One HTTP request to the endpoint. */
 export interface EndpointRequest {
@@ -21,146 +92,138 @@ export interface EndpointRequest {
   readonly headers: HeaderMap;
   readonly body?: string;
   readonly signal: AbortSignal;
+  /** Milliseconds in which the head of the response must come. */
+  readonly timeoutMs?: number;
 }
 
 /**
  * Speaks HTTP with one MCP endpoint: credentials, redirects, and what HTTP errors mean.
  *
- * Holds no session, and nothing between requests but the refreshing of credentials that is under way.
+ * Holds no session, and nothing between requests but a refresh of the credentials that is under way.
  */
 export class HttpEndpoint {
   #refreshing: Promise<void> | undefined;
   #refreshes = 0;
+  /** The URL as messages show it: neither a query nor credentials. */
+  readonly #place: string;
 
   constructor(
     private readonly url: URL,
     private readonly options: ResolvedClientOptions,
-  ) {}
-
-  /** The URL as messages show it: neither a query nor credentials. */
-  get place(): string {
-    return `${this.url.origin}${this.url.pathname}`;
+  ) {
+    this.#place = `${url.origin}${url.pathname}`;
   }
 
   /**
    * Sends a request; on 401 and 403 once more, after `onUnauthorized`.
    *
-   * @returns the response, whatever its status, except 401, 403 and redirects
-   * @throws (rejects) HttpUnauthorizedError; HttpStatusError for a redirect that is not followed; what `fetch`, `headers`
-   *   or `onUnauthorized` throw; the reason of the signal
+   * @returns a response with a status of 2xx
+   * @throws (rejects) HttpUnauthorizedError; SessionLostError for a 404 in a session; HttpStatusError for any other status;
+   *   TIMEOUT; NO_ANSWER; what `headers` or `onUnauthorized` throw; the reason of the signal
    */
   async send(request: EndpointRequest): Promise<Response> {
-    const refreshes = this.#refreshes;
-    const first = await this.#fetch(request);
-    if (!isRefusal(first)) return first;
-    const refusal = await this.#refusalOf(first, request.signal);
-    const { onUnauthorized } = this.options;
-    if (!onUnauthorized) throw refusal;
-    // Sent with what has been replaced since: the present credentials have not been tried.
-    if (refreshes === this.#refreshes) await abortable(this.#refresh(onUnauthorized, refusal), request.signal);
-    const second = await this.#fetch(request);
-    if (isRefusal(second)) throw await this.#refusalOf(second, request.signal);
-    return second;
-  }
-
-  #refresh(onUnauthorized: UnauthorizedHook, refusal: HttpUnauthorizedError): Promise<void> {
-    this.#refreshing ??= Promise.resolve()
-      .then(() => onUnauthorized(refusal))
-      .then(() => void this.#refreshes++)
-      .finally(() => (this.#refreshing = undefined));
-    return this.#refreshing;
-  }
-
-  /** What a response other than 2xx says. Reads the body. */
-  async errorOf(response: Response, method: string, signal: AbortSignal): Promise<HttpStatusError> {
-    const { status, statusText } = response;
-    const text = await this.#errorText(response, signal);
-    const after = retryAfterMs(response.headers.get('retry-after'), this.options.clock.now());
-    const message = clientMessages.status(method, this.place, status, text);
-    return new HttpStatusError(message, { status, statusText, text }, after);
+    const { method, headers, timeoutMs = Infinity } = request;
+    const link = new LinkedAbort(this.options.clock, request.signal);
+    const { signal } = link;
+    link.deadline(timeoutMs, () => {
+      return new ClientTransportError('TIMEOUT', `The server did not begin to answer within ${timeoutMs} ms.`);
+    });
+    try {
+      const response = await this.#authorized({ ...request, signal });
+      if (response.ok) return response;
+      const sessionId = headers[SESSION_ID_HEADER];
+      if (response.status !== 404 || sessionId === undefined) throw await this.#errorOf(response, method, signal);
+      discard(response);
+      throw new SessionLostError(sessionId, method === 'GET');
+    } finally {
+      link.release();
+    }
   }
 
   /** That a 2xx has neither JSON nor events. */
-  unexpectedContent(response: Response, method: string): UnexpectedContentError {
+  unexpectedContent(response: Response): UnexpectedContentError {
     discard(response);
     const type = response.headers.get('content-type');
-    return new UnexpectedContentError(clientMessages.unexpectedContent(method, this.place, type), type);
+    const message = `${this.#place} answered with ${type === null ? 'no content type' : shown(type)}, not with "application/json" or "text/event-stream". Is this the URL of an MCP server?`;
+    return new UnexpectedContentError(message, type);
   }
 
-  /** The messages of a JSON answer. @throws (rejects) UnexpectedContentError */
+  /** The messages of a JSON answer. @throws (rejects) UnexpectedContentError; what `readText` throws */
   async readJson(response: Response, signal: AbortSignal): Promise<readonly JsonRpcMessage[]> {
-    const text = await readText(response, { ...this.options, signal });
+    const text = await readText(response, { maxMessageBytes: this.options.maxMessageBytes, signal });
     try {
       return readMessages(text).messages;
     } catch (error) {
       if (!(error instanceof McpError)) throw error;
-      throw new UnexpectedContentError(clientMessages.notJson(this.place), mediaTypeOf(response) ?? null, error);
+      const message = `${this.#place} answered with a body that is not a JSON-RPC message. Is this an MCP server?`;
+      throw new UnexpectedContentError(message, mediaTypeOf(response) ?? null, error);
     }
   }
 
-  async #fetch({ method, headers, body, signal }: EndpointRequest): Promise<Response> {
+  async #authorized(request: EndpointRequest): Promise<Response> {
+    const { method, signal } = request;
+    const { onUnauthorized } = this.options;
+    const refreshes = this.#refreshes;
+    const response = await this.#fetch(request);
+    if ((response.status !== 401 && response.status !== 403) || !onUnauthorized) return response;
+    const refusal = await this.#errorOf(response, method, signal);
+    // Refused with credentials that were replaced meanwhile: the present ones have not been tried.
+    if (refreshes === this.#refreshes) {
+      this.#refreshing ??= Promise.resolve()
+        .then(() => onUnauthorized(refusal as HttpUnauthorizedError))
+        .then(() => void this.#refreshes++)
+        .finally(() => (this.#refreshing = undefined));
+      await abortable(this.#refreshing, signal);
+    }
+    return this.#fetch(request);
+  }
+
+  /** Follows one redirect within the origin. Those that change the method, or the origin, are errors. */
+  async #fetch(request: EndpointRequest, url = this.url): Promise<Response> {
+    const { method, headers, body, signal } = request;
     const { headers: source, fetch } = this.options;
-    // A callback may hang; `close()` must not.
+    // Abortable, as is `fetch` below: `close()` must not hang because a function of the application does.
     const given = typeof source === 'function' ? await abortable(Promise.resolve().then(source), signal) : source;
-    const all = allHeaders(given, headers);
-    let url = this.url;
-    for (let hops = 0; ; hops++) {
-      const init: RequestInit = { method, headers: all, signal, redirect: 'manual' };
-      const response = await abortable(fetch(url, body === undefined ? init : { ...init, body }), signal);
-      const target = redirectOf(response, url, method);
-      if (target === undefined) return response;
-      discard(response);
-      if (target.origin !== this.url.origin || hops >= MAX_REDIRECTS) {
-        const message = clientMessages.redirected(this.place, response.headers.get('location'));
-        throw new HttpStatusError(message, { status: response.status, statusText: response.statusText });
-      }
-      url = target;
-    }
+    const all = new Headers(given);
+    for (const name of OWN) all.delete(name);
+    for (const [name, value] of Object.entries(headers)) all.set(name, value);
+    const init: RequestInit = { method, headers: all, signal, redirect: 'manual', ...(body !== undefined && { body }) };
+    const response = await abortable(fetch(url, init), signal).catch((error: unknown) => {
+      signal.throwIfAborted();
+      throw networkErrorOf(error, this.#place) ?? error;
+    });
+    const location = response.headers.get('location');
+    if (location === null || ![307, 308].includes(response.status) || url !== this.url) return response;
+    const target = URL.canParse(location, url.href) ? new URL(location, url) : url;
+    if (target === url || target.origin !== url.origin) return response;
+    discard(response);
+    return this.#fetch(request, target);
   }
 
-  async #refusalOf(response: Response, signal: AbortSignal): Promise<HttpUnauthorizedError> {
-    const { status, statusText } = response;
-    const challenge = parseAuthChallenge(response.headers.get('www-authenticate'));
-    const text = await this.#errorText(response, signal);
-    const message = clientMessages.unauthorized(this.place, status, challenge?.scheme);
+  /** What a status other than 2xx says. */
+  async #errorOf(response: Response, method: string, signal: AbortSignal): Promise<HttpStatusError> {
+    const { status, statusText, headers } = response;
+    // A page that cannot be read is no other error.
+    const page = await readText(response, { maxMessageBytes: MAX_ERROR_BYTES, signal }).catch(() => '');
+    signal.throwIfAborted();
+    const text = page || undefined;
+    const told = `${method} ${this.#place} was answered with HTTP ${status}${text ? `: ${shown(text)}` : ''}`;
+    if (status !== 401 && status !== 403) {
+      const after = retryAfterMs(headers.get('retry-after'), this.options.clock.now());
+      const advice = adviceFor(status, headers.get('location'));
+      return new HttpStatusError(`${told}. ${advice}`, { status, statusText, text }, after);
+    }
+    const challenge = parseAuthChallenge(headers.get('www-authenticate'));
+    const asking = challenge ? `, asking for ${challenge.scheme}` : '';
+    const message = `${told}${asking}. Return valid credentials from the option "headers", or refresh them in "onUnauthorized".`;
     return new HttpUnauthorizedError(message, { status, statusText, text }, challenge);
   }
-
-  /** Never the reason for another error: a page that cannot be read is none. */
-  async #errorText(response: Response, signal: AbortSignal): Promise<string | undefined> {
-    const limits = { clock: this.options.clock, maxMessageBytes: MAX_ERROR_BYTES, signal };
-    const text = await readText(response, limits).catch(() => undefined);
-    signal.throwIfAborted();
-    return text === '' ? undefined : text;
-  }
 }
 
-/**
- * The JSON-RPC error that an error page is, if it is one (behaviour.md C9).
- *
- * @param text the page
- * @param id of the request that was sent; the page may also carry none, or `null`
- */
-export function rpcErrorOf(text: string | undefined, id: RequestId): JsonRpcErrorResponse | undefined {
-  if (text === undefined) return undefined;
-  try {
-    const { jsonrpc, id: said, error } = JSON.parse(text) as Partial<JsonRpcErrorResponse>;
-    const sound = jsonrpc === '2.0' && typeof error?.code === 'number' && typeof error.message === 'string';
-    return sound && (said === undefined || said === null || said === id) ? { jsonrpc, id, error } : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-const isRefusal = ({ status }: Response): boolean => status === 401 || status === 403;
-
-/** 301 to 303 would make a GET of a POST: for those there is no good target. */
-function redirectOf(response: Response, from: URL, method: string): URL | undefined {
-  const { status, headers } = response;
-  if (status < 300 || status >= 400 || status === 304) return undefined;
-  const location = headers.get('location');
-  const keepsMethod = status === 307 || status === 308 || method === 'GET';
-  if (location !== null && keepsMethod && URL.canParse(location, from.href)) return new URL(location, from);
-  // Not followed: another origin stands for "nowhere".
-  return new URL('about:blank');
+function adviceFor(status: number, location: string | null): string {
+  if (status < 400)
+    return `It redirects to ${shown(location ?? undefined)}, which is not followed: credentials and session ids stay with the origin they were given for. Use the final URL.`;
+  if (status === 429 || status === 503) return 'The server is busy: try again later.';
+  if (status >= 500) return 'The server, or a proxy before it, failed: see its log.';
+  return 'Check the URL and what was sent.';
 }

@@ -2,14 +2,15 @@ export { StreamableClientTransport } from './streamable-client-transport.js';
 export type {
   FetchLike,
   HeadersSource,
+  ReconnectOptions,
   ReplayPolicy,
   ReplayQuestion,
   ReplayReason,
   StreamableClientTransportOptions,
 } from './client.options.js';
-export type { ReconnectOptions } from './backoff.js';
+
 export type { AuthChallenge } from './auth-challenge.js';
-export type { ClientTransportState, ReconnectEvent, RecoveryEvent } from './client-state.js';
+export type { ClientTransportState, ReconnectEvent, RecoveryEvent } from './client-session.js';
 export {
   ClientTransportError,
   type ClientTransportErrorCode,
@@ -27,5 +28,5 @@ export type {
   McpClientOptions,
 } from './nest/mcp-client.options.js';
 export { McpClient, type McpToolCallEvent } from './nest/mcp-client.js';
-export { McpClientPackageError } from './nest/client-package.js';
-export { getMcpClientToken, InjectMcpClient } from './nest/mcp-client.token.js';
+export { McpClientPackageError } from './nest/mcp-client.js';
+export { getMcpClientToken, InjectMcpClient } from './nest/mcp-client.module.js';

@@ -1,300 +1,330 @@
 import type { TransportSendOptions } from '@modelcontextprotocol/server';
+import type { EventSourceMessage } from 'eventsource-parser';
 import { deferred } from '../common/promises.js';
 import {
   isResponse,
+  type JsonRpcErrorResponse,
   type JsonRpcMessage,
+  type JsonRpcNotification,
   type JsonRpcRequest,
   type JsonRpcResponse,
   type RequestId,
 } from '../wire/json-rpc.js';
-import { assertSameSession, sessionIdOf } from './client-session.js';
-import { ClientTransportError, type SessionLostError, StreamLostError } from './client.errors.js';
-import { clientMessages } from './client.messages.js';
-import type { ExchangeHost } from './exchange-host.js';
-import { rpcErrorOf } from './http-endpoint.js';
-import { CallStream } from './call-stream.js';
-import { waitToRetry } from './wait-to-retry.js';
-import { LinkedAbort } from './linked-abort.js';
-import { claimedRevision, legacyPostHeaders, modernPostHeaders, type SessionHeaders } from './request-headers.js';
-import { discard, mediaTypeOf } from './response-body.js';
-import { networkSetbackOf, sessionSetback, Setback, setbackOf } from './setback.js';
+import { isModernRevision } from '../wire/revisions.js';
+import {
+  ClientTransportError,
+  HttpStatusError,
+  HttpUnauthorizedError,
+  SessionLostError,
+  StreamLostError,
+  UnexpectedContentError,
+} from './client.errors.js';
+import type { ClientConnection } from './client-connection.js';
+import { type SentSession, sessionIdOf } from './client-session.js';
+import { EventStream } from './event-streams.js';
+import { claimedRevision, postHeaders, type SessionHeaders } from './http-endpoint.js';
+import { mediaTypeOf, readText } from './response-body.js';
+import { setbackOf } from './retry.js';
+import { LinkedAbort } from './waiting.js';
 
-/** Milliseconds that a response may go on after the answer; its end gives the connection free for others. */
+/** Milliseconds that a response may go on after the answer; one that ends by itself leaves its connection to others. */
 const DRAIN_MS = 1_000;
+/** Bytes that are read of the answer to a message that wants none. */
+const MAX_ONE_WAY_BYTES = 64 * 1024;
+
+const cancelledError = (): Error => new ClientTransportError('CANCELLED', 'The request was cancelled.');
 
 /**
  * # One request, from its first POST to its answer
  *
  *     waiting ──▶ posting ──JSON──────────────────────────────▶ answered
  *        ▲           ├──SSE──▶ streaming ──answer──────────────▶ answered
- *        │           │             │ ended before, cursor known
- *        │           │             ▼
- *        │           │     pausing ◀──▶ resuming (GET, from the cursor) ──answer──▶ answered
+ *        │           │             │ ended, or cut, before
+ *        │           │             ├──cursor known──▶ pausing ◀──▶ coming back (GET) ──▶ streaming
+ *        │           │             └──no cursor, or 2026-07-28──▶ lost (C5)
  *        └─ again ◀──┴─────────────┴ setback: if it did not run, or may run twice; else ──▶ failed
  *
  * Invariants:
  * - the promise of `run` settles once: with the answer, or with the failure; what comes after is not handed over;
- * - the cursor only moves on: an attempt that brings nothing keeps it (behaviour.md C4);
  * - every attempt is of one session: when that is lost, so is the attempt, also if another session has begun;
  * - an attempt after one that may have run has an id of its own on the wire: the first may still be served, and two requests
- *   of one id are refused. The caller sees its own id;
- * - once `stop` was called nothing is sent and nothing is handed over.
+ *   of one id are refused. The caller sees its own id.
  */
-export class RequestExchange {
+export class RequestExchange extends EventStream {
   readonly #life: LinkedAbort;
   readonly #outcome = deferred();
-  readonly #wireIds: RequestId[] = [];
   readonly #revision: string | undefined;
   readonly #initializes: boolean;
-  #attempt: LinkedAbort;
-  #is: 'waiting' | 'posting' | 'streaming' | 'answered' | 'failed' = 'waiting';
-  #sent: SessionHeaders = { sessionId: undefined, protocolVersion: undefined };
-  #begun: SessionHeaders | undefined;
-  readonly #stream: CallStream;
-  #forsaken: Error | undefined;
+  #is: 'waiting' | 'posting' | 'streaming' | 'answered' = 'waiting';
+  #wireId: RequestId;
+  /** Attempts that may have run. */
+  #tried = 0;
+  /** The id in the head of the answer to `initialize`. */
+  #begun: string | undefined;
 
+  /** @param recovery takes the answer of an `initialize` that the client did not send */
   constructor(
-    private readonly host: ExchangeHost,
+    connection: ClientConnection,
     readonly request: JsonRpcRequest,
     private readonly sending: TransportSendOptions,
+    private readonly recovery?: (answer: JsonRpcResponse) => void,
   ) {
+    super(connection);
     this.#revision = claimedRevision(request);
     this.#initializes = request.method === 'initialize' && this.#revision === undefined;
-    this.#life = new LinkedAbort(sending.requestSignal);
-    this.#attempt = new LinkedAbort(this.#life.signal);
-    this.#stream = new CallStream(host, {
-      requestId: request.id,
-      resumable: this.#revision === undefined,
-      cursor: sending.resumptionToken,
-      onCursor: sending.onresumptiontoken,
-      take: (message) => this.#take(message),
-      isOver: () => this.#isOver(),
-    });
-    this.#wireIds.push(request.id);
+    this.#life = new LinkedAbort(connection.options.clock, connection.life.signal, sending.requestSignal);
+    this.#wireId = request.id;
+    this.cursor = sending.resumptionToken;
   }
 
   /** The id that the server knows it by; `undefined` as long as nothing was sent. */
   get wireId(): RequestId | undefined {
-    return this.#is === 'waiting' && this.#wireIds.length === 1 ? undefined : this.#wireIds.at(-1);
+    return this.#is === 'waiting' && this.#tried === 0 ? undefined : this.#wireId;
   }
 
   /**
    * @returns settles when the request is answered, and the answer handed over
    * @throws (rejects) why there will be no answer
    */
-  async run(): Promise<void> {
+  run(): Promise<void> {
     this.#serve()
-      .then(this.#outcome.resolve, (error: unknown) => this.#fail(error))
+      .then(this.#outcome.resolve, (error: unknown) => {
+        if (this.#initializes) this.connection.session.abandon(error);
+        this.#outcome.reject(error);
+      })
       .finally(() => this.#end());
     return this.#outcome.promise;
   }
 
-  /** Nobody waits for the answer any more: the transport closes, or the caller has cancelled. */
-  stop(reason: Error): void {
-    this.#life.abort(reason);
-  }
-
-  /** Nothing more is to be handed over, and nothing sent; as soon as the server knows, `stop` follows. */
-  forsake(reason: Error): void {
-    this.#forsaken ??= reason;
-  }
-
-  /** The session is gone. Whoever waits for the head of a response hears it from the server, if there will be another one. */
-  sessionLost(sessionId: string, recovering: boolean): void {
-    if (this.#revision !== undefined || this.#sent.sessionId !== sessionId || this.#is === 'waiting') return;
-    if (this.#is === 'posting' && recovering) return;
-    this.#attempt.abort(sessionSetback(sessionId, true));
+  /** The caller has cancelled the request. */
+  cancel(): void {
+    this.#life.abort(cancelledError());
   }
 
   async #serve(): Promise<void> {
     for (let failures = 0; ; failures++) {
-      this.#attempt = new LinkedAbort(this.#life.signal);
+      const attempt = new LinkedAbort(this.connection.options.clock, this.#life.signal);
       try {
-        return await this.#try();
+        return await this.#try(attempt);
       } catch (error) {
-        if (this.#is === 'answered') return;
+        if (this.#answered) return;
         this.#life.signal.throwIfAborted();
-        const { aborted, reason } = this.#attempt.signal as { aborted: boolean; reason: unknown };
-        await this.#prepareAnother(aborted ? reason : error, failures);
+        await this.#prepareAnother(attempt.signal.aborted ? attempt.signal.reason : error, failures);
       } finally {
-        this.#attempt.release();
+        attempt.release();
       }
     }
   }
 
-  async #try(): Promise<void> {
-    const { signal } = this.#attempt;
+  async #try(attempt: LinkedAbort): Promise<void> {
+    const { session } = this.connection;
+    const { signal } = attempt;
     this.#is = 'waiting';
-    const { session } = this.host;
-    if (this.#revision === undefined && !this.#initializes) await session.ready(signal);
-    else session.check({ evenIfLost: true });
-    this.#sent = this.#revision === undefined ? session.headers : NO_SESSION;
-    if (this.#stream.cursor !== undefined) {
-      this.#is = 'streaming';
-      return this.#stream.resume(this.#sent, signal);
-    }
-    this.#is = 'posting';
-    const response = await this.#post();
-    await this.#receive(response);
-  }
-
-  async #post(): Promise<Response> {
-    const { headers: extra } = this.sending;
-    const message = { ...this.request, id: this.#wireIds.at(-1)! };
-    const headers =
-      this.#revision === undefined
-        ? legacyPostHeaders(message, this.#sent, extra)
-        : modernPostHeaders(message, this.#revision, extra);
-    const { signal } = this.#attempt;
+    const alone = this.#revision !== undefined || this.#initializes;
+    if (alone) session.check();
+    else await session.ready(signal);
+    const sent: SentSession = alone ? { sessionId: undefined, protocolVersion: this.#revision } : session.current;
+    const interrupt = (): void => {
+      // With a recovery, a request that waits for the head of its response learns from the server whether it has run.
+      if (this.#is !== 'posting' || session.state.is !== 'recovering') attempt.abort(sent.lost?.reason);
+    };
+    sent.lost?.addEventListener('abort', interrupt, { once: true });
     try {
-      return await this.host.endpoint.send({ method: 'POST', headers, body: JSON.stringify(message), signal });
-    } catch (error) {
-      signal.throwIfAborted();
-      throw networkSetbackOf(error, this.host.endpoint.place) ?? error;
+      this.#is = this.cursor === undefined ? 'posting' : 'streaming';
+      if (this.#is === 'streaming') await this.#resume(sent, signal);
+      else await this.#post(sent, signal);
+    } finally {
+      sent.lost?.removeEventListener('abort', interrupt);
     }
   }
 
-  async #receive(response: Response): Promise<void> {
-    const { endpoint } = this.host;
-    const { signal } = this.#attempt;
-    if (!response.ok) return this.#receiveError(response);
+  async #post(sent: SentSession, signal: AbortSignal): Promise<void> {
+    const message = { ...this.request, id: this.#wireId };
+    const headers = postHeaders(message, sent, this.#revision !== undefined, this.sending.headers);
+    const request = { method: 'POST', headers, body: JSON.stringify(message), signal } as const;
     try {
-      if (this.#initializes) this.#begin(sessionIdOf(response));
-      else assertSameSession(response, this.#sent);
+      await this.#receive(await this.connection.endpoint.send(request), sent, signal);
     } catch (error) {
-      discard(response);
-      throw error;
+      const told = errorBodyOf(error, this.#wireId);
+      if (!told) throw error;
+      this.take(told);
     }
+  }
+
+  async #receive(response: Response, sent: SentSession, signal: AbortSignal): Promise<void> {
+    const { endpoint, session } = this.connection;
+    const sessionId = this.#revision === undefined ? sessionIdOf(response, sent.sessionId) : undefined;
+    if (this.#initializes) session.offered = this.#begun = sessionId;
     const type = mediaTypeOf(response);
     if (type === 'text/event-stream') {
       this.#is = 'streaming';
-      return this.#stream.read(response, this.#sent, signal);
+      const cause = await failureOf(this.readResponse(response, signal), signal);
+      if (this.#answered) return;
+      if (!this.#resumable) throw new StreamLostError('and it had no event id to come back with', { cause });
+      return this.#resume({ ...sent, sessionId: sent.sessionId ?? this.#begun }, signal, cause);
     }
-    if (type !== 'application/json') {
-      if (response.status !== 202 && response.status !== 204) throw endpoint.unexpectedContent(response, 'POST');
-      discard(response);
-      throw new StreamLostError(clientMessages.unanswered(this.request.method, response.status));
+    if (type !== 'application/json') throw endpoint.unexpectedContent(response);
+    for (const message of await endpoint.readJson(response, signal)) this.take(message);
+    if (!this.#answered) throw endpoint.unexpectedContent(response);
+  }
+
+  /** Comes back, from the cursor on, until the answer is there. */
+  async #resume(session: SentSession, signal: AbortSignal, because?: unknown): Promise<void> {
+    const { connection } = this;
+    const { maxAttempts } = connection.options.reconnect;
+    let cause = because;
+    this.count(0);
+    for (let failures = 0; failures < maxAttempts; failures = this.count(failures)) {
+      const event = { kind: 'resume', requestId: this.request.id, failures, cause } as const;
+      await connection.waitToRetry(event, signal, this.retryMs);
+      // Another session knows nothing of this stream.
+      session.lost?.throwIfAborted();
+      cause = await failureOf(this.open(session, signal), signal);
+      if (this.#answered) return;
     }
-    for (const message of await this.#readJson(response, signal)) this.#take(message);
-    if (this.#is !== 'answered') throw endpoint.unexpectedContent(response, 'POST');
+    throw new StreamLostError(`and could not be resumed in ${maxAttempts} attempts`, { cause });
   }
 
-  #begin(sessionId: string | undefined): void {
-    this.#sent = this.#begun = { sessionId, protocolVersion: undefined };
-    this.host.session.offer(sessionId);
-  }
-
-  async #readJson(response: Response, signal: AbortSignal): Promise<readonly JsonRpcMessage[]> {
-    try {
-      return await this.host.endpoint.readJson(response, signal);
-    } catch (error) {
-      signal.throwIfAborted();
-      throw networkSetbackOf(error, this.host.endpoint.place) ?? error;
-    }
-  }
-
-  /** C6 to C9; 401 and 403 were dealt with before. */
-  async #receiveError(response: Response): Promise<void> {
-    const { sessionId } = this.#sent;
-    if (response.status === 404 && sessionId !== undefined && !this.#initializes) {
-      discard(response);
-      throw sessionSetback(sessionId, false);
-    }
-    const error = await this.host.endpoint.errorOf(response, 'POST', this.#attempt.signal);
-    const setback = setbackOf(error);
-    if (setback) throw setback;
-    const text = (error.data as { text?: string }).text;
-    const told = response.status < 500 ? rpcErrorOf(text, this.#wireIds.at(-1)!) : undefined;
-    if (!told) throw error;
-    this.#take({ ...told, id: this.#wireIds.at(-1)! });
-  }
-
-  #take(message: JsonRpcMessage): void {
-    if (this.#forsaken || this.#life.signal.aborted) return;
-    if (!isResponse(message) || !this.#isMine(message)) return this.host.deliver(message);
-    if (this.#is !== 'answered') this.#answer({ ...message, id: this.request.id });
-  }
-
-  /** What a stream was resumed for by its token is its answer, whatever id the one who asked for it had. */
-  #isMine({ id }: JsonRpcResponse): boolean {
-    return this.sending.resumptionToken !== undefined || (id !== undefined && this.#wireIds.includes(id));
-  }
-
-  #answer(answer: JsonRpcResponse): void {
-    this.#is = 'answered';
-    const { host, request } = this;
-    if ('result' in answer) {
-      host.idempotency.learn(request, answer.result);
-      // Before the caller hears of it: what it sends then is of the session already.
-      if (this.#begun) host.session.establish(this.#begun.sessionId, revisionOf(answer.result), request);
-    } else if (this.#initializes) host.session.abandon(answer.error);
-    host.deliver(answer);
-    this.#outcome.resolve();
-    const { clock } = host.options;
-    const timer = clock.setTimeout(() => this.stop(new ClientTransportError('CANCELLED', '')), DRAIN_MS);
-    this.#life.signal.addEventListener('abort', () => clock.clear(timer), { once: true });
-  }
-
-  /** @throws what the caller gets, if there is to be no other attempt */
-  async #prepareAnother(error: unknown, failures: number): Promise<void> {
-    if (!(error instanceof Setback)) throw error;
-    const { host, request } = this;
-    const { reconnect } = host.options;
-    this.#is = 'waiting';
-    const spent = failures + 1 >= reconnect.maxAttempts;
-    if (error.kind === 'session-lost') {
-      const again = !spent && (!error.ran || host.idempotency.mayReplay(request, 'session-lost'));
-      const lost = error.failure as SessionLostError;
-      await host.sessionLost(lost, { requestId: request.id, replayed: again }, this.#life.signal);
-      if (!again) throw lost;
-      return this.#startOver();
-    }
-    if (this.#forsaken) throw this.#forsaken;
-    if (spent) throw error.failure;
-    if (error.kind !== 'not-run') {
-      if (!host.idempotency.mayReplay(request, error.kind)) throw error.failure;
-      // The first may still be served: for nobody.
-      if (this.#revision === undefined && !this.#initializes) host.cancelOnServer(this.#wireIds.at(-1)!);
-      this.#startOver();
-    }
-    const { askedMs, failure: cause } = error;
-    await waitToRetry(host, { kind: 'retry', requestId: request.id, failures, cause }, askedMs, this.#life.signal);
-  }
-
-  #startOver(): void {
-    this.#stream.forget();
-    this.#begun = undefined;
-    if (!this.#initializes) this.#wireIds.push(`${this.request.id}~${this.#wireIds.length}`);
-  }
-
-  /** @throws why nobody wants the answer any more */
-  #isOver(): boolean {
-    if (this.#forsaken) throw this.#forsaken;
+  get #answered(): boolean {
     return this.#is === 'answered';
   }
 
-  #fail(error: unknown): void {
-    this.#is = 'failed';
-    if (this.#initializes) this.host.session.abandon(error);
-    this.#outcome.reject(error);
+  /** Whether there is a way to come back: not on 2026-07-28. */
+  get #resumable(): boolean {
+    return this.#revision === undefined && this.cursor !== undefined;
+  }
+
+  override event(event: EventSourceMessage): void {
+    if (event.id) this.sending.onresumptiontoken?.(event.id);
+    super.event(event);
+  }
+
+  /** A silent response that could not be resumed is not cut. */
+  override silenceMs(): number {
+    return this.#resumable ? super.silenceMs() : Infinity;
+  }
+
+  protected take(message: JsonRpcMessage): void {
+    if (this.#life.signal.aborted) return;
+    // The answer on a stream that is resumed by its token has the id of an earlier request.
+    const mine = isResponse(message) && (message.id === this.#wireId || this.sending.resumptionToken !== undefined);
+    if (!mine) this.connection.deliver(message);
+    else if (!this.#answered) this.#answer({ ...message, id: this.request.id });
+  }
+
+  #answer(answer: JsonRpcResponse): void {
+    const { session, idempotency } = this.connection;
+    session.checkOpen();
+    // The state comes first: what the client sends when it gets the answer is of the session already.
+    if ('result' in answer) {
+      idempotency.learn(this.request, answer.result);
+      if (this.#initializes) session.establish(this.#begun, answer.result, this.request);
+    } else if (this.#initializes) session.abandon(answer.error);
+    this.#is = 'answered';
+    if (this.recovery) this.recovery(answer);
+    else this.connection.deliver(answer);
+    this.#outcome.resolve();
+    this.#life.deadline(DRAIN_MS, cancelledError);
+  }
+
+  /** @throws (rejects) what the caller gets, if there is to be no other attempt */
+  async #prepareAnother(error: unknown, failures: number): Promise<void> {
+    const { connection, request } = this;
+    const { session, options, idempotency } = connection;
+    const setback = setbackOf(error);
+    if (!setback) throw error;
+    this.#is = 'waiting';
+    const lost = error instanceof SessionLostError;
+    if (lost) await session.lose(error, this.#life.signal);
+    if (failures + 1 >= options.reconnect.maxAttempts) throw error;
+    if (setback !== 'not-run') {
+      if (!idempotency.mayReplay(request, setback)) throw error;
+      this.cursor = this.retryMs = undefined;
+      this.#tried++;
+      if (!this.#initializes) this.#wireId = `${request.id}~${this.#tried}`;
+    }
+    if (lost) return;
+    const kind = this.recovery ? 'recover' : 'retry';
+    await connection.waitToRetry({ kind, requestId: request.id, failures, cause: error }, this.#life.signal);
   }
 
   #end(): void {
-    const stopped = this.#life.signal.aborted && this.#is !== 'answered';
-    // Also ends the timer of the drain.
-    this.stop(new ClientTransportError('CANCELLED', clientMessages.cancelled()));
-    this.#life.release();
-    this.host.exchangeEnded(this);
+    const stopped = this.#life.signal.aborted && !this.#answered;
+    this.#life.abort(cancelledError());
     const { onRequestStreamEnd } = this.sending;
-    if (stopped || !onRequestStreamEnd) return;
-    // After whoever waits for the outcome: that says more.
-    void this.#outcome.promise.catch(() => {}).then(() => onRequestStreamEnd());
+    // After the outcome, which says more.
+    if (!stopped && onRequestStreamEnd) void this.#outcome.promise.catch(() => {}).then(() => onRequestStreamEnd());
   }
 }
 
-const NO_SESSION: SessionHeaders = { sessionId: undefined, protocolVersion: undefined };
+/** @returns why reading a stream ended early, if coming back may help. @throws (rejects) why it will not */
+async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<unknown> {
+  try {
+    await reading;
+    return undefined;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof UnexpectedContentError) return error;
+    if (error instanceof ClientTransportError && ['NO_ANSWER', 'SILENT', 'TIMEOUT'].includes(error.code)) return error;
+    if (!(error instanceof HttpStatusError) || error instanceof HttpUnauthorizedError) throw error;
+    const { status } = error;
+    if (status >= 500 || [408, 409, 425, 429].includes(status)) return error;
+    const reason = status === 405 ? 'has nothing more on that stream' : `refused to resume it, HTTP ${status}`;
+    throw new StreamLostError(`and the server ${reason}`, { cause: error });
+  }
+}
 
-function revisionOf(result: unknown): string | undefined {
-  const { protocolVersion } = result as { protocolVersion?: unknown };
-  return typeof protocolVersion === 'string' ? protocolVersion : undefined;
+/** The JSON-RPC error that the page of an HTTP error is (behaviour.md C9); it may carry no id, or `null`. */
+function errorBodyOf(failure: unknown, requestId: RequestId): JsonRpcErrorResponse | undefined {
+  if (!(failure instanceof HttpStatusError) || failure instanceof HttpUnauthorizedError) return undefined;
+  if (failure.status >= 500 || setbackOf(failure)) return undefined;
+  try {
+    const { text = '' } = failure.data as { text?: string };
+    const { jsonrpc, id = null, error } = JSON.parse(text) as Partial<JsonRpcErrorResponse> & { id?: RequestId | null };
+    const sound = jsonrpc === '2.0' && typeof error?.code === 'number' && typeof error.message === 'string';
+    return sound && (id === null || id === requestId) ? { jsonrpc, id: requestId, error } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Sends a notification, or the answer to a request of the server. Either may arrive twice without harm, so it is repeated
+ * after any passing fault.
+ *
+ * @returns settles when the server has taken it
+ * @throws (rejects) what `HttpEndpoint.send` fails with in the end; NOT_CONNECTED
+ */
+export async function sendOneWay(
+  connection: ClientConnection,
+  message: JsonRpcNotification | JsonRpcResponse,
+  { headers: extra }: TransportSendOptions = {},
+): Promise<void> {
+  const { session, endpoint, options, life } = connection;
+  const { signal } = life;
+  const claim = claimedRevision(message);
+  // The server may need an answer before it can finish the initialization that everything else waits for.
+  const urgent = isResponse(message) || message.method === 'notifications/initialized';
+  for (let failures = 0; ; failures++) {
+    if (urgent) session.check();
+    else if (claim === undefined) await session.ready(signal);
+    const { current } = session;
+    const negotiated = current.protocolVersion;
+    const revision = claim ?? (isModernRevision(negotiated) ? negotiated : undefined);
+    const sent: SessionHeaders = revision === undefined ? current : { sessionId: undefined, protocolVersion: revision };
+    const headers = postHeaders(message, sent, revision !== undefined, extra);
+    const body = JSON.stringify(message);
+    try {
+      const response = await endpoint.send({ method: 'POST', headers, body, signal, timeoutMs: options.openTimeoutMs });
+      readText(response, { maxMessageBytes: MAX_ONE_WAY_BYTES, signal }).catch(() => {});
+      return;
+    } catch (error) {
+      signal.throwIfAborted();
+      const lost = error instanceof SessionLostError;
+      if (lost) await session.lose(error, signal);
+      // An answer belongs to the session that was asked in.
+      if (lost ? isResponse(message) : !setbackOf(error) || failures + 1 >= options.reconnect.maxAttempts) throw error;
+      if (!lost) await connection.waitToRetry({ kind: 'retry', failures, cause: error }, signal);
+    }
+  }
 }

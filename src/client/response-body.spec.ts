@@ -1,6 +1,7 @@
+import type { EventSourceMessage } from 'eventsource-parser';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../testing/index.js';
-import { readEvents, readText, type SseEvent } from './response-body.js';
+import { readEvents, readText } from './response-body.js';
 
 const encoder = new TextEncoder();
 
@@ -18,10 +19,14 @@ function body(text: string, size: number): Response {
   );
 }
 
-async function events(text: string, size: number): Promise<SseEvent[]> {
-  const found: SseEvent[] = [];
+async function events(text: string, size: number): Promise<EventSourceMessage[]> {
+  const found: EventSourceMessage[] = [];
   const clock = new ManualClock();
-  const sink = { event: (event: SseEvent) => void found.push(event), retry: () => {}, silenceMs: () => 1_000 };
+  const sink = {
+    event: (event: EventSourceMessage) => void found.push(event),
+    retry: () => {},
+    silenceMs: () => 1_000,
+  };
   const limits = { clock, maxMessageBytes: 10_000, signal: new AbortController().signal };
   await readEvents(body(text, size), sink, limits);
   expect(clock.pending).toBe(0);
@@ -30,10 +35,10 @@ async function events(text: string, size: number): Promise<SseEvent[]> {
 
 describe('readEvents', () => {
   const wanted = [
-    { id: 'a_1', type: undefined, data: '{"é":"€😀"}' },
-    { id: undefined, type: 'message', data: 'two\nlines' },
-    { id: '', type: undefined, data: '' },
-    { id: undefined, type: undefined, data: 'last' },
+    { id: 'a_1', event: undefined, data: '{"é":"€😀"}' },
+    { id: undefined, event: 'message', data: 'two\nlines' },
+    { id: '', event: undefined, data: '' },
+    { id: undefined, event: undefined, data: 'last' },
   ];
 
   it.each(['\n', '\r', '\r\n'])('C3: gives the same whatever the pieces, lines ending in %j', async (end) => {
@@ -54,7 +59,7 @@ describe('readEvents', () => {
     const found: string[] = [];
     const heard = new Promise<void>((resolve) => {
       const sink = {
-        event: ({ data }: SseEvent) => {
+        event: ({ data }: EventSourceMessage) => {
           found.push(data);
           resolve();
         },

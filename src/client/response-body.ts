@@ -1,29 +1,18 @@
-import { createParser } from 'eventsource-parser';
-import type { Clock, ClockTimer } from '../common/clock.js';
-import { clientMessages } from './client.messages.js';
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import type { Clock } from '../common/clock.js';
 import { ClientTransportError } from './client.errors.js';
+import { LinkedAbort } from './waiting.js';
 
-/** One server-sent event. */
-export interface SseEvent {
-  /** The event's own id; `undefined` if it has none. */
-  readonly id: string | undefined;
-  /** `undefined` means `message`. */
-  readonly type: string | undefined;
-  readonly data: string;
-}
-
-/** Who reads an event stream. */
+/** The reader of an event stream. */
 export interface SseSink {
-  /** May be asked to take the next one only after a microtask. */
-  event(event: SseEvent): void;
+  event(event: EventSourceMessage): void;
   /** The server says how long to wait before coming back, in milliseconds. */
   retry(ms: number): void;
-  /** Milliseconds of silence from now on after which the response is dead. */
+  /** Milliseconds of silence from now on after which the response is taken for dead. */
   silenceMs(): number;
 }
 
 export interface ReadLimits {
-  readonly clock: Clock;
   readonly maxMessageBytes: number;
   /** Ends the reading. */
   readonly signal: AbortSignal;
@@ -34,7 +23,7 @@ export function mediaTypeOf(response: Response): string | undefined {
   return response.headers.get('content-type')?.split(';', 1)[0]!.trim().toLowerCase();
 }
 
-/** Gives the connection free; what is still to come is of no interest. */
+/** Frees the connection of a response that is not read. */
 export function discard(response: Response): void {
   response.body?.cancel().catch(() => {});
 }
@@ -42,13 +31,13 @@ export function discard(response: Response): void {
 /**
  * Reads a body as text.
  *
- * @throws (rejects) `MESSAGE_TOO_LARGE`, what the connection fails with, or the reason of the signal
+ * @throws (rejects) `MESSAGE_TOO_LARGE`, `NO_ANSWER`, or the reason of the signal
  */
 export async function readText(response: Response, limits: ReadLimits): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
-  for await (const chunk of chunksOf(response, limits)) {
+  for await (const chunk of chunksOf(response, limits.signal)) {
     bytes += chunk.length;
     if (bytes > limits.maxMessageBytes) throw tooLarge(limits);
     text += decoder.decode(chunk, { stream: true });
@@ -62,118 +51,79 @@ export async function readText(response: Response, limits: ReadLimits): Promise<
  * Events of one chunk are handed over one per microtask: the SDK's client hands notifications to their handlers in a
  * microtask, but takes answers at once, and progress would find its call answered (behaviour.md C12).
  *
- * @throws (rejects) `MESSAGE_TOO_LARGE`, `SILENT`, what the connection fails with, or the reason of the signal
+ * @throws (rejects) `MESSAGE_TOO_LARGE`, `SILENT`, `NO_ANSWER`, what the sink throws, or the reason of the signal
  */
-export async function readEvents(response: Response, sink: SseSink, limits: ReadLimits): Promise<void> {
-  const { clock, maxMessageBytes, signal } = limits;
-  const waiting: SseEvent[] = [];
+export async function readEvents(
+  response: Response,
+  sink: SseSink,
+  limits: ReadLimits & { readonly clock: Clock },
+): Promise<void> {
+  const { clock, maxMessageBytes } = limits;
+  const waiting: EventSourceMessage[] = [];
   let overflow = false;
   const parser = createParser({
-    onEvent: ({ id, event, data }) => waiting.push({ id, type: event, data }),
+    onEvent: (event) => waiting.push(event),
     onRetry: (ms) => sink.retry(ms),
     onError: ({ type }) => (overflow ||= type === 'max-buffer-size-exceeded'),
     maxBufferSize: maxMessageBytes,
   });
-  const lines = new LineEnds();
   const decoder = new TextDecoder();
-  const silence = new Silence(clock, sink);
-  // At once, not when the reading has noticed: who ends a transport expects that no timer is left.
-  const stop = (): void => silence.end();
-  signal.addEventListener('abort', stop, { once: true });
+  let endedWithCr = false;
+  const reading = new LinkedAbort(clock, limits.signal);
+  const { signal } = reading;
+  const awaitMore = (): void => {
+    const ms = sink.silenceMs();
+    reading.deadline(ms, () => new ClientTransportError('SILENT', `nothing came for ${ms} ms`));
+  };
   try {
-    for await (const chunk of chunksOf(response, limits, silence.signal)) {
-      silence.rearm();
-      parser.feed(lines.complete(decoder.decode(chunk, { stream: true })));
+    awaitMore();
+    for await (const chunk of chunksOf(response, signal)) {
+      const text = decoder.decode(chunk, { stream: true });
+      if (text === '') continue;
+      // The parser would wait for what follows a CR: it is completed at once, and a LF that follows is dropped.
+      const rest: string = endedWithCr && text.startsWith('\n') ? text.slice(1) : text;
+      endedWithCr = rest.endsWith('\r');
+      parser.feed(endedWithCr ? `${rest}\n` : rest);
       for (let event = waiting.shift(); event; event = waiting.shift()) {
-        if (signal.aborted) throw signal.reason;
+        signal.throwIfAborted();
         sink.event(event);
         await MICROTASK;
       }
       if (overflow) throw tooLarge(limits);
+      awaitMore();
     }
   } finally {
-    signal.removeEventListener('abort', stop);
-    silence.end();
+    reading.release();
   }
 }
 
 const MICROTASK = Promise.resolve();
 
 function tooLarge({ maxMessageBytes }: ReadLimits): ClientTransportError {
-  return new ClientTransportError('MESSAGE_TOO_LARGE', clientMessages.tooLarge(maxMessageBytes));
+  const message = `The server sent a message of more than ${maxMessageBytes} bytes ("maxMessageBytes"). It was not read; raise the option if it is wanted.`;
+  return new ClientTransportError('MESSAGE_TOO_LARGE', message);
 }
 
-/**
- * The parser waits for what follows a CR, lest CR LF be taken for two line ends; a server that writes CR alone would have
- * its events handed over late, and the last one never. So a CR is completed at once, and a LF that follows is dropped.
- */
-class LineEnds {
-  #endedWithCr = false;
-
-  complete(text: string): string {
-    if (text === '') return text;
-    const rest = this.#endedWithCr && text.startsWith('\n') ? text.slice(1) : text;
-    if (rest === '') this.#endedWithCr = false;
-    else this.#endedWithCr = rest.endsWith('\r');
-    return this.#endedWithCr ? `${rest}\n` : rest;
-  }
-}
-
-/** Aborts when nothing has come for too long. */
-class Silence {
-  readonly #controller = new AbortController();
-  #timer: ClockTimer | undefined;
-  #over = false;
-
-  constructor(
-    private readonly clock: Clock,
-    private readonly sink: SseSink,
-  ) {
-    this.rearm();
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  rearm(): void {
-    this.clock.clear(this.#timer);
-    if (this.#over) return;
-    const ms = this.sink.silenceMs();
-    if (ms === Infinity) return;
-    this.#timer = this.clock.setTimeout(() => {
-      this.#controller.abort(new ClientTransportError('SILENT', clientMessages.silent(ms)));
-    }, ms);
-  }
-
-  end(): void {
-    this.#over = true;
-    this.clock.clear(this.#timer);
-  }
-}
-
-/** The chunks of a body, until it ends or a signal is aborted; in the end the connection is given free. */
-async function* chunksOf(
-  response: Response,
-  { signal }: ReadLimits,
-  other?: AbortSignal,
-): AsyncGenerator<Uint8Array, void, undefined> {
+/** The chunks of a body, until it ends or the signal is aborted; then the connection is freed. */
+async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
   if (!response.body) return;
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-  const signals = other ? [signal, other] : [signal];
-  // A read that waits ends with the cancellation: as if the body were over, hence the look at the signals.
+  // A read that waits ends with the cancellation as if the body were over, hence the look at the signal.
   const stop = (): void => void reader.cancel().catch(() => {});
-  for (const each of signals) each.addEventListener('abort', stop, { once: true });
+  signal.addEventListener('abort', stop, { once: true });
   try {
     for (;;) {
-      const aborted = signals.find((each) => each.aborted);
-      if (aborted) throw aborted.reason;
-      const { value, done } = await reader.read();
-      if (!done) yield value;
-      else if (!signals.some((each) => each.aborted)) return;
+      signal.throwIfAborted();
+      const { value, done } = await reader.read().catch((cause: unknown) => {
+        signal.throwIfAborted();
+        throw new ClientTransportError('NO_ANSWER', 'The connection broke within the response.', { cause }, true);
+      });
+      signal.throwIfAborted();
+      if (done) return;
+      yield value;
     }
   } finally {
-    for (const each of signals) each.removeEventListener('abort', stop);
+    signal.removeEventListener('abort', stop);
     stop();
   }
 }

@@ -13,7 +13,7 @@ export interface ContractTestApi {
 export type ContractTests<Harness> = Record<string, (harness: Harness) => Promise<void>>;
 
 /**
- * Registers the tests. Each gets a harness of its own, which is disposed of whatever comes.
+ * Registers the tests. Each gets a harness of its own, which is disposed of also when the test fails.
  *
  * @param api `undefined`: the globals of the test runner
  * @internal
@@ -52,7 +52,7 @@ async function withHarness<Harness extends { dispose(): Promise<void> }>(
   }
 }
 
-/** Ids that come from outside and are none of a good kind: names of `Object.prototype`, separators, patterns, long ones. */
+/** Ids that a client may send: names of `Object.prototype`, separators, patterns, long ones. */
 export const FORGED_IDS: readonly string[] = [
   'constructor',
   '__proto__',

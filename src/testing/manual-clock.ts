@@ -1,6 +1,6 @@
 import type { Clock, ClockTimer } from '../common/clock.js';
 
-/** The real one, also when a test runner replaces the globals by its own later on. */
+/** The real one, also when a test runner replaces the globals later. */
 const nextTurn = globalThis.setImmediate;
 
 /** A date that is neither 0 nor today: code that confuses the two shows. */
@@ -43,7 +43,7 @@ export class ManualClock implements Clock {
   }
 
   setInterval(task: () => void, periodMs: number): ClockTimer {
-    // As in Node: a period of 0 would be for ever.
+    // As in Node: with a period of 0 `advance` would never end.
     const period = Math.max(1, periodMs);
     return this.#arm({ task, dueAt: this.#now + period, period });
   }

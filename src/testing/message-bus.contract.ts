@@ -28,83 +28,83 @@ const messageTests: ContractTests<MessageBusHarness> = {
   },
 
   'send reaches the one node': async ({ nodes: [a, b, c] }) => {
-    const [atA, atB, atC] = [a, b, c].map(listen) as [Ear, Ear, Ear];
+    const [atA, atB, atC] = [a, b, c].map(listen) as [Reader, Reader, Reader];
     a.send(b.nodeId, { for: 'b' });
     a.broadcast('marker');
-    await Promise.all([atA, atB, atC].map((ear) => ear.heard('marker')));
+    await Promise.all([atA, atB, atC].map((reader) => reader.got('marker')));
     assert.deepEqual([atA.messages, atB.messages, atC.messages], [['marker'], [{ for: 'b' }, 'marker'], ['marker']]);
   },
 
   'a node can send to itself': async ({ nodes: [a] }) => {
-    const ear = listen(a);
+    const reader = listen(a);
     a.send(a.nodeId, { for: 'a' });
-    await ear.heard({ for: 'a' });
+    await reader.got({ for: 'a' });
   },
 
   'broadcast reaches all nodes, the sending one too': async ({ nodes }) => {
-    const ears = nodes.map(listen);
+    const readers = nodes.map(listen);
     nodes[1].broadcast({ to: 'all' });
-    await Promise.all(ears.map((ear) => ear.heard({ to: 'all' })));
-    for (const { messages } of ears) assert.deepEqual(messages, [{ to: 'all' }]);
+    await Promise.all(readers.map((reader) => reader.got({ to: 'all' })));
+    for (const { messages } of readers) assert.deepEqual(messages, [{ to: 'all' }]);
   },
 
   'messages between two nodes keep their order': async ({ nodes: [a, b] }) => {
-    const ear = listen(b);
+    const reader = listen(b);
     const sent = Array.from({ length: 200 }, (_, n) => ({ n }));
     for (const message of sent) {
       if (message.n % 3 === 0) a.broadcast(message);
       else a.send(b.nodeId, message);
     }
-    await ear.heard({ n: 199 });
-    assert.deepEqual(ear.messages, sent);
+    await reader.got({ n: 199 });
+    assert.deepEqual(reader.messages, sent);
   },
 
   'a message is not delivered within the call that sends it': async ({ nodes: [a] }) => {
-    const ear = listen(a);
+    const reader = listen(a);
     a.send(a.nodeId, 1);
     a.broadcast(2);
-    assert.deepEqual(ear.messages, []);
-    await ear.heard(2);
+    assert.deepEqual(reader.messages, []);
+    await reader.got(2);
   },
 
   'a message arrives as JSON carries it': async ({ nodes: [a, b] }) => {
-    const ear = listen(b);
+    const reader = listen(b);
     const message = { text: 'ünï \u2028 😀 \0\n', list: [1.5, null, true, {}], nested: { '': '' } };
     a.send(b.nodeId, message);
-    await ear.heard(message);
+    await reader.got(message);
   },
 
   'what the sender does to a message afterwards does not reach another node': async ({ nodes: [a, b] }) => {
-    const ear = listen(b);
+    const reader = listen(b);
     const message = { list: [1] };
     a.send(b.nodeId, message);
     message.list.push(2);
     a.send(b.nodeId, 'marker');
-    await ear.heard('marker');
-    assert.deepEqual(ear.messages[0], { list: [1] });
+    await reader.got('marker');
+    assert.deepEqual(reader.messages[0], { list: [1] });
   },
 
-  'sending to nobody is no error, and nothing is stored': async ({ nodes: [a, b] }) => {
-    a.send('nobody', 1);
+  'sending to an unknown node is no error, and nothing is stored': async ({ nodes: [a, b] }) => {
+    a.send('unknown', 1);
     a.send('constructor', 1);
     a.send('__proto__', 1);
     a.broadcast(1);
     const first = listen(b);
     a.broadcast('marker');
-    await first.heard('marker');
+    await first.got('marker');
     const late = listen(b);
     a.broadcast('second marker');
-    await late.heard('second marker');
+    await late.got('second marker');
     assert.deepEqual(late.messages, ['second marker']);
   },
 
-  'all who listen on a node hear, and whoever leaves hears no more': async ({ nodes: [a, b] }) => {
+  'every subscriber of a node gets a message; one that has left gets none': async ({ nodes: [a, b] }) => {
     const [one, other] = [listen(b), listen(b)];
     a.send(b.nodeId, 1);
-    await Promise.all([one.heard(1), other.heard(1)]);
+    await Promise.all([one.got(1), other.got(1)]);
     one.leave();
     a.send(b.nodeId, 2);
-    await other.heard(2);
+    await other.got(2);
     assert.deepEqual(one.messages, [1]);
   },
 };
@@ -119,45 +119,45 @@ const lifeTests: ContractTests<MessageBusHarness> = {
     assert.deepEqual(completed.toSorted(), ['messages', 'reconnected']);
   },
 
-  'whoever listens to a closed bus hears that it is over': async ({ nodes: [a] }) => {
+  'subscribing to a closed bus completes at once': async ({ nodes: [a] }) => {
     await a.close();
     let completed = false;
     a.messages$.subscribe({ complete: () => (completed = true) });
     assert.equal(completed, true);
   },
 
-  'a closed node hears and says nothing; the others go on': async ({ nodes: [a, b, c] }) => {
+  'a closed node receives and sends nothing; the others go on': async ({ nodes: [a, b, c] }) => {
     const [atA, atC] = [listen(a), listen(c)];
     await a.close();
     a.send(c.nodeId, 'from the closed');
     a.broadcast('from the closed');
     b.send(a.nodeId, 'to the closed');
     b.broadcast('marker');
-    await atC.heard('marker');
+    await atC.got('marker');
     assert.deepEqual([atA.messages, atC.messages], [[], ['marker']]);
   },
 
-  'after an interruption the nodes hear of it, and then one another': async ({ nodes: [a, b], interrupt }) => {
+  'after an interruption the nodes are told, and messages arrive again': async ({ nodes: [a, b], interrupt }) => {
     if (!interrupt) return;
     const told = new Promise<void>((resolve) => {
       b.reconnected$.subscribe(() => resolve());
     });
     await interrupt();
     await told;
-    const ear = listen(b);
+    const reader = listen(b);
     a.send(b.nodeId, 'again');
-    await ear.heard('again');
+    await reader.got('again');
   },
 };
 
-interface Ear {
+interface Reader {
   readonly messages: unknown[];
   /** Settles when this message has come. */
-  heard(message: unknown): Promise<void>;
+  got(message: unknown): Promise<void>;
   leave(): void;
 }
 
-function listen(bus: McpMessageBus): Ear {
+function listen(bus: McpMessageBus): Reader {
   const messages: unknown[] = [];
   const waiting = new Map<string, () => void>();
   const subscription = bus.messages$.subscribe((message) => {
@@ -166,10 +166,10 @@ function listen(bus: McpMessageBus): Ear {
   });
   return {
     messages,
-    heard: (message) =>
+    got: (message) =>
       new Promise((resolve) => {
         const text = JSON.stringify(message);
-        if (messages.some((heard) => JSON.stringify(heard) === text)) resolve();
+        if (messages.some((each) => JSON.stringify(each) === text)) resolve();
         else waiting.set(text, resolve);
       }),
     leave: () => subscription.unsubscribe(),

@@ -1,9 +1,4 @@
-import {
-  HttpStatusError,
-  HttpUnauthorizedError,
-  StreamLostError,
-  UnexpectedContentError,
-} from 'nestjs-mcp-streamable/client';
+import { HttpStatusError, HttpUnauthorizedError, UnexpectedContentError } from 'nestjs-mcp-streamable/client';
 import { describe, expect, it } from 'vitest';
 import {
   answerFrame,
@@ -166,7 +161,7 @@ describe('what is received', () => {
     const recorded = await transport(fake.url).initialize();
     await expect(recorded.call(1)).rejects.toThrow('"text/html"');
     await expect(recorded.call(2)).rejects.toBeInstanceOf(UnexpectedContentError);
-    await expect(recorded.call(3)).rejects.toBeInstanceOf(StreamLostError);
+    await expect(recorded.call(3)).rejects.toBeInstanceOf(UnexpectedContentError);
     expect(recorded.transport.state.is).toBe('live');
   });
 

@@ -11,7 +11,7 @@ import {
 } from 'nestjs-mcp-streamable/client';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { loadClientPackage } from '../../src/client/nest/client-package.js';
+import { loadClientPackage } from '../../src/client/nest/mcp-client.js';
 import { gate, type ScriptedTool } from '../support/app.js';
 import { FakeMcpServer, result, status } from '../support/fake-mcp-server.js';
 import { loneFetch } from '../support/lone-fetch.js';

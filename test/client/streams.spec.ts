@@ -1,5 +1,5 @@
 import { StreamLostError } from 'nestjs-mcp-streamable/client';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { frame, held, progress, result, sse, status } from '../support/fake-mcp-server.js';
 import { eventually } from '../support/running-apps.js';
 import { fakes } from './transports.js';
@@ -119,7 +119,7 @@ describe('a response that ends before the answer', () => {
     },
   );
 
-  it('C4: a silent response that can be resumed is taken for dead; one that cannot is left in peace', async () => {
+  it('C4: a silent response that can be resumed is taken for dead; one that cannot is not cut', async () => {
     const fake = (await server()).begins();
     const silent = held();
     const patient = held();
@@ -134,9 +134,10 @@ describe('a response that ends before the answer', () => {
     alive.writeHead(200, { 'content-type': 'text/event-stream' }).write(frame(progress('t', 2)));
     await eventually(() => expect(recorded.messages).toHaveLength(3));
     await recorded.clock.advance(999);
+    const armed = vi.spyOn(recorded.clock, 'setTimeout');
     dead.write(':\n\n');
-    // A comment is a sign of life.
-    await eventually(() => expect(recorded.clock.pending).toBe(1));
+    // A comment breaks the silence.
+    await eventually(() => expect(armed).toHaveBeenCalled());
     await recorded.clock.advance(500);
     expect(recorded.reconnects).toEqual([]);
     await recorded.clock.advance(600);
@@ -144,6 +145,18 @@ describe('a response that ends before the answer', () => {
     expect(recorded.reconnects).toMatchObject([{ kind: 'resume', cause: { code: 'SILENT' } }]);
     alive.end(answerOf(2));
     await other;
+  });
+
+  it('C4: a response that is silent from its first event on is taken for dead', async () => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), 'a_1')], 'open'));
+    fake.on({ method: 'GET', lastEventId: 'a_1' }, sse([answerOf(1)]));
+    const recorded = await transport(fake.url, { silenceMs: 1_000 }).initialize();
+    const call = recorded.call(1);
+    await eventually(() => expect(recorded.messages).toHaveLength(2));
+    await recorded.clock.advance(1_000);
+    await recorded.through(call);
+    expect(recorded.reconnects).toMatchObject([{ kind: 'resume', cause: { code: 'SILENT' } }]);
   });
 
   it('C4: a response that the caller resumes by its token brings the answer under the new id', async () => {
@@ -164,6 +177,7 @@ describe('a response that ends before the answer', () => {
     fake.on({ rpc: 'notifications/cancelled' }, status(202));
     const recorded = await transport(fake.url).initialize();
     const call = recorded.call(1);
+    call.catch(() => {});
     await eventually(() => expect(recorded.messages).toHaveLength(2));
     await recorded.transport.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
     await expect(call).rejects.toMatchObject({ code: 'CANCELLED' });

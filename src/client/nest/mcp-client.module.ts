@@ -1,5 +1,63 @@
-import { type DynamicModule, Module } from '@nestjs/common';
-import { type ASYNC_OPTIONS_TYPE, ConfigurableModuleClass, type OPTIONS_TYPE } from './mcp-client.module-definition.js';
+import { ConfigurableModuleBuilder, type DynamicModule, Inject, Module } from '@nestjs/common';
+import { check, McpOptionError } from '../../common/option-checks.js';
+import { loadClientPackage, McpClient } from './mcp-client.js';
+import { clientOptionsOf, type McpClientModuleExtras, type McpClientModuleOptions } from './mcp-client.options.js';
+
+/**
+ * The token of a client of `McpClientModule`, for example to replace it in a test.
+ *
+ * @param name the key of the client in the option `clients`
+ * @publicApi
+ */
+export function getMcpClientToken(name: string): string {
+  return `McpClient:${name}`;
+}
+
+/**
+ * Injects the `McpClient` of that name.
+ *
+ * ```ts
+ * constructor(@InjectMcpClient('orders') private readonly orders: McpClient) {}
+ * ```
+ *
+ * @param name the key of the client in the option `clients`
+ * @publicApi
+ */
+export function InjectMcpClient(name: string): ReturnType<typeof Inject> {
+  return Inject(getMcpClientToken(name));
+}
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE } =
+  new ConfigurableModuleBuilder<McpClientModuleOptions>({ moduleName: 'McpClient' })
+    .setClassMethodName('forRoot')
+    .setFactoryMethodName('createMcpClientOptions')
+    .setExtras<McpClientModuleExtras>({ names: undefined, isGlobal: false }, withClients)
+    .build();
+
+/** Adds one provider for each client. */
+function withClients(definition: DynamicModule, { names, isGlobal = false }: McpClientModuleExtras): DynamicModule {
+  if (names === undefined) {
+    const message =
+      'The option "names" must list the clients that the factory configures, as in names: ["orders"]: Nest has to know what can be injected before the factory runs.';
+    throw new McpOptionError('names', message);
+  }
+  check.texts('names', names);
+  const clients = names.map((name) => ({
+    provide: getMcpClientToken(name),
+    useFactory: async (options: McpClientModuleOptions): Promise<McpClient> => {
+      // Now, so that an app without it does not start; it connects when it is used.
+      const clientPackage = await loadClientPackage();
+      return new McpClient(name, clientOptionsOf(options, name), clientPackage);
+    },
+    inject: [MODULE_OPTIONS_TOKEN],
+  }));
+  return {
+    ...definition,
+    global: check.flag('isGlobal', isGlobal),
+    providers: [...(definition.providers ?? []), ...clients],
+    exports: clients.map(({ provide }) => provide),
+  };
+}
 
 /**
  * MCP servers to be injected: each is an `McpClient`, which connects when it is first used, comes back when it is lost, and is
@@ -9,7 +67,7 @@ import { type ASYNC_OPTIONS_TYPE, ConfigurableModuleClass, type OPTIONS_TYPE } f
  * imports: [McpClientModule.forRoot({ clients: { orders: { url: 'https://orders.example.com/mcp' } } })]
  * ```
  *
- * Needs `@modelcontextprotocol/client`.
+ * `forRootAsync` takes `names` beside the factory: the clients that it configures. Needs `@modelcontextprotocol/client`.
  *
  * @publicApi
  */
@@ -18,10 +76,5 @@ export class McpClientModule extends ConfigurableModuleClass {
   /** @throws McpOptionError */
   static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
     return super.forRoot({ ...options, names: Object.keys(options.clients ?? {}) });
-  }
-
-  /** As `forRoot`, with options from a factory; `names` lists what it configures. @throws McpOptionError */
-  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
-    return super.forRootAsync(options);
   }
 }

@@ -1,10 +1,9 @@
 import type { Client, ClientOptions, OAuthClientProvider } from '@modelcontextprotocol/client';
 import { check, McpOptionError } from '../../common/option-checks.js';
 import { resolveClientOptions, resolveUrl, type StreamableClientTransportOptions } from '../client.options.js';
-import { mcpClientMessages } from './mcp-client.messages.js';
 
 /**
- * Who the client is to the server: a bearer token; a function that gives one, asked before each request; or an OAuth provider
+ * Credentials of the client: a bearer token; a function that gives one, asked before each request; or an OAuth provider
  * of the MCP SDK, which is handled by the SDK's `withOAuth`.
  *
  * @publicApi
@@ -40,7 +39,7 @@ export interface McpClientOptions extends Omit<StreamableClientTransportOptions,
    */
   configure?: (client: Client) => void;
   /**
-   * As of the transport, but on: in a service nobody sits there to connect again.
+   * As of the transport, but on: a service has no user who connects again.
    *
    * @default true
    */
@@ -67,11 +66,15 @@ export interface McpClientModuleExtras {
  * @throws McpOptionError
  */
 export function clientOptionsOf(options: McpClientModuleOptions, name: string): McpClientOptions {
-  const { clients }: Partial<McpClientModuleOptions> = options ?? {};
-  if (typeof clients !== 'object' || clients === null)
-    throw new McpOptionError('clients', mcpClientMessages.noClients());
-  const chosen = Object.hasOwn(clients, name) ? clients[name] : undefined;
-  if (!chosen) throw new McpOptionError(`clients.${name}`, mcpClientMessages.notConfigured(name, Object.keys(clients)));
+  const clients = (options as Partial<McpClientModuleOptions> | undefined)?.clients ?? {};
+  const names = Object.keys(check.group('clients', clients));
+  if (names.includes(name)) return checked(clients[name]!);
+  const known = names.map((each) => `"${each}"`).join(', ') || 'none';
+  const message = `The factory configured no client "${name}". It configured ${known}.`;
+  throw new McpOptionError(`clients.${name}`, message);
+}
+
+function checked(chosen: McpClientOptions): McpClientOptions {
   resolveUrl(chosen.url);
   resolveClientOptions(chosen);
   check.fn('configure', chosen.configure);

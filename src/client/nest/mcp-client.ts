@@ -1,15 +1,12 @@
-import type { CallToolResult, Client, Progress, RequestOptions } from '@modelcontextprotocol/client';
+import type { CallToolResult, Client, Progress, RequestOptions, withOAuth } from '@modelcontextprotocol/client';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Observable, ReplaySubject, switchMap } from 'rxjs';
-import type { ClientTransportState, ReconnectEvent, RecoveryEvent } from '../client-state.js';
 import { ClientTransportError } from '../client.errors.js';
 import type { FetchLike, StreamableClientTransportOptions } from '../client.options.js';
 import { StreamableClientTransport } from '../streamable-client-transport.js';
-import type { ClientPackage } from './client-package.js';
-import { mcpClientMessages } from './mcp-client.messages.js';
 import type { McpClientOptions } from './mcp-client.options.js';
 
-/** What comes of a tool call: progress, any number of times, then the result. @publicApi */
+/** An event of a tool call: progress, any number of times, then the result. @publicApi */
 export type McpToolCallEvent =
   ({ readonly type: 'progress' } & Progress) | { readonly type: 'result'; readonly result: CallToolResult };
 
@@ -20,60 +17,47 @@ export type McpToolCallEvent =
  *                             │ failed ──▶ idle
  *     any ──close(), shutdown──▶ closed
  *
- * It holds the official `Client`, connected over a {@link StreamableClientTransport}, and replaces both when they are beyond
- * recovery: so it can be injected once and used for ever, while a `Client` is used and thrown away.
+ * It holds the official `Client`, connected over a {@link StreamableClientTransport}, and replaces both when the
+ * session is lost for good: so it is injected once, while an official `Client` serves one connection.
  *
- * Invariants: at most one connection at a time, and one attempt for all who wait; nothing is opened once it is closed.
+ * Invariants: at most one connection at a time, and one attempt for all callers that wait; nothing is opened once it is closed.
  *
  * @publicApi
  */
 export class McpClient implements BeforeApplicationShutdown {
-  #link: Link = { is: 'idle' };
+  /** Settles with the connected client; `undefined` between connections. */
+  #connection: Promise<Client> | undefined;
+  #transport: StreamableClientTransport | undefined;
+  #closing: Promise<void> | undefined;
+  /** The last connection that was lost, while it is being closed. */
+  #dropped: Promise<void> | undefined;
   readonly #transports$ = new ReplaySubject<StreamableClientTransport>(1);
+
+  /** The state of the present connection, and of each that follows; nothing before the first one. Completes when closed. */
+  readonly state$ = this.#transports$.pipe(switchMap(({ state$ }) => state$));
+  /** @see StreamableClientTransport.reconnects$ */
+  readonly reconnects$ = this.#transports$.pipe(switchMap(({ reconnects$ }) => reconnects$));
+  /** @see StreamableClientTransport.recoveries$ */
+  readonly recoveries$ = this.#transports$.pipe(switchMap(({ recoveries$ }) => recoveries$));
 
   /** @internal */
   constructor(
     /** The key of the client in the option `clients`. */
     readonly name: string,
     private readonly options: McpClientOptions,
-    private readonly load: () => Promise<ClientPackage>,
+    private readonly clientPackage: ClientPackage,
   ) {}
-
-  /** The state of the present connection, and of each that follows; nothing before the first one. Completes when closed. */
-  get state$(): Observable<ClientTransportState> {
-    return this.#of((transport) => transport.state$);
-  }
-  /** @see StreamableClientTransport.reconnects$ */
-  get reconnects$(): Observable<ReconnectEvent> {
-    return this.#of((transport) => transport.reconnects$);
-  }
-  /** @see StreamableClientTransport.recoveries$ */
-  get recoveries$(): Observable<RecoveryEvent> {
-    return this.#of((transport) => transport.recoveries$);
-  }
 
   /**
    * The official client, connected: the first call connects, and so does the first one after a connection that was lost.
    * Use it at once, and ask again the next time.
    *
-   * @throws (rejects) what `Client.connect` throws, such as HttpUnauthorizedError; McpClientPackageError; NOT_CONNECTED when
-   *   it is closed. The next call tries again.
+   * @throws (rejects) what `Client.connect` throws, such as HttpUnauthorizedError; NOT_CONNECTED when it is closed. The
+   *   next call tries again.
    */
   client(): Promise<Client> {
-    const link = this.#link;
-    switch (link.is) {
-      case 'closed':
-        return Promise.reject(new ClientTransportError('NOT_CONNECTED', mcpClientMessages.closed(this.name)));
-      case 'connected':
-        return Promise.resolve(link.client);
-      case 'connecting':
-        return link.client;
-      case 'idle': {
-        const client = this.#connect();
-        this.#link = { is: 'connecting', client };
-        return client;
-      }
-    }
+    if (this.#closing) return Promise.reject(this.#closed());
+    return (this.#connection ??= this.#connect());
   }
 
   /**
@@ -120,14 +104,9 @@ export class McpClient implements BeforeApplicationShutdown {
     });
   }
 
-  /** Ends the session and the connection, for good. */
-  async close(): Promise<void> {
-    const link = this.#link;
-    if (link.is === 'closed') return link.done;
-    const done = this.#end(link);
-    this.#link = { is: 'closed', done };
-    this.#transports$.complete();
-    return done;
+  /** Ends the session and the connection; the client cannot be used again. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#end());
   }
 
   /** Called by Nest, before the app's own server waits for its connections to end: one of them may be ours. @internal */
@@ -135,81 +114,90 @@ export class McpClient implements BeforeApplicationShutdown {
     return this.close();
   }
 
-  async #end(link: Link): Promise<void> {
-    if (link.is === 'connecting') await this.#transport?.close();
-    if (link.is === 'connected') await link.client.close();
-    await this.#dropped;
+  async #end(): Promise<void> {
+    this.#transports$.complete();
+    await Promise.all([this.#transport?.close(), this.#dropped]);
   }
-
-  /** Lost connections that are still being closed. */
-  #dropped: Promise<unknown> = Promise.resolve();
-  /** Of the attempt that is under way. */
-  #transport: StreamableClientTransport | undefined;
 
   async #connect(): Promise<Client> {
+    const { Client } = this.clientPackage;
+    const { url, clientInfo = { name: this.name, version: '0.0.0' }, client: options, configure } = this.options;
+    const client = new Client(clientInfo, options);
+    const transport = new StreamableClientTransport(url, this.#transportOptions());
+    this.#transport = transport;
+    this.#transports$.next(transport);
     try {
-      const { Client, withOAuth } = await this.load();
-      this.#assertOpen();
-      const { url, clientInfo = { name: this.name, version: '0.0.0' }, client: options, configure } = this.options;
-      const client = new Client(clientInfo, options);
       configure?.(client);
-      const transport = new StreamableClientTransport(url, transportOptions(this.options, withOAuth));
-      this.#transport = transport;
-      this.#transports$.next(transport);
       await client.connect(transport);
-      this.#assertOpen();
-      this.#link = { is: 'connected', client };
-      transport.state$.subscribe({
-        next: ({ is }) => is === 'lost' && this.#drop(client),
-        complete: () => this.#drop(client),
-      });
-      return client;
+      if (this.#closing) throw this.#closed();
     } catch (error) {
-      if (this.#link.is !== 'closed') this.#link = { is: 'idle' };
+      this.#connection = undefined;
       throw error;
     }
+    transport.state$.subscribe({
+      next: ({ is }) => is === 'lost' && this.#drop(transport, client),
+      complete: () => this.#drop(transport, client),
+    });
+    return client;
   }
 
-  /** @throws NOT_CONNECTED: it was closed while it was connecting */
-  #assertOpen(): void {
-    if (this.#link.is === 'closed')
-      throw new ClientTransportError('NOT_CONNECTED', mcpClientMessages.closed(this.name));
-  }
-
-  /** The connection is beyond recovery: the next use begins another one. */
-  #drop(client: Client): void {
-    if (this.#link.is !== 'connected' || this.#link.client !== client) return;
-    this.#link = { is: 'idle' };
+  /** The connection is lost: the next use begins another one. */
+  #drop(transport: StreamableClientTransport, client: Client): void {
+    if (this.#transport !== transport) return;
+    this.#connection = this.#transport = undefined;
     // Calls that are under way fail for their own reason first.
-    this.#dropped = Promise.all([this.#dropped, nextTurn().then(() => client.close())]);
+    this.#dropped = nextTurn().then(() => client.close());
   }
 
-  #of<T>(what: (transport: StreamableClientTransport) => Observable<T>): Observable<T> {
-    return this.#transports$.pipe(switchMap(what));
+  /** The options of the transport, with the credentials in their place. */
+  #transportOptions(): StreamableClientTransportOptions {
+    const { auth, url, headers = {}, recover = true, ...rest } = this.options;
+    const all: StreamableClientTransportOptions = { ...rest, headers, recover };
+    if (auth === undefined) return all;
+    if (typeof auth === 'object') {
+      const plain: FetchLike = rest.fetch ?? ((input, init) => globalThis.fetch(input, init));
+      return { ...all, fetch: this.clientPackage.withOAuth(auth, new URL(url))(plain) };
+    }
+    const token = typeof auth === 'string' ? () => auth : auth;
+    const others = typeof headers === 'function' ? headers : () => headers;
+    return { ...all, headers: async () => ({ ...(await others()), authorization: `Bearer ${await token()}` }) };
+  }
+
+  #closed(): ClientTransportError {
+    const message = `The MCP client "${this.name}" is closed: the application is shutting down.`;
+    return new ClientTransportError('NOT_CONNECTED', message);
   }
 }
 
-type Link =
-  | { readonly is: 'idle' }
-  | { readonly is: 'connecting'; readonly client: Promise<Client> }
-  | { readonly is: 'connected'; readonly client: Client }
-  | { readonly is: 'closed'; readonly done: Promise<void> };
-
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-/** The options of the transport, with the credentials in their place. */
-function transportOptions(
-  options: McpClientOptions,
-  withOAuth: ClientPackage['withOAuth'],
-): StreamableClientTransportOptions {
-  const { auth, url, headers = {}, recover = true, ...rest } = options;
-  const all: StreamableClientTransportOptions = { ...rest, headers, recover };
-  if (auth === undefined) return all;
-  if (typeof auth === 'object') {
-    const plain: FetchLike = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
-    return { ...all, fetch: withOAuth(auth, new URL(url))(plain) };
+/** The official client, as far as it is used. */
+export interface ClientPackage {
+  readonly Client: typeof Client;
+  readonly withOAuth: typeof withOAuth;
+}
+
+/** The official client is not installed. @publicApi */
+export class McpClientPackageError extends Error {
+  override readonly name = 'McpClientPackageError';
+  readonly code = 'CLIENT_PACKAGE_MISSING';
+}
+
+/**
+ * Loads the official client. Not before it is needed: the transport alone serves other clients too.
+ *
+ * @throws (rejects) McpClientPackageError when it is not installed
+ */
+export async function loadClientPackage(
+  load: () => Promise<ClientPackage> = () => import('@modelcontextprotocol/client'),
+): Promise<ClientPackage> {
+  try {
+    return await load();
+  } catch (cause) {
+    const { code } = cause as { code?: unknown };
+    if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw cause;
+    const message =
+      'McpClientModule needs the official client, which is not installed: npm install @modelcontextprotocol/client';
+    throw new McpClientPackageError(message, { cause });
   }
-  const token = typeof auth === 'string' ? () => auth : auth;
-  const others = typeof headers === 'function' ? headers : () => headers;
-  return { ...all, headers: async () => ({ ...(await others()), authorization: `Bearer ${await token()}` }) };
 }

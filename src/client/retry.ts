@@ -1,0 +1,128 @@
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import { ClientTransportError, HttpStatusError, SessionLostError, StreamLostError } from './client.errors.js';
+import type { ReconnectPolicy, ReplayPolicy, ReplayReason } from './client.options.js';
+
+/** A server that asks for no wait, and closes every connection, would be asked without a pause. */
+const SHORTEST_WAIT_MS = 10;
+/** The longest wait that a server can ask for (`retry:`, `Retry-After`). */
+export const LONGEST_WAIT_MS = 10 * 60_000;
+
+/**
+ * Milliseconds to wait before an attempt.
+ *
+ * @param failures attempts so far that brought nothing; 0 after a connection that did
+ * @param askedMs what the server asked for; the first wait after a good connection is exactly that
+ * @param random gives numbers from 0 to below 1
+ */
+export function delayMs(
+  { firstDelayMs, maxDelayMs }: ReconnectPolicy,
+  failures: number,
+  askedMs: number | undefined,
+  random: () => number,
+): number {
+  const asked = askedMs === undefined ? 0 : Math.max(SHORTEST_WAIT_MS, Math.min(askedMs, LONGEST_WAIT_MS));
+  if (failures === 0 && askedMs !== undefined) return asked;
+  const longest = Math.min(maxDelayMs, firstDelayMs * 2 ** Math.min(failures, 30));
+  return Math.max(asked, Math.round(random() * longest));
+}
+
+/** Reads `Retry-After`: seconds, or a date (RFC 9110 §10.2.3). @returns milliseconds from now, or `undefined` */
+export function retryAfterMs(header: string | null, now: number): number | undefined {
+  if (header === null) return undefined;
+  if (/^\s*\d{1,9}\s*$/.test(header)) return Number(header) * 1_000;
+  // A date begins with its weekday; `Date.parse` reads much else as a date.
+  const date = /^\s*[A-Za-z]{3}/.test(header) ? Date.parse(header) : Number.NaN;
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}
+
+/**
+ * What a failed attempt means for another one (behaviour.md C6, C7).
+ *
+ * @returns `not-run`: the server certainly did not carry the message out; a reason: it may have; `undefined`: final
+ */
+export function setbackOf(error: unknown): 'not-run' | ReplayReason | undefined {
+  if (error instanceof HttpStatusError) {
+    if ([408, 425, 429, 503].includes(error.status)) return 'not-run';
+    return [502, 504].includes(error.status) ? 'no-answer' : undefined;
+  }
+  if (!(error instanceof ClientTransportError)) return undefined;
+  if (error instanceof StreamLostError) return 'stream-lost';
+  if (!(error instanceof SessionLostError) && error.code !== 'NO_ANSWER') return undefined;
+  if (!error.mayHaveRun) return 'not-run';
+  return error instanceof SessionLostError ? 'session-lost' : 'no-answer';
+}
+
+/** No connection was made: nothing can have arrived. */
+const NOT_CONNECTED = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'],
+]);
+
+/**
+ * An error of `fetch` as one of the network.
+ *
+ * @param place of the server
+ * @returns `undefined` for an error of code that wraps `fetch`: it is final
+ */
+export function networkErrorOf(error: unknown, place: string): ClientTransportError | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const codes = codesOf(error);
+  const mayHaveRun = !codes.some((code) => NOT_CONNECTED.has(code));
+  const broken = error instanceof TypeError || codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|HPE_\w+)$/.test(code));
+  if (mayHaveRun && !broken) return undefined;
+  const message = `${place} gave no answer (${codes[0] ?? error.message}). Is the server running, and is this its address?`;
+  return new ClientTransportError('NO_ANSWER', message, { cause: error }, mayHaveRun);
+}
+
+/** The codes of an error and of its causes; several addresses that were tried count as their first. */
+function codesOf(error: unknown, depth = 0): string[] {
+  if (!(error instanceof Error) || depth === 4) return [];
+  const { code, errors, cause } = error as { code?: unknown; errors?: unknown; cause?: unknown };
+  const rest = codesOf(Array.isArray(errors) ? errors[0] : cause, depth + 1);
+  return typeof code === 'string' ? [code, ...rest] : rest;
+}
+
+/** Methods that read, or set something to a value: carrying them out twice does no harm. */
+const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set([
+  ...['initialize', 'ping', 'server/discover', 'tools/list', 'prompts/list', 'prompts/get', 'completion/complete'],
+  ...['resources/list', 'resources/templates/list', 'resources/read', 'resources/subscribe', 'resources/unsubscribe'],
+  ...['logging/setLevel', 'tasks/get', 'tasks/list', 'tasks/result'],
+]);
+
+/** Tools that are remembered. */
+const MAX_TOOLS = 10_000;
+
+interface ListedTool {
+  name: string;
+  annotations?: { idempotentHint?: unknown; readOnlyHint?: unknown };
+}
+
+/** Which requests may be carried out twice, as far as the server has said. */
+export class Idempotency {
+  readonly #tools = new Set<string>();
+
+  constructor(private readonly policy: ReplayPolicy) {}
+
+  /** Takes the hints of an answered `tools/list` (2025-03-26, "Tool annotations"). */
+  learn(request: JsonRpcRequest, result: unknown): void {
+    if (request.method !== 'tools/list') return;
+    const { tools } = result as { tools?: unknown };
+    for (const tool of Array.isArray(tools) ? (tools as Partial<ListedTool>[]) : []) {
+      if (typeof tool?.name !== 'string') continue;
+      const { idempotentHint, readOnlyHint } = tool.annotations ?? {};
+      const idempotent = idempotentHint === true || readOnlyHint === true;
+      if (!idempotent) this.#tools.delete(tool.name);
+      else if (this.#tools.size < MAX_TOOLS) this.#tools.add(tool.name);
+    }
+  }
+
+  mayReplay(request: JsonRpcRequest, reason: ReplayReason): boolean {
+    // The listener has to know that there was a gap.
+    if (request.method === 'subscriptions/listen') return false;
+    const { policy } = this;
+    if (policy === 'always' || policy === 'never') return policy === 'always';
+    const { method, params } = request;
+    const isTool = method === 'tools/call';
+    const idempotent = isTool ? this.#tools.has(params?.['name'] as string) : IDEMPOTENT_METHODS.has(method);
+    return policy === 'idempotent' ? idempotent : policy({ request, reason, idempotent });
+  }
+}
