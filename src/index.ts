@@ -26,11 +26,15 @@ export { McpExecutionContext, type McpHandlerKind } from './context/mcp-executio
 export type { McpCallEnd, McpCallInfo, McpCallOutcome, McpInstrumentation } from './context/mcp-instrumentation.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
 
-export { Complete } from './handlers/decorators/complete.decorator.js';
-export { McpHandlers, type McpHandlersOptions } from './handlers/decorators/mcp-handlers.decorator.js';
-export { Prompt } from './handlers/decorators/prompt.decorator.js';
-export { Resource, ResourceTemplate } from './handlers/decorators/resource.decorator.js';
-export { Tool } from './handlers/decorators/tool.decorator.js';
+export {
+  Complete,
+  McpHandlers,
+  type McpHandlersOptions,
+  Prompt,
+  Resource,
+  ResourceTemplate,
+  Tool,
+} from './handlers/decorators/handler.decorators.js';
 export type {
   CacheHints,
   CompleteOptions,
@@ -43,10 +47,8 @@ export type {
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
-} from './handlers/definitions/handler-options.js';
-export { McpArgs, McpCtx } from './handlers/params/mcp-params.decorators.js';
-export { HandlerResultError } from './handlers/results/handler-result.error.js';
-export { HandlerSignal } from './handlers/results/handler-signal.js';
+} from './handlers/decorators/handler-options.js';
+export { McpArgs, McpCtx } from './handlers/decorators/param.decorators.js';
 export {
   toolLog,
   toolProgress,
@@ -56,8 +58,13 @@ export {
   type ToolProgress,
   type ToolValue,
 } from './handlers/results/tool-event.js';
-export type { HandlerListChange } from './handlers/handler-table.js';
-export { DuplicateHandlerError, HandlerDefinitionError } from './handlers/handlers.errors.js';
+export type { HandlerListChange } from './handlers/registry/handler-table.js';
+export {
+  DuplicateHandlerError,
+  HandlerDefinitionError,
+  HandlerResultError,
+  HandlerSignal,
+} from './handlers/handlers.errors.js';
 export type { McpHandlerOptions } from './handlers/handlers.options.js';
 export { McpRegistry, type McpListed } from './handlers/registry/mcp-registry.js';
 export type {

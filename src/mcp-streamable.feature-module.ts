@@ -1,7 +1,6 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
-import { FeatureMark } from './handlers/discovery/marks.js';
+import { FeatureMark } from './handlers/discovery/app-scan.js';
 import { HandlerDefinitionError } from './handlers/handlers.errors.js';
-import { handlerMessages } from './handlers/handlers.messages.js';
 
 /** What `forFeature()` makes: nothing but a mark, which endpoints find. */
 @Module({})
@@ -11,7 +10,12 @@ class McpFeatureModule {}
 export function featureModule(providers: readonly Type[], name: string | undefined): DynamicModule {
   // Also catches the `undefined` that circular imports leave behind.
   const classes = Array.isArray(providers) && providers.every((provider) => typeof provider === 'function');
-  if (!classes) throw new HandlerDefinitionError('forFeature()', handlerMessages.notClasses());
+  if (!classes) {
+    throw new HandlerDefinitionError(
+      'forFeature()',
+      'it takes an array of provider classes, and one of them is none. An import in a circle leaves undefined behind.',
+    );
+  }
   const mark = new FeatureMark(providers, name);
   return { module: McpFeatureModule, providers: [{ provide: Symbol('mcp feature'), useValue: mark }] };
 }

@@ -6,11 +6,10 @@ import {
   type OnModuleInit,
   type Provider,
 } from '@nestjs/common';
-import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig } from '@nestjs/core';
 import { DeclaredHandlers } from './handlers/discovery/declared-handlers.js';
-import { EndpointMark } from './handlers/discovery/marks.js';
-import { HandlerTable } from './handlers/handler-table.js';
-import { handlerMessages } from './handlers/handlers.messages.js';
+import { EndpointMark } from './handlers/discovery/app-scan.js';
+import { HandlerTable } from './handlers/registry/handler-table.js';
 import { HANDLER_OPTIONS, resolveHandlerOptions, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
 import { HandlerInvokers } from './handlers/invocation/handler-invokers.js';
 import { globalGuardNames } from './handlers/invocation/enhancers.js';
@@ -33,7 +32,11 @@ export function handlerProviders(options: InjectionToken, name: string | undefin
   return [
     { provide: HANDLER_OPTIONS, useFactory: resolveHandlerOptions, inject: [options] },
     { provide: EndpointMark, useValue: new EndpointMark(name) },
-    { provide: HandlerTable, useFactory: () => new HandlerTable() },
+    {
+      provide: HandlerTable,
+      useFactory: ({ server }: McpStreamableOptions) => new HandlerTable(server !== undefined),
+      inject: [options],
+    },
     HandlerInvokers,
     {
       provide: HandlerCalls,
@@ -42,11 +45,10 @@ export function handlerProviders(options: InjectionToken, name: string | undefin
     },
     {
       provide: getMcpRegistryToken(name),
-      useFactory: (table: HandlerTable, { server }: McpStreamableOptions, failures: ResolvedHandlerOptions) =>
-        new McpRegistry(table, server !== undefined, failures),
-      inject: [HandlerTable, options, HANDLER_OPTIONS],
+      useFactory: (table: HandlerTable, failures: ResolvedHandlerOptions) => new McpRegistry(table, failures),
+      inject: [HandlerTable, HANDLER_OPTIONS],
     },
-    declaredHandlers(options),
+    DeclaredHandlers,
     {
       provide: EndpointHandlers,
       useFactory: (
@@ -63,32 +65,6 @@ export function handlerProviders(options: InjectionToken, name: string | undefin
   ];
 }
 
-function declaredHandlers(options: InjectionToken): Provider {
-  return {
-    provide: DeclaredHandlers,
-    useFactory: (
-      endpoint: EndpointMark,
-      table: HandlerTable,
-      invokers: HandlerInvokers,
-      handlerOptions: ResolvedHandlerOptions,
-      { server }: McpStreamableOptions,
-      ...[discovery, modules, scanner]: [DiscoveryService, ModulesContainer, MetadataScanner]
-    ) =>
-      new DeclaredHandlers({
-        app: { discovery, modules, scanner },
-        endpoint,
-        invokers,
-        table,
-        options: handlerOptions,
-        ownServers: server !== undefined,
-      }),
-    inject: [
-      ...[EndpointMark, HandlerTable, HandlerInvokers, HANDLER_OPTIONS, options],
-      ...[DiscoveryService, ModulesContainer, MetadataScanner],
-    ],
-  };
-}
-
 /** Says which way the options are that an app has not decided, and that it may want to decide. */
 function adviseOnHandlers(
   { path }: EndpointName,
@@ -98,10 +74,17 @@ function adviseOnHandlers(
 ): void {
   if (server !== undefined) return;
   if (errorDetails === undefined) {
-    logger.log(handlerMessages.errorDetails(path, resolveHandlerOptions().errorDetails));
+    logger.log(
+      resolveHandlerOptions().errorDetails
+        ? `Clients of the endpoint "${path}" read the messages of errors that its handlers throw, as NODE_ENV is not "production". The option "errorDetails" decides.`
+        : `Clients of the endpoint "${path}" read a generic text of errors that its handlers throw, as NODE_ENV is "production". The option "errorDetails" decides; throw an HttpException for what they should read.`,
+    );
   }
   const guards = listGuards === undefined && !table.empty ? globalGuardNames(config) : [];
-  if (guards.length > 0) logger.log(handlerMessages.unlistedGuards(path, guards));
+  if (guards.length === 0) return;
+  logger.log(
+    `The endpoint "${path}" lists its handlers without asking the global guards ${guards.join(', ')}: a caller may see what they will not let it call. Name those that decide by role in the option "listGuards", and none that counts calls or looks up a token; "listGuards: []" says that this is meant.`,
+  );
 }
 
 /** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */

@@ -12,7 +12,7 @@ import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/co
 import { Clock } from './common/clock.js';
 import { McpOptionError } from './common/option-checks.js';
 import { McpMessageBus } from './bus/message-bus.js';
-import { HandlerTable } from './handlers/handler-table.js';
+import { HandlerTable } from './handlers/registry/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './http/edge/endpoint-route.js';
 import { HttpEdge } from './http/edge/http-edge.js';

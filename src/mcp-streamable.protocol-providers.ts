@@ -6,7 +6,7 @@ import { check } from './common/option-checks.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
 import type { McpInstrumentation } from './context/mcp-instrumentation.js';
 import { CallObserver } from './exchange/call-observer.js';
-import { HandlerTable } from './handlers/handler-table.js';
+import { HandlerTable } from './handlers/registry/handler-table.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from './handlers/handlers.options.js';
 import { HTTP_OPTIONS, type ResolvedHttpOptions } from './http/http.options.js';
 import { getMcpSessionServiceToken } from './mcp-session-service.token.js';

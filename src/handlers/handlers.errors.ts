@@ -1,4 +1,4 @@
-import { handlerMessages } from './handlers.messages.js';
+import { HttpException } from '@nestjs/common';
 
 /** A handler that cannot be served; the app does not start. @publicApi */
 export class HandlerDefinitionError extends Error {
@@ -10,7 +10,7 @@ export class HandlerDefinitionError extends Error {
     reason: string,
     options?: ErrorOptions,
   ) {
-    super(handlerMessages.definition(origin, reason), options);
+    super(`The MCP handler ${origin} cannot be served: ${reason}`, options);
   }
 }
 
@@ -24,6 +24,78 @@ export class DuplicateHandlerError extends Error {
     first: string,
     second: string,
   ) {
-    super(handlerMessages.duplicate(kind, key, first, second));
+    super(
+      `Two MCP handlers of kind "${kind}" have the name "${key}": ${first} and ${second}. Rename one, or put them into endpoints of their own (option "name").`,
+    );
   }
+}
+
+/** A handler returned what cannot be sent: a mistake of the server, of which the client learns nothing. @publicApi */
+export class HandlerResultError extends Error {
+  override readonly name = 'HandlerResultError';
+  readonly code = 'HANDLER_RESULT';
+}
+
+/**
+ * A guard did not let the caller in: status 401 or 403. That of a tool becomes a result, unless it {@link challenges} or
+ * the option `denials` says otherwise. Any other is the HTTP status while nothing of the answer was sent; after that, and
+ * for a message of a batch, it is a JSON-RPC error.
+ *
+ * @internal
+ */
+export class HandlerDeniedError extends Error {
+  override readonly name = 'HandlerDeniedError';
+  /** Of the JSON-RPC error: MCP's code for a refusal that has none of its own. */
+  readonly code = -32000;
+
+  constructor(
+    readonly status: number,
+    message: string,
+    /** What was set on the response on the way, such as `WWW-Authenticate`. Names in lower case. */
+    readonly headers: Readonly<Record<string, string>>,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+
+  /** The client is to authorize first, which is between it and HTTP. */
+  get challenges(): boolean {
+    return this.status === 401 || 'www-authenticate' in this.headers;
+  }
+}
+
+/** Whether an exception says that the caller may not do what it asks. */
+export function isDenial(error: unknown): error is HttpException {
+  return isHttpException(error) && (error.getStatus() === 401 || error.getStatus() === 403);
+}
+
+/** A Proxy may throw when it is looked at; it is none. */
+export function isHttpException(error: unknown): error is HttpException {
+  try {
+    return error instanceof HttpException;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Leaves a handler by being thrown, and is no failure: no filter of the app sees it, nothing is logged, and it reaches
+ * the code that serves the call as it is. A `catch` that would undo something may want to let it pass:
+ * `if (error instanceof HandlerSignal) throw error;`.
+ *
+ * @publicApi
+ */
+export abstract class HandlerSignal extends Error {}
+
+/** The call is over; its result is not needed. @internal */
+export class HandlerCancelled extends HandlerSignal {
+  override readonly name = 'HandlerCancelled';
+  constructor(cause: unknown) {
+    super('The call was cancelled.', { cause });
+  }
+}
+
+/** The client must answer first; the handler runs again when it has. @internal */
+export class HandlerSuspended extends HandlerSignal {
+  override readonly name = 'HandlerSuspended';
 }

@@ -1,7 +1,6 @@
 import type { CanActivate, Type } from '@nestjs/common';
 import { check, McpOptionError } from '../common/option-checks.js';
-import { CACHE_NAMES, type CacheHints } from './definitions/handler-options.js';
-import { handlerMessages } from './handlers.messages.js';
+import { CACHE_NAMES, type CacheHints } from './decorators/handler-options.js';
 
 /** How the handlers of an endpoint are listed, and what clients read of their failures. @publicApi */
 export interface McpHandlerOptions {
@@ -73,7 +72,7 @@ export function resolveHandlerOptions({
   denials = 'result',
 }: McpHandlerOptions = {}): ResolvedHandlerOptions {
   const classes = Array.isArray(listGuards) && listGuards.every((guard) => typeof guard === 'function');
-  if (!classes) throw new McpOptionError('listGuards', handlerMessages.notGuards());
+  if (!classes) throw new McpOptionError('listGuards', 'The option "listGuards" must be an array of guard classes.');
   const { ttlMs, scope = 'private' } = check.group('listCache', listCache, CACHE_NAMES);
   return {
     pageSize: check.count('pageSize', pageSize),

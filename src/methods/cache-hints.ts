@@ -1,7 +1,7 @@
 import type { McpCall } from '../context/mcp-call.js';
-import type { CacheHints } from '../handlers/definitions/handler-options.js';
-import type { HandlerKind } from '../handlers/handler-entry.js';
-import type { HandlerTable } from '../handlers/handler-table.js';
+import type { CacheHints } from '../handlers/decorators/handler-options.js';
+import type { HandlerKind } from '../handlers/registry/handler-entry.js';
+import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isInputRequiredResult } from '../wire/spec.js';
 
 /**

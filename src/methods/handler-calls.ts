@@ -1,7 +1,7 @@
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpCall } from '../context/mcp-call.js';
-import { HandlerDeniedError } from '../handlers/results/handler-denied.error.js';
+import { HandlerDeniedError } from '../handlers/handlers.errors.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
 import type { StoredStates } from '../session/stored-states.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';

@@ -1,7 +1,7 @@
 import type { Subscription } from 'rxjs';
 import type { McpContext } from '../context/mcp-context.js';
-import type { HandlerKind } from '../handlers/handler-entry.js';
-import type { EntryOf, HandlerListChange, HandlerTable } from '../handlers/handler-table.js';
+import type { HandlerKind } from '../handlers/registry/handler-entry.js';
+import type { EntryOf, HandlerListChange, HandlerTable } from '../handlers/registry/handler-table.js';
 import type { McpSessionService } from '../session/mcp-session.service.js';
 import type { SpecTypeName } from '../wire/spec.js';
 import { type CachePolicy, listHints } from './cache-hints.js';

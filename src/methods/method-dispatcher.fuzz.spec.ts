@@ -15,11 +15,11 @@ import {
 import type { McpContext } from '../context/mcp-context.js';
 import { NO_STATES } from '../context/mcp-state.js';
 import { ServerRequestError } from '../context/server-request.error.js';
-import { HandlerTable } from '../handlers/handler-table.js';
+import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
-import { RequestedSchemas } from '../questions/question.js';
 import { RequestStates } from '../questions/request-state.js';
+import { RequestedSchemas } from '../questions/question.js';
 import type { StoredStates } from '../session/stored-states.js';
 import { seededRandom } from '../testing/index.js';
 import { type Era, SERVER_INFO_META_KEY } from '../wire/era.js';
@@ -308,7 +308,7 @@ const AT_ONCE: Clock = {
 
 function dispatcher(): MethodDispatcher {
   const table = new HandlerTable();
-  furnish(new McpRegistry(table, false, { errorDetails: false, denials: 'result' }));
+  furnish(new McpRegistry(table, { errorDetails: false, denials: 'result' }));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,

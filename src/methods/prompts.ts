@@ -1,5 +1,5 @@
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
-import type { HandlerTable } from '../handlers/handler-table.js';
+import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isRecord } from '../handlers/results/content.js';
 import type { HandlerCalls } from './handler-calls.js';
 import {

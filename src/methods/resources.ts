@@ -1,5 +1,5 @@
 import type { McpContext } from '../context/mcp-context.js';
-import type { EntryOf, HandlerTable } from '../handlers/handler-table.js';
+import type { EntryOf, HandlerTable } from '../handlers/registry/handler-table.js';
 import { ResourceNotFoundError } from '../wire/spec.js';
 import { type CachedEntry, type CachePolicy, withReadHints } from './cache-hints.js';
 import { type HandlerCalls, retryFields } from './handler-calls.js';

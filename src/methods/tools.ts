@@ -1,4 +1,4 @@
-import type { HandlerTable } from '../handlers/handler-table.js';
+import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isRecord } from '../handlers/results/content.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import type { HandlerCalls } from './handler-calls.js';

@@ -17,7 +17,7 @@ import {
 import { McpContext } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
 import { ServerRequestError } from '../context/server-request.error.js';
-import { HandlerSignal } from '../handlers/results/handler-signal.js';
+import { HandlerSignal } from '../handlers/handlers.errors.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { reachesLevel } from '../wire/notifications.js';
 import { RequestStates } from './request-state.js';

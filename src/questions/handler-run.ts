@@ -5,8 +5,8 @@ import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-c
 import type { McpClientPort } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
 import { ServerRequestError } from '../context/server-request.error.js';
-import { HandlerSuspended } from '../handlers/results/handler-signal.js';
-import { inspected } from '../handlers/results/inspected.js';
+import { HandlerSuspended } from '../handlers/handlers.errors.js';
+import { inspected } from '../handlers/results/handler-failure.js';
 import { type Capabilities, capabilityNames, missingCapabilities } from '../wire/client-capabilities.js';
 import { assertNotificationOfEra } from '../wire/notifications.js';
 import {

@@ -1,28 +1,27 @@
+import { ProtocolError } from '@modelcontextprotocol/server';
 import {
+  type ArgumentsHost,
+  type CanActivate,
   Catch,
   ConflictException,
+  type ExceptionFilter,
+  type ExecutionContext,
   ForbiddenException,
   HttpException,
   Inject,
   Injectable,
+  type NestInterceptor,
   NotFoundException,
   UnauthorizedException,
   UseFilters,
   UseGuards,
   UseInterceptors,
-  type ArgumentsHost,
-  type CanActivate,
-  type ExceptionFilter,
-  type ExecutionContext,
-  type NestInterceptor,
 } from '@nestjs/common';
 import { APP_FILTER, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
-import { ProtocolError } from '@modelcontextprotocol/server';
 import { throwError } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
-import { HandlerDeniedError } from '../../src/handlers/results/handler-denied.error.js';
-import { HandlerCancelled } from '../../src/handlers/results/handler-signal.js';
+import { HandlerCancelled, HandlerDeniedError } from '../../src/handlers/handlers.errors.js';
 import { ADAPTERS, EntryProvider, InvokingApp } from '../support/invoking-app.js';
 
 class Broken extends Error {}

@@ -13,7 +13,7 @@ import { APP_GUARD, Reflector } from '@nestjs/core';
 import { of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
-import { McpArgs } from '../../src/handlers/params/mcp-params.decorators.js';
+import { McpArgs } from '../../src/handlers/decorators/param.decorators.js';
 import { ADAPTERS, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 
 const Roles = Reflector.createDecorator<string[]>();

@@ -28,7 +28,7 @@ import { map } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { McpContext } from '../../src/context/mcp-context.js';
 import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
-import { McpArgs, McpCtx } from '../../src/handlers/params/mcp-params.decorators.js';
+import { McpArgs, McpCtx } from '../../src/handlers/decorators/param.decorators.js';
 import { ADAPTERS, EntryProvider, InvokingApp } from '../support/invoking-app.js';
 
 /** What ran, in order. */

@@ -10,7 +10,7 @@ import {
 import { defer, EMPTY, finalize, map, NEVER, Observable, of, tap, throwError, timeout, concat } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { APP_FILTER } from '@nestjs/core';
-import { HandlerCancelled } from '../../src/handlers/results/handler-signal.js';
+import { HandlerCancelled } from '../../src/handlers/handlers.errors.js';
 import { toolLog, toolProgress } from '../../src/handlers/results/tool-event.js';
 import { ADAPTERS, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 

@@ -17,7 +17,8 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import type { McpCall } from '../../src/context/mcp-call.js';
 import { McpContext, type McpClientPort } from '../../src/context/mcp-context.js';
-import { HandlerInvokers, type HandlerInvoker } from '../../src/handlers/invocation/handler-invokers.js';
+import { HandlerInvokers } from '../../src/handlers/invocation/handler-invokers.js';
+import type { HandlerRunner } from '../../src/handlers/results/handler-outcome.js';
 import type { ProviderWrapper } from '../../src/handlers/invocation/nest-metadata.js';
 
 export type Adapter = 'express' | 'fastify';
@@ -117,7 +118,7 @@ export class InvokingApp {
     return new InvokingApp(app, await app.getUrl());
   }
 
-  invoker({ handler, module, validate, listGuards }: TestedCall): HandlerInvoker {
+  invoker({ handler, module, validate, listGuards }: TestedCall): HandlerRunner {
     const [name, methodName = ''] = handler.split('.');
     const wrapper = this.wrapper(name!, module);
     const options = {

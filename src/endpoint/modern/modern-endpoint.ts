@@ -1,7 +1,7 @@
 import type { CallingClient, ClientIdentity, McpCall, McpHttpCall, OutboundMessage } from '../../context/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
-import type { HandlerTable } from '../../handlers/handler-table.js';
+import type { HandlerTable } from '../../handlers/registry/handler-table.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
 import type { RequestHeaders } from '../../wire/headers.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';

@@ -2,13 +2,17 @@ import 'reflect-metadata';
 import { describe, expect, it } from 'vitest';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/nest-metadata.js';
-import { McpArgs } from '../params/mcp-params.decorators.js';
-import { Complete } from './complete.decorator.js';
-import { declarationsOf } from './handler-declaration.js';
-import { endpointsOf, McpHandlers } from './mcp-handlers.decorator.js';
-import { Prompt } from './prompt.decorator.js';
-import { Resource, ResourceTemplate } from './resource.decorator.js';
-import { Tool } from './tool.decorator.js';
+import {
+  Complete,
+  declarationsOf,
+  endpointsOf,
+  McpHandlers,
+  Prompt,
+  Resource,
+  ResourceTemplate,
+  Tool,
+} from './handler.decorators.js';
+import { McpArgs } from './param.decorators.js';
 
 const tool = { name: 'find' };
 

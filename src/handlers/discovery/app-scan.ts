@@ -1,27 +1,38 @@
 import type { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
-import { declarationsOf, type HandlerDeclaration } from '../decorators/handler-declaration.js';
-import type { ProviderWrapper } from '../invocation/nest-metadata.js';
+import { declarationsOf, endpointsOf, type HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import { handlerMessages } from '../handlers.messages.js';
-import { EndpointMark, FeatureMark } from './marks.js';
+import { namesText } from '../handlers.messages.js';
+import type { ProviderWrapper } from '../invocation/nest-metadata.js';
 
-/** A method with what decorators said of it. */
-export interface DeclaredMethod {
-  readonly methodName: string;
-  readonly declarations: readonly HandlerDeclaration[];
+/** An endpoint of the app. One in the module of each endpoint. */
+export class EndpointMark {
+  constructor(
+    /** The option `name`. */
+    readonly name: string | undefined,
+  ) {}
+}
+
+/** What `McpStreamableModule.forFeature()` says. One in each module that it makes. */
+export class FeatureMark {
+  constructor(
+    readonly providers: readonly object[],
+    /** The option `name` of the endpoint; `undefined`: as without a mark. */
+    readonly endpoint: string | undefined,
+  ) {}
 }
 
 /** A provider or controller that has handlers. */
 export interface DeclaringProvider {
   readonly wrapper: ProviderWrapper;
-  /** Its class, also when nobody has made an instance. */
+  /** Its class, also when there is no instance yet. */
   readonly type: HostType;
   /** The name of the module that provides it. */
   readonly module: string;
-  readonly methods: readonly DeclaredMethod[];
+  /** Its methods with what decorators said of them. */
+  readonly methods: readonly { readonly methodName: string; readonly declarations: readonly HandlerDeclaration[] }[];
 }
 
-export type HostType = object & { readonly name: string; readonly prototype: object };
+type HostType = object & { readonly name: string; readonly prototype: object };
 
 /** What an app has, as far as endpoints care. */
 export interface AppScan {
@@ -32,75 +43,105 @@ export interface AppScan {
   readonly provides: (type: object) => boolean;
 }
 
-/** Nest's own means of looking at an app. */
-export interface NestApp {
-  readonly discovery: DiscoveryService;
-  readonly modules: ModulesContainer;
-  readonly scanner: MetadataScanner;
-}
-
 /**
  * Looks through all providers and controllers of an app, without making an instance of any.
  *
  * In the order of modules, providers, methods as Nest found them: that follows from the sources alone, so it is the same
  * on every node and in every start.
  */
-export function scanApp({ discovery, modules, scanner }: NestApp): AppScan {
-  const places = [...modules.values()].map((module) => ({
-    module: module.name,
-    wrappers: [...discovery.getProviders({}, [module]), ...discovery.getControllers({}, [module])],
-  }));
-  const wrappers = places.flatMap((place) => place.wrappers).filter((wrapper) => !wrapper.isAlias);
-  const ofClasses = wrappers.filter((wrapper) => !wrapper.isNotMetatype);
-  const made = new Set(ofClasses.map(instanceOf));
-  const known = new Set(wrappers.flatMap(({ token, metatype }): unknown[] => [token, metatype]));
-  const isHost = (wrapper: ProviderWrapper): boolean =>
-    !wrapper.isAlias && (!wrapper.isNotMetatype || !made.has(instanceOf(wrapper)));
+export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, scanner: MetadataScanner): AppScan {
+  const found = [...modules.values()].flatMap((module) =>
+    [...discovery.getProviders({}, [module]), ...discovery.getControllers({}, [module])]
+      .filter(({ isAlias }) => !isAlias)
+      .map((wrapper) => ({ wrapper, module: module.name, instance: wrapper.instance as unknown })),
+  );
+  const instances = found.map(({ instance }) => instance);
+  const ofClasses = new Set(found.filter(({ wrapper }) => !wrapper.isNotMetatype).map(({ instance }) => instance));
+  const known = new Set(found.flatMap(({ wrapper: { token, metatype } }): unknown[] => [token, metatype]));
   return {
-    endpoints: wrappers.map(instanceOf).filter((instance) => instance instanceof EndpointMark),
-    features: wrappers.map(instanceOf).filter((instance) => instance instanceof FeatureMark),
-    hosts: places.flatMap(({ module, wrappers }) =>
-      wrappers.filter(isHost).flatMap((wrapper) => hostOf(wrapper, module, scanner)),
-    ),
+    endpoints: instances.filter((instance) => instance instanceof EndpointMark),
+    features: instances.filter((instance) => instance instanceof FeatureMark),
+    hosts: found
+      // A factory may give the instance of a class that is provided too.
+      .filter(({ wrapper, instance }) => !wrapper.isNotMetatype || !ofClasses.has(instance))
+      .flatMap(({ wrapper, module }) => hostOf(wrapper, module, scanner)),
     provides: (type) => known.has(type),
   };
 }
 
 function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScanner): DeclaringProvider[] {
-  const type = typeOf(wrapper);
-  if (!type) return [];
-  const methods = scanner.getAllMethodNames(type.prototype).map((methodName) => ({
-    methodName,
-    declarations: declarationsOf(Reflect.get(type.prototype, methodName)),
-  }));
-  const declared = methods.filter(({ declarations }) => declarations.length > 0);
-  // Only now that it is one with handlers: other factories are none of our business.
-  if (declared.length > 0 && isMadeLater(wrapper)) {
-    throw new HandlerDefinitionError(`${type.name} (${module})`, handlerMessages.madeLater());
-  }
-  return declared.length > 0 ? [{ wrapper, type, module, methods: declared }] : [];
-}
-
-/** The class of a provider; of what a factory or a value gives, that of the instance, or what it is provided as. */
-function typeOf(wrapper: ProviderWrapper): HostType | undefined {
-  const given = isMadeLater(wrapper) ? wrapper.token : constructorOf(instanceOf(wrapper));
+  // It is not known at the start what a factory will make for a request, and a handler would silently be missing.
+  const madeLater = wrapper.isNotMetatype && (wrapper.isTransient || !wrapper.isDependencyTreeStatic());
+  const given: unknown = madeLater ? wrapper.token : classOf(wrapper.instance);
   const type: unknown = wrapper.isNotMetatype ? given : wrapper.metatype;
-  const prototype = typeof type === 'function' ? (type.prototype as unknown) : undefined;
-  return typeof prototype === 'object' && prototype !== null ? (type as HostType) : undefined;
+  if (typeof type !== 'function') return [];
+  const prototype: unknown = type.prototype;
+  if (typeof prototype !== 'object' || prototype === null) return [];
+  const methods = scanner
+    .getAllMethodNames(prototype)
+    .map((methodName) => ({ methodName, declarations: declarationsOf(Reflect.get(prototype, methodName)) }))
+    .filter(({ declarations }) => declarations.length > 0);
+  if (methods.length === 0) return [];
+  if (!madeLater) return [{ wrapper, type, module, methods }];
+  throw new HandlerDefinitionError(
+    `${type.name} (${module})`,
+    'a factory makes it for each request, so it is not known at the start what its handlers are. Register it by its class, or by "useClass".',
+  );
 }
 
-/** By a factory, for each request: nobody knows at the start what it will be, and a handler would silently be missing. */
-function isMadeLater(wrapper: ProviderWrapper): boolean {
-  return wrapper.isNotMetatype && (wrapper.isTransient || !wrapper.isDependencyTreeStatic());
-}
-
-function constructorOf(instance: unknown): unknown {
+/** Without asking the instance itself, which may be a Proxy. */
+function classOf(instance: unknown): unknown {
   if (typeof instance !== 'object' || instance === null) return undefined;
-  const prototype: unknown = Object.getPrototypeOf(instance);
-  if (prototype === null || prototype === Object.prototype) return undefined;
-  return Object.hasOwn(prototype as object, 'constructor') ? (prototype as object).constructor : undefined;
+  const prototype = Object.getPrototypeOf(instance) as object | null;
+  return prototype && Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value;
 }
 
-function instanceOf(wrapper: ProviderWrapper): unknown {
-  return wrapper.instance as unknown;
+/**
+ * # Which endpoint a handler belongs to
+ *
+ * | the app has | a class with a mark | a class without |
+ * |---|---|---|
+ * | one endpoint, named or not | that of the mark | that endpoint |
+ * | several, one of them without a name | those of its marks | the one without a name |
+ * | several, all with names | those of its marks | the app does not start |
+ *
+ * Marks are `@McpHandlers({ endpoint })` and `McpStreamableModule.forFeature([Class], name)`; with several, the class
+ * belongs to all of them. A mark that names no endpoint stops the start, too: a handler that is silently served nowhere,
+ * or at the public endpoint instead of the one for administrators, would not be noticed.
+ *
+ * @throws HandlerDefinitionError
+ */
+export function hostsOf(
+  endpoint: EndpointMark,
+  { endpoints, features, hosts, provides }: AppScan,
+): DeclaringProvider[] {
+  const named = (name: string, origin: string): EndpointMark => {
+    const found = endpoints.find((each) => each.name === name);
+    if (found) return found;
+    const known = namesText(endpoints.map((each) => each.name ?? '(without a name)'));
+    const reason = `it belongs to the endpoint "${name}", which the app does not have. ${known}`;
+    throw new HandlerDefinitionError(origin, reason);
+  };
+  // What `forFeature()` says must mean something, also of classes without handlers.
+  for (const feature of features) {
+    for (const type of feature.providers as HostType[]) {
+      if (feature.endpoint !== undefined) named(feature.endpoint, type.name);
+      if (provides(type)) continue;
+      const reason =
+        'McpStreamableModule.forFeature() names it, but no module provides it. Add it to the "providers" of its module.';
+      throw new HandlerDefinitionError(type.name, reason);
+    }
+  }
+  return hosts.filter(({ type }) => {
+    const marks = features.filter(({ providers }) => providers.includes(type)).map((feature) => feature.endpoint);
+    const marked = [...endpointsOf(type), ...marks.filter((name) => name !== undefined)];
+    // Each of them, so that a name that no endpoint has is found.
+    if (marked.length > 0) return marked.map((name) => named(name, type.name)).includes(endpoint);
+    const own = endpoints.length === 1 ? endpoints[0] : endpoints.find(({ name }) => name === undefined);
+    if (own) return own === endpoint;
+    throw new HandlerDefinitionError(
+      type.name,
+      `it is not said to which endpoint it belongs, and none is without a name. Use @McpHandlers({ endpoint }) or McpStreamableModule.forFeature(). ${namesText(endpoints.map(({ name }) => String(name)))}`,
+    );
+  });
 }

@@ -1,32 +1,27 @@
-import { Logger, type Type } from '@nestjs/common';
-import type { HandlerDeclaration } from '../decorators/handler-declaration.js';
-import type { CompleteOptions, PromptOptions, ToolOptions } from '../definitions/handler-options.js';
-import type { EntrySource } from '../entries/entry-source.js';
-import { promptEntry } from '../entries/prompt-entry.js';
-import { resourceEntry, templateEntry } from '../entries/resource-entry.js';
-import { toolEntry } from '../entries/tool-entry.js';
-import type { HandlerEntry, HandlerKind } from '../handler-entry.js';
+import { Inject, Injectable, Logger, type Type } from '@nestjs/common';
+import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { shown } from '../../wire/wire.messages.js';
+import type { PromptOptions, ToolOptions } from '../decorators/handler-options.js';
+import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import type { HandlerTable } from '../handler-table.js';
-import { handlerMessages } from '../handlers.messages.js';
-import type { ResolvedHandlerOptions } from '../handlers.options.js';
-import type { HandlerInvoker, HandlerInvokers } from '../invocation/handler-invokers.js';
-import { argumentParamsOf } from '../params/param-layout.js';
+import { namesText } from '../handlers.messages.js';
+import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
+import { HandlerInvokers } from '../invocation/handler-invokers.js';
+import { layoutOf } from '../invocation/params.js';
+import {
+  type DeclaredCompletion,
+  type EntrySource,
+  promptEntry,
+  resourceEntry,
+  templateEntry,
+  toolEntry,
+} from '../registry/entries.js';
+import type { HandlerEntry, HandlerKind } from '../registry/handler-entry.js';
+import { HandlerTable } from '../registry/handler-table.js';
+import type { HandlerRunner } from '../results/handler-outcome.js';
+import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
-import { scanApp, type DeclaringProvider, type NestApp } from './app-scan.js';
-import { DeclaredCompletions } from './declared-completions.js';
-import type { EndpointMark } from './marks.js';
-import { hostsOf } from './membership.js';
-
-export interface DeclaredHandlersParts {
-  readonly app: NestApp;
-  readonly endpoint: EndpointMark;
-  readonly invokers: HandlerInvokers;
-  readonly table: HandlerTable;
-  readonly options: ResolvedHandlerOptions;
-  /** The endpoint makes its servers itself and would not serve what is declared. */
-  readonly ownServers: boolean;
-}
+import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
 
 /** One decorator on one method of one provider. */
 interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> {
@@ -37,19 +32,34 @@ interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> 
   readonly declaration: Declaration;
 }
 
-type DeclaredEntry = Declared<Exclude<HandlerDeclaration, { kind: 'completion' }>>;
-type DeclaredCompletion = Declared<Extract<HandlerDeclaration, { kind: 'completion' }>>;
+type CompletionDeclaration = Extract<HandlerDeclaration, { kind: 'completion' }>;
+type EntryDeclaration = Exclude<HandlerDeclaration, { kind: 'completion' }>;
+
+interface TargetedCompletion extends DeclaredCompletion {
+  readonly kind: 'prompt' | 'template';
+  readonly name: string;
+}
 
 /**
  * Finds the handlers that decorators declare in an app, and puts those of one endpoint into its table.
  *
  * Modules that are loaded later (`LazyModuleLoader`) are not looked at; what they have is registered in `McpRegistry`.
+ *
+ * @internal
  */
+@Injectable()
 export class DeclaredHandlers {
   readonly #compiler = new SchemaCompiler();
-  readonly #completions = new DeclaredCompletions();
 
-  constructor(private readonly parts: DeclaredHandlersParts) {}
+  constructor(
+    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(MetadataScanner) private readonly scanner: MetadataScanner,
+    @Inject(EndpointMark) private readonly endpoint: EndpointMark,
+    @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(HANDLER_OPTIONS) private readonly options: ResolvedHandlerOptions,
+  ) {}
 
   /**
    * To be called once, when all providers are there, and before the app listens.
@@ -57,53 +67,49 @@ export class DeclaredHandlers {
    * @throws HandlerDefinitionError, DuplicateHandlerError
    */
   load(): void {
-    const { app, endpoint, table, ownServers } = this.parts;
-    const declared = hostsOf(endpoint, scanApp(app)).flatMap(declarationsIn);
-    if (ownServers && declared[0]) throw new HandlerDefinitionError(declared[0].origin, handlerMessages.ownServers());
+    const declared = hostsOf(this.endpoint, scanApp(this.discovery, this.modules, this.scanner)).flatMap(
+      declarationsIn,
+    );
     // Completions first: an entry is made with those of its arguments, wherever they are declared.
-    for (const completion of declared.filter(isCompletion)) this.#addCompletion(completion);
-    for (const entry of declared.filter(isEntry)) table.add(this.#entryOf(entry));
-    this.#completions.assertUsed(table);
+    const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
+    for (const entry of declared.filter(isEntry)) this.table.add(this.#entryOf(entry, completions));
+    for (const { kind, name, origin } of completions) {
+      if (this.table.get(kind, name)) continue;
+      const known = namesText(Array.from(this.table.all(kind), ({ key }) => key));
+      const ref = kind === 'prompt' ? 'prompt' : 'resource template';
+      throw new HandlerDefinitionError(origin, `there is no ${ref} "${name}" in its endpoint. ${known}`);
+    }
   }
 
-  #addCompletion(declared: DeclaredCompletion): void {
+  #completionOf(declared: Declared<CompletionDeclaration>): TargetedCompletion {
     const { options } = declared.declaration;
-    const [kind, name] = targetOf(options);
-    const invoker = this.#invoker(declared, kind, name);
-    this.#completions.add(kind, name, options.argument, {
-      origin: declared.origin,
-      failures: this.parts.options,
-      source: (value, others, context) => invoker.run({ value, others }, context),
-    });
+    const kind = 'prompt' in options ? 'prompt' : 'template';
+    const name = 'prompt' in options ? options.prompt : options.template;
+    const runner = this.#runner(declared, kind, name);
+    const { origin } = declared;
+    const propose: DeclaredCompletion['propose'] = (value, others, context) => runner.run({ value, others }, context);
+    return { kind, name, argument: options.argument, origin, propose };
   }
 
-  #entryOf({ declaration, ...declared }: DeclaredEntry): HandlerEntry {
-    const { origin } = declared;
-    const source = (kind: HandlerKind, name: string): EntrySource => ({
+  #entryOf(declared: Declared<EntryDeclaration>, completions: readonly TargetedCompletion[]): HandlerEntry {
+    const { origin, declaration } = declared;
+    const source = (name: string): EntrySource => ({
       origin,
       compiler: this.#compiler,
-      failures: this.parts.options,
-      runner: (validate) => this.#invoker(declared, kind, name, validate),
+      failures: this.options,
+      runner: (validate) => this.#runner(declared, declaration.kind, name, validate),
+      completions: completions.filter((each) => each.kind === declaration.kind && each.name === name),
     });
     switch (declaration.kind) {
       case 'tool':
         adviseOnName(declaration.options.name, origin);
-        return toolEntry(this.#withSchema(declared, declaration), source('tool', declaration.options.name));
+        return toolEntry(this.#withSchema(declared, 'Tool', declaration.options), source(declaration.options.name));
       case 'resource':
-        return resourceEntry(declaration.options, source('resource', declaration.options.uri));
-      case 'template': {
-        const { uriTemplate } = declaration.options;
-        const completions = this.#completions.of('template', uriTemplate);
-        return templateEntry(declaration.options, source('template', uriTemplate), completions);
-      }
-      case 'prompt': {
-        const { name } = declaration.options;
-        return promptEntry(
-          this.#withSchema(declared, declaration),
-          source('prompt', name),
-          this.#completions.of('prompt', name),
-        );
-      }
+        return resourceEntry(declaration.options, source(declaration.options.uri));
+      case 'template':
+        return templateEntry(declaration.options, source(declaration.options.uriTemplate));
+      case 'prompt':
+        return promptEntry(this.#withSchema(declared, 'Prompt', declaration.options), source(declaration.options.name));
     }
   }
 
@@ -113,43 +119,41 @@ export class DeclaredHandlers {
    * @throws HandlerDefinitionError when neither is there
    */
   #withSchema<Options extends ToolOptions | PromptOptions>(
-    { host, methodName, origin }: Omit<Declared, 'declaration'>,
-    { kind, options }: { kind: 'tool' | 'prompt'; options: Options },
+    { host, methodName, origin }: Declared,
+    decorator: string,
+    options: Options,
   ): Options {
     if (options.inputSchema || ('arguments' in options && options.arguments)) return options;
-    const params = argumentParamsOf(host.type as Type, methodName, origin);
-    const typed = params.find(({ field, type }) => field === undefined && isClass(type));
+    const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
+    const refusal = (index: number, why: string, cause?: unknown): HandlerDefinitionError =>
+      new HandlerDefinitionError(
+        origin,
+        `its parameter ${index} (counted from 0) is arguments of the call, but it has no "inputSchema", and the type of no parameter can stand for one: ${why}. Give @${decorator}() an "inputSchema", or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: inputSchema: { type: 'object' }.`,
+        { cause },
+      );
+    const typed = args.find(({ field, type }) => field === undefined && isClass(type));
     if (!typed) {
-      const [first] = params.filter(({ decorated }) => decorated);
-      if (!first) return options;
-      const why = handlerMessages.noParamType();
-      throw new HandlerDefinitionError(origin, handlerMessages.noInputSchema(DECORATORS[kind], first.index, why));
+      const [untyped] = args;
+      if (!untyped || !decorated) return options;
+      throw refusal(
+        untyped.index,
+        'TypeScript left no class behind. Types that are no classes, type imports, and builds without decorator metadata (esbuild, tsx) leave none',
+      );
     }
     const inputSchema = typed.type as Type;
     try {
-      this.#compiler.compile(inputSchema, 'input', { origin, option: 'inputSchema' });
+      this.#compiler.compile(inputSchema, 'input', origin);
     } catch (error) {
-      const why = ((error as Error).cause as Error).message.replace(/\.$/, '');
-      const reason = handlerMessages.noInputSchema(DECORATORS[kind], typed.index, why);
-      throw new HandlerDefinitionError(origin, reason, { cause: error });
+      throw refusal(typed.index, ((error as Error).cause as Error).message.replace(/\.$/, ''), error);
     }
     return { ...options, inputSchema };
   }
 
-  #invoker(
-    { host, methodName, origin }: Omit<Declared, 'declaration'>,
-    kind: HandlerKind,
-    name: string,
-    validate?: (raw: unknown) => unknown,
-  ): HandlerInvoker {
-    const { invokers, options } = this.parts;
-    const { listGuards } = options;
-    const method = { wrapper: host.wrapper, methodName, origin };
-    return invokers.create(method, { kind, name, listGuards, ...(validate && { validate }) });
+  #runner({ host, methodName, origin }: Declared, kind: HandlerKind, name: string, validate?: Validate): HandlerRunner {
+    const { listGuards } = this.options;
+    return this.invokers.create({ wrapper: host.wrapper, methodName, origin }, { kind, name, listGuards, validate });
   }
 }
-
-const DECORATORS = { tool: 'Tool', prompt: 'Prompt' } as const;
 
 /** What TypeScript leaves behind for types that are not written as classes. */
 const NO_CLASSES: readonly unknown[] = [Object, String, Number, Boolean, Array, Function, Symbol, BigInt, Promise];
@@ -161,28 +165,25 @@ function isClass(type: unknown): boolean {
 function declarationsIn(host: DeclaringProvider): Declared[] {
   return host.methods.flatMap(({ methodName, declarations }) => {
     const origin = `${host.type.name}.${methodName} (${host.module})`;
-    const completions = declarations.filter(({ kind }) => kind === 'completion');
+    const declared = declarations.map((declaration) => ({ host, methodName, origin, declaration }));
     // They are called with other parameters.
-    if (completions.length > 0 && completions.length < declarations.length) {
-      throw new HandlerDefinitionError(origin, handlerMessages.mixedCompletion());
+    if (declared.some(isCompletion) && declared.some(isEntry)) {
+      throw new HandlerDefinitionError(
+        origin,
+        '@Complete() stands on it together with another decorator; each needs a method of its own.',
+      );
     }
-    return declarations.map((declaration) => ({ host, methodName, origin, declaration }));
+    return declared;
   });
 }
 
-function isCompletion(declared: Declared): declared is DeclaredCompletion {
+function isCompletion(declared: Declared): declared is Declared<CompletionDeclaration> {
   return declared.declaration.kind === 'completion';
 }
 
-function isEntry(declared: Declared): declared is DeclaredEntry {
+function isEntry(declared: Declared): declared is Declared<EntryDeclaration> {
   return !isCompletion(declared);
 }
-
-function targetOf(options: CompleteOptions): ['prompt' | 'template', string] {
-  return 'prompt' in options ? ['prompt', options.prompt] : ['template', options.template];
-}
-
-const USUAL_NAME = /^[\w.-]{1,128}$/;
 
 /**
  * Other names are allowed, and some clients refuse them.
@@ -190,5 +191,8 @@ const USUAL_NAME = /^[\w.-]{1,128}$/;
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
  */
 function adviseOnName(name: string, origin: string): void {
-  if (!USUAL_NAME.test(name)) new Logger('McpStreamable').warn(handlerMessages.unusualToolName(origin, name));
+  if (/^[\w.-]{1,128}$/.test(name)) return;
+  new Logger('McpStreamable').warn(
+    `The tool ${origin} is called ${shown(name)}. Some clients refuse names other than 1 to 128 characters of A-Z a-z 0-9 _ - .`,
+  );
 }

@@ -1,20 +1,15 @@
 import 'reflect-metadata';
-import { Controller, Injectable, Module, Scope, type ModuleMetadata } from '@nestjs/common';
+import { Controller, Injectable, Module, type ModuleMetadata, Scope } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { McpHandlers } from '../decorators/mcp-handlers.decorator.js';
-import { Complete } from '../decorators/complete.decorator.js';
-import { Prompt } from '../decorators/prompt.decorator.js';
-import { Tool } from '../decorators/tool.decorator.js';
-import { HandlerTable } from '../handler-table.js';
-import { resolveHandlerOptions } from '../handlers.options.js';
+import { Complete, McpHandlers, Prompt, Tool } from '../decorators/handler.decorators.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
+import { resolveHandlerOptions } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import { scanApp, type AppScan } from './app-scan.js';
+import { HandlerTable } from '../registry/handler-table.js';
+import { type AppScan, EndpointMark, FeatureMark, hostsOf, scanApp } from './app-scan.js';
 import { DeclaredHandlers } from './declared-handlers.js';
-import { EndpointMark, FeatureMark } from './marks.js';
-import { hostsOf } from './membership.js';
 
 let made = 0;
 afterEach(() => {
@@ -113,14 +108,14 @@ async function start(module: ModuleMetadata): Promise<App> {
   const imports = [DiscoveryModule, ...(module.imports ?? [])];
   const testing = await Test.createTestingModule({ ...module, imports }).compile();
   const get = <T>(type: abstract new (...args: never[]) => T): T => testing.get<T>(type, { strict: false });
-  const app = { discovery: get(DiscoveryService), modules: get(ModulesContainer), scanner: new MetadataScanner() };
+  const app = [get(DiscoveryService), get(ModulesContainer), new MetadataScanner()] as const;
   return {
-    scan: scanApp(app),
-    load: (endpoint = scanApp(app).endpoints[0]!) => {
+    scan: scanApp(...app),
+    load: (endpoint = scanApp(...app).endpoints[0]!) => {
       const table = new HandlerTable();
-      const invokers = new HandlerInvokers(testing['applicationConfig'] as never, app.modules);
+      const invokers = new HandlerInvokers(testing['applicationConfig'] as never, app[1]);
       const options = resolveHandlerOptions({ pageSize: 10 });
-      new DeclaredHandlers({ app, endpoint, invokers, table, options, ownServers: false }).load();
+      new DeclaredHandlers(...app, endpoint, invokers, table, options).load();
       return table;
     },
   };

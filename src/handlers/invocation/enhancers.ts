@@ -1,12 +1,31 @@
 import type { ApplicationConfig } from '@nestjs/core';
-import { invocationMessages } from '../invocation.messages.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import type { ParamLayout } from '../params/param-layout.js';
-import { type EnhancerKind, ENHANCERS, type Method, PIPE, type ProviderWrapper } from './nest-metadata.js';
+import type { Method, ProviderWrapper } from './nest-metadata.js';
+import type { ParamLayout } from './params.js';
+
+/** What Nest runs around a handler: where the list on class and method is, the method that makes it one, its name in the config. */
+const ENHANCERS = [
+  { kind: 'guard', metadata: '__guards__', method: 'canActivate', plural: 'Guards' },
+  { kind: 'interceptor', metadata: '__interceptors__', method: 'intercept', plural: 'Interceptors' },
+  { kind: 'pipe', metadata: '__pipes__', method: 'transform', plural: 'Pipes' },
+  { kind: 'filter', metadata: '__exceptionFilters__', method: 'catch', plural: 'Filters' },
+] as const;
+
+type EnhancerKind = (typeof ENHANCERS)[number];
+
+/** Those of the whole app that are request- or transient-scoped. */
+function scopedGlobals(config: ApplicationConfig, { plural }: EnhancerKind): ProviderWrapper[] {
+  return config[`getGlobalRequest${plural}`]();
+}
 
 /** What stands on the class and the method of a handler, of one kind. */
-export function enhancersOf({ metadata }: EnhancerKind, host: object, method: Method): unknown[] {
+function enhancersOf({ metadata }: EnhancerKind, host: object, method: Method): unknown[] {
   return [host, method].flatMap((holder) => (Reflect.getMetadata(metadata, holder) as unknown[] | undefined) ?? []);
+}
+
+/** Whether a guard stands on the class or the method of a handler. */
+export function hasGuards(host: object, method: Method): boolean {
+  return enhancersOf(ENHANCERS[0], host, method).length > 0;
 }
 
 /**
@@ -14,40 +33,42 @@ export function enhancersOf({ metadata }: EnhancerKind, host: object, method: Me
  * each of its stages is a loop over one of the lists that are looked at here.
  */
 export function isBare(config: ApplicationConfig, host: object, method: Method): boolean {
-  const own = ENHANCERS.flatMap((kind) => enhancersOf(kind, host, method));
-  return own.length === 0 && globalEnhancers(config).length === 0 && scopedGlobals(config).length === 0;
+  return ENHANCERS.every((kind) => {
+    const global: readonly unknown[] = config[`getGlobal${kind.plural}`]();
+    return [enhancersOf(kind, host, method), global, scopedGlobals(config, kind)].every(({ length }) => length === 0);
+  });
 }
 
 /**
- * Nest skips in silence what it cannot make: a guard that is not there lets everybody in. So it is said at the start.
+ * Nest skips in silence what it cannot make: a guard that is not there lets every caller in. So it is said at the start.
  *
  * @throws HandlerDefinitionError
  */
 export function assertNoneSkipped(
+  config: ApplicationConfig,
   wrapper: ProviderWrapper,
   origin: string,
   { host, method, layout }: { host: object; method: Method; layout: ParamLayout },
 ): void {
-  for (const kind of ENHANCERS) {
-    const atParams = kind === PIPE ? Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []) : [];
-    for (const enhancer of [...enhancersOf(kind, host, method), ...atParams]) {
-      if (typeof enhancer !== 'function' || isMade(wrapper, enhancer, kind)) continue;
-      throw new HandlerDefinitionError(origin, invocationMessages.enhancerNotProvided(kind.kind, enhancer.name));
-    }
-  }
-}
-
-/**
- * Request- and transient-scoped enhancers of the whole app are attached to providers by their class.
- *
- * @throws HandlerDefinitionError
- */
-export function assertScopedGlobalsAttached(config: ApplicationConfig, wrapper: ProviderWrapper, origin: string): void {
   // By token, which is unique: early versions of Nest 11 hold two wrappers of each.
   const attached = (wrapper.getEnhancersMetadata() ?? []).map(({ token }) => token);
-  for (const { kind, wrapper: enhancer } of scopedGlobals(config)) {
-    if (attached.includes(enhancer.token)) continue;
-    throw new HandlerDefinitionError(origin, invocationMessages.scopedGlobalSkipped(kind, nameOf(enhancer)));
+  for (const enhancerKind of ENHANCERS) {
+    const { kind } = enhancerKind;
+    const atParams = kind === 'pipe' ? Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []) : [];
+    for (const enhancer of [...enhancersOf(enhancerKind, host, method), ...atParams]) {
+      if (typeof enhancer !== 'function' || isMade(wrapper, enhancer, enhancerKind)) continue;
+      throw new HandlerDefinitionError(
+        origin,
+        `Nest would silently skip its ${kind} ${enhancer.name}, as it makes those only for providers that are registered by class. Register the provider by its class or by "useClass", or give the ${kind} as an instance.`,
+      );
+    }
+    // Those of the whole app are attached to providers by their class.
+    const skipped = scopedGlobals(config, enhancerKind).find(({ token }) => !attached.includes(token));
+    if (!skipped) continue;
+    throw new HandlerDefinitionError(
+      origin,
+      `Nest would silently skip the global ${kind} ${nameOf(skipped)}, which is request- or transient-scoped: it runs such ones only around providers that are registered by a class with an MCP decorator.`,
+    );
   }
 }
 
@@ -63,25 +84,6 @@ export function globalGuardNames(config: ApplicationConfig): string[] {
     return name === 'Object' ? 'an object without a class' : name;
   });
   return [...new Set([...made, ...config.getGlobalRequestGuards().map(nameOf)])];
-}
-
-function globalEnhancers(config: ApplicationConfig): unknown[] {
-  return [
-    ...config.getGlobalGuards(),
-    ...config.getGlobalInterceptors(),
-    ...config.getGlobalPipes(),
-    ...config.getGlobalFilters(),
-  ];
-}
-
-function scopedGlobals(config: ApplicationConfig): { kind: string; wrapper: ProviderWrapper }[] {
-  const of = (kind: string, wrappers: ProviderWrapper[]) => wrappers.map((wrapper) => ({ kind, wrapper }));
-  return [
-    ...of('guard', config.getGlobalRequestGuards()),
-    ...of('interceptor', config.getGlobalRequestInterceptors()),
-    ...of('pipe', config.getGlobalRequestPipes()),
-    ...of('filter', config.getGlobalRequestFilters()),
-  ];
 }
 
 function nameOf({ metatype, name }: ProviderWrapper): string {

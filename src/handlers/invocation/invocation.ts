@@ -3,8 +3,9 @@ import { Observable } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { McpHandlerCall, type McpHandlerKind } from '../../context/mcp-execution-context.js';
-import { comesInParts, drain, type Drain } from '../results/drain.js';
-import { HandlerCancelled } from '../results/handler-signal.js';
+import { HandlerCancelled } from '../handlers.errors.js';
+import { comesInParts, Drain } from '../results/drain.js';
+import type { Validate } from '../schema/handler-schema.js';
 import type { Method } from './nest-metadata.js';
 
 /** One handler, as it was declared. */
@@ -13,10 +14,11 @@ export interface HandlerDescription {
   readonly name: string;
   /** `OrderTools.find`. */
   readonly origin: string;
-  readonly methodName: string;
   readonly handler: Method;
   readonly host: McpHandlerCall['host'];
-  readonly validate: ((raw: unknown) => unknown) | undefined;
+  /** The parameters that are the `McpContext`. */
+  readonly contextAt: readonly number[];
+  readonly validate: Validate | undefined;
 }
 
 /** No method has returned anything yet. */
@@ -25,13 +27,13 @@ export const NOT_RUN = Symbol('nestjs-mcp-streamable:not-run');
 /** What a handler and everything around it is told of the call: the fourth argument in Nest. */
 export class Invocation extends McpHandlerCall {
   /**
-   * The parameters are being made: everybody who decides about the caller has let it in. A 401 or 403 from here on is
+   * The parameters are being made: all guards have let the caller in. A 401 or 403 from here on is
    * what the handler says of its own work.
    */
   entered = false;
   /** What the method gave when it last ran, before interceptors and filters saw it. */
   returned: unknown = NOT_RUN;
-  #validated: Validated | undefined;
+  #validated: { readonly args: unknown } | undefined;
   /** More than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
   #over = false;
@@ -62,18 +64,25 @@ export class Invocation extends McpHandlerCall {
 
   /** The arguments as the handler gets them: validated when the first parameter needs them, and once. */
   argument(field?: unknown): unknown {
-    const { validate } = this.about;
-    if (!validate) return fieldOf(this.raw, field);
-    const { args } = (this.#validated ??= validated(validate, this.raw));
+    const { args } = (this.#validated ??= { args: this.#validate() });
     return isThenable(args) ? args.then((valid) => fieldOf(valid, field)) : fieldOf(args, field);
   }
 
   /**
-   * What the method returned, however it comes. What comes in parts becomes an Observable of its value, which takes part in
-   * what interceptors do: `timeout()` leaves the source, and `retry()` leaves the one before it asks for the next.
+   * Calls the method.
+   *
+   * @param params without those that are the context
+   * @returns what the method returned, however it comes. What comes in parts becomes an Observable of its value, which takes
+   *   part in what interceptors do: `timeout()` leaves the source, and `retry()` leaves the one before it asks for the next
    */
-  settle(returned: unknown): unknown {
-    return isThenable(returned) ? this.#settledLater(returned) : this.#settled(returned);
+  call(instance: unknown, params: unknown[]): unknown {
+    const { context } = this;
+    const { handler, contextAt } = this.about;
+    // Guards and pipes may have taken their time: a call that is over must not have an effect.
+    if (context.aborted) throw new HandlerCancelled(context.signal.reason);
+    for (const index of contextAt) params[index] = context;
+    const returned: unknown = Reflect.apply(handler, instance, params);
+    return isThenable(returned) ? returned.then((value) => this.#settled(value)) : this.#settled(returned);
   }
 
   /** The caller has its answer: a source that an interceptor left running, without unsubscribing from it, is left. */
@@ -82,14 +91,20 @@ export class Invocation extends McpHandlerCall {
     this.#drains?.forEach((drain) => drain.stop());
   }
 
-  async #settledLater(promised: PromiseLike<unknown>): Promise<unknown> {
-    return this.#settled(await promised);
+  /** @returns the arguments or a promise of them, which rejects if they are not valid: each parameter fails by it */
+  #validate(): unknown {
+    try {
+      const { validate } = this.about;
+      return validate ? validate(this.raw) : this.raw;
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   #settled(value: unknown): unknown {
     if (!comesInParts(value)) return (this.returned = value);
     // Interceptors subscribe elsewhere: the source is to find the async context of its method.
-    const start = AsyncResource.bind(() => drain(value, this.context, this.about.origin));
+    const start = AsyncResource.bind(() => new Drain(value, this.context, this.about.origin));
     return new Observable((subscriber) => {
       if (this.#over) throw new HandlerCancelled(undefined);
       const drained = start();
@@ -109,20 +124,6 @@ export class Invocation extends McpHandlerCall {
       };
     });
   }
-}
-
-/** Its failure is that of whoever asks for an argument, each time. */
-function validated(validate: (raw: unknown) => unknown, raw: unknown): Validated {
-  try {
-    return { args: validate(raw) };
-  } catch (error) {
-    return { args: Promise.reject(error) };
-  }
-}
-
-interface Validated {
-  /** Or a promise of them. */
-  readonly args: unknown;
 }
 
 function fieldOf(args: unknown, field: unknown): unknown {

@@ -1,21 +1,41 @@
 import type { ArgumentsHost, CanActivate, Type } from '@nestjs/common';
 import {
   type ApplicationConfig,
+  type ContextId,
   ExternalContextCreator,
   type ModulesContainer,
   type NestContainer,
 } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
-import { TICKET_DATA } from '../params/param-layout.js';
-import { HandlerSignal } from '../results/handler-signal.js';
-import { ArgumentsAsked } from './invocation.js';
-import type { ProviderWrapper } from './nest-metadata.js';
+import { HandlerSignal } from '../handlers.errors.js';
+import { ArgumentsAsked, type Invocation } from './invocation.js';
+import { type Method, type ProviderWrapper } from './nest-metadata.js';
+import { HANDLER_ARGUMENTS, handlerParams, INVOCATION_DATA } from './params.js';
 import type { ResponseFacade } from './response-facade.js';
+
+/** A method with everything around it, called as Nest calls a route: request, response, `next`; and the invocation. */
+export type Surrounded = (
+  request: unknown,
+  response: ResponseFacade,
+  next: () => void,
+  invocation: Invocation,
+) => unknown;
+
+/** A method of a provider, as Nest is to run what is around it. */
+export interface SurroundedMethod {
+  readonly wrapper: ProviderWrapper;
+  readonly methodName: string;
+  /** What is called in place of the method. */
+  readonly standIn: Method;
+}
+
+/** @param contextId of an instance that is not static */
+export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
 
 /**
  * # Nest's machine around a method, set up our way
  *
- * `ExternalContextCreator` is what `@nestjs/graphql` uses too. We make instances of our own, one per provider:
+ * `ExternalContextCreator` is what `@nestjs/graphql` uses too. We make instances of our own, one per method:
  *
  * - it looks for the module of a provider by its class, or by its instance among providers. For a controller, and in early
  *   versions of Nest 11 for a class that several modules provide, it finds none or the wrong one, and then skips guards in
@@ -29,48 +49,60 @@ import type { ResponseFacade } from './response-facade.js';
  *
  * Some of that replaces private members, which are the same in Nest 11.0 to 12.5; the specs run on both.
  */
-export class NestContexts {
-  readonly #forCalls = new WeakMap<ProviderWrapper, ExternalContextCreator>();
-
-  constructor(
-    private readonly config: ApplicationConfig,
-    private readonly modules: ModulesContainer,
-  ) {}
-
-  /** Runs everything around the methods of a provider. */
-  forCalls(wrapper: ProviderWrapper): ExternalContextCreator {
-    let creator = this.#forCalls.get(wrapper);
-    if (!creator) {
-      creator = this.#create(wrapper, this.config);
-      const internals = creator as unknown as Internals;
-      internals.externalErrorProxy = new SilentFilters(internals.externalErrorProxy);
-      internals.pipesConsumer = new PipesOfMethod(internals.pipesConsumer);
-      this.#forCalls.set(wrapper, creator);
-    }
-    return creator;
-  }
-
-  /** Runs guards only: those of class and method, and global ones of the given classes. */
-  forLists(wrapper: ProviderWrapper, globalGuards: readonly Type<CanActivate>[] = []): ExternalContextCreator {
-    const creator = this.#create(wrapper, configForLists(this.config, globalGuards));
-    const internals = creator as unknown as Internals;
-    internals.guardsConsumer = new EachGuard(internals.guardsConsumer);
-    return creator;
-  }
-
-  #create({ host }: ProviderWrapper, applicationConfig: ApplicationConfig): ExternalContextCreator {
-    // All that a creator asks of the container.
-    const container = { applicationConfig, getModules: () => this.modules };
-    const creator = ExternalContextCreator.fromContainer(container as unknown as NestContainer);
-    const [moduleKey = ''] = [...this.modules].find(([, module]) => module === host) ?? [];
-    const internals = creator as unknown as Internals;
-    internals.getHostModuleKey = () => moduleKey;
-    creator.getContextModuleKey = () => moduleKey;
-    return creator;
-  }
+export function surroundForCalls(
+  config: ApplicationConfig,
+  modules: ModulesContainer,
+  { wrapper, methodName, standIn }: SurroundedMethod,
+): Surround {
+  const creator = creatorFor(wrapper, config, modules);
+  const { externalErrorProxy, pipesConsumer } = creator;
+  creator.externalErrorProxy = {
+    createProxy: (target, handler, type) =>
+      externalErrorProxy.createProxy(target, { next: (error, host) => filtered(error, host, handler) }, type),
+  };
+  creator.pipesConsumer = {
+    apply: async (value, metadata, pipes) =>
+      metadata.data === INVOCATION_DATA ? value : pipesConsumer.apply(value, metadata, pipes),
+  };
+  return (instance, contextId) => {
+    const inquirer = contextId && wrapper.id;
+    return creator.create(instance, standIn, methodName, HANDLER_ARGUMENTS, handlerParams, contextId, inquirer);
+  };
 }
 
-/** Whether a global guard is of one of the classes. */
+const GUARDS_ONLY = { guards: true, interceptors: false, filters: false };
+
+/** Runs guards only. @param listed those of class and method, and global ones of these classes; else all guards */
+export function surroundForGuards(
+  config: ApplicationConfig,
+  modules: ModulesContainer,
+  { wrapper, methodName, standIn }: SurroundedMethod,
+  listed?: readonly Type<CanActivate>[],
+): Surround {
+  const creator = creatorFor(wrapper, listed ? configForLists(config, listed) : config, modules);
+  if (listed) {
+    const { guardsConsumer } = creator;
+    creator.guardsConsumer = {
+      // One after the other; one that wants arguments has no say.
+      async tryActivate(guards, ...rest) {
+        for (const guard of guards) {
+          try {
+            if (!(await guardsConsumer.tryActivate([guard], ...rest))) return false;
+          } catch (error) {
+            if (!(error instanceof ArgumentsAsked)) throw error;
+          }
+        }
+        return true;
+      },
+    };
+  }
+  return (instance, contextId) => {
+    const inquirer = contextId && wrapper.id;
+    return creator.create(instance, standIn, methodName, undefined, undefined, contextId, inquirer, GUARDS_ONLY);
+  };
+}
+
+/** The global guards that are of one of the classes. */
 export function listedGuards(config: ApplicationConfig, listed: readonly Type<CanActivate>[]): ListedGuards {
   const isListed = (type: unknown): boolean => listed.includes(type as Type<CanActivate>);
   return {
@@ -93,24 +125,27 @@ function configForLists(config: ApplicationConfig, listed: readonly Type<CanActi
   }) as ApplicationConfig;
 }
 
-interface Internals {
-  /** Since 11.1; before, only the public one. */
+function creatorFor(
+  { host }: ProviderWrapper,
+  applicationConfig: ApplicationConfig,
+  modules: ModulesContainer,
+): Creator {
+  // All that a creator asks of the container.
+  const container = { applicationConfig, getModules: () => modules };
+  const creator = ExternalContextCreator.fromContainer(container as unknown as NestContainer) as unknown as Creator;
+  const [moduleKey = ''] = [...modules].find(([, module]) => module === host) ?? [];
+  creator.getHostModuleKey = () => moduleKey;
+  creator.getContextModuleKey = () => moduleKey;
+  return creator;
+}
+
+/** With the private members that are replaced. */
+interface Creator extends Pick<ExternalContextCreator, 'create' | 'getContextModuleKey'> {
+  /** Since 11.2.8; before, only the public one. */
   getHostModuleKey: () => string;
-  guardsConsumer: GuardsConsumer;
-  pipesConsumer: PipesConsumer;
-  externalErrorProxy: ErrorProxy;
-}
-
-interface GuardsConsumer {
-  tryActivate(guards: readonly CanActivate[], ...rest: unknown[]): Promise<boolean>;
-}
-
-interface PipesConsumer {
-  apply(value: unknown, metadata: { data?: unknown }, pipes: readonly unknown[]): Promise<unknown>;
-}
-
-interface ErrorProxy {
-  createProxy(target: Target, handler: ErrorHandler, type?: string): Target;
+  guardsConsumer: { tryActivate(guards: readonly CanActivate[], ...rest: unknown[]): Promise<boolean> };
+  pipesConsumer: { apply(value: unknown, metadata: { data?: unknown }, pipes: readonly unknown[]): Promise<unknown> };
+  externalErrorProxy: { createProxy(target: Target, handler: ErrorHandler, type?: string): Target };
 }
 
 type Target = (...args: unknown[]) => Promise<unknown>;
@@ -123,31 +158,6 @@ interface ErrorHandler {
 
 const NOTHING = { defaultValue: undefined };
 
-/** Asks one guard after the other; one that wants arguments has no say. */
-class EachGuard implements GuardsConsumer {
-  constructor(private readonly original: GuardsConsumer) {}
-
-  async tryActivate(guards: readonly CanActivate[], ...rest: unknown[]): Promise<boolean> {
-    for (const guard of guards) {
-      try {
-        if (!(await this.original.tryActivate([guard], ...rest))) return false;
-      } catch (error) {
-        if (!(error instanceof ArgumentsAsked)) throw error;
-      }
-    }
-    return true;
-  }
-}
-
-/** Whatever the pipes of an app do to values, and however often they run: the ticket is none of the method's parameters. */
-class PipesOfMethod implements PipesConsumer {
-  constructor(private readonly original: PipesConsumer) {}
-
-  async apply(value: unknown, metadata: { data?: unknown }, pipes: readonly unknown[]): Promise<unknown> {
-    return metadata.data === TICKET_DATA ? value : this.original.apply(value, metadata, pipes);
-  }
-}
-
 /**
  * Runs the filters of an error, as they are written for routes, resolvers and messages:
  *
@@ -156,19 +166,12 @@ class PipesOfMethod implements PipesConsumer {
  * - what else one returns is the result of the handler
  * - one that returns nothing leaves the error
  */
-class SilentFilters implements ErrorProxy {
-  constructor(private readonly original: ErrorProxy) {}
-
-  createProxy(target: Target, handler: ErrorHandler, type?: string): Target {
-    const next = async (error: unknown, host: ArgumentsHost): Promise<unknown> => {
-      if (error instanceof HandlerSignal) throw error;
-      const returned = await handler.invokeCustomFilters!(error, host);
-      const value: unknown = isObservable(returned) ? await lastValueFrom(returned, NOTHING) : returned;
-      const response = host.getArgByIndex<ResponseFacade>(1);
-      if (response.sent || value === undefined || value === null) throw response.verdict(error);
-      if (value instanceof Error) throw value;
-      return value;
-    };
-    return this.original.createProxy(target, { next }, type);
-  }
+async function filtered(error: unknown, host: ArgumentsHost, handler: ErrorHandler): Promise<unknown> {
+  if (error instanceof HandlerSignal) throw error;
+  const returned = await handler.invokeCustomFilters!(error, host);
+  const value: unknown = isObservable(returned) ? await lastValueFrom(returned, NOTHING) : returned;
+  const response = host.getArgByIndex<ResponseFacade>(1);
+  if (response.sent || value === undefined || value === null) throw response.errorFor(error);
+  if (value instanceof Error) throw value;
+  return value;
 }

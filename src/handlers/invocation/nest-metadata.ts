@@ -10,24 +10,6 @@ export const ROUTE_ARGUMENTS = '__routeArguments__';
 export const CUSTOM_ARGUMENT = '__customRouteArgs__';
 export const PARAM_TYPES = 'design:paramtypes';
 
-/** One kind of what Nest runs around a handler. */
-export interface EnhancerKind {
-  readonly kind: 'guard' | 'interceptor' | 'pipe' | 'filter';
-  /** Of the list on class and method. */
-  readonly metadata: string;
-  /** What makes it one. */
-  readonly method: string;
-}
-
-export const GUARD: EnhancerKind = { kind: 'guard', metadata: '__guards__', method: 'canActivate' };
-export const PIPE: EnhancerKind = { kind: 'pipe', metadata: '__pipes__', method: 'transform' };
-export const ENHANCERS: readonly EnhancerKind[] = [
-  GUARD,
-  { kind: 'interceptor', metadata: '__interceptors__', method: 'intercept' },
-  PIPE,
-  { kind: 'filter', metadata: '__exceptionFilters__', method: 'catch' },
-];
-
 /** What Nest knows of one provider. */
 export type ProviderWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 

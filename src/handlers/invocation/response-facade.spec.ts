@@ -1,11 +1,22 @@
 import { ForbiddenException, type HttpException, NotFoundException } from '@nestjs/common';
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { ResponseFacade } from './response-facade.js';
+import { type OtherNames, ResponseFacade } from './response-facade.js';
+
+type FullResponseFacade = ResponseFacade & {
+  readonly [Name in keyof OtherNames as OtherNames[Name][number]]: ResponseFacade[Name] extends (
+    ...args: infer Args
+  ) => ResponseFacade
+    ? (...args: Args) => FullResponseFacade
+    : ResponseFacade[Name];
+};
+
+/** As an enhancer sees it. */
+const facade = (req: unknown): FullResponseFacade => new ResponseFacade(req) as FullResponseFacade;
 
 describe('the response that enhancers see', () => {
   it('notes headers as Express and Fastify set them', () => {
-    const response = new ResponseFacade({});
+    const response = facade({});
     response
       .setHeader('A', 1)
       .header('B', 'b')
@@ -35,19 +46,19 @@ describe('the response that enhancers see', () => {
 
   it('looks sent once it was answered, by whatever means', () => {
     for (const answer of ['send', 'json', 'end'] as const) {
-      const response = new ResponseFacade({});
+      const response = facade({});
       expect([response.headersSent, response.sent, response.finished]).toEqual([false, false, false]);
       response.code(404)[answer]({ message: 'No' });
       expect([response.headersSent, response.sent, response.writableEnded]).toEqual([true, true, true]);
     }
-    expect(new ResponseFacade({}).sendStatus(403).sent).toBe(true);
+    expect(facade({}).sendStatus(403).sent).toBe(true);
   });
 
   it('gives what middleware left for guards on Express', () => {
     const locals = { user: 'anna' };
-    expect(new ResponseFacade({ res: { locals } }).locals).toBe(locals);
-    expect(new ResponseFacade({}).locals).toEqual({});
-    expect(new ResponseFacade(undefined).locals).toEqual({});
+    expect(facade({ res: { locals } }).locals).toBe(locals);
+    expect(facade({}).locals).toEqual({});
+    expect(facade(undefined).locals).toEqual({});
   });
 
   it.each([
@@ -56,24 +67,28 @@ describe('the response that enhancers see', () => {
     ['500 to a 404', new NotFoundException('x'), 500, undefined, [500, 'Internal Server Error']],
     ['409 without a word', new Error('secret'), 409, undefined, [409, 'Conflict']],
   ])('takes an answer of %s for the error', (_name, error, status, body, expected) => {
-    const verdict = new ResponseFacade({}).status(status).send(body).verdict(error) as HttpException;
+    const verdict = facade({}).status(status).send(body).errorFor(error) as HttpException;
     expect([verdict.getStatus(), verdict.message]).toEqual(expected);
     expect(verdict.cause).toBe(error);
   });
 
   it.each([
-    ['nothing was answered', new Error('x'), (response: ResponseFacade) => response.status(404)],
-    ['an answer says that all is well', new Error('x'), (response: ResponseFacade) => response.json({ ok: false })],
-    ['an unknown error is answered 500', new Error('x'), (response: ResponseFacade) => response.sendStatus(500)],
+    ['nothing was answered', new Error('x'), (response: FullResponseFacade) => response.status(404)],
+    ['an answer says that all is well', new Error('x'), (response: FullResponseFacade) => response.json({ ok: false })],
+    ['an unknown error is answered 500', new Error('x'), (response: FullResponseFacade) => response.sendStatus(500)],
     [
       'the status is the same',
       new NotFoundException('x'),
-      (response: ResponseFacade) => response.status(404).send('y'),
+      (response: FullResponseFacade) => response.status(404).send('y'),
     ],
-    ['it is one of the protocol', new ProtocolError(1, 'x'), (response: ResponseFacade) => response.sendStatus(404)],
+    [
+      'it is one of the protocol',
+      new ProtocolError(1, 'x'),
+      (response: FullResponseFacade) => response.sendStatus(404),
+    ],
   ])('leaves the error when %s', (_name, error, answer) => {
-    const response = new ResponseFacade({});
+    const response = facade({});
     answer(response);
-    expect(response.verdict(error)).toBe(error);
+    expect(response.errorFor(error)).toBe(error);
   });
 });

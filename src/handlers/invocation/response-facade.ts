@@ -20,7 +20,7 @@ const OF_THE_TRANSPORT = new Set([
  * POST. This one takes what is done to it, in the ways of Express and of Fastify, and writes nothing:
  *
  * - status and headers are noted: those of a guard that denies become those of the HTTP answer
- * - a filter that "answers" an error has said what the client shall see of it: {@link verdict}
+ * - a filter that "answers" an error has said what the client shall see of it: {@link errorFor}
  * - what is done to it by a call that succeeds has no effect
  *
  * It is not an event emitter: `finish` and `close` never come. Cancellation is `McpContext.signal`.
@@ -28,7 +28,7 @@ const OF_THE_TRANSPORT = new Set([
 export class ResponseFacade {
   statusCode = 200;
   statusMessage = '';
-  /** Whether somebody has answered; further answers are for naught. */
+  /** Whether the error was answered; the first answer counts. */
   #answered = false;
   #body: unknown;
   #headers: Map<string, string> | undefined;
@@ -52,25 +52,13 @@ export class ResponseFacade {
   get log(): unknown {
     return (this.req as { log?: unknown } | undefined)?.log;
   }
-  get headersSent(): boolean {
-    return this.#answered;
-  }
   get sent(): boolean {
-    return this.#answered;
-  }
-  get writableEnded(): boolean {
-    return this.#answered;
-  }
-  get finished(): boolean {
     return this.#answered;
   }
 
   status(code: number): this {
     this.statusCode = code;
     return this;
-  }
-  code(code: number): this {
-    return this.status(code);
   }
 
   /** @throws TypeError for what HTTP cannot carry, here and not when the denial is written */
@@ -83,32 +71,19 @@ export class ResponseFacade {
     return this;
   }
   setHeaders(values: Iterable<[string, unknown]>): this {
-    for (const [name, value] of values) this.setHeader(name, value);
-    return this;
+    return this.header(Object.fromEntries(values));
   }
   header(name: string | Record<string, unknown>, value?: unknown): this {
     if (typeof name === 'string') return this.setHeader(name, value);
     for (const [each, valueOfEach] of Object.entries(name)) this.setHeader(each, valueOfEach);
     return this;
   }
-  headers(values: Record<string, unknown>): this {
-    return this.header(values);
-  }
-  set(name: string | Record<string, unknown>, value?: unknown): this {
-    return this.header(name, value);
-  }
   appendHeader(name: string, value: unknown): this {
     const present = this.getHeader(name);
     return this.setHeader(name, present === undefined ? value : `${present}, ${String(value)}`);
   }
-  append(name: string, value: unknown): this {
-    return this.appendHeader(name, value);
-  }
   getHeader(name: string): string | undefined {
     return this.#headers?.get(name.toLowerCase());
-  }
-  get(name: string): string | undefined {
-    return this.getHeader(name);
   }
   hasHeader(name: string): boolean {
     return this.getHeader(name) !== undefined;
@@ -117,7 +92,7 @@ export class ResponseFacade {
     return Object.fromEntries(this.#headers ?? []);
   }
   getHeaderNames(): string[] {
-    return [...(this.#headers?.keys() ?? [])];
+    return Object.keys(this.getHeaders());
   }
   removeHeader(name: string): this {
     this.#headers?.delete(name.toLowerCase());
@@ -125,9 +100,6 @@ export class ResponseFacade {
   }
   type(mediaType: string): this {
     return this.setHeader('content-type', mediaType);
-  }
-  contentType(mediaType: string): this {
-    return this.type(mediaType);
   }
   vary(field: string): this {
     return this.appendHeader('vary', field);
@@ -145,56 +117,21 @@ export class ResponseFacade {
     this.#answered = true;
     return this;
   }
-  json(body?: unknown): this {
-    return this.send(body);
-  }
-  end(body?: unknown): this {
-    return this.send(body);
-  }
   sendStatus(code: number): this {
     return this.status(code).send();
   }
   /** Express has the status first, Fastify last. */
   redirect(...to: (string | number)[]): this {
     const code = to.find((each) => typeof each === 'number') ?? 302;
-    return this.status(code)
-      .location(String(to.find((each) => typeof each === 'string')))
-      .send();
-  }
-  write(): boolean {
-    return true;
+    const url = to.find((each) => typeof each === 'string');
+    return this.status(code).location(String(url)).send();
   }
   writeHead(code: number, ...rest: unknown[]): this {
     const headers = rest.find((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
     return this.status(code).header((headers as Record<string, unknown> | undefined) ?? {});
   }
-  flushHeaders(): void {}
-  /** Cookies belong to the answer of the POST, which is not a call's to make. */
-  cookie(): this {
-    return this;
-  }
-  setCookie(): this {
-    return this;
-  }
-  clearCookie(): this {
-    return this;
-  }
-  hijack(): this {
-    return this;
-  }
-  on(): this {
-    return this;
-  }
-  addListener(): this {
-    return this;
-  }
-  once(): this {
-    return this;
-  }
-  off(): this {
-    return this;
-  }
-  removeListener(): this {
+  /** Takes what has no effect: parts of a body, cookies (they belong to the answer of the POST), listeners. */
+  ignore(): this {
     return this;
   }
 
@@ -203,7 +140,7 @@ export class ResponseFacade {
    * means 404. An answer of 500 says less than the error itself, which stays; so does one that has a form of its own on
    * the wire.
    */
-  verdict(error: unknown): unknown {
+  errorFor(error: unknown): unknown {
     const status = this.statusCode;
     if (!this.#answered || status < 400 || error instanceof ProtocolError || error instanceof McpError) return error;
     const before = error instanceof HttpException ? error.getStatus() : 500;
@@ -216,4 +153,27 @@ export class ResponseFacade {
 function bodyOf(answer: unknown): string | object | undefined {
   if (typeof answer === 'object' && answer !== null) return answer;
   return typeof answer === 'string' && answer !== '' ? answer : undefined;
+}
+
+/** The other names that members have: in Express, in Fastify, or in Node's own response. */
+const OTHER_NAMES = {
+  status: ['code'],
+  header: ['headers', 'set'],
+  appendHeader: ['append'],
+  getHeader: ['get'],
+  type: ['contentType'],
+  send: ['json', 'end'],
+  sent: ['headersSent', 'writableEnded', 'finished'],
+  ignore: [
+    ...['write', 'flushHeaders', 'hijack', 'cookie', 'setCookie', 'clearCookie'],
+    ...['on', 'once', 'off', 'addListener', 'removeListener'],
+  ],
+} as const;
+
+/** The other names, by the one that the class has. */
+export type OtherNames = typeof OTHER_NAMES;
+
+for (const [name, others] of Object.entries(OTHER_NAMES)) {
+  const member = Object.getOwnPropertyDescriptor(ResponseFacade.prototype, name)!;
+  for (const other of others) Object.defineProperty(ResponseFacade.prototype, other, member);
 }

@@ -3,7 +3,7 @@ import { firstValueFrom, of } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { McpContext } from '../../context/mcp-context.js';
-import { HandlerTable, type HandlerListChange } from '../handler-table.js';
+import { HandlerTable, type HandlerListChange } from './handler-table.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import { toolProgress } from '../results/tool-event.js';
 import { McpRegistry } from './mcp-registry.js';
@@ -18,7 +18,7 @@ function furnish(): {
   reports: unknown[];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, false, FAILURES);
+  const registry = new McpRegistry(table, FAILURES);
   const changes: HandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
@@ -184,7 +184,7 @@ describe('the registry', () => {
   });
 
   it('is of no use to an endpoint that makes its servers itself', () => {
-    const registry = new McpRegistry(new HandlerTable(), true, FAILURES);
+    const registry = new McpRegistry(new HandlerTable(true), FAILURES);
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint makes its servers itself (option "server")',
     );

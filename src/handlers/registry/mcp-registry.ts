@@ -1,13 +1,18 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
-import type { ResourceTemplateArgs } from '../definitions/handler-options.js';
-import type { HandlerKind } from '../handler-entry.js';
-import type { HandlerListChange, HandlerTable } from '../handler-table.js';
+import { shown } from '../../wire/wire.messages.js';
+import type { ResourceTemplateArgs } from '../decorators/handler-options.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
-import { handlerMessages } from '../handlers.messages.js';
-import { originOf, registeredEntry, type Registrations } from './registered-entry.js';
+import { comesInParts, Drain } from '../results/drain.js';
+import type { HandlerRunner } from '../results/handler-outcome.js';
+import type { Validate } from '../schema/handler-schema.js';
+import { SchemaCompiler } from '../schema/schema-compiler.js';
+import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
+import type { HandlerEntry, HandlerKind } from './handler-entry.js';
+import type { HandlerListChange, HandlerTable } from './handler-table.js';
 import type {
+  HandlerFunction,
   McpHandlerInfo,
   McpRegistration,
   PromptRegistration,
@@ -47,8 +52,6 @@ export class McpRegistry {
   /** @internal */
   constructor(
     private readonly table: HandlerTable,
-    /** The endpoint makes its servers itself and would not serve what is registered. */
-    private readonly ownServers: boolean,
     private readonly failures: FailureOptions,
   ) {}
 
@@ -67,7 +70,7 @@ export class McpRegistry {
   registerTool<Args = Record<string, unknown>>(
     tool: ToolRegistration<Args>,
   ): McpRegistration<Partial<Omit<ToolRegistration<Args>, 'name'>>> {
-    return this.#register('tool', tool, 'name');
+    return this.#register('tool', tool);
   }
 
   /**
@@ -77,7 +80,7 @@ export class McpRegistry {
    * @throws DuplicateHandlerError when there is a resource with that URI
    */
   registerResource(resource: ResourceRegistration): McpRegistration<Partial<Omit<ResourceRegistration, 'uri'>>> {
-    return this.#register('resource', resource, 'uri');
+    return this.#register('resource', resource);
   }
 
   /**
@@ -89,7 +92,7 @@ export class McpRegistry {
   registerResourceTemplate<Args = ResourceTemplateArgs>(
     template: ResourceTemplateRegistration<Args>,
   ): McpRegistration<Partial<Omit<ResourceTemplateRegistration<Args>, 'uriTemplate'>>> {
-    return this.#register('template', template, 'uriTemplate');
+    return this.#register('template', template);
   }
 
   /**
@@ -101,12 +104,12 @@ export class McpRegistry {
   registerPrompt<Args = Record<string, unknown>>(
     prompt: PromptRegistration<Args>,
   ): McpRegistration<Partial<Omit<PromptRegistration<Args>, 'name'>>> {
-    return this.#register('prompt', prompt, 'name');
+    return this.#register('prompt', prompt);
   }
 
-  /** Everything of a kind, decorated and registered, in the order of the list, whoever may see it. */
+  /** Everything of a kind, decorated and registered, in the order of the list, whether a caller may see it or not. */
   list<Kind extends HandlerKind>(kind: Kind): McpHandlerInfo<Readonly<McpListed[Kind]>>[] {
-    return [...this.table.all(kind)].map(({ key, origin, wire, guarded }) => ({
+    return Array.from(this.table.all(kind), ({ key, origin, wire, guarded }) => ({
       kind,
       key,
       origin,
@@ -118,9 +121,7 @@ export class McpRegistry {
   #register<Kind extends HandlerKind, Changes extends object>(
     kind: Kind,
     registration: Registrations[Kind],
-    identity: string,
   ): McpRegistration<Changes> {
-    if (this.ownServers) throw new HandlerDefinitionError(originOf(kind, registration), handlerMessages.ownServers());
     let current = { ...registration };
     let entry = registeredEntry(kind, current, this.failures);
     const { key, origin } = entry;
@@ -129,8 +130,8 @@ export class McpRegistry {
     return {
       key,
       update: (changes) => {
-        if (!present()) throw new HandlerDefinitionError(origin, handlerMessages.removed());
-        const next = { ...current, ...changes, [identity]: key };
+        if (!present()) throw new HandlerDefinitionError(origin, 'it was removed, and cannot be updated any more.');
+        const next = { ...current, ...changes, [KEYS[kind]]: key };
         const changed = registeredEntry(kind, next, this.failures);
         [current, entry] = [next, changed];
         this.table.replace(changed);
@@ -138,4 +139,58 @@ export class McpRegistry {
       remove: () => present() && this.table.remove(kind, key),
     };
   }
+}
+
+/** What can be registered, by kind. */
+interface Registrations {
+  tool: ToolRegistration<never>;
+  resource: ResourceRegistration;
+  template: ResourceTemplateRegistration<never>;
+  prompt: PromptRegistration<never>;
+}
+
+/** The option that is the key of an entry. */
+const KEYS = { tool: 'name', resource: 'uri', template: 'uriTemplate', prompt: 'name' } as const;
+
+const ENTRIES: {
+  readonly [Kind in HandlerKind]: (registration: Registrations[Kind], source: EntrySource) => HandlerEntry;
+} = { tool: toolEntry, resource: resourceEntry, template: templateEntry, prompt: promptEntry };
+
+/** Makes an entry of a registration. @throws HandlerDefinitionError */
+function registeredEntry<Kind extends HandlerKind>(
+  kind: Kind,
+  registration: Registrations[Kind],
+  failures: FailureOptions,
+): HandlerEntry {
+  const { handler, complete = {} } = registration as ToolRegistration<never> & Pick<PromptRegistration, 'complete'>;
+  const origin = `${kind} ${shown(Reflect.get(registration, KEYS[kind]))} (registered at run time)`;
+  if (typeof handler !== 'function') {
+    throw new HandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
+  }
+  return ENTRIES[kind](registration, {
+    origin,
+    failures,
+    // Goes when the entry goes.
+    compiler: new SchemaCompiler(),
+    runner: (validate) => functionRunner(handler, origin, validate),
+    completions: Object.entries(complete).map(([argument, propose]) => ({ origin, argument, propose })),
+  });
+}
+
+/** Runs a function as a handler. Nothing of Nest runs around it: the guards of the endpoint have let the caller in. */
+function functionRunner(
+  handler: HandlerFunction<never>,
+  origin: string,
+  validate: Validate | undefined,
+): HandlerRunner {
+  return {
+    async run(raw, context) {
+      const args: unknown = validate ? await validate(raw) : raw;
+      const returned = await handler(args as never, context);
+      return comesInParts(returned) ? new Drain(returned, context, origin).result : returned;
+    },
+    visible: () => true,
+    admits: () => Promise.resolve(true),
+    guarded: false,
+  };
 }

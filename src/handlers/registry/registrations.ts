@@ -7,7 +7,7 @@ import type {
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
-} from '../definitions/handler-options.js';
+} from '../decorators/handler-options.js';
 
 /**
  * A handler that is registered at run time: a function instead of a method. It may return what a method may: a value, a

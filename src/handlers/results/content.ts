@@ -1,7 +1,7 @@
 import type { ContentBlock } from '@modelcontextprotocol/server';
+import { StreamableFile } from '@nestjs/common';
 import { checkedBySpec, type SpecTypeName } from '../../wire/spec.js';
-import { invocationMessages } from '../invocation.messages.js';
-import { HandlerResultError } from './handler-result.error.js';
+import { HandlerResultError } from '../handlers.errors.js';
 
 /** What each type of block must have besides its type. */
 const BLOCK_FIELDS: Readonly<Record<string, (block: Record<string, unknown>) => boolean>> = {
@@ -42,5 +42,55 @@ export function textBlock(text: string): ContentBlock {
  */
 export function assertSpecified(type: SpecTypeName, kind: 'tool' | 'resource' | 'prompt', result: object): void {
   const { problem } = checkedBySpec(type, result);
-  if (problem) throw new HandlerResultError(invocationMessages.notAResult(kind, `${problem.path}: ${problem.message}`));
+  if (problem) throw notSpecified(kind, `${problem.path}: ${problem.message}`);
+}
+
+export function notSpecified(kind: string, problem: string): HandlerResultError {
+  return new HandlerResultError(
+    `A ${kind} returned a result, or content, that is not what the specification says. ${problem}`,
+  );
+}
+
+/** What has a `toJSON` of its own (a date, an entity of an ORM) is what that says. @throws HandlerResultError */
+export function plain(value: unknown): unknown {
+  if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
+  if (value instanceof Uint8Array) {
+    throw new HandlerResultError(
+      'A tool returned bytes without saying what they are. Return a content block: { type: "image", data: bytes.toString("base64"), mimeType: "image/png" }, or a "resource" with a "blob".',
+    );
+  }
+  const own = (value as { toJSON?: unknown } | null | undefined)?.toJSON;
+  return typeof own === 'function' ? JSON.parse(jsonOf(value)) : value;
+}
+
+/** @throws HandlerResultError when the value cannot be JSON */
+export function jsonOf(value: unknown): string {
+  assertNoStream(value);
+  let cause: unknown;
+  try {
+    const text = JSON.stringify(value) as string | undefined;
+    if (text !== undefined) return text;
+  } catch (error) {
+    cause = error;
+  }
+  throw new HandlerResultError('A handler returned what cannot be JSON: a cycle, a bigint, or nothing at all.', {
+    cause,
+  });
+}
+
+/** Of these JSON has nothing but their insides. @throws HandlerResultError */
+function assertNoStream(value: unknown): void {
+  if (value instanceof StreamableFile) {
+    value.getStream().destroy();
+    throw unsendable('StreamableFile');
+  }
+  if (Object.prototype.toString.call(value) === '[object Generator]') {
+    throw unsendable('generator that is not async');
+  }
+}
+
+export function unsendable(type: string): HandlerResultError {
+  return new HandlerResultError(
+    `A handler returned a ${type}, which cannot be sent. Return a text, an object, or content.`,
+  );
 }

@@ -2,8 +2,8 @@ import { concat, interval, NEVER, Observable, of, Subject, takeWhile } from 'rxj
 import { describe, expect, it } from 'vitest';
 import { deferred } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
-import { drain, comesInParts } from './drain.js';
-import { HandlerCancelled } from './handler-signal.js';
+import { Drain, comesInParts } from './drain.js';
+import { HandlerCancelled } from '../handlers.errors.js';
 import { toolLog, toolProgress } from './tool-event.js';
 
 /** A client that takes each report when the test lets it. */
@@ -47,7 +47,7 @@ const origin = 'Tools.export';
 describe('an Observable', () => {
   it('sends the first report before subscribing returns, and all in order', async () => {
     const client = new SlowClient();
-    const { result } = drain(
+    const { result } = new Drain(
       of(toolProgress(1), toolLog('info', 'a'), toolProgress(2), 'done'),
       client.context,
       origin,
@@ -59,7 +59,7 @@ describe('an Observable', () => {
 
   it('sends what a source emits in one go, one at a time', async () => {
     const client = new SlowClient().stall();
-    const { result } = drain(of(...numbers(200).map((n) => toolProgress(n)), 'done'), client.context, origin);
+    const { result } = new Drain(of(...numbers(200).map((n) => toolProgress(n)), 'done'), client.context, origin);
     await ticks();
     expect([client.sent, client.pending]).toEqual([[1], 1]);
     client.go();
@@ -70,7 +70,7 @@ describe('an Observable', () => {
   it('merges progress while a client is slow, and drops no log', async () => {
     const client = new SlowClient().stall();
     const source = new Subject<unknown>();
-    const { result } = drain(source, client.context, origin);
+    const { result } = new Drain(source, client.context, origin);
     for (const n of numbers(100_000)) source.next(toolProgress(n));
     for (const n of numbers(1000)) source.next(toolLog('debug', `log ${n}`));
     for (const n of numbers(1000)) source.next(toolProgress(100_000 + n));
@@ -89,7 +89,7 @@ describe('an Observable', () => {
   it('does not grow in memory with the reports of progress', async () => {
     const client = new SlowClient().stall();
     const source = new Subject<unknown>();
-    const { result } = drain(source, client.context, origin);
+    const { result } = new Drain(source, client.context, origin);
     const before = usedBytes();
     for (let n = 0; n < 500_000; n++) source.next(toolProgress(n, undefined, `row ${n}`));
     expect(usedBytes() - before).toBeLessThan(2_000_000);
@@ -101,7 +101,7 @@ describe('an Observable', () => {
   it('has its result when all reports are sent, not before', async () => {
     const client = new SlowClient().stall();
     let settled = false;
-    const { result } = drain(of(toolProgress(1), 'done'), client.context, origin);
+    const { result } = new Drain(of(toolProgress(1), 'done'), client.context, origin);
     void result.then(() => (settled = true));
     await ticks();
     expect(settled).toBe(false);
@@ -116,7 +116,7 @@ describe('an Observable', () => {
       subscriber.next(toolProgress(2));
       subscriber.error(new Error('halfway'));
     });
-    const { result } = drain(failing, client.context, origin);
+    const { result } = new Drain(failing, client.context, origin);
     client.go();
     await expect(result).rejects.toThrow('halfway');
     expect(client.sent).toEqual([1, 2]);
@@ -125,7 +125,7 @@ describe('an Observable', () => {
   it('fails, and is left, when a report cannot be sent', async () => {
     const client = new SlowClient().stall();
     const { source, state } = watched(concat(of(toolProgress(1), toolProgress(2)), NEVER));
-    const { result } = drain(source, client.context, origin);
+    const { result } = new Drain(source, client.context, origin);
     client.fail(new Error('session over'));
     await expect(result).rejects.toThrow('session over');
     expect(client.sent).toEqual([1]);
@@ -138,7 +138,7 @@ describe('an Observable', () => {
     const endless = new Observable<number>((subscriber) => {
       while (!subscriber.closed) subscriber.next(emitted++);
     });
-    await expect(drain(endless, client.context, origin).result).rejects.toThrow(
+    await expect(new Drain(endless, client.context, origin).result).rejects.toThrow(
       'Tools.export emitted more than one value',
     );
     expect(emitted).toBe(2);
@@ -147,7 +147,7 @@ describe('an Observable', () => {
   it('is left once when the call is cancelled, and sends nothing after that', async () => {
     const client = new SlowClient().stall();
     const { source, state } = watched(concat(of(toolProgress(1), toolProgress(2), 'value'), NEVER));
-    const running = drain(source, client.context, origin);
+    const running = new Drain(source, client.context, origin);
     const reason = new Error('by the client');
     client.aborting.abort(reason);
     await expect(running.result).rejects.toMatchObject({ name: 'HandlerCancelled', cause: reason });
@@ -161,16 +161,16 @@ describe('an Observable', () => {
     const client = new SlowClient();
     client.aborting.abort();
     const { source, state } = watched(of('value'));
-    await expect(drain(source, client.context, origin).result).rejects.toBeInstanceOf(HandlerCancelled);
+    await expect(new Drain(source, client.context, origin).result).rejects.toBeInstanceOf(HandlerCancelled);
     expect(state.subscribed).toBe(0);
   });
 
   it('leaves no listener on the signal', async () => {
     const client = new SlowClient();
     const { added, removed } = countListeners(client.aborting.signal);
-    await drain(of(1), client.context, origin).result;
-    await drain(of(1, 2), client.context, origin).result.catch(() => {});
-    await drain(generate(1), client.context, origin).result;
+    await new Drain(of(1), client.context, origin).result;
+    await new Drain(of(1, 2), client.context, origin).result.catch(() => {});
+    await new Drain(generate(1), client.context, origin).result;
     expect([added(), removed()]).toEqual([3, 3]);
   });
 });
@@ -185,7 +185,7 @@ describe('an async iterable', () => {
         yield toolProgress(++asked);
       }
     }
-    const { result } = drain(counting(), client.context, origin);
+    const { result } = new Drain(counting(), client.context, origin);
     await ticks();
     expect([asked, client.sent]).toEqual([1, [1]]);
     client.go();
@@ -195,16 +195,16 @@ describe('an async iterable', () => {
 
   it('may yield its value or return it, but not both', async () => {
     const { context } = new SlowClient();
-    expect(await drain(generate('a'), context, origin).result).toBe('a');
-    expect(await drain(generate(undefined, 'b'), context, origin).result).toBe('b');
-    expect(await drain(generate(), context, origin).result).toBeUndefined();
-    await expect(drain(generate('a', 'b'), context, origin).result).rejects.toThrow('more than one value');
+    expect(await new Drain(generate('a'), context, origin).result).toBe('a');
+    expect(await new Drain(generate(undefined, 'b'), context, origin).result).toBe('b');
+    expect(await new Drain(generate(), context, origin).result).toBeUndefined();
+    await expect(new Drain(generate('a', 'b'), context, origin).result).rejects.toThrow('more than one value');
   });
 
   it('is ended when the call is cancelled, without waiting for it', async () => {
     const client = new SlowClient();
     const { iterable, state } = stuck(toolProgress(1));
-    const { result } = drain(iterable, client.context, origin);
+    const { result } = new Drain(iterable, client.context, origin);
     await ticks();
     client.aborting.abort();
     await expect(result).rejects.toBeInstanceOf(HandlerCancelled);
@@ -214,12 +214,12 @@ describe('an async iterable', () => {
   it('is ended when a report cannot be sent, and after a second value', async () => {
     const client = new SlowClient().stall();
     const first = stuck(toolProgress(1));
-    const { result } = drain(first.iterable, client.context, origin);
+    const { result } = new Drain(first.iterable, client.context, origin);
     await ticks();
     client.fail(new Error('session over'));
     await expect(result).rejects.toThrow('session over');
     const second = stuck('a', 'b');
-    await expect(drain(second.iterable, client.context, origin).result).rejects.toThrow('more than one');
+    await expect(new Drain(second.iterable, client.context, origin).result).rejects.toThrow('more than one');
     expect([first.state.returned, second.state.returned]).toEqual([1, 1]);
   });
 
@@ -230,7 +230,7 @@ describe('an async iterable', () => {
       await next.promise;
       yield toolProgress(1);
     }
-    const running = drain(late(), client.context, origin);
+    const running = new Drain(late(), client.context, origin);
     running.stop();
     next.resolve();
     await expect(running.result).rejects.toBeInstanceOf(HandlerCancelled);
@@ -243,7 +243,7 @@ describe('an async iterable', () => {
     const next = () => new Promise<never>(() => {});
     for (const fails of [() => Promise.reject(new Error('late')), () => assertNever()]) {
       const iterable = { [Symbol.asyncIterator]: () => ({ next, return: fails }) } as AsyncIterable<unknown>;
-      const running = drain(iterable, client.context, origin);
+      const running = new Drain(iterable, client.context, origin);
       running.stop();
       await expect(running.result).rejects.toBeInstanceOf(HandlerCancelled);
     }

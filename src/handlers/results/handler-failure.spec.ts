@@ -1,3 +1,4 @@
+import { ProtocolError, UrlElicitationRequiredError } from '@modelcontextprotocol/server';
 import {
   BadRequestException,
   ConflictException,
@@ -7,19 +8,12 @@ import {
   NotFoundException,
   UnprocessableEntityException,
 } from '@nestjs/common';
-import { ProtocolError, UrlElicitationRequiredError } from '@modelcontextprotocol/server';
 import { describe, expect, it, vi } from 'vitest';
+import { ServerRequestError } from '../../context/server-request.error.js';
 import { McpStateError, UnknownStateError } from '../../context/mcp-state.errors.js';
 import { McpError } from '../../wire/errors.js';
-import { HandlerDeniedError } from './handler-denied.error.js';
+import { HandlerCancelled, HandlerDeniedError, HandlerResultError } from '../handlers.errors.js';
 import { type FailedHandler, toReadFailure, toToolFailure } from './handler-failure.js';
-import { HandlerResultError } from './handler-result.error.js';
-import { HandlerCancelled } from './handler-signal.js';
-
-class ServerRequestError extends Error {
-  override readonly name = 'ServerRequestError';
-  readonly code = 'CLIENT_LACKS_CAPABILITY';
-}
 
 const failed = (kind: FailedHandler['kind'], report: FailedHandler['report'] = vi.fn(), name = 'find') => {
   const failures: FailedHandler['failures'] = { errorDetails: false, denials: 'result' };
@@ -63,7 +57,11 @@ describe('the failure of a tool', () => {
     ['messages in groups', new BadRequestException({ message: { a: ['bad'] } }), '{"a":["bad"]}'],
     ['an empty text', new HttpException('', 404), ''],
     ['a denial by the handler', new ForbiddenException('Not yours'), 'Not yours'],
-    ['why a client could not be asked', new ServerRequestError('It cannot elicit'), 'It cannot elicit'],
+    [
+      'why a client could not be asked',
+      new ServerRequestError('CLIENT_LACKS_CAPABILITY', 'It cannot elicit'),
+      'It cannot elicit',
+    ],
     ['why there is no state', new UnknownStateError('h4ndle'), expect.stringMatching(/"h4ndle".+without a handle/)],
     ['why it cannot be kept', new McpStateError('STATE_TOO_LARGE', 'Keep less'), 'Keep less'],
   ])('tells %s', (_name, error, text) => {
@@ -95,7 +93,11 @@ describe('the failure of a resource or prompt', () => {
     ['template', new NotFoundException('Gone'), { message: 'Gone', data: { uri: 'orders://7' }, code: -32602 }],
     ['prompt', new NotFoundException('Gone'), { code: -32602, message: 'Gone' }],
     ['resource', new ConflictException('Busy'), { code: -32603, message: 'Busy' }],
-    ['resource', new ServerRequestError('No stream'), { code: -32603, message: 'No stream' }],
+    [
+      'resource',
+      new ServerRequestError('CLIENT_LACKS_CAPABILITY', 'No stream'),
+      { code: -32603, message: 'No stream' },
+    ],
     [
       'prompt',
       new UnknownStateError('h4ndle'),

@@ -1,15 +1,15 @@
-import { HttpException } from '@nestjs/common';
 import type { CallToolResult } from '@modelcontextprotocol/server';
-import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
+import { HttpException } from '@nestjs/common';
+import { inspect } from 'node:util';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
 import { McpStateError, UnknownStateError } from '../../context/mcp-state.errors.js';
 import { McpError } from '../../wire/errors.js';
+import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
+import { HandlerDeniedError, HandlerSignal } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
-import { invocationMessages } from '../invocation.messages.js';
-import { textBlock } from './content.js';
-import { HandlerDeniedError } from './handler-denied.error.js';
-import { HandlerSignal } from './handler-signal.js';
-import { textOf } from './http-exception-text.js';
+import { shown } from '../../wire/wire.messages.js';
+import { isRecord, textBlock } from './content.js';
 
 /**
  * # What a client is told of a failure
@@ -56,65 +56,57 @@ const STACK = /^[ \t]*at .+:\d+:\d+\)?$/m;
  */
 export function toToolFailure(error: unknown, failed: FailedHandler): CallToolResult {
   const seen = seenAs(error);
-  if (seen.is === 'passed' && !isResult(seen.error, failed.failures)) throw seen.error;
-  const text = seen.is === 'passed' ? seen.error.message : textFor(seen, error, failed);
-  return { content: [textBlock(text)], isError: true };
+  // A denial that asks for no authorization is for the model to read: the rest of the endpoint is open to the caller.
+  const { passed } = seen;
+  const isResult = passed instanceof HandlerDeniedError && !passed.challenges && failed.failures.denials === 'result';
+  if (passed && !isResult) throw passed;
+  return { content: [textBlock(passed?.message ?? textFor(seen, error, failed))], isError: true };
 }
 
 /** @returns the error to throw */
 export function toReadFailure(error: unknown, failed: FailedHandler): Error {
   const seen = seenAs(error);
-  if (seen.is === 'passed') return seen.error;
+  if (seen.passed) return seen.passed;
   const { kind, name } = failed;
+  const { status = 500 } = seen;
   const text = textFor(seen, error, failed);
-  const status = seen.is === 'told' ? seen.status : 500;
   if (status === 404 && kind !== 'prompt') return new ResourceNotFoundError(name, text);
   const invalid = status === 400 || status === 422 || status === 404;
   return new ProtocolError(invalid ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, text);
 }
 
-/**
- * What an error is to the client.
- *
- * - `passed`: it has a form of its own on the wire
- * - `told`: it was thrown to be read by the client
- * - `untold`: it was not; `detail` is what it would say
- */
-type Seen =
-  | { readonly is: 'passed'; readonly error: Error }
-  | { readonly is: 'told'; readonly text: string; readonly status: number }
-  | { readonly is: 'untold'; readonly detail?: string | undefined };
+/** What an error is to the client. */
+interface Seen {
+  /** It has a form of its own on the wire. */
+  readonly passed?: Error;
+  /** It was thrown to be read by the client. */
+  readonly text?: string;
+  readonly status?: number;
+  /** What an error would say that was not. */
+  readonly detail?: string | undefined;
+}
 
 /** Never throws: what throws when it is looked at, a Proxy or a getter, must not take another way to the client. */
 function seenAs(error: unknown): Seen {
   try {
-    const passed = passedOn(error);
-    return passed ? { is: 'passed', error: passed } : toldOf(error);
+    if (error instanceof HandlerSignal || error instanceof HandlerDeniedError) return { passed: error };
+    const passed = error instanceof McpError ? new ProtocolError(error.rpcCode, error.message, error.data) : error;
+    if (passed instanceof ProtocolError) {
+      // Read here, where it may throw.
+      JSON.stringify([passed.code, passed.message, passed.data]);
+      return { passed };
+    }
+    if (error instanceof HttpException) {
+      const status = error.getStatus();
+      return status < 500 ? { text: textOf(error), status } : {};
+    }
+    if (error instanceof UnknownStateError) return { text: error.message, status: 422 };
+    if (error instanceof ServerRequestError || error instanceof McpStateError) return { text: error.message };
+    const detail = error instanceof Error ? error.message : error;
+    return typeof detail === 'string' ? { detail: bounded(detail) } : {};
   } catch {
-    return { is: 'untold' };
+    return {};
   }
-}
-
-function passedOn(error: unknown): Error | undefined {
-  if (error instanceof HandlerSignal || error instanceof HandlerDeniedError) return error;
-  const passed = error instanceof McpError ? new ProtocolError(error.rpcCode, error.message, error.data) : error;
-  if (!(passed instanceof ProtocolError)) return undefined;
-  // Read here, where it may throw.
-  JSON.stringify([passed.code, passed.message, passed.data]);
-  return passed;
-}
-
-function toldOf(error: unknown): Seen {
-  if (error instanceof HttpException) {
-    const status = error.getStatus();
-    return status < 500 ? { is: 'told', text: textOf(error), status } : { is: 'untold' };
-  }
-  if (error instanceof UnknownStateError) return { is: 'told', text: error.message, status: 422 };
-  if (isServerRequestError(error) || error instanceof McpStateError) {
-    return { is: 'told', text: error.message, status: 500 };
-  }
-  const detail = error instanceof Error ? error.message : error;
-  return { is: 'untold', detail: typeof detail === 'string' ? bounded(detail) : undefined };
 }
 
 /** @returns `undefined` for a message that says nothing */
@@ -127,24 +119,41 @@ function bounded(detail: string): string | undefined {
   return index === undefined && detail.length > MAX_DETAIL ? `${text}…` : text;
 }
 
-/** A denial that asks for no authorization is for the model to read: the rest of the endpoint is open to the caller. */
-function isResult(error: Error, { denials }: FailureOptions): boolean {
-  return error instanceof HandlerDeniedError && !error.challenges && denials === 'result';
-}
-
-function textFor(seen: Exclude<Seen, { is: 'passed' }>, error: unknown, failed: FailedHandler): string {
-  if (seen.is === 'told') return seen.text;
-  const { kind, name, failures, report } = failed;
+function textFor({ text, detail }: Seen, error: unknown, { kind, name, failures, report }: FailedHandler): string {
+  if (text !== undefined) return text;
   report(error);
-  const detail = failures.errorDetails ? seen.detail : undefined;
-  return detail ?? invocationMessages.internalError(kind, name);
+  const told = failures.errorDetails ? detail : undefined;
+  return told ?? `Internal error in the ${kind} ${shown(name)}. The log of the server says why.`;
 }
 
-/** Of the room `session`, which this one does not know: a client that could not be asked is told why. */
-function isServerRequestError(error: unknown): error is Error & { code: string } {
-  return (
-    error instanceof Error &&
-    error.name === 'ServerRequestError' &&
-    typeof (error as { code?: unknown }).code === 'string'
-  );
+/**
+ * What an `HttpException` says to the client: its message, or its messages, one per line; else its whole response, which
+ * was meant for a client too.
+ */
+export function textOf(exception: HttpException): string {
+  const response: unknown = exception.getResponse();
+  if (typeof response === 'string') return response || exception.message;
+  if (!isRecord(response)) return exception.message;
+  const { message } = response;
+  if (typeof message === 'string') return message;
+  if (Array.isArray(message) && message.every((line) => typeof line === 'string')) return message.join('\n');
+  return jsonOrUndefined(message ?? response) ?? exception.message;
+}
+
+/** An entity with a cycle or a bigint is as good a response as any; what JSON says of it is not for the client. */
+function jsonOrUndefined(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** An error for the log. Never throws: an error may when it is looked at, and what it throws is not the client's either. */
+export function inspected(error: unknown): string {
+  try {
+    return inspect(error);
+  } catch {
+    return 'an error that cannot be shown';
+  }
 }

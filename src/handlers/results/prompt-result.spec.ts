@@ -1,7 +1,7 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { HandlerResultError } from './handler-result.error.js';
-import { toPromptResult } from './prompt-result.js';
+import { HandlerResultError } from '../handlers.errors.js';
+import { toPromptResult } from './read-results.js';
 
 const said = (text: string) => ({ role: 'user', content: { type: 'text', text } });
 const answered = { role: 'assistant', content: { type: 'text', text: 'Yes' } };

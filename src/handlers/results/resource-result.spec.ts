@@ -1,7 +1,7 @@
 import { inputRequired, ResourceNotFoundError } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { HandlerResultError } from './handler-result.error.js';
-import { toResourceResult } from './resource-result.js';
+import { HandlerResultError } from '../handlers.errors.js';
+import { toResourceResult } from './read-results.js';
 
 const uri = 'orders://1';
 const read = (value: unknown, mimeType?: string) => toResourceResult(uri, mimeType, value);

@@ -1,6 +1,6 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { HandlerResultError } from './handler-result.error.js';
+import { HandlerResultError } from '../handlers.errors.js';
 import { toToolResult } from './tool-result.js';
 
 const text = (value: string) => ({ type: 'text', text: value });

@@ -1,9 +1,16 @@
-import { StreamableFile } from '@nestjs/common';
 import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/server';
 import { isInputRequiredResult } from '../../wire/spec.js';
-import { invocationMessages } from '../invocation.messages.js';
-import { assertSpecified, isContentBlock, isContentBlocks, isRecord, textBlock } from './content.js';
-import { HandlerResultError } from './handler-result.error.js';
+import {
+  assertSpecified,
+  isContentBlock,
+  isContentBlocks,
+  isRecord,
+  jsonOf,
+  notSpecified,
+  plain,
+  textBlock,
+} from './content.js';
+import { HandlerResultError } from '../handlers.errors.js';
 
 /**
  * Checks structured content against the output schema.
@@ -49,12 +56,16 @@ async function checkedResult(value: unknown, check: OutputCheck): Promise<CallTo
 
 /** @throws HandlerResultError that holds the value's fault as its cause only: it may quote the value */
 async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
-  if (value === undefined) throw new HandlerResultError(invocationMessages.noStructuredContent());
+  if (value === undefined) {
+    throw new HandlerResultError('The tool has an output schema, but its result has no structured content.');
+  }
   try {
     const sent = await check(value);
     return sent === undefined ? value : sent;
   } catch (cause) {
-    throw new HandlerResultError(invocationMessages.outputMismatch(), { cause });
+    throw new HandlerResultError('The result of the tool does not match its output schema; the cause says where.', {
+      cause,
+    });
   }
 }
 
@@ -77,7 +88,7 @@ function structured(value: unknown): CallToolResult {
 }
 
 function notAnObject(): HandlerResultError {
-  return new HandlerResultError(invocationMessages.notAResult('tool', 'structuredContent: not an object'));
+  return notSpecified('tool', 'structuredContent: not an object');
 }
 
 /** The fields that JSON has of an entity, a map or an error: the SDK takes nothing but plain objects. */
@@ -106,40 +117,6 @@ function isPlainText({ content, ...rest }: CallToolResult): boolean {
 
 function jsonBlock(value: unknown): CallToolResult['content'][number] {
   return textBlock(typeof value === 'string' ? value : jsonOf(value));
-}
-
-/** What has a `toJSON` of its own (a date, an entity of an ORM) is what that says. @throws HandlerResultError */
-export function plain(value: unknown): unknown {
-  if (typeof value === 'function' || typeof value === 'symbol') {
-    throw new HandlerResultError(invocationMessages.unsendable(typeof value));
-  }
-  if (value instanceof Uint8Array) throw new HandlerResultError(invocationMessages.binaryToolResult());
-  const own = (value as { toJSON?: unknown } | null | undefined)?.toJSON;
-  return typeof own === 'function' ? JSON.parse(jsonOf(value)) : value;
-}
-
-/** @throws HandlerResultError when the value cannot be JSON */
-export function jsonOf(value: unknown): string {
-  assertNoStream(value);
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(value);
-  } catch (cause) {
-    throw new HandlerResultError(invocationMessages.notJson(), { cause });
-  }
-  if (text === undefined) throw new HandlerResultError(invocationMessages.notJson());
-  return text;
-}
-
-/** Of these JSON has nothing but their insides. @throws HandlerResultError */
-function assertNoStream(value: unknown): void {
-  if (value instanceof StreamableFile) {
-    value.getStream().destroy();
-    throw new HandlerResultError(invocationMessages.unsendable('StreamableFile'));
-  }
-  if (Object.prototype.toString.call(value) === '[object Generator]') {
-    throw new HandlerResultError(invocationMessages.unsendable('generator that is not async'));
-  }
 }
 
 const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];

@@ -1,5 +1,5 @@
 import { BadRequestException } from '@nestjs/common';
-import { handlerMessages } from '../handlers.messages.js';
+import { problemsText } from '../handlers.messages.js';
 
 /** One thing that is wrong with the arguments of a call. @publicApi */
 export interface ArgumentProblem {
@@ -22,6 +22,6 @@ export class ArgumentsError extends BadRequestException {
     /** All of them; the message names the first ones, shortened. */
     readonly problems: readonly ArgumentProblem[],
   ) {
-    super(handlerMessages.invalidArguments(problems));
+    super(`The arguments are not valid: ${problemsText(problems)}.`);
   }
 }

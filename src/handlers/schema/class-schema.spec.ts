@@ -34,7 +34,7 @@ import {
 } from 'class-validator';
 import { describe, expect, it } from 'vitest';
 import { ArgumentsError } from './arguments.error.js';
-import { loadClassPackages } from './class-packages.js';
+import { loadClassPackages } from './class-schema.js';
 import type { HandlerSchema, JsonSchema, SchemaUse } from './handler-schema.js';
 import { SchemaCompiler } from './schema-compiler.js';
 
@@ -89,8 +89,7 @@ class Everything extends Base {
   @Allow() allowed?: unknown;
 }
 
-const compile = (dto: HandlerSchema, use: SchemaUse = 'input') =>
-  new SchemaCompiler().compile(dto, use, { origin: 'Tools.run', option: 'inputSchema' });
+const compile = (dto: HandlerSchema, use: SchemaUse = 'input') => new SchemaCompiler().compile(dto, use, 'Tools.run');
 
 describe('the JSON Schema of a class', () => {
   const { json } = compile(Everything);

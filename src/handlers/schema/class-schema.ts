@@ -1,8 +1,9 @@
 import type { Type } from '@nestjs/common';
-import { handlerMessages } from '../handlers.messages.js';
+import type * as ClassTransformer from 'class-transformer';
+import type * as ClassValidator from 'class-validator';
+import type { MetadataStorage, ValidationError } from 'class-validator';
+import { requirePackage } from '../../common/optional-package.cjs';
 import type { ArgumentProblem } from './arguments.error.js';
-import type { ClassPackages, ValidationFailure, ValidationRule } from './class-packages.js';
-import { keywordsOf, keywordsOfType } from './class-rules.js';
 import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
 /** Where @nestjs/swagger keeps what `@ApiProperty()` said: the only place where a property can have a description. */
@@ -20,10 +21,19 @@ const NESTED = 'nestedValidation';
  * @throws Error for a class without rules, or one that contains itself
  */
 export function jsonOfClass(dto: Type, packages: ClassPackages, outer: readonly Type[] = []): JsonSchema {
-  if (outer.includes(dto)) throw new Error(handlerMessages.recursiveClass(dto.name));
+  if (outer.includes(dto)) {
+    throw new Error(
+      `the class ${dto.name} contains itself, which cannot be written as JSON Schema from decorators. Give the JSON Schema itself.`,
+    );
+  }
   const rules = packages.validator.getMetadataStorage().getTargetValidationMetadatas(dto, '', false, false);
-  if (rules.length === 0) throw new Error(handlerMessages.classWithoutRules(dto.name));
-  const byProperty = grouped(rules);
+  if (rules.length === 0) {
+    throw new Error(
+      `the class ${dto.name} has no decorators of class-validator. Decorate its properties, or give another schema.`,
+    );
+  }
+  const byProperty = new Map<string, ValidationRule[]>();
+  for (const rule of rules) byProperty.set(rule.propertyName, [...(byProperty.get(rule.propertyName) ?? []), rule]);
   const property = (name: string, rules: ValidationRule[]): JsonSchema => {
     const nested = rules.find(({ type }) => type === NESTED);
     const inner = nested && jsonOfNested(dto, name, packages, [...outer, dto]);
@@ -37,25 +47,15 @@ export function jsonOfClass(dto: Type, packages: ClassPackages, outer: readonly 
   };
 }
 
-function grouped(rules: readonly ValidationRule[]): Map<string, ValidationRule[]> {
-  const groups = new Map<string, ValidationRule[]>();
-  for (const rule of rules) {
-    const group = groups.get(rule.propertyName);
-    if (group) group.push(rule);
-    else groups.set(rule.propertyName, [rule]);
-  }
-  return groups;
-}
-
 /** The check that class-validator makes of a class; what comes in becomes an instance, what goes out plain again. */
 export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse, misfit: Misfit): Validate {
   const { validator, transformer } = packages;
   return async (raw) => {
     // For class-validator a list, or a text, is an object without rules: everything in it would be fine.
     if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
-      throw misfit([{ path: '', message: handlerMessages.noObject() }]);
+      throw misfit([{ path: '', message: 'it is not an object' }]);
     }
-    const instance = transformer.plainToInstance(dto, raw);
+    const instance = transformer.plainToInstance(dto, raw) as object;
     const failures = await validator.validate(instance, { forbidUnknownValues: false });
     if (failures.length > 0) throw misfit(failures.flatMap((failure) => problemsOf(failure)));
     return use === 'input' ? instance : transformer.instanceToPlain(instance);
@@ -64,16 +64,15 @@ export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse
 
 function jsonOfRules(designType: unknown, rules: readonly ValidationRule[], nested?: JsonSchema): JsonSchema {
   const keywords = (each: boolean): JsonSchema =>
-    Object.assign({}, ...rules.filter((rule) => rule.each === each).map((rule) => ofRule(rule))) as JsonSchema;
-  const whole = { ...keywordsOfType(designType), ...keywords(false) };
+    Object.assign(
+      {},
+      ...rules.filter((rule) => rule.each === each).map((rule) => keywordsOf(rule.name ?? '', rule.constraints)),
+    ) as JsonSchema;
+  const whole: JsonSchema = { ...DESIGN_TYPES.get(designType), ...keywords(false) };
   const many = whole.type === 'array' || rules.some(({ each }) => each);
   if (!many) return { ...whole, ...nested };
   const items = { ...keywords(true), ...nested };
   return { ...whole, type: 'array', ...(Object.keys(items).length > 0 && { items }) };
-}
-
-function ofRule({ name = '', constraints }: ValidationRule): JsonSchema {
-  return keywordsOf(name, constraints);
 }
 
 /** Of a property that is itself an object, or an array of them: `@Type()` says of which class, or else TypeScript. */
@@ -81,7 +80,9 @@ function jsonOfNested(dto: Type, name: string, packages: ClassPackages, outer: r
   const declared = packages.types.findTypeMetadata(dto, name)?.typeFunction?.();
   const type = declared ?? designType(dto, name);
   if (typeof type !== 'function' || type === Array || type === Object) {
-    throw new Error(handlerMessages.nestedWithoutType(dto.name, name));
+    throw new Error(
+      `${dto.name}.${name} has @ValidateNested(), but its class is not known. Add @Type(() => …) of class-transformer.`,
+    );
   }
   return jsonOfClass(type as Type, packages, outer);
 }
@@ -99,8 +100,103 @@ function descriptionOf(dto: Type, name: string): { description?: string } {
   return typeof api?.description === 'string' ? { description: api.description } : {};
 }
 
-function problemsOf({ property, constraints = {}, children = [] }: ValidationFailure, above = ''): ArgumentProblem[] {
+function problemsOf({ property, constraints = {}, children = [] }: ValidationError, above = ''): ArgumentProblem[] {
   const path = above === '' ? property : `${above}.${property}`;
   const own = Object.values(constraints).map((message) => ({ path, message }));
   return [...own, ...children.flatMap((child) => problemsOf(child, path))];
 }
+
+/** The optional peers that give classes their meaning. */
+export interface ClassPackages {
+  readonly validator: typeof ClassValidator;
+  readonly transformer: typeof ClassTransformer;
+  /** Where class-transformer keeps what `@Type()` said. */
+  readonly types: { findTypeMetadata(target: Type, property: string): { typeFunction?(): Type } | undefined };
+}
+
+type ValidationRule = ReturnType<MetadataStorage['getTargetValidationMetadatas']>[number];
+
+/**
+ * @param load finds a package
+ * @throws Error that says what to install
+ */
+export function loadClassPackages(load: (name: string) => unknown = requirePackage): ClassPackages {
+  try {
+    // Its index does not export the storage; Nest's own plugins look here, too.
+    const storage = load('class-transformer/cjs/storage.js') as { defaultMetadataStorage: ClassPackages['types'] };
+    return {
+      validator: load('class-validator') as typeof ClassValidator,
+      transformer: load('class-transformer') as typeof ClassTransformer,
+      types: storage.defaultMetadataStorage,
+    };
+  } catch (cause) {
+    throw new Error(
+      'a class as a schema needs two packages that are not installed. Run: npm install class-validator class-transformer.',
+      { cause },
+    );
+  }
+}
+
+/** A rule of class-validator as keywords of JSON Schema, from what the decorator was given. */
+type Keywords = (constraints: readonly unknown[]) => JsonSchema;
+
+const always =
+  (keywords: JsonSchema): Keywords =>
+  () =>
+    keywords;
+const text = (format?: string): Keywords => always({ type: 'string', ...(format && { format }) });
+
+/**
+ * What the common decorators of class-validator mean. What is not here is still checked when a handler is called; a
+ * client only does not learn of it beforehand.
+ */
+const KEYWORDS: Readonly<Record<string, Keywords>> = {
+  isString: text(),
+  isNumber: always({ type: 'number' }),
+  isInt: always({ type: 'integer' }),
+  isBoolean: always({ type: 'boolean' }),
+  isArray: always({ type: 'array' }),
+  isObject: always({ type: 'object' }),
+  isNotEmptyObject: always({ type: 'object', minProperties: 1 }),
+  isDate: text('date-time'),
+  isDateString: text('date-time'),
+  isIso8601: text('date-time'),
+  isRFC3339: text('date-time'),
+  isEmail: text('email'),
+  isUrl: text('uri'),
+  isUuid: text('uuid'),
+  isIp: ([version]) =>
+    version === undefined ? { type: 'string' } : { type: 'string', format: `ipv${version as number}` },
+  isIn: ([values]) => ({ enum: values }),
+  isEnum: ([, values]) => ({ enum: values }),
+  // Says nothing of what is no text.
+  isNotEmpty: always({ minLength: 1 }),
+  equals: ([value]) => ({ const: value }),
+  min: ([minimum]) => ({ minimum }),
+  max: ([maximum]) => ({ maximum }),
+  isPositive: always({ exclusiveMinimum: 0 }),
+  isNegative: always({ exclusiveMaximum: 0 }),
+  isDivisibleBy: ([multipleOf]) => ({ multipleOf }),
+  minLength: ([minLength]) => ({ minLength }),
+  maxLength: ([maxLength]) => ({ maxLength }),
+  isLength: ([minLength, maxLength]) => ({ minLength, ...(maxLength !== undefined && { maxLength }) }),
+  matches: ([pattern]) => (pattern instanceof RegExp && pattern.flags === '' ? { pattern: pattern.source } : {}),
+  arrayMinSize: ([minItems]) => ({ minItems }),
+  arrayMaxSize: ([maxItems]) => ({ maxItems }),
+  arrayNotEmpty: always({ minItems: 1 }),
+  arrayUnique: always({ uniqueItems: true }),
+};
+
+/** The keywords of one rule; none for a rule that JSON Schema cannot say. */
+function keywordsOf(name: string, constraints: readonly unknown[] = []): JsonSchema {
+  return Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name]!(constraints) : {};
+}
+
+/** What the type says that TypeScript left behind for a property. */
+const DESIGN_TYPES = new Map<unknown, JsonSchema>([
+  [String, { type: 'string' }],
+  [Number, { type: 'number' }],
+  [Boolean, { type: 'boolean' }],
+  [Date, { type: 'string', format: 'date-time' }],
+  [Array, { type: 'array' }],
+]);

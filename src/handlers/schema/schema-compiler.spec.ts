@@ -10,7 +10,7 @@ import type { HandlerSchema, SchemaUse } from './handler-schema.js';
 import { SchemaCompiler } from './schema-compiler.js';
 
 const compile = (schema: unknown, use: SchemaUse = 'input') =>
-  new SchemaCompiler().compile(schema as HandlerSchema, use, { origin: 'OrderTools.find', option: 'inputSchema' });
+  new SchemaCompiler().compile(schema as HandlerSchema, use, 'OrderTools.find');
 
 const refusal = (schema: unknown, use: SchemaUse = 'input'): string => {
   try {
@@ -162,7 +162,7 @@ describe('the JSON Schema', () => {
 
   it('may have the $id of another one', async () => {
     const compiler = new SchemaCompiler();
-    const at = { origin: 'x', option: 'inputSchema' };
+    const at = 'x';
     const one = { $id: 'https://example.com/same', type: 'object', properties: { a: { type: 'string' } } };
     const two = { $id: 'https://example.com/same', type: 'object', properties: { a: { type: 'number' } } };
     expect(compiler.compile(one, 'input', at).validate({ a: 'text' })).toEqual({ a: 'text' });

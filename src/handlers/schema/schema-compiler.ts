@@ -1,28 +1,24 @@
-import type { Type } from '@nestjs/common';
 import type { jsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
-import { AjvJsonSchemaValidator } from '../../wire/spec.js';
+import type { Type } from '@nestjs/common';
+import { AjvJsonSchemaValidator, fromJsonSchema } from '../../wire/spec.js';
+import { shown } from '../../wire/wire.messages.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import { handlerMessages } from '../handlers.messages.js';
-import { ArgumentsError } from './arguments.error.js';
-import { loadClassPackages } from './class-packages.js';
-import { jsonOfClass, validateClass } from './class-schema.js';
-import { frozenJson } from './frozen-json.js';
-import type { CompiledSchema, HandlerSchema, JsonSchema, Misfit, SchemaUse } from './handler-schema.js';
-import { validatePlain } from './plain-json-schema.js';
-import { isStandardSchema, jsonOfStandard, validateStandard } from './standard-schema.js';
-
-/** Whose schema it is, for messages. */
-export interface SchemaPlace {
-  /** The handler. */
-  readonly origin: string;
-  /** The option that holds the schema: `inputSchema`. */
-  readonly option: string;
-}
+import { problemsText } from '../handlers.messages.js';
+import { type ArgumentProblem, ArgumentsError } from './arguments.error.js';
+import { jsonOfClass, loadClassPackages, validateClass } from './class-schema.js';
+import type { CompiledSchema, HandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
 const MISFITS: Readonly<Record<SchemaUse, Misfit>> = {
   input: (problems) => new ArgumentsError(problems),
-  output: (problems) => new Error(handlerMessages.invalidResult(problems)),
+  output: (problems) => new Error(`The result is not valid: ${problemsText(problems)}.`),
 };
+
+/** The dialect of the protocol. */
+const TARGET = { target: 'draft-2020-12' } as const;
+
+type Standard = StandardSchemaWithJSON['~standard'];
+type Outcome = Awaited<ReturnType<Standard['validate']>>;
+type Issue = NonNullable<Outcome['issues']>[number];
 
 /**
  * Makes of the schemas of handlers what is needed when they are listed and called: once, so that neither converts
@@ -34,36 +30,42 @@ const MISFITS: Readonly<Record<SchemaUse, Misfit>> = {
 export class SchemaCompiler {
   #shared: jsonSchemaValidator | undefined;
 
-  /** @throws HandlerDefinitionError that says why the schema cannot be used */
-  compile(schema: HandlerSchema, use: SchemaUse, { origin, option }: SchemaPlace): CompiledSchema {
+  /**
+   * @param origin the handler, for messages
+   * @throws HandlerDefinitionError that says why the schema cannot be used
+   */
+  compile(schema: HandlerSchema, use: SchemaUse, origin: string): CompiledSchema {
     try {
       const { json, validate } = this.#convert(schema, use);
       return { json: frozenJson(json), validate };
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new HandlerDefinitionError(origin, handlerMessages.unsuitableSchema(option, reason), { cause: error });
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new HandlerDefinitionError(origin, `its "${use}Schema" cannot be used: ${reason}`, { cause });
     }
   }
 
   #convert(schema: unknown, use: SchemaUse): CompiledSchema {
     const misfit = MISFITS[use];
     if (isStandardSchema(schema)) {
-      const json = objectRoot(jsonOfStandard(schema, use), { stamp: true });
-      return { json, validate: validateStandard(schema as StandardSchemaWithJSON, misfit) };
+      const standard = schema['~standard'];
+      return { json: jsonOfStandard(standard, use), validate: validateStandard(standard, issueProblems, misfit) };
     }
     if (typeof schema === 'function') {
       const packages = loadClassPackages();
       const json = jsonOfClass(schema as Type, packages);
       return { json, validate: validateClass(schema as Type, packages, use, misfit) };
     }
-    if (typeof schema !== 'object' || schema === null) throw new Error(handlerMessages.notASchema(schema));
-    return this.#plain(schema as JsonSchema, misfit);
-  }
-
-  #plain(schema: JsonSchema, misfit: Misfit): CompiledSchema {
-    if (Object.values(schema).some((part) => isStandardSchema(part))) throw new Error(handlerMessages.shape());
-    const json = objectRoot(frozenJson(schema), { stamp: false });
-    return { json, validate: validatePlain(json, this.#validatorFor(json), misfit) };
+    if (typeof schema !== 'object' || schema === null) {
+      throw new Error(
+        `a schema is a Standard Schema (such as z.object({ … })), a JSON Schema, or a class with decorators of class-validator; got ${shown(schema)}.`,
+      );
+    }
+    if (Object.values(schema).some((part) => isStandardSchema(part))) {
+      throw new Error('it is an object of schemas. Make one schema of them: z.object({ … }).');
+    }
+    const json = objectRoot(frozenJson(schema as JsonSchema));
+    const { '~standard': standard } = fromJsonSchema(json, this.#validatorFor(json));
+    return { json, validate: validateStandard(standard, ajvProblems, misfit) };
   }
 
   /** Two schemas with the same `$id` would be one for the engine: it knows the second by the first. */
@@ -73,14 +75,89 @@ export class SchemaCompiler {
   }
 }
 
-/**
- * Arguments and structured results are objects.
- *
- * @param stamp whether a root that says nothing of its type is made to say it: unions of objects do not
- * @throws Error
- */
-function objectRoot(json: JsonSchema, { stamp }: { stamp: boolean }): JsonSchema {
+/** Arguments and structured results are objects. @throws Error */
+function objectRoot(json: JsonSchema): JsonSchema {
   if (json.type === 'object') return json;
-  if (json.type === undefined && stamp) return { type: 'object', ...json };
-  throw new Error(handlerMessages.notAnObject(json.type));
+  throw new Error(
+    json.type === undefined
+      ? 'its root says no type. Add "type": "object".'
+      : `its root must be an object, not ${shown(json.type)}. Wrap it: z.object({ value: … }).`,
+  );
+}
+
+/** Whether a value claims to be a Standard Schema; those of ArkType are functions. */
+function isStandardSchema(schema: unknown): schema is { readonly '~standard': Standard } {
+  if ((typeof schema !== 'object' && typeof schema !== 'function') || schema === null) return false;
+  const standard = (schema as Record<string, unknown>)['~standard'] as Partial<Standard> | undefined;
+  return typeof standard?.validate === 'function';
+}
+
+/** @throws Error that says why the schema cannot be converted */
+function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUse): JsonSchema {
+  if (!jsonSchema) throw new Error(CONVERSIONS[String(vendor)] ?? noConversion(String(vendor)));
+  const json = jsonSchema[use](TARGET);
+  // A union of objects says nothing of its type.
+  return objectRoot(json.type === undefined ? { type: 'object', ...json } : json);
+}
+
+const CONVERSIONS: Readonly<Record<string, string>> = {
+  zod: 'this version of Zod cannot convert it to JSON Schema. Install zod 4.2 or later.',
+  valibot:
+    'Valibot converts to JSON Schema in a package of its own. Wrap it: toStandardJsonSchema(schema) of "@valibot/to-json-schema".',
+};
+
+function noConversion(vendor: string): string {
+  return `the schema library "${vendor}" does not convert to JSON Schema ("~standard.jsonSchema"). Install a version that does, or give the JSON Schema itself.`;
+}
+
+/** The check of a Standard Schema. Stays synchronous where the schema does. */
+function validateStandard(
+  standard: Pick<Standard, 'validate'>,
+  problemsOf: (issue: Issue) => ArgumentProblem[],
+  misfit: Misfit,
+): Validate {
+  const valueOf = (outcome: Outcome): unknown => {
+    if (!outcome.issues || outcome.issues.length === 0) return (outcome as { value: unknown }).value;
+    throw misfit(outcome.issues.flatMap(problemsOf));
+  };
+  return (raw) => {
+    const outcome = standard.validate(raw);
+    return outcome instanceof Promise ? outcome.then(valueOf) : valueOf(outcome);
+  };
+}
+
+function issueProblems({ path = [], message }: Issue): ArgumentProblem[] {
+  return [{ path: path.map((part) => String(typeof part === 'object' ? part.key : part)).join('.'), message }];
+}
+
+/** Ajv's one text for all problems: `data/a/0 must be string, data must have required property 'b'`. */
+const PROBLEM = /(?:^|, )data(?<pointer>(?:\/[^ ]*)?) (?<message>.+?)(?=, data[ /]|$)/gs;
+
+function ajvProblems({ message: text }: Issue): ArgumentProblem[] {
+  const problems = Array.from(text.matchAll(PROBLEM), ({ groups }) => ({
+    path: pathOf(groups!.pointer!),
+    message: groups!.message!,
+  }));
+  return problems.length > 0 ? problems : [{ path: '', message: text }];
+}
+
+/** `/address/lines/0` → `address.lines.0` */
+function pathOf(pointer: string): string {
+  const parts = pointer.split('/').slice(1);
+  return parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')).join('.');
+}
+
+/**
+ * A copy of a value as JSON transports it, frozen throughout: what goes over the wire is shared by all sessions.
+ *
+ * @throws TypeError for cycles and bigints
+ */
+export function frozenJson<T>(value: T): Readonly<T> {
+  return deepFreeze(JSON.parse(JSON.stringify(value)) as T);
+}
+
+function deepFreeze<T>(value: T): Readonly<T> {
+  if (typeof value !== 'object' || value === null) return value;
+  for (const part of Object.values(value)) deepFreeze(part);
+  return Object.freeze(value);
 }

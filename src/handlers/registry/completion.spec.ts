@@ -1,7 +1,7 @@
 import { ForbiddenException, Logger } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { McpContext } from '../../context/mcp-context.js';
-import { completionOf } from './completion.js';
+import { completionOf } from './entries.js';
 
 const failures = { errorDetails: false, denials: 'result' } as const;
 const about = { name: 'review', origin: 'Prompts.languages', failures };

@@ -7,13 +7,10 @@ import type {
   ResourceOptions,
   ResourceTemplateOptions,
   ToolOptions,
-} from '../definitions/handler-options.js';
+} from '../decorators/handler-options.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
-import type { EntrySource } from './entry-source.js';
-import { promptEntry } from './prompt-entry.js';
-import { resourceEntry, templateEntry } from './resource-entry.js';
-import { toolEntry } from './tool-entry.js';
+import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
 
 const context = {} as McpContext;
 
@@ -29,7 +26,6 @@ const source = (returned: (args: never) => unknown = () => 'done', guarded = fal
     guarded,
   }),
 });
-const NONE = new Map();
 
 const icons = [{ src: 'https://example.com/a.png', mimeType: 'image/png', sizes: ['48x48'] }];
 const described = { title: 'Title', description: 'Description', icons, _meta: { 'a/b': 1 } };
@@ -73,7 +69,7 @@ describe('the wire part of', () => {
       mimeType: 'text/plain',
       annotations,
     };
-    expect(templateEntry(options, source(), NONE).wire).toEqual(options);
+    expect(templateEntry(options, source()).wire).toEqual(options);
   });
 
   it('a prompt has every field of the specification', () => {
@@ -82,7 +78,7 @@ describe('the wire part of', () => {
       ...described,
       arguments: [{ name: 'x', title: 'X', description: 'An x', required: true }, { name: 'y' }],
     };
-    expect(promptEntry(options, source(), NONE).wire).toEqual(options);
+    expect(promptEntry(options, source()).wire).toEqual(options);
   });
 
   it('has no fields without a value', () => {
@@ -90,11 +86,11 @@ describe('the wire part of', () => {
     expect(Object.keys(toolEntry(tool, source()).wire)).toEqual(['name', 'inputSchema']);
     expect(toolEntry(tool, source()).wire.inputSchema).toEqual({ type: 'object', properties: {} });
     expect(Object.keys(resourceEntry({ uri: 'a://b', name: 'b' }, source()).wire)).toEqual(['uri', 'name']);
-    expect(Object.keys(templateEntry({ uriTemplate: 'a://{b}', name: 'b' }, source(), NONE).wire)).toEqual([
+    expect(Object.keys(templateEntry({ uriTemplate: 'a://{b}', name: 'b' }, source()).wire)).toEqual([
       'uriTemplate',
       'name',
     ]);
-    expect(Object.keys(promptEntry({ name: 'ask' }, source(), NONE).wire)).toEqual(['name']);
+    expect(Object.keys(promptEntry({ name: 'ask' }, source()).wire)).toEqual(['name']);
   });
 
   it('is frozen, and not the object of the app', () => {
@@ -114,7 +110,7 @@ describe('the arguments of a prompt', () => {
       language: z.string().optional(),
       depth: z.coerce.number().default(1),
     });
-    expect(promptEntry({ name: 'review', inputSchema }, source(), NONE).wire.arguments).toEqual([
+    expect(promptEntry({ name: 'review', inputSchema }, source()).wire.arguments).toEqual([
       { name: 'code', title: 'Code', description: 'What to review', required: true },
       { name: 'language', required: false },
       { name: 'depth', required: false },
@@ -126,7 +122,6 @@ describe('the arguments of a prompt', () => {
     const entry = promptEntry(
       { name: 'review', inputSchema },
       source(({ depth }) => typeof depth),
-      NONE,
     );
     expect(await entry.invoke({ depth: '3' }, context)).toMatchObject({ messages: [{ content: { text: 'number' } }] });
     await expect(entry.invoke({ depth: 'x' }, context)).rejects.toMatchObject({ code: -32602 });
@@ -137,7 +132,6 @@ describe('the arguments of a prompt', () => {
     const entry = promptEntry(
       { name: 'ask', arguments: list },
       source(({ x }) => x),
-      NONE,
     );
     expect(await entry.invoke({ x: 'here' }, context)).toMatchObject({ messages: [{ content: { text: 'here' } }] });
     await expect(entry.invoke({ y: 'z' }, context)).rejects.toThrow('The arguments are not valid: x: is missing.');
@@ -177,7 +171,6 @@ describe('running', () => {
     const order = templateEntry(
       { uriTemplate: 'a://{id}', name: 'b' },
       source((args) => args),
-      NONE,
     );
     expect(order.template).toBeInstanceOf(UriTemplate);
     const result = await order.invoke({ uri: 'a://7', variables: { id: '7' } }, context);
@@ -235,8 +228,8 @@ describe('a definition that cannot be served', () => {
   const tool = (options: object) => () => toolEntry(options as ToolOptions, source());
   const resource = (options: object) => () => resourceEntry({ uri: 'a://b', name: 'b', ...options }, source());
   const template = (options: object) => () =>
-    templateEntry({ uriTemplate: 'a://{b}', name: 'b', ...options }, source(), NONE);
-  const prompt = (options: object) => () => promptEntry({ name: 'ask', ...options }, source(), NONE);
+    templateEntry({ uriTemplate: 'a://{b}', name: 'b', ...options }, source());
+  const prompt = (options: object) => () => promptEntry({ name: 'ask', ...options }, source());
 
   it.each<[string, () => unknown, string]>([
     ['a tool without a name', tool({}), 'its "name" must be a text that is not empty; got nothing.'],

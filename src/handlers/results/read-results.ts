@@ -1,9 +1,12 @@
-import type { InputRequiredResult, ReadResourceResult } from '@modelcontextprotocol/server';
+import type {
+  GetPromptResult,
+  InputRequiredResult,
+  PromptMessage,
+  ReadResourceResult,
+} from '@modelcontextprotocol/server';
 import { isInputRequiredResult, ResourceNotFoundError } from '../../wire/spec.js';
-import { invocationMessages } from '../invocation.messages.js';
-import { assertSpecified, isDense, isRecord } from './content.js';
-import { HandlerResultError } from './handler-result.error.js';
-import { jsonOf, plain } from './tool-result.js';
+import { HandlerResultError } from '../handlers.errors.js';
+import { assertSpecified, isContentBlock, isDense, isRecord, jsonOf, plain, textBlock, unsendable } from './content.js';
 
 type Contents = ReadResourceResult['contents'][number];
 
@@ -30,26 +33,16 @@ export function toResourceResult(
     const whole = plain(value) as ReadResourceResult;
     return asSpecified({ ...whole, contents: Array.from(whole.contents, contents) });
   }
-  if (Array.isArray(value) && value.length > 0 && isDense(value) && value.every(isContents)) {
-    return asSpecified({ contents: value.map(contents) });
-  }
-  return asSpecified({ contents: [contents(value)] });
+  const several = Array.isArray(value) && value.length > 0 && isDense(value) && value.every(isContents);
+  if (several) return asSpecified({ contents: value.map(contents) });
+  const result = { contents: [contents(value)] };
+  return isContents(value) ? asSpecified(result) : result;
 }
 
-/** @throws HandlerResultError */
+/** What a handler made itself. @throws HandlerResultError */
 function asSpecified(result: ReadResourceResult): ReadResourceResult {
-  if (!isPlainText(result)) assertSpecified('ReadResourceResult', 'resource', result);
+  assertSpecified('ReadResourceResult', 'resource', result);
   return result;
-}
-
-/** Texts and nothing else, as most results are: right beyond doubt, without the schema. */
-function isPlainText({ contents, ...rest }: ReadResourceResult): boolean {
-  return Object.keys(rest).length === 0 && contents.every(isPlainContents);
-}
-
-function isPlainContents(contents: object): boolean {
-  const { uri, mimeType, text, ...more } = contents as Readonly<Record<string, unknown>>;
-  return [uri, mimeType, text].every((field) => typeof field === 'string') && Object.keys(more).length === 0;
 }
 
 function contentsOf(value: unknown, uri: string, mimeType: string | undefined): Contents {
@@ -61,7 +54,7 @@ function contentsOf(value: unknown, uri: string, mimeType: string | undefined): 
     const fallback = mimeType ?? ('text' in value ? 'text/plain' : 'application/octet-stream');
     return { ...value, uri: value.uri ?? uri, mimeType: value.mimeType ?? fallback };
   }
-  if (typeof value !== 'object') throw new HandlerResultError(invocationMessages.unsendable(typeof value));
+  if (typeof value !== 'object') throw unsendable(typeof value);
   return { uri, mimeType: mimeType ?? 'application/json', text: jsonOf(value) };
 }
 
@@ -72,4 +65,37 @@ function isContents(value: unknown): value is Partial<Contents> & ({ text: strin
 
 function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+}
+
+/**
+ * The result of a prompt from what its method returned: a text or a content block (a message of the user), messages (one
+ * or several), or a whole result. Nothing gives no messages.
+ *
+ * @throws HandlerResultError for anything else
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage
+ */
+export function toPromptResult(value: unknown): GetPromptResult | InputRequiredResult {
+  if (isInputRequiredResult(value)) return value;
+  if (value === undefined || value === null) return { messages: [] };
+  if (typeof value === 'string') return { messages: [messageOf(value)] };
+  const given = isRecord(value) && Array.isArray(value['messages']) ? plain(value) : value;
+  const whole =
+    isRecord(given) && Array.isArray(given['messages']) ? given : { messages: Array.isArray(given) ? given : [given] };
+  const result = { ...whole, messages: Array.from(whole['messages'] as unknown[], messageOf) };
+  assertSpecified('GetPromptResult', 'prompt', result);
+  return result;
+}
+
+function messageOf(value: unknown): PromptMessage {
+  if (typeof value === 'string') return { role: 'user', content: textBlock(value) };
+  if (isContentBlock(value)) return { role: 'user', content: value };
+  if (isMessage(value)) return value;
+  throw new HandlerResultError(
+    'A prompt returned something else than texts, content blocks and messages ({ role: "user" | "assistant", content }).',
+  );
+}
+
+function isMessage(value: unknown): value is PromptMessage {
+  if (!isRecord(value) || !isContentBlock(value['content'])) return false;
+  return value['role'] === 'user' || value['role'] === 'assistant';
 }

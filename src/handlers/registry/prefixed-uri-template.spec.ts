@@ -1,6 +1,6 @@
 import { UriTemplate } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { PrefixedUriTemplate } from './prefixed-uri-template.js';
+import { PrefixedUriTemplate } from './entries.js';
 
 describe('a URI template', () => {
   it.each([

@@ -1,6 +1,6 @@
 import { Subject, type Observable } from 'rxjs';
 import type { HandlerEntry, HandlerKind } from './handler-entry.js';
-import { DuplicateHandlerError } from './handlers.errors.js';
+import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 
 /** A list of the endpoint has changed. @publicApi */
 export interface HandlerListChange {
@@ -39,6 +39,9 @@ export class HandlerTable {
   readonly #changes$ = new Subject<HandlerListChange>();
   #lastOrdinal = 0;
 
+  /** @param ownServers the endpoint makes its servers itself and serves no entry */
+  constructor(private readonly ownServers = false) {}
+
   /** Emits after each change. Never errors; completes when the endpoint closes. */
   get changes$(): Observable<HandlerListChange> {
     return this.#changes$;
@@ -67,8 +70,14 @@ export class HandlerTable {
     return Object.values(this.#places).every(({ size }) => size === 0);
   }
 
-  /** @throws DuplicateHandlerError */
+  /** @throws DuplicateHandlerError, HandlerDefinitionError */
   add(entry: HandlerEntry): void {
+    if (this.ownServers) {
+      throw new HandlerDefinitionError(
+        entry.origin,
+        'its endpoint makes its servers itself (option "server") and would not serve it. Drop the option, or give the handler to another endpoint.',
+      );
+    }
     const places = this.#of(entry.kind);
     const present = places.get(entry.key)?.entry;
     if (present) throw new DuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);

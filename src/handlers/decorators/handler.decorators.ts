@@ -1,0 +1,225 @@
+import { adviceOn } from '../../common/option-checks.js';
+import { shown } from '../../wire/wire.messages.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import { ROUTE_ARGUMENTS } from '../invocation/nest-metadata.js';
+import {
+  type CompleteOptions,
+  HANDLER_OPTION_NAMES,
+  type PromptOptions,
+  type ResourceOptions,
+  type ResourceTemplateOptions,
+  type ToolOptions,
+} from './handler-options.js';
+import { McpArgs, McpCtx } from './param.decorators.js';
+
+/** What a decorator said of a method. */
+export type HandlerDeclaration =
+  | { readonly kind: 'tool'; readonly options: ToolOptions }
+  | { readonly kind: 'resource'; readonly options: ResourceOptions }
+  | { readonly kind: 'template'; readonly options: ResourceTemplateOptions }
+  | { readonly kind: 'prompt'; readonly options: PromptOptions }
+  | { readonly kind: 'completion'; readonly options: CompleteOptions };
+
+const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
+
+/**
+ * Nest's mark for a provider whose methods are called from outside. Without it Nest does not make the request-scoped
+ * enhancers of the provider, and `APP_GUARD`s among them are silently skipped. Nest exports it from no public path.
+ */
+const ENTRY_PROVIDER_WATERMARK = '__entryProvider__';
+
+/**
+ * Writes down that a method is a handler; nothing else happens until the app starts.
+ *
+ * On the function, where Nest keeps guards and interceptors, not on the class: what replaces the function (an override in
+ * a subclass, a decorator that wraps it) then takes the handler away together with its guards, never the guards alone.
+ *
+ * @throws HandlerDefinitionError when it is no method of instances
+ */
+export function declareHandler(decorator: string, declaration: HandlerDeclaration): MethodDecorator {
+  return (target, key, descriptor) => {
+    const method: unknown = (descriptor as PropertyDescriptor | undefined)?.value;
+    const isStatic = typeof target === 'function';
+    const owner = isStatic ? target : target.constructor;
+    const fault = faultOf(decorator, declaration, key, method, isStatic);
+    if (fault) throw new HandlerDefinitionError(`${owner.name}.${String(key)}`, fault);
+    // Decorators run from the last to the first; the order of the source is what counts.
+    const declared = [declaration, ...declarationsOf(method)];
+    Reflect.defineMetadata(DECLARATIONS, declared, method as object);
+    Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, owner);
+  };
+}
+
+/** What the decorators said of a method, in the order of the source. */
+export function declarationsOf(method: unknown): readonly HandlerDeclaration[] {
+  if (typeof method !== 'function') return [];
+  return (Reflect.getOwnMetadata(DECLARATIONS, method) as readonly HandlerDeclaration[] | undefined) ?? [];
+}
+
+function faultOf(
+  decorator: string,
+  { kind, options: given }: HandlerDeclaration,
+  key: string | symbol,
+  method: unknown,
+  isStatic: boolean,
+): string | undefined {
+  if (typeof key === 'symbol') return `@${decorator}() needs a method with a name; this one is a symbol.`;
+  if (typeof method !== 'function') return `@${decorator}() belongs on a method, not on a property or an accessor.`;
+  if (isStatic) return `@${decorator}() belongs on a method of instances, not on a static one.`;
+  const options: unknown = given;
+  if (typeof options !== 'object' || options === null) {
+    return `@${decorator}() takes an object of options; got ${shown(options)}.`;
+  }
+  const names: readonly string[] = HANDLER_OPTION_NAMES[kind];
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  return unknown && `@${decorator}() has no option "${unknown}". ${adviceOn(unknown, names)}`;
+}
+
+/**
+ * Makes a method of a provider or controller a tool.
+ *
+ * ```ts
+ * const orderId = z.object({ id: z.string().describe('The number on the invoice') });
+ *
+ * @Tool({ name: 'find_order', description: 'Finds an order', inputSchema: orderId })
+ * @UseGuards(CanReadOrders)
+ * find(@McpArgs() { id }: z.infer<typeof orderId>, @McpCtx() ctx: McpContext) {
+ *   return this.orders.find(id, ctx.signal);
+ * }
+ * ```
+ *
+ * Without param decorators it is called with `(args, ctx)`; beside decorated parameters, one without a decorator is the
+ * context. Without `inputSchema`, the class of the parameter of `@McpArgs()` is the schema. Guards, interceptors, pipes and filters run around it as
+ * around a route: guards first, then the check of the arguments.
+ *
+ * A class inherits the tools of its base class. A method that overrides one is a tool only if it is decorated itself.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
+ * @publicApi
+ */
+export function Tool(options: ToolOptions): MethodDecorator {
+  return declareHandler('Tool', { kind: 'tool', options });
+}
+
+/**
+ * Makes a method the reader of a resource with a fixed URI. It is called with `({ uri }, ctx)`, see `ResourceArgs`.
+ *
+ * ```ts
+ * @Resource({ uri: 'orders://terms', name: 'terms', mimeType: 'text/markdown' })
+ * terms(): Promise<string> {
+ *   return readFile('terms.md', 'utf8');
+ * }
+ * ```
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources
+ * @publicApi
+ */
+export function Resource(options: ResourceOptions): MethodDecorator {
+  return declareHandler('Resource', { kind: 'resource', options });
+}
+
+/**
+ * Makes a method the reader of all resources whose URI matches a template. Its arguments are the variables of the
+ * template, and `uri`, see `ResourceTemplateArgs`. A resource with exactly the URI goes before a template, and of two
+ * templates the one that was found first.
+ *
+ * ```ts
+ * @ResourceTemplate({ uriTemplate: 'orders://{id}', name: 'order', mimeType: 'application/json' })
+ * order(@McpArgs('id') id: string) {
+ *   return this.orders.find(id);
+ * }
+ * ```
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc6570
+ * @publicApi
+ */
+export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecorator {
+  return declareHandler('ResourceTemplate', { kind: 'template', options });
+}
+
+/**
+ * Makes a method a prompt. It is called with `(args, ctx)`.
+ *
+ * ```ts
+ * @Prompt({ name: 'review', inputSchema: z.object({ language: z.string(), code: z.string() }) })
+ * review(@McpArgs() { language, code }: { language: string; code: string }) {
+ *   return `Review this ${language} code:\n\n${code}`;
+ * }
+ * ```
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
+ * @publicApi
+ */
+export function Prompt(options: PromptOptions): MethodDecorator {
+  return declareHandler('Prompt', { kind: 'prompt', options });
+}
+
+/**
+ * Makes a method propose values for an argument of a prompt, or a variable of a resource template, of the same endpoint.
+ * It is called with `(value, others, ctx)`: what the user has typed, the arguments that are known already, the context.
+ * It returns {@link CompletionValues} or a promise of them; the first 100 are sent. With param decorators, `value` and
+ * `others` are its arguments: `@McpArgs('value')`.
+ *
+ * ```ts
+ * @Complete({ prompt: 'review', argument: 'language' })
+ * languages(value: string): string[] {
+ *   return LANGUAGES.filter((language) => language.startsWith(value));
+ * }
+ * ```
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
+ * @publicApi
+ */
+export function Complete(options: CompleteOptions): MethodDecorator {
+  const declare = declareHandler('Complete', { kind: 'completion', options });
+  return (target, key, descriptor) => {
+    declare(target, key, descriptor);
+    // Decorators of parameters run first, so it is known whether there are any.
+    const decorated = Reflect.getMetadata(ROUTE_ARGUMENTS, target.constructor, key) as object | undefined;
+    if (decorated && Object.keys(decorated).length > 0) return;
+    McpArgs('value')(target, key, 0);
+    McpArgs('others')(target, key, 1);
+    McpCtx()(target, key, 2);
+  };
+}
+
+/** Where the handlers of a class belong. @publicApi */
+export interface McpHandlersOptions {
+  /** The option `name` of an endpoint, or of several. */
+  endpoint: string | readonly string[];
+}
+
+const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
+
+/**
+ * Says to which endpoint the handlers of a class belong, in an app that has several. Without it, or
+ * `McpStreamableModule.forFeature()`, they belong to the endpoint without a name.
+ *
+ * ```ts
+ * @Injectable()
+ * @McpHandlers({ endpoint: 'admin' })
+ * export class AdminTools { … }
+ * ```
+ *
+ * A class inherits it.
+ *
+ * @throws HandlerDefinitionError for what is no name
+ * @publicApi
+ */
+export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {
+  const names: unknown = typeof endpoint === 'string' ? [endpoint] : endpoint;
+  return (target) => {
+    // Also catches the `undefined` that circular imports leave behind: it must not mean "the usual endpoint".
+    const valid = Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === 'string');
+    if (!valid) {
+      const reason = `@McpHandlers() takes the name of an endpoint, or several names; got ${shown(endpoint)}.`;
+      throw new HandlerDefinitionError(target.name, reason);
+    }
+    Reflect.defineMetadata(ENDPOINTS, names, target);
+  };
+}
+
+/** The endpoints that a class names. */
+export function endpointsOf(target: object): readonly string[] {
+  return (Reflect.getMetadata(ENDPOINTS, target) as readonly string[] | undefined) ?? [];
+}

@@ -1,0 +1,206 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { McpContext } from '../../context/mcp-context.js';
+import { contextFactory } from '../decorators/param.decorators.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import type { Invocation } from './invocation.js';
+import { CUSTOM_ARGUMENT, type Method, methodOf, PARAM_TYPES, paramsHostOf, ROUTE_ARGUMENTS } from './nest-metadata.js';
+
+/** Where our copy of the metadata is kept: what stands in Nest's own place is for routes. */
+export const HANDLER_ARGUMENTS = 'nestjs-mcp-streamable:arguments';
+
+/** One decorated parameter, as Nest notes it. */
+interface ParamEntry {
+  readonly index: number;
+  readonly data?: unknown;
+  readonly factory?: (data: unknown, context: ExecutionContext) => unknown;
+  readonly pipes?: readonly unknown[];
+}
+
+type ParamEntries = Readonly<Record<string, ParamEntry>>;
+
+type Host = Parameters<typeof paramsHostOf>[0];
+
+/** A parameter that is arguments of the call. */
+export interface ArgumentParam {
+  readonly index: number;
+  /** The name of the one argument; `undefined`: all of them. */
+  readonly field: string | undefined;
+  /** As TypeScript left it behind; `undefined` in builds without decorator metadata. */
+  readonly type: unknown;
+}
+
+/** How the parameters of a method are made. */
+export interface ParamLayout {
+  /** For Nest: everything that goes through pipes. */
+  readonly entries: ParamEntries;
+  /** Parameters that are the `McpContext`, which no pipe sees. */
+  readonly contextAt: readonly number[];
+  /** One more parameter, behind those of the method: how the invocation comes to the stand-in. No pipe sees it. */
+  readonly invocationAt: number;
+  readonly args: readonly ArgumentParam[];
+  /** Arguments and the context are all there are, and no pipe stands at one of them: they can be made without Nest. */
+  readonly plain: boolean;
+  /** Without decorators the first parameter is arguments, which the method may ignore. */
+  readonly decorated: boolean;
+}
+
+/** Nest's numbers of its own decorators for parameters. */
+const BODY = 3;
+const FROM_REQUEST: Readonly<Record<number, (request: RequestLike, name: unknown) => unknown>> = {
+  0: (request) => request,
+  6: ({ headers }, name) => (typeof name === 'string' ? headers?.[name.toLowerCase()] : headers),
+  11: ({ ip }) => ip,
+};
+const OF_ROUTES: Readonly<Record<number, string>> = {
+  1: '@Res()',
+  2: '@Next()',
+  4: '@Query()',
+  5: '@Param()',
+  7: '@Session()',
+  8: '@UploadedFile()',
+  9: '@UploadedFiles()',
+  10: '@HostParam()',
+  12: '@RawBody()',
+};
+
+interface RequestLike {
+  readonly headers?: Readonly<Record<string, unknown>>;
+  readonly ip?: unknown;
+}
+
+const argumentsAt = (index: number): ParamEntries => ({ [`${BODY}:${index}`]: { index, pipes: [] } });
+const contextAt = (index: number): ParamEntries => ({
+  [`context${CUSTOM_ARGUMENT}:${index}`]: { index, factory: contextFactory, pipes: [] },
+});
+
+/** Stands where the data of a param decorator is, and keeps pipes from the invocation. */
+export const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
+
+/** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
+const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index'> = {
+  data: INVOCATION_DATA,
+  pipes: [],
+  factory: (_data, context): InvocationValue => {
+    const invocation = context.getArgByIndex<Invocation>(3);
+    invocation.entered = true;
+    return () => invocation;
+  },
+};
+
+/**
+ * Reads what the decorators say of a method's parameters, and notes for Nest how they are made. Without decorators they are
+ * `(args, ctx)`, or what their types say.
+ *
+ * @param origin for messages
+ * @throws HandlerDefinitionError for a parameter that only a route has, and for one of which nothing says what it is
+ */
+export function layoutOf(host: Host, methodName: string, origin: string): ParamLayout {
+  const paramsHost = paramsHostOf(host, methodName);
+  const prototype = paramsHost.prototype as object;
+  const types = (Reflect.getMetadata(PARAM_TYPES, prototype, methodName) as unknown[] | undefined) ?? [];
+  const noted = (Reflect.getMetadata(ROUTE_ARGUMENTS, paramsHost, methodName) as ParamEntries | undefined) ?? {};
+  const decorated = Object.keys(noted).length > 0;
+  const undecorated = types[0] === McpContext ? [argumentsAt(1), contextAt(0)] : [argumentsAt(0), contextAt(1)];
+  // From the first one with a default value on, a parameter does not count into the length: it can do without a value.
+  const needed = methodOf(host.prototype as object, methodName)?.length ?? 0;
+  const all = decorated ? withContext(noted, types, needed, origin) : { ...undecorated[0], ...undecorated[1] };
+  const piped = Object.entries(all).filter(([, entry]) => !isContext(entry));
+  for (const [key] of piped) assertServable(key, origin);
+  const invocationAt = Math.max(...Object.values(all).map(({ index }) => index)) + 1;
+  const invocation = [
+    `invocation${CUSTOM_ARGUMENT}:${invocationAt}`,
+    { ...INVOCATION_PARAM, index: invocationAt },
+  ] as const;
+  const entries: ParamEntries = Object.fromEntries([invocation, ...piped]);
+  // On both: Nest 12 reads from the first, Nest 11 before 11.2.8 from the second.
+  for (const holder of new Set([paramsHost, host])) {
+    Reflect.defineMetadata(HANDLER_ARGUMENTS, entries, holder, methodName);
+  }
+  const args = piped.filter(([key]) => typeOf(key) === BODY);
+  return {
+    entries,
+    contextAt: Object.values(all)
+      .filter(isContext)
+      .map(({ index }) => index),
+    invocationAt,
+    args: args.map(([, { index, data }]) => ({ index, field: data as string | undefined, type: types[index] })),
+    plain: args.length === piped.length && args.every(([, { pipes }]) => !pipes?.length),
+    decorated,
+  };
+}
+
+/** Beside decorated parameters, one without a decorator is the context. */
+function withContext(decorated: ParamEntries, types: readonly unknown[], needed: number, origin: string): ParamEntries {
+  const taken = Object.values(decorated).map(({ index }) => index);
+  const free = Array.from({ length: Math.max(needed, types.length) }, (_, index) => index).filter(
+    (index) => !taken.includes(index),
+  );
+  const typed = free.filter((index) => types[index] === McpContext);
+  const unknown = free.filter((index) => index < needed && !typed.includes(index));
+  const hasContext = typed.length > 0 || Object.values(decorated).some(isContext);
+  const [first] = unknown;
+  if (first === undefined) return Object.assign({}, decorated, ...typed.map(contextAt)) as ParamEntries;
+  // `Object` is what an interface, a type import and `any` leave behind.
+  const mayBeContext = types[first] === undefined || types[first] === Object;
+  if (unknown.length === 1 && !hasContext && mayBeContext) return { ...decorated, ...contextAt(first) };
+  throw new HandlerDefinitionError(
+    origin,
+    `nothing says what its parameter ${first} is (counted from 0), while others have decorators. Decorate it: @McpArgs('name') for an argument, @McpCtx() for the context. A single parameter without a decorator is the context.`,
+  );
+}
+
+/** Makes what Nest's own decorators inject; the same for all handlers, as everything comes with the call. */
+export const handlerParams = {
+  exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
+    if (type === BODY) return (args[3] as Invocation).argument(data);
+    return FROM_REQUEST[type]?.(args[0] ?? {}, data);
+  },
+};
+
+/** With pipes it is a parameter like others, and they see it. */
+function isContext({ factory, pipes }: ParamEntry): boolean {
+  return factory === contextFactory && !pipes?.length;
+}
+
+function assertServable(key: string, origin: string): void {
+  const type = typeOf(key);
+  if (type === undefined || type === BODY || type in FROM_REQUEST) return;
+  throw new HandlerDefinitionError(
+    origin,
+    `a parameter has ${OF_ROUTES[type] ?? `a decorator of type ${type}`}, which only a route of HTTP has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a decorator of your own.`,
+  );
+}
+
+/** Nest's number of the decorator; `undefined` for one made by `createParamDecorator()`. */
+function typeOf(key: string): number | undefined {
+  return key.includes(CUSTOM_ARGUMENT) ? undefined : Number(key.split(':', 1)[0]);
+}
+
+/**
+ * What Nest calls in place of a method: `ExternalContextCreator` keeps only the last value of an Observable, so that
+ * progress and cancellation would be lost. The stand-in drains the result itself.
+ *
+ * Its prototype is the method: metadata, name and length are found through it, so that a `Reflector` sees what the
+ * decorators said.
+ */
+export function standInFor(method: Method, { invocationAt }: ParamLayout): Method {
+  return withMetadataOf(method, function standIn(this: unknown, ...params: unknown[]): unknown {
+    const invocation = (params[invocationAt] as InvocationValue)();
+    params.length = invocationAt;
+    return invocation.call(this, params);
+  });
+}
+
+/** What Nest calls when only guards are asked. */
+export function emptyStandInFor(method: Method): Method {
+  return withMetadataOf(method, () => undefined);
+}
+
+/** How an invocation travels to the stand-in: as the value of one more parameter. */
+type InvocationValue = () => Invocation;
+
+function withMetadataOf(method: Method, standIn: Method): Method {
+  for (const key of ['name', 'length']) Reflect.deleteProperty(standIn, key);
+  Object.setPrototypeOf(standIn, method);
+  return standIn;
+}

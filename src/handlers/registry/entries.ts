@@ -1,0 +1,338 @@
+import type { CompleteResult, PromptArgument, Tool, Variables } from '@modelcontextprotocol/server';
+import { paramHeadersOf } from '../../wire/param-headers.js';
+import { checkedBySpec, UriTemplate } from '../../wire/spec.js';
+import { shown } from '../../wire/wire.messages.js';
+import {
+  CACHE_NAMES,
+  type CacheHints,
+  type PromptArgumentOptions,
+  type PromptOptions,
+  type ResourceArgs,
+  type ResourceOptions,
+  type ResourceTemplateArgs,
+  type ResourceTemplateOptions,
+  type ToolOptions,
+} from '../decorators/handler-options.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import { namesText, problemsText } from '../handlers.messages.js';
+import type { FailureOptions } from '../handlers.options.js';
+import { toReadFailure } from '../results/handler-failure.js';
+import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
+import { toPromptResult, toResourceResult } from '../results/read-results.js';
+import { toToolResult } from '../results/tool-result.js';
+import { ArgumentsError } from '../schema/arguments.error.js';
+import type { JsonSchema, Validate } from '../schema/handler-schema.js';
+import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
+import type {
+  Completion,
+  PromptEntry,
+  ResourceEntry,
+  ResourceTemplateEntry,
+  TemplateMatch,
+  ToolEntry,
+} from './handler-entry.js';
+
+/** Where an entry comes from. */
+export interface EntrySource {
+  /** For messages: `OrderTools.find (OrdersModule)`. */
+  readonly origin: string;
+  readonly compiler: SchemaCompiler;
+  readonly failures: FailureOptions;
+  /** @param validate checks the arguments, after the guards; without it they are taken as they are */
+  readonly runner: (validate: Validate | undefined) => HandlerRunner;
+  /** Those of its arguments. */
+  readonly completions?: readonly DeclaredCompletion[];
+}
+
+/** Proposes values for an argument of a prompt, or a variable of a template. */
+export interface DeclaredCompletion {
+  readonly origin: string;
+  readonly argument: string;
+  readonly propose: CompletionSource;
+}
+
+/** Makes the proposals; what it returns is checked here. */
+export type CompletionSource = (...args: Parameters<Completion>) => unknown;
+
+/** What a tool without arguments takes. Some clients insist on `properties`. */
+const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
+
+/** @throws HandlerDefinitionError */
+export function toolEntry(options: ToolOptions, { origin, compiler, runner, failures }: EntrySource): ToolEntry {
+  const { name, title, description, icons, annotations, _meta } = options;
+  assertName('name', name, origin);
+  const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin);
+  const output = options.outputSchema && compiler.compile(options.outputSchema, 'output', origin);
+  const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
+  const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
+  const wire = wireOf('Tool', fields, origin);
+  const mirrored = paramHeadersOf(inputSchema);
+  // It would make modern clients leave out the tool.
+  if ('fault' in mirrored) {
+    throw new HandlerDefinitionError(origin, `its "inputSchema" cannot be used: ${mirrored.fault}`);
+  }
+  return {
+    kind: 'tool',
+    key: name,
+    wire,
+    paramHeaders: mirrored.headers,
+    ...served(runner(input?.validate), { kind: 'tool', name, origin, failures }, (value) =>
+      toToolResult(value, output?.validate),
+    ),
+  };
+}
+
+/** @throws HandlerDefinitionError */
+export function resourceEntry(options: ResourceOptions, { origin, runner, failures }: EntrySource): ResourceEntry {
+  const { uri, name, title, description, icons, mimeType, size, annotations, _meta, cache } = options;
+  assertName('name', name, origin);
+  assertName('uri', uri, origin);
+  if (UriTemplate.isTemplate(uri)) {
+    throw new HandlerDefinitionError(
+      origin,
+      `its "uri" is ${shown(uri)}, which has variables. Use @ResourceTemplate().`,
+    );
+  }
+  if (!URL.canParse(uri)) {
+    const reason = `its "uri" is ${shown(uri)}, which is not an absolute URI such as "orders://terms".`;
+    throw new HandlerDefinitionError(origin, reason);
+  }
+  return {
+    kind: 'resource',
+    key: uri,
+    wire: wireOf('Resource', { uri, name, title, description, icons, mimeType, size, annotations, _meta }, origin),
+    ...cacheOf(cache, origin),
+    ...served(runner(undefined), { kind: 'resource', name: uri, origin, failures }, (value, args: ResourceArgs) =>
+      toResourceResult(args.uri, mimeType, value),
+    ),
+  };
+}
+
+/** @throws HandlerDefinitionError */
+export function templateEntry(options: ResourceTemplateOptions, source: EntrySource): ResourceTemplateEntry {
+  const { uriTemplate, name, title, description, icons, mimeType, annotations, _meta, cache } = options;
+  const { origin, runner, failures } = source;
+  assertName('name', name, origin);
+  const template = templateOf(uriTemplate, origin);
+  const fields = { uriTemplate, name, title, description, icons, mimeType, annotations, _meta };
+  const about: ServedHandler = { kind: 'template', name: uriTemplate, origin, failures };
+  return {
+    kind: 'template',
+    key: uriTemplate,
+    wire: wireOf('ResourceTemplate', fields, origin),
+    ...cacheOf(cache, origin),
+    template,
+    completions: completionsOf(`resource template "${uriTemplate}"`, template.variableNames, about, source),
+    ...served(runner(argsOfMethod), about, (value, args: TemplateMatch) => toResourceResult(args.uri, mimeType, value)),
+  };
+}
+
+/** Guards see the parts; the method gets the variables as its arguments. */
+function argsOfMethod(raw: unknown): ResourceTemplateArgs {
+  const { uri, variables } = raw as TemplateMatch;
+  return { ...variables, uri };
+}
+
+/** @throws HandlerDefinitionError */
+export function promptEntry(options: PromptOptions, source: EntrySource): PromptEntry {
+  const { name, title, description, icons, _meta } = options;
+  const { origin, runner, failures } = source;
+  assertName('name', name, origin);
+  const { list, validate } = argumentsOf(options, source);
+  const about: ServedHandler = { kind: 'prompt', name, origin, failures };
+  const names = (list ?? []).map((argument) => argument.name);
+  return {
+    kind: 'prompt',
+    key: name,
+    wire: wireOf('Prompt', { name, title, description, icons, arguments: list as PromptArgument[], _meta }, origin),
+    completions: completionsOf(`prompt "${name}"`, names, about, source),
+    ...served(runner(validate), about, toPromptResult),
+  };
+}
+
+function argumentsOf(
+  { inputSchema, arguments: list }: PromptOptions,
+  { origin, compiler }: EntrySource,
+): { list?: readonly PromptArgumentOptions[]; validate?: Validate } {
+  if (inputSchema && list) {
+    throw new HandlerDefinitionError(origin, 'it has both "inputSchema" and "arguments". Give one of them.');
+  }
+  if (!inputSchema) return list ? { list, validate: (raw) => withRequired(list, raw) } : {};
+  const { json, validate } = compiler.compile(inputSchema, 'input', origin);
+  if (json.properties === undefined && ['oneOf', 'anyOf', 'allOf'].some((key) => key in json)) {
+    throw new HandlerDefinitionError(
+      origin,
+      'its "inputSchema" has alternatives instead of properties, which cannot be listed as arguments of a prompt.',
+    );
+  }
+  return { list: listOf(json), validate };
+}
+
+/** The properties of an object schema as the arguments of a prompt. */
+function listOf({ properties = {}, required = [] }: JsonSchema): PromptArgumentOptions[] {
+  return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {
+    const { title, description } = (property ?? {}) as { title?: string; description?: string };
+    return { name, title, description, required: (required as string[]).includes(name) };
+  });
+}
+
+/** @throws ArgumentsError */
+function withRequired(list: readonly PromptArgumentOptions[], raw: unknown): unknown {
+  const missing = list.filter(({ name, required }) => required && !Object.hasOwn(raw as object, name));
+  if (missing.length === 0) return raw;
+  throw new ArgumentsError(missing.map(({ name }) => ({ path: name, message: 'is missing' })));
+}
+
+type ListedType = 'Tool' | 'Resource' | 'ResourceTemplate' | 'Prompt';
+
+/**
+ * What lists show of a handler, exactly as it is sent: fields without a value are absent.
+ *
+ * @throws HandlerDefinitionError when it is not what the specification says: one such entry would break a whole list
+ */
+function wireOf<T extends object>(type: ListedType, fields: T, origin: string): Readonly<T> {
+  const wire = frozenJson(fields);
+  const { problem } = checkedBySpec(type, wire);
+  if (!problem) return wire;
+  const reason = `it is not what the specification calls a ${type}: ${problemsText([problem])}.`;
+  throw new HandlerDefinitionError(origin, reason);
+}
+
+/** @throws HandlerDefinitionError */
+function assertName(option: string, value: unknown, origin: string): void {
+  if (typeof value === 'string' && value.trim().length > 0) return;
+  throw new HandlerDefinitionError(origin, `its "${option}" must be a text that is not empty; got ${shown(value)}.`);
+}
+
+function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Readonly<CacheHints> } {
+  if (cache === undefined) return {};
+  const { ttlMs, scope = 'private' } = cache;
+  const named = Object.keys(cache).every((name) => CACHE_NAMES.includes(name));
+  if (named && Number.isSafeInteger(ttlMs) && ttlMs >= 0 && (scope === 'public' || scope === 'private')) {
+    return { cache: Object.freeze({ ttlMs, scope }) };
+  }
+  throw new HandlerDefinitionError(
+    origin,
+    `its "cache" must be { ttlMs, scope }, a whole number of at least 0 and "public" or "private"; got ${shown(cache)}.`,
+  );
+}
+
+/** @throws HandlerDefinitionError also for what is RFC 6570, but nothing that the SDK could match */
+function templateOf(uriTemplate: string, origin: string): UriTemplate {
+  assertName('uriTemplate', uriTemplate, origin);
+  try {
+    const template = new PrefixedUriTemplate(uriTemplate);
+    assertMatchable(template);
+    return template;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const text = `its "uriTemplate" ${shown(uriTemplate)} cannot be used: ${reason}.`;
+    throw new HandlerDefinitionError(origin, text, { cause });
+  }
+}
+
+/** An expression of RFC 6570 that the SDK can match: not `{;x}`, not `{x:3}`. */
+const EXPRESSION = /^(?<operator>[+#./?&]?)(?<names>[\w.%]+\*?(?:,[\w.%]+\*?)*)$/;
+
+/** @throws Error */
+function assertMatchable(template: UriTemplate): void {
+  const names = template.variableNames;
+  for (const [, expression = ''] of template.toString().matchAll(/\{([^{}]*)\}/g)) {
+    const parts = EXPRESSION.exec(expression)?.groups;
+    if (!parts) throw new Error(`the SDK cannot match the expression {${expression}}`);
+    if (parts.names!.includes(',') && parts.operator !== '?' && parts.operator !== '&') {
+      throw new Error(
+        `the SDK cannot match several variables in one expression, {${parts.names}}; write an expression for each`,
+      );
+    }
+  }
+  if (names.length === 0) throw new Error('it has no variables; use @Resource()');
+  if (names.includes('uri')) throw new Error('the variable "uri" would hide the URI itself; call it otherwise');
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) throw new Error(`the variable "${twice}" occurs twice`);
+}
+
+/** Longer URIs make the SDK's own check throw, which is no fault of the server. */
+const MAX_URI_CHARACTERS = 8_192;
+
+/**
+ * The SDK's template, which makes a regular expression anew each time it looks at a URI (5 µs). A read asks one template
+ * after the other; most of them begin otherwise, which is seen at once.
+ */
+export class PrefixedUriTemplate extends UriTemplate {
+  readonly #prefix: string;
+
+  constructor(template: string) {
+    super(template);
+    this.#prefix = template.slice(0, template.indexOf('{'));
+  }
+
+  override match(uri: string): Variables | null {
+    return uri.startsWith(this.#prefix) && uri.length <= MAX_URI_CHARACTERS ? super.match(uri) : null;
+  }
+}
+
+/**
+ * By argument.
+ *
+ * @throws HandlerDefinitionError for an argument that is not there, or that another one completes
+ */
+function completionsOf(
+  ref: string,
+  known: readonly string[],
+  { name }: ServedHandler,
+  { completions = [], failures }: EntrySource,
+): ReadonlyMap<string, Completion> {
+  for (const completion of completions) {
+    const { origin, argument } = completion;
+    if (!known.includes(argument)) {
+      const reason = `the ${ref} has no argument ${shown(argument)}. ${namesText(known)}`;
+      throw new HandlerDefinitionError(origin, reason);
+    }
+    const first = completions.find((each) => each.argument === argument)!;
+    if (first !== completion) {
+      const reason = `the argument ${shown(argument)} of the ${ref} is completed by ${first.origin} already.`;
+      throw new HandlerDefinitionError(origin, reason);
+    }
+  }
+  return new Map(
+    completions.map(({ origin, argument, propose }) => [argument, completionOf(propose, { name, origin, failures })]),
+  );
+}
+
+/** The most proposals that one answer may have, says the specification. */
+const MAX_VALUES = 100;
+
+/**
+ * A completion in the form of the protocol.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
+ */
+export function completionOf(
+  propose: CompletionSource,
+  { name, origin, failures }: Omit<ServedHandler, 'kind'>,
+): Completion {
+  return async (value, others, context) => {
+    try {
+      return limited(await propose(value, others, context));
+    } catch (error) {
+      throw toReadFailure(error, { kind: 'prompt', name, failures, report: reportOf({ origin, context }) });
+    }
+  };
+}
+
+/** @throws TypeError for what is no list of texts */
+function limited(returned: unknown): CompleteResult['completion'] {
+  const list = Array.isArray(returned) ? { values: returned, total: returned.length } : returned;
+  const { values, total, hasMore } = (list ?? {}) as Partial<CompleteResult['completion']>;
+  const count = values?.length ?? 0;
+  const completion = {
+    values: values?.slice(0, MAX_VALUES),
+    total: total ?? undefined,
+    hasMore: count > MAX_VALUES || (hasMore ?? (total ?? 0) > count),
+  };
+  if (!checkedBySpec('CompleteResult', { completion }).problem) return completion as CompleteResult['completion'];
+  throw new TypeError(
+    `A completion returns an array of texts, or { values, total, hasMore }; it returned ${shown(returned)}.`,
+  );
+}
