@@ -1,21 +1,30 @@
 import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage } from 'node:http';
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Clock } from '../common/clock.js';
 import { McpError } from '../wire/errors.js';
-import { abandonBody, closeAfterAnswer } from './abandon-body.js';
 import { httpMessages } from './http.messages.js';
 
 /*
  * # Reading the body
  *
  * The endpoint reads its bodies itself, after the app's guards, counting: so its limit holds for chunked bodies too, and is
- * not the limit of the app's other routes (E6). What was collected is let go the moment a body is refused.
+ * not the limit of the app's other routes (E6).
+ *
+ * A request may be refused while its body is still arriving. Closing the socket then makes the unread bytes a reset, and
+ * the client loses the answer. So `readBody` leaves the request as it is, and `discardBody` reads on behind the answer.
  */
 
 const A_TURN = Promise.resolve();
 
-/** Makes the reading of a body fail, with an error that carries the given headers. @internal */
-export type InterruptBody = (reasonWith: (headers: Record<string, string>) => McpError) => void;
+/** What is read on of a refused body before its connection ends. @internal */
+export const DISCARDED_BODY = Object.freeze({ maxBytes: 16 * 1024 * 1024, timeoutMs: 2_000 });
+
+/** So many chunks are joined, since each of them takes more memory than its bytes. */
+const MANY_CHUNKS = 1_000;
+
+/** Makes the reading of a body fail. @internal */
+export type InterruptBody = (reason: McpError) => void;
 
 /** How to read a body. @internal */
 export interface BodyReaderOptions {
@@ -24,7 +33,7 @@ export interface BodyReaderOptions {
   /** Time for the whole body, in milliseconds from the call. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** Bodies that are being read, for whoever must end that before its time. */
+  /** Bodies that are being read, for a shutdown that does not wait for them. */
   readonly underWay?: Set<InterruptBody>;
   /**
    * `request.body`, for the case that a parser of the app has taken the body in spite of the edge (Express: one whose type
@@ -42,23 +51,22 @@ export interface BodyReaderOptions {
  * @returns the text, without a byte order mark; empty when there is no body
  * @throws McpError `UNSUPPORTED_MEDIA_TYPE` for a `Content-Encoding`, `PAYLOAD_TOO_LARGE`, `REQUEST_TIMEOUT`, `PARSE_ERROR`
  *   for what is not UTF-8, `BAD_REQUEST` when the client goes away before the end, `INTERNAL_ERROR` when something else has
- *   taken the body and kept it. The answer must be sent with the error's headers
+ *   taken the body and kept it. Before it is answered, {@link discardBody}
  * @see behaviour.md E6, E7, E11
  * @internal
  */
 export async function readBody(request: IncomingMessage, options: BodyReaderOptions): Promise<string> {
-  const { maxBytes, clock } = options;
+  const { maxBytes } = options;
   const encoding = request.headers['content-encoding'] ?? '';
   // An inflated body would pass the limit uncounted.
   if (encoding !== '' && encoding.toLowerCase() !== 'identity') {
-    const headers = abandonBody(request, clock);
-    throw new McpError('UNSUPPORTED_MEDIA_TYPE', httpMessages.encodedBody(encoding), { headers });
+    throw new McpError('UNSUPPORTED_MEDIA_TYPE', httpMessages.encodedBody(encoding));
   }
   if (request.readableDidRead || request.readableEnded) return takenBody(request, options);
-  if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(request, options);
+  if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(maxBytes);
   // Node tells of a head before it reads on: a body that came with it is there a turn later.
   await A_TURN;
-  return decoded(arrived(request) ?? (await new BodyCollector(request, options).bytes));
+  return decoded(arrived(request) ?? (await collected(request, options)));
 }
 
 /**
@@ -74,12 +82,16 @@ export function parsedBodyOf(request: unknown): unknown {
 
 /** A body that is there as a whole, as nearly all are: it needs no listeners and no timer. */
 function arrived(request: IncomingMessage): Buffer | undefined {
-  const { destroyed, headers, readableLength: length } = request;
-  if (destroyed || length === 0 || length !== Number(headers['content-length'])) return undefined;
+  if (request.destroyed || !isWhole(request)) return undefined;
   const bytes = request.read() as Buffer;
   // Node has yet to say that it ends, and somebody must hear it.
   request.resume();
   return bytes;
+}
+
+/** Whether all of a body waits to be read; `complete` says so later. */
+function isWhole({ headers, readableLength }: IncomingMessage): boolean {
+  return readableLength > 0 && readableLength === Number(headers['content-length']);
 }
 
 function takenBody(request: IncomingMessage, options: BodyReaderOptions): string {
@@ -88,11 +100,11 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
     throw new McpError('INTERNAL_ERROR', httpMessages.bodyTaken());
   }
   if (Buffer.isBuffer(parsed)) {
-    if (parsed.length > maxBytes) throw tooLarge(request, options);
+    if (parsed.length > maxBytes) throw tooLarge(maxBytes);
     return decoded(parsed);
   }
   const text = typeof parsed === 'string' ? parsed : (JSON.stringify(parsed) ?? '');
-  if (Buffer.byteLength(text) > maxBytes) throw tooLarge(request, options);
+  if (Buffer.byteLength(text) > maxBytes) throw tooLarge(maxBytes);
   return text;
 }
 
@@ -102,88 +114,81 @@ function decoded(bytes: Buffer): string {
   return bytes.toString('utf8');
 }
 
-function tooLarge(request: IncomingMessage, { maxBytes, clock }: BodyReaderOptions): McpError {
-  return new McpError('PAYLOAD_TOO_LARGE', httpMessages.bodyTooLarge(maxBytes), {
-    headers: closeAfterAnswer(request, clock),
+/** The chunks as they come, up to the end, the limit or an interruption; the request stays open. */
+async function collected(request: IncomingMessage, options: BodyReaderOptions): Promise<Buffer> {
+  const { maxBytes, timeoutMs, clock, underWay } = options;
+  let interrupt!: InterruptBody;
+  const interrupted = new Promise<never>((_, reject) => (interrupt = reject));
+  const timer = clock.setTimeout(() => interrupt(tooSlow(timeoutMs)), timeoutMs);
+  underWay?.add(interrupt);
+  let over = false;
+  const all = async (): Promise<Buffer> => {
+    let chunks: Buffer[] = [];
+    let length = 0;
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      if (over) break;
+      length += chunk.length;
+      if (length > maxBytes) throw tooLarge(maxBytes);
+      if (chunks.push(chunk) > MANY_CHUNKS) chunks = [Buffer.concat(chunks)];
+    }
+    return Buffer.concat(chunks);
+  };
+  try {
+    return await Promise.race([all(), interrupted]);
+  } catch (error) {
+    throw error instanceof McpError ? error : new McpError('BAD_REQUEST', httpMessages.bodyCut());
+  } finally {
+    over = true;
+    clock.clear(timer);
+    underWay?.delete(interrupt);
+  }
+}
+
+function tooLarge(maxBytes: number): McpError {
+  return new McpError('PAYLOAD_TOO_LARGE', httpMessages.bodyTooLarge(maxBytes));
+}
+
+function tooSlow(timeoutMs: number): McpError {
+  return new McpError('REQUEST_TIMEOUT', httpMessages.bodyTooSlow(timeoutMs));
+}
+
+/** `Http2ServerRequest`, as far as it is needed, or a request of HTTP/1. */
+type MaybeHttp2 = IncomingMessage & { readonly stream?: Duplex };
+
+/**
+ * Reads on, within bounds, what is left of the body of a request that is being refused. A connection whose body has ended
+ * within them serves the next request; another one ends, on HTTP/2 the stream alone.
+ *
+ * @param request the raw one
+ * @param response the raw one, before its head is written
+ * @param last the connection is not to be kept, as when the server stops
+ * @see behaviour.md E6
+ * @internal
+ */
+export function discardBody(request: MaybeHttp2, response: ServerResponse, clock: Clock, last = false): void {
+  // One that flows was read already, to an end that Node has yet to tell of.
+  const over = request.complete || request.destroyed || request.readableFlowing === true || isWhole(request);
+  request.resume();
+  const { stream, socket } = request;
+  const carrier = stream ?? socket;
+  // A request that a test has injected has no connection.
+  if (over || !('destroy' in carrier)) return;
+  let left = DISCARDED_BODY.maxBytes;
+  request.on('data', (chunk: Buffer) => {
+    left -= chunk.length;
+    // Its client finds the connection full, and has the rest of the time to read the answer.
+    if (left < 0) request.pause();
   });
-}
-
-function tooSlow(request: IncomingMessage, { timeoutMs, clock }: BodyReaderOptions): McpError {
-  return new McpError('REQUEST_TIMEOUT', httpMessages.bodyTooSlow(timeoutMs), {
-    headers: closeAfterAnswer(request, clock),
-  });
-}
-
-/** Collects one body; by the time `bytes` is settled it has let go of the request and of its timer. */
-class BodyCollector {
-  readonly bytes: Promise<Buffer>;
-  /** A lone chunk as it came; from the second one on a buffer of our own, since each tiny chunk would keep Node's alive. */
-  private buffer: Buffer = Buffer.alloc(0);
-  private length = 0;
-  private readonly timer: ClockTimer | undefined;
-  private settle!: { resolve(bytes: Buffer): void; reject(error: McpError): void };
-
-  constructor(
-    private readonly request: IncomingMessage,
-    private readonly options: BodyReaderOptions,
-  ) {
-    this.bytes = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
-    if (request.destroyed) {
-      this.fail(cut());
-      return;
-    }
-    options.underWay?.add(this.interrupt);
-    this.timer = options.clock.setTimeout(this.onTimeout, options.timeoutMs);
-    request.on('end', this.onEnd).on('close', this.onCut).on('error', this.onCut).on('data', this.onData);
-  }
-
-  private readonly onData = (chunk: Buffer): void => {
-    const length = this.length + chunk.length;
-    if (length > this.options.maxBytes) {
-      this.fail(tooLarge(this.request, this.options));
-      return;
-    }
-    if (this.length === 0) this.buffer = chunk;
-    else this.append(chunk, length);
-    this.length = length;
+  const timer = clock.setTimeout(() => carrier.destroy(), DISCARDED_BODY.timeoutMs);
+  const release = (): void => {
+    clock.clear(timer);
+    carrier.off('close', release);
   };
-
-  private append(chunk: Buffer, length: number): void {
-    if (this.buffer.length < length) {
-      const larger = Buffer.allocUnsafe(Math.min(Math.max(2 * length, 4096), this.options.maxBytes));
-      this.buffer.copy(larger, 0, 0, this.length);
-      this.buffer = larger;
-    }
-    chunk.copy(this.buffer, this.length);
-  }
-
-  private readonly onEnd = (): void => {
-    this.release();
-    this.settle.resolve(this.buffer.subarray(0, this.length));
-  };
-
-  private readonly onCut = (): void => this.fail(cut());
-
-  private readonly interrupt: InterruptBody = (reasonWith) => {
-    this.fail(reasonWith(closeAfterAnswer(this.request, this.options.clock)));
-  };
-
-  private readonly onTimeout = (): void => this.fail(tooSlow(this.request, this.options));
-
-  private fail(error: McpError): void {
-    this.release();
-    this.buffer = Buffer.alloc(0);
-    this.settle.reject(error);
-  }
-
-  private release(): void {
-    const { request, options } = this;
-    options.clock.clear(this.timer);
-    options.underWay?.delete(this.interrupt);
-    request.off('end', this.onEnd).off('close', this.onCut).off('error', this.onCut).off('data', this.onData);
-  }
-}
-
-function cut(): McpError {
-  return new McpError('BAD_REQUEST', httpMessages.bodyCut());
+  carrier.once('close', release);
+  if (stream) return;
+  const keep = response.shouldKeepAlive && !last;
+  // With "close", also when the client asked for it, Node destroys the socket as soon as the answer is out.
+  response.setHeader('Connection', 'keep-alive');
+  if (keep) request.once('close', release);
+  else response.once('finish', () => socket.end());
 }

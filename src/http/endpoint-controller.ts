@@ -67,8 +67,8 @@ export function createEndpointController(options: EndpointControllerOptions): Ty
 
     @Options()
     @OfEndpoint
-    override options(@Req() request: object): never {
-      return super.options(request);
+    override options(): never {
+      return super.options();
     }
   }
   return McpEndpointController;

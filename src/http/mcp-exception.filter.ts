@@ -1,14 +1,12 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Logger } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { ServerResponse } from 'node:http';
-import { Clock } from '../common/clock.js';
 import { loneRequestId, McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
-import { abandonBody } from './abandon-body.js';
 import { UnknownPrincipalError } from './http.errors.js';
 import { httpMessages } from './http.messages.js';
-import { McpRequestReader, rawRequest, type PlatformRequest } from './mcp-incoming.js';
+import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
 import { RefusalLog } from './refusal-log.js';
 
 /** JSON-RPC code of a refusal that has none of its own. */
@@ -24,7 +22,6 @@ export class McpExceptionFilter implements ExceptionFilter {
   constructor(
     @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
-    @Inject(Clock) private readonly clock: Clock,
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
     @Inject(RefusalLog) private readonly refusals: RefusalLog,
   ) {}
@@ -39,9 +36,8 @@ export class McpExceptionFilter implements ExceptionFilter {
     const { status, headers, payload } = this.#answer(exception, request.method, body ? loneRequestId(body) : null);
     if (raw.headersSent) return void raw.destroy();
     const adapter = this.host.httpAdapter;
-    // An McpError brings the headers of a body that was not read to its end; guards of the app know nothing of bodies (E3).
-    const abandoned = exception instanceof McpError ? {} : abandonBody(rawRequest(request), this.clock);
-    for (const [name, value] of Object.entries({ ...abandoned, ...headers })) adapter.setHeader(response, name, value);
+    this.reader.discardRest(request, raw);
+    for (const [name, value] of Object.entries(headers ?? {})) adapter.setHeader(response, name, value);
     adapter.setHeader(response, 'Content-Type', 'application/json');
     adapter.reply(response, JSON.stringify(payload), status);
   }

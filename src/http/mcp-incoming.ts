@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../common/clock.js';
 import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
@@ -7,8 +7,7 @@ import { classifyPost, type Era } from '../wire/era.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/headers.js';
 import { type IncomingBody, readMessages } from '../wire/json-rpc.js';
-import { abandonBody } from './abandon-body.js';
-import { type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
+import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
 import { UnknownPrincipalError } from './http.errors.js';
 import { httpMessages } from './http.messages.js';
 import { type ResolvedHttpOptions, userOf } from './http.options.js';
@@ -53,6 +52,7 @@ interface ReadRequest {
  */
 export class McpRequestReader {
   readonly #underWay = new Set<InterruptBody>();
+  #closed = false;
 
   constructor(
     private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
@@ -63,9 +63,15 @@ export class McpRequestReader {
 
   /** The server stops: bodies that have not arrived are not waited for. */
   close(): void {
+    this.#closed = true;
     for (const interrupt of [...this.#underWay]) {
-      interrupt(shutdownRefusal);
+      interrupt(shutdownRefusal());
     }
+  }
+
+  /** Before a request is refused: see {@link discardBody}. @param response the raw one */
+  discardRest(request: PlatformRequest, response: ServerResponse): void {
+    discardBody(rawRequest(request), response, this.clock, this.#closed);
   }
 
   /** What was read of a request. @throws Error when no guard has read it */
@@ -108,18 +114,15 @@ export class McpRequestReader {
   }
 
   #text(request: PlatformRequest): Promise<string> {
-    const raw = rawRequest(request);
     const { accept, 'content-type': type } = request.headers;
-    const refuse = (code: 'UNSUPPORTED_MEDIA_TYPE' | 'NOT_ACCEPTABLE', message: string): McpError =>
-      new McpError(code, message, { headers: abandonBody(raw, this.clock) });
-    if (!isJsonMediaType(type)) throw refuse('UNSUPPORTED_MEDIA_TYPE', httpMessages.notJson(type));
+    if (!isJsonMediaType(type)) throw new McpError('UNSUPPORTED_MEDIA_TYPE', httpMessages.notJson(type));
     if (accept !== AS_SPECIFIED && !acceptsMediaTypes(accept, JSON_TYPE, SSE_TYPE)) {
-      throw refuse('NOT_ACCEPTABLE', httpMessages.postNotAcceptable(accept));
+      throw new McpError('NOT_ACCEPTABLE', httpMessages.postNotAcceptable(accept));
     }
     const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.options;
     const { clock } = this;
     const parsed = parsedBodyOf(request);
-    return readBody(raw, { maxBytes, timeoutMs, clock, parsed, underWay: this.#underWay });
+    return readBody(rawRequest(request), { maxBytes, timeoutMs, clock, parsed, underWay: this.#underWay });
   }
 
   #principal(said: unknown, request: object): string | undefined {

@@ -1,10 +1,9 @@
 import { Delete, Get, Inject, Options, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { McpEndpoint } from '../endpoint/mcp-endpoint.js';
-import { abandonBody } from './abandon-body.js';
 import { EDGE_POLICY, type EdgePolicy } from './edge/edge-policy.js';
 import { methodNotAllowed } from './edge/http-edge.js';
-import { McpRequestReader, type PlatformRequest, rawRequest } from './mcp-incoming.js';
+import { McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
 
 /**
@@ -67,7 +66,7 @@ export abstract class McpController {
 
   /** Left to the app's CORS, which answers before any route; a request that gets here found none (E2). */
   @Options()
-  options(@Req() request: object): never {
-    throw methodNotAllowed('OPTIONS', this.edge.allow, abandonBody(rawRequest(request as PlatformRequest)));
+  options(): never {
+    throw methodNotAllowed('OPTIONS', this.edge.allow);
   }
 }

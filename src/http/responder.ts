@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import type { McpReply, McpStreamReply, PendingReply } from '../context/mcp-exchange.js';
-import { closeWithConnection } from './pipelined-response.js';
 import { type FastifyReply, hasGone, SseResponse, type SseOwner } from './sse-response.js';
 
 /*
@@ -76,7 +75,6 @@ export class McpResponder implements SseOwner {
     const raw = rawResponse(response);
     // Of the response: the request's own "close" comes when its body is read.
     const abandon = (): void => exchange.abandon();
-    closeWithConnection(raw);
     raw.on('close', abandon);
     // It may have closed while the request was read, guarded, or its session looked up.
     if (hasGone(raw)) abandon();
@@ -90,7 +88,6 @@ export class McpResponder implements SseOwner {
   /** Writes a reply that is no stream, unless the client has gone or something else has answered (a timeout of the app). */
   send(response: object, reply: Exclude<McpReply, McpStreamReply>): void {
     const raw = rawResponse(response);
-    closeWithConnection(raw);
     if (!hasGone(raw) && !raw.headersSent) sendBody(raw === response ? plainNode : this.adapter(), response, reply);
   }
 
@@ -101,7 +98,6 @@ export class McpResponder implements SseOwner {
    */
   stream(response: object): SseResponse | undefined {
     const raw = rawResponse(response);
-    closeWithConnection(raw);
     if (hasGone(raw) || raw.headersSent) return undefined;
     return new SseResponse(raw, this, raw === response ? undefined : (response as FastifyReply));
   }

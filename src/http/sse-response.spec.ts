@@ -229,15 +229,18 @@ describe('a client that goes away', () => {
     expect(open).not.toHaveBeenCalled();
   });
 
-  it('while its second request waits behind the first on one connection', async () => {
+  // With Node 20 and 22, a response that waits behind another does not close with its connection.
+  it('while its second request waits behind the first on one connection: known at the next keep-alive', async () => {
     const released = vi.fn();
     source = () => new Observable(() => released);
     const socket = connect(port, '127.0.0.1');
     socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(2));
     await until(() => responder.open === 2);
     socket.destroy();
-    await until(() => responder.open === 0);
+    await until(() => responses[0]!.destroyed);
+    await clock.advance(KEEP_ALIVE_MS);
 
+    expect(responder.open).toBe(0);
     expect(released).toHaveBeenCalledTimes(2);
   });
 

@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { commentFrame } from '../wire/sse.js';
@@ -49,9 +49,12 @@ const SSE = Symbol('nestjs-mcp-streamable:sse-response');
 
 type RawResponse = ServerResponse & { [SSE]?: SseResponse };
 
-/** Whether nobody can be answered any more; the response of HTTP/2 has no `destroyed`, its stream has. */
+/**
+ * Whether the client has gone. The response of HTTP/2 has no `destroyed`, and one that waits behind others of a pipelining
+ * client is not closed by Node 20 and 22 with its connection.
+ */
 export function hasGone(raw: ServerResponse): boolean {
-  return raw.destroyed || (raw as { stream?: { destroyed: boolean } }).stream?.destroyed === true;
+  return raw.destroyed || (raw.req as IncomingMessage | undefined)?.socket?.destroyed === true;
 }
 
 /** @internal */
@@ -133,6 +136,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
    * @param patienceMs how long nothing may drain from a response that is paused or ending
    */
   tick(patienceMs: number, comment: boolean): void {
+    if (hasGone(this.raw)) return this.destroy();
     if (this.state === 'open' && !this.paused) {
       if (comment && this.pending === '') this.write(COMMENT);
       return;

@@ -48,6 +48,7 @@ export function serveMcpSession(
       const stream = responder.stream(response);
       stream?.start(reply.open(stream));
     } catch (error) {
+      if (!response.headersSent) reader.discardRest(request as IncomingMessage & { method: string }, response);
       const requestId = body ? loneRequestId(body) : null;
       if (error instanceof McpError)
         return refuse(response, requestId === null ? error : error.withRequestId(requestId));

@@ -120,12 +120,11 @@ export class McpError extends Error {
 /**
  * The refusal of a server that stops (E13). Its client repeats the request, and another node may take it at once.
  *
- * @param headers besides `Retry-After`
  * @internal
  */
-export function shutdownRefusal(headers?: Record<string, string>): McpError {
+export function shutdownRefusal(): McpError {
   return new McpError('UNAVAILABLE', 'This server is shutting down. Try again in a moment.', {
-    headers: { ...headers, 'Retry-After': '1' },
+    headers: { 'Retry-After': '1' },
   });
 }
 

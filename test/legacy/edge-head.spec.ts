@@ -101,8 +101,6 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
         headers: { ...usualHeaders, 'transfer-encoding': 'chunked' },
         keepOpen: true,
       });
-      // The rest of the body is nothing to wait for, nor to read for ever.
-      expect(response.header('connection')).toBe('close');
       await expectRefusal(response, { status: 401, code: -32000 });
       response.destroy();
     });

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import { systemClock, type Clock } from '../../common/clock.js';
 import { McpError } from '../../wire/errors.js';
-import { abandonBody } from '../abandon-body.js';
+import { discardBody } from '../body-reader.js';
 import { McpHttpOptionError } from '../http.errors.js';
 import { httpMessages } from '../http.messages.js';
 import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
@@ -42,7 +42,7 @@ export class HttpEdge {
   install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): () => string[] {
     const decide: EdgeDecision = (request, response) => {
       const refusal = refusalOf(request, policy);
-      if (refusal) this.refuse(request, response, refusal);
+      if (refusal) void this.refuse(request, response, refusal);
       else markAdmitted(request, endpoint);
       return refusal === undefined;
     };
@@ -52,12 +52,14 @@ export class HttpEdge {
     throw new McpHttpOptionError('adapter', httpMessages.unknownAdapter(type));
   }
 
-  private refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): void {
+  private async refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): Promise<void> {
     this.onRefused?.(request, refusal);
+    // A body that came with its head is there a turn later.
+    await Promise.resolve();
+    discardBody(request, response, this.clock);
     const body = JSON.stringify(refusal.toResponse());
     response.writeHead(refusal.status, {
       ...refusal.headers,
-      ...abandonBody(request, this.clock),
       'Content-Type': 'application/json',
       'Content-Length': Buffer.byteLength(body),
     });
@@ -89,13 +91,9 @@ export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpErro
   return methodNotAllowed(method, policy.allow);
 }
 
-/** The answer to a method that is not served (E2). @param headers besides `Allow` @internal */
-export function methodNotAllowed(
-  method: string | undefined,
-  allow: readonly string[],
-  headers?: Record<string, string>,
-): McpError {
+/** The answer to a method that is not served (E2). @internal */
+export function methodNotAllowed(method: string | undefined, allow: readonly string[]): McpError {
   return new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, allow), {
-    headers: { Allow: allow.join(', '), ...headers },
+    headers: { Allow: allow.join(', ') },
   });
 }
