@@ -110,16 +110,19 @@ export type { EventLogOptions } from './stream/stream.options.js';
 
 export {
   McpSessionStore,
+  type CreateOutcome,
   type InitializeParams,
   type McpSessionRecord,
   type NewSessionRecord,
-  type RecordFilter,
-  type RecordKind,
-  type ReserveOutcome,
   type SessionCaps,
   type SessionPatch,
 } from './session/session-store.js';
 export { InMemorySessionStore } from './session/in-memory-session-store.js';
+
+export { McpStateStore, type StateQuota } from './state/state-store.js';
+export { InMemoryStateStore } from './state/in-memory-state-store.js';
+export type { McpStateOptions } from './state/state.options.js';
+
 export { McpSession } from './session/mcp-session.js';
 export { createMcpSession, type StandaloneSessionOptions } from './standalone/standalone-session.js';
 export { McpSessionService, type McpCounts } from './session/mcp-session.service.js';

@@ -23,7 +23,7 @@ import { HandlerCalls } from './methods/handler-calls.js';
 import { ListChangedRelay } from './methods/lists.js';
 import type { RunParts } from './questions/handler-run.js';
 import type { McpSessionService } from './session/mcp-session.service.js';
-import { StoredStates } from './session/stored-states.js';
+import { StoredStates } from './state/stored-states.js';
 
 const logger = new Logger('McpStreamable');
 

@@ -10,11 +10,14 @@ import type { McpProtocolOptions } from './endpoint/protocol.options.js';
 import type { McpServerFunction } from './sdk/server-factory.js';
 import type { McpSessionOptions } from './session/session.options.js';
 import type { McpSessionStore } from './session/session-store.js';
+import type { McpStateStore } from './state/state-store.js';
+import type { McpStateOptions } from './state/state.options.js';
 import type { McpEventStore } from './stream/event-store.js';
 import type { EventLogOptions } from './stream/stream.options.js';
 
 /** What an endpoint does; may come from `forRootAsync`. @publicApi */
-export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions, McpHandlerOptions, McpProtocolOptions {
+export interface McpStreamableOptions
+  extends McpSessionOptions, McpStateOptions, McpHttpOptions, McpHandlerOptions, McpProtocolOptions {
   /**
    * How the server introduces itself.
    *
@@ -41,8 +44,8 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions,
   instrumentation?: McpInstrumentation | readonly McpInstrumentation[];
   /**
    * Where everything is that several nodes share: stores and bus in one, such as `redisBackend(url)` of
-   * `nestjs-mcp-streamable/redis`. `sessionStore`, `eventStore` and `messageBus` replace its parts. It is closed with the
-   * app: a function makes one for each app that starts, as tests do that start several of one module.
+   * `nestjs-mcp-streamable/redis`. `sessionStore`, `stateStore`, `eventStore` and `messageBus` replace its parts. It is closed
+   * with the app: a function makes one for each app that starts, as tests do that start several of one module.
    *
    * @default in the memory of this process
    */
@@ -55,6 +58,13 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions,
    * @default in the memory of this process
    */
   sessionStore?: McpSessionStore;
+  /**
+   * Where state that outlives a call is kept (`ctx.state()`, `ctx.principalState()`). An instance of Keyv fits as it is. Nodes
+   * that share sessions need one that they share, too.
+   *
+   * @default in the memory of this process
+   */
+  stateStore?: McpStateStore;
   /**
    * Where streams are logged.
    *
@@ -72,6 +82,7 @@ export interface McpStreamableOptions extends McpSessionOptions, McpHttpOptions,
 /** What several nodes share. @publicApi */
 export interface McpBackend {
   readonly sessionStore: McpSessionStore;
+  readonly stateStore: McpStateStore;
   readonly eventStore: McpEventStore;
   readonly messageBus: McpMessageBus;
 }
@@ -121,7 +132,7 @@ export interface McpStreamableExtras {
 
 export const OPTION_NAMES = namesOf<McpStreamableOptions>({
   ...{ serverInfo: true, instructions: true, server: true, instrumentation: true },
-  ...{ backend: true, eventLog: true, sessionStore: true, eventStore: true, messageBus: true },
+  ...{ backend: true, eventLog: true, sessionStore: true, stateStore: true, eventStore: true, messageBus: true },
   // McpSessionOptions
   ...{
     sessions: true,
@@ -132,7 +143,9 @@ export const OPTION_NAMES = namesOf<McpStreamableOptions>({
     serverRequestTimeoutMs: true,
   },
   ...{ requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true },
-  ...{ maxAnonymousSessions: true, maxStateBytes: true },
+  ...{ maxAnonymousSessions: true },
+  // McpStateOptions
+  ...{ maxStatesPerPrincipal: true, maxAnonymousStates: true, maxStateBytes: true },
   // McpHttpOptions
   ...{ principal: true, maxBodyBytes: true, bodyTimeoutMs: true, keepAliveMs: true, maxBufferedBytes: true },
   ...{ allowedHosts: true, allowedOrigins: true },

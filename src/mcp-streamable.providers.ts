@@ -36,14 +36,17 @@ import { McpSessionService } from './session/mcp-session.service.js';
 import { furnishSessionRoom, SESSION_ROOM, type SessionRoom, type SessionRoomParts } from './session/session-room.js';
 import { resolveSessionOptions, SESSION_OPTIONS, type ResolvedSessionOptions } from './session/session.options.js';
 import { McpSessionStore } from './session/session-store.js';
-import { StoredStates } from './session/stored-states.js';
+import { InMemoryStateStore } from './state/in-memory-state-store.js';
+import { McpStateStore } from './state/state-store.js';
+import { resolveStateOptions, STATE_OPTIONS } from './state/state.options.js';
 import { McpEventStore } from './stream/event-store.js';
 import { InMemoryEventStore } from './stream/in-memory-event-store.js';
 import { EVENT_LOG_OPTIONS, resolveEventLogOptions, type EventLogOptions } from './stream/stream.options.js';
 
 /** The backend of an app, if it was given one. */
 const BACKEND = Symbol('nestjs-mcp-streamable:backend');
-const SESSION_STORE_METHODS = 'reserve create release get patch touch delete claimExpired list count'.split(' ');
+const SESSION_STORE_METHODS = 'create get patch touch delete claimExpired list count'.split(' ');
+const STATE_STORE_METHODS = ['get', 'set', 'delete'];
 const EVENT_STORE_METHODS = ['open', 'append', 'read', 'claim', 'release', 'unfinished', 'drop'];
 const BUS_METHODS = ['send', 'broadcast', 'close'];
 
@@ -76,6 +79,7 @@ function optionProviders(options: InjectionToken): Provider[] {
   return [
     resolved(EVENT_LOG_OPTIONS, ({ eventLog }) => resolveEventLogOptions(eventLog)),
     resolved(SESSION_OPTIONS, resolveSessionOptions),
+    resolved(STATE_OPTIONS, resolveStateOptions),
     resolved(HTTP_OPTIONS, resolveHttpOptions),
     resolved(PROTOCOL_OPTIONS, resolveProtocolOptions),
   ];
@@ -93,6 +97,12 @@ function replaceableProviders(options: InjectionToken): Provider[] {
       provide: McpSessionStore,
       useFactory: (given: McpStreamableOptions, backend: McpBackend | undefined, clock: Clock) =>
         partOf(given, backend, 'sessionStore', SESSION_STORE_METHODS) ?? new InMemorySessionStore(clock),
+      inject: [options, BACKEND, Clock],
+    },
+    {
+      provide: McpStateStore,
+      useFactory: (given: McpStreamableOptions, backend: McpBackend | undefined, clock: Clock) =>
+        partOf(given, backend, 'stateStore', STATE_STORE_METHODS) ?? new InMemoryStateStore(clock),
       inject: [options, BACKEND, Clock],
     },
     {
@@ -136,13 +146,12 @@ function sessionProviders(name: string | undefined): Provider[] {
       useFactory: (
         session: ResolvedSessionOptions,
         { keepAliveMs }: ResolvedHttpOptions,
-        ...[clock, sessionStore, eventStore, bus, dispatcher, states, observer]: [
+        ...[clock, sessionStore, eventStore, bus, dispatcher, observer]: [
           Clock,
           McpSessionStore,
           McpEventStore,
           McpMessageBus,
           McpDispatcher,
-          StoredStates,
           CallObserver,
         ]
       ): SessionRoom => {
@@ -160,17 +169,10 @@ function sessionProviders(name: string | undefined): Provider[] {
         const room = furnishSessionRoom(parts);
         const faults = new FaultLog(clock);
         room.events$.subscribe((event) => faults.note(event));
-        states.watchedBy({
-          watch: () => room.sessions.watch(),
-          relax: room.sessions.relax,
-          fault: (error) =>
-            room.environment.event({ type: 'store-fault', sessionId: '', streamId: '', fatal: false, error }),
-        });
         return room;
       },
       inject: [
         ...[SESSION_OPTIONS, HTTP_OPTIONS, Clock, McpSessionStore, McpEventStore, McpMessageBus, McpDispatcher],
-        StoredStates,
         CallObserver,
       ],
     },

@@ -1,17 +1,15 @@
 // #region store
 import { Logger } from '@nestjs/common';
 import type {
+  CreateOutcome,
   McpSessionRecord,
   McpSessionStore,
   NewSessionRecord,
-  RecordFilter,
-  RecordKind,
-  ReserveOutcome,
   SessionCaps,
   SessionPatch,
 } from 'nestjs-mcp-streamable';
 
-/** Writes down who had a session, or state, and when it ended; keeps the records in another store. */
+/** Writes down who had a session, and when it ended; keeps the records in another store. */
 export class AuditedSessionStore implements McpSessionStore {
   readonly #logger = new Logger('Audit');
 
@@ -20,10 +18,10 @@ export class AuditedSessionStore implements McpSessionStore {
   get scope(): 'node' | 'shared' {
     return this.store.scope;
   }
-  async create(record: NewSessionRecord): Promise<McpSessionRecord> {
-    const created = await this.store.create(record);
-    this.#note(created, 'began');
-    return created;
+  async create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome> {
+    const outcome = await this.store.create(record, caps);
+    if (outcome === 'created') this.#note(record, 'began');
+    return outcome;
   }
   async delete(id: string): Promise<McpSessionRecord | undefined> {
     const record = await this.store.delete(id);
@@ -36,12 +34,6 @@ export class AuditedSessionStore implements McpSessionStore {
     return expired;
   }
 
-  reserve(id: string, principal: string | undefined, caps: SessionCaps): Promise<ReserveOutcome> {
-    return this.store.reserve(id, principal, caps);
-  }
-  release(id: string): Promise<void> {
-    return this.store.release(id);
-  }
   get(id: string): Promise<McpSessionRecord | undefined> {
     return this.store.get(id);
   }
@@ -51,15 +43,15 @@ export class AuditedSessionStore implements McpSessionStore {
   touch(id: string): Promise<boolean> {
     return this.store.touch(id);
   }
-  list(filter?: RecordFilter): Promise<McpSessionRecord[]> {
+  list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
     return this.store.list(filter);
   }
-  count(kind?: RecordKind): Promise<number> {
-    return this.store.count(kind);
+  count(): Promise<number> {
+    return this.store.count();
   }
 
   /** Said once for each end: the contract gives a removed record to exactly one caller. */
-  #note({ id, principal = 'anonymous' }: McpSessionRecord, what: string): void {
+  #note({ id, principal = 'anonymous' }: NewSessionRecord, what: string): void {
     this.#logger.log(`${principal} ${what} session ${id.slice(0, 6)}`);
   }
 }

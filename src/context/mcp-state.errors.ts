@@ -6,8 +6,8 @@ import { callMessages } from './mcp-execution-context.js';
  * - `UNKNOWN_STATE`: the handle is of no state of this caller (any more); always an {@link UnknownStateError}
  * - `NO_PRINCIPAL`: state of the principal was asked for, and the caller is anonymous
  * - `STATE_TOO_LARGE`: the data would have more than `maxStateBytes` as JSON
- * - `TOO_MANY_STATES`: the server, or the principal, has as many sessions and states as it may have
- * - `STORE_UNAVAILABLE`: the session store did not do what it was asked; its error is the `cause`. A change may have been made
+ * - `TOO_MANY_STATES`: the principal has as many states as it may have, or the anonymous callers have together
+ * - `STORE_UNAVAILABLE`: the state store did not do what it was asked; its error is the `cause`. A change may have been made
  *
  * @publicApi
  */

@@ -12,8 +12,8 @@ export interface McpPrincipalState {
   readonly data: Readonly<Record<string, unknown>>;
 
   /**
-   * Changes the data: merged key by key, `null` removes a key. Changes that other calls make at the same time to other keys
-   * take effect as well.
+   * Changes the data: merged key by key, `null` removes a key. Changes that other calls on this node make at the same time to
+   * other keys take effect as well; of two nodes that change one state in the same moment, the later one wins.
    *
    * @param changes plain JSON; what `JSON.stringify` leaves out is left out
    * @returns the data after the change

@@ -9,11 +9,11 @@ export const protocolMessages = {
   initializeTooLarge: (size: number, max: number) =>
     `The parameters of "initialize" have ${size} characters as JSON; ${max} is the most. Say less of the client.`,
   tooManySessions: (max: number) =>
-    `This server has ${max} sessions and states, the most it may have ("maxSessions"). Try again later.`,
+    `This server has ${max} sessions, the most it may have ("maxSessions"). Try again later.`,
   tooManyOfPrincipal: (max: number) =>
-    `This caller has ${max} sessions and states, the most that one may have ("maxSessionsPerPrincipal"). End a session with DELETE, or wait until one is idle for long enough.`,
+    `This caller has ${max} sessions, the most that one may have ("maxSessionsPerPrincipal"). End a session with DELETE, or wait until one is idle for long enough.`,
   tooManyAnonymous: (max: number) =>
-    `The anonymous callers of this server have ${max} sessions and states together, the most they may have ("maxAnonymousSessions"). Sign in, or try again later.`,
+    `The anonymous callers of this server have ${max} sessions together, the most they may have ("maxAnonymousSessions"). Sign in, or try again later.`,
   initializeFailed: () => 'The session could not be started. The log of the server says why.',
   modernUnsupported: (requested: unknown) =>
     `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`,

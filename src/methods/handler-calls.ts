@@ -3,7 +3,7 @@ import { McpContext } from '../context/mcp-context.js';
 import type { McpCall } from '../context/mcp-call.js';
 import { HandlerDeniedError } from '../handlers/handlers.errors.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
-import type { StoredStates } from '../session/stored-states.js';
+import type { StoredStates } from '../state/stored-states.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { isRecord } from '../handlers/results/content.js';
@@ -53,7 +53,7 @@ export class HandlerCalls {
   }
 
   #contextOf(call: McpCall, run: HandlerRun): McpContext {
-    const states = this.states.of({ principal: call.principal, client: () => call.client });
+    const states = this.states.of(call.principal);
     return new McpContext(call, run, call.message.params?._meta?.progressToken, states);
   }
 }

@@ -20,7 +20,7 @@ import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
 import { RequestStates } from '../questions/request-state.js';
 import { RequestedSchemas } from '../questions/question.js';
-import type { StoredStates } from '../session/stored-states.js';
+import type { StoredStates } from '../state/stored-states.js';
 import { seededRandom } from '../testing/index.js';
 import { type Era, SERVER_INFO_META_KEY } from '../wire/era.js';
 import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';

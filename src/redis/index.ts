@@ -6,3 +6,4 @@ export { type RedisBackend, redisBackend } from './redis-backend.js';
 export { RedisClosedError, RedisSetupError, RedisUnavailableError } from './redis.errors.js';
 export type { RedisBackendOptions, RedisEventLogOptions } from './redis.options.js';
 export { RedisSessionStore } from './sessions/redis-session-store.js';
+export { RedisStateStore } from './states/redis-state-store.js';

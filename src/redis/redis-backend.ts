@@ -1,5 +1,6 @@
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpSessionStore } from '../session/session-store.js';
+import type { McpStateStore } from '../state/state-store.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';
 import type { RedisClient } from './connection/redis-clients.js';
@@ -7,10 +8,12 @@ import { RedisConnection, type ConnectionInternals } from './connection/redis-co
 import { RedisEventStore } from './log/redis-event-store.js';
 import type { RedisBackendOptions } from './redis.options.js';
 import { RedisSessionStore } from './sessions/redis-session-store.js';
+import { RedisStateStore } from './states/redis-state-store.js';
 
 /** What the nodes of one deployment share. @publicApi */
 export interface RedisBackend {
   readonly sessionStore: McpSessionStore;
+  readonly stateStore: McpStateStore;
   readonly eventStore: McpEventStore;
   readonly messageBus: McpMessageBus;
   /** Closes the connections to Redis, as `messageBus.close()` does, which the module calls at shutdown. Idempotent. */
@@ -18,7 +21,7 @@ export interface RedisBackend {
 }
 
 /**
- * Sessions, event logs and signals in Redis, so that any node serves any request.
+ * Sessions, state, event logs and signals in Redis, so that any node serves any request.
  *
  * ```ts
  * McpStreamableModule.forRootAsync({
@@ -52,5 +55,6 @@ export function makeRedisBackend(
   });
   const eventStore: RedisEventStore = new RedisEventStore(connection, messageBus.nodeId);
   const sessionStore = new RedisSessionStore(connection);
-  return { sessionStore, eventStore, messageBus, close: () => messageBus.close() };
+  const stateStore = new RedisStateStore(connection);
+  return { sessionStore, stateStore, eventStore, messageBus, close: () => messageBus.close() };
 }

@@ -23,12 +23,13 @@ export function decoded(code: string): string {
 /**
  * # The names of everything in Redis
  *
- *     mcp:{<session>}:session         hash    the record of a session, or of state
+ *     mcp:{<session>}:session         hash    the record of a session
  *     mcp:{<session>}:log             hash    its event log: a sum, and the head of each stream
  *     mcp:{<session>}:streams         zset    the streams; score: when they are forgotten, +inf while they are open
  *     mcp:{<session>}:events:<stream> list    the events that are kept, the newest last
  *
- *     mcp:{:sessions}:…               zsets   which sessions there are: see session-index.scripts.ts
+ *     mcp:{:sessions}:…                       which sessions there are: see session-index.scripts.ts
+ *     mcp:{:state:<owner>}:…                  state of one owner: see redis-state-store.ts
  *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
  *     mcp:{:bus}:nodes, :lost, :quiet         who is alive, who has died, see heartbeat.ts
  *
@@ -62,6 +63,11 @@ export class RedisKeys {
 
   record(session: string): string {
     return `${this.prefix}:{${encoded(session)}}:session`;
+  }
+
+  /** What is to be put before the names of an owner's state, and the code of one of its ids. */
+  state(owner: string, id: string): { tag: string; id: string } {
+    return { tag: `${this.prefix}:{:state:${encoded(owner)}}`, id: encoded(id) };
   }
 
   log(session: string): string {

@@ -12,8 +12,6 @@ export const redisMessages = {
   outage: (cause: string) =>
     `Redis is away: ${cause}. Requests on sessions are answered with 503, open streams stay, and everything goes on when it is back.`,
   recovered: () => 'Redis is back.',
-  exists: (id: string) =>
-    `The session "${id}" exists already. Reserve an id before creating its record, and make ids unguessable ("sessionIdGenerator").`,
   mourned: (node: string) =>
     `This node ("${node}") is no longer known to the others: they took it for dead and ended its open calls, or Redis has lost its data. It goes on. Raise "deadAfterMs" if the process or its machine pauses for long.`,
   strange: (channel: string) => `A message on the channel "${channel}" is no message of this library and was ignored.`,

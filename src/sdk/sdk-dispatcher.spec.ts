@@ -16,6 +16,7 @@ import { NO_PEERS } from '../session/cluster-messages.js';
 import { McpSession } from '../session/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { resolveSessionOptions, type SessionEnvironment } from '../session/session.options.js';
+import type { McpSessionRecord } from '../session/session-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
 import { ManualClock } from '../testing/index.js';
@@ -73,18 +74,12 @@ function setup(make: Make = () => {}) {
   const rebuild = async (said: Partial<McpSaid> = {}) => {
     await store.open('s');
     const { logLevel, subscribe = [] } = said;
-    const record = {
-      id: 's',
-      createdAt: 0,
-      lastSeenAt: 0,
-      kind: 'session',
-      principal: undefined,
-      initialize: INITIALIZE,
+    const record: McpSessionRecord = {
+      ...{ id: 's', protocolVersion: '2025-11-25', initialize: INITIALIZE, createdAt: 0, lastSeenAt: 0 },
+      ...(logLevel !== undefined && { logLevel }),
+      subscriptions: [...subscribe],
     };
-    const session = McpSession.rebuilt(
-      { ...record, protocolVersion: '2025-11-25', logLevel, subscriptions: [...subscribe] } as never,
-      environment,
-    );
+    const session = McpSession.rebuilt(record, environment);
     dispatcher.sessionRebuilt(session, { initialize: INITIALIZE, ...said });
     return session;
   };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock, seededRandom, sessionStoreContract } from '../testing/index.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
-import type { McpSessionStore, NewSessionRecord } from './session-store.js';
+import type { InitializeParams, McpSessionStore } from './session-store.js';
 
 sessionStoreContract(
   'InMemorySessionStore',
@@ -42,74 +42,53 @@ function slow(store: McpSessionStore): McpSessionStore {
   });
 }
 
-const caps = { total: 10, perPrincipal: 10 };
-
 function setup() {
   const clock = new ManualClock();
-  return { clock, store: new InMemorySessionStore(clock) };
-}
-
-function record(id: string, data?: Record<string, unknown>): NewSessionRecord {
-  const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } };
-  return { id, protocolVersion: '2025-11-25', initialize, ...(data && { data }) };
+  const store = new InMemorySessionStore(clock);
+  const begin = async (id: string, initialize: Partial<InitializeParams> = {}) => {
+    const said = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } };
+    const record = { id, protocolVersion: '2025-11-25', initialize: { ...said, ...initialize } };
+    await store.create(record, { total: Infinity, perPrincipal: Infinity });
+    return (await store.get(id))!;
+  };
+  return { clock, store, begin };
 }
 
 describe('InMemorySessionStore', () => {
-  it('keeps a reservation for a minute, without a timer', async () => {
-    const { clock, store } = setup();
-    await store.reserve('s', 'p', caps);
-    expect(clock.pending).toBe(0);
-    await clock.advance(59_999);
-    expect(await store.reserve('s', 'p', caps)).toBe('taken');
-    await clock.advance(1);
-    expect(await store.reserve('s', 'p', caps)).toBe('reserved');
-  });
-
-  it('creates a session whose initialize took longer than its reservation', async () => {
-    const { clock, store } = setup();
-    await store.reserve('slow', undefined, { total: 1, perPrincipal: 1 });
-    await clock.advance(61_000);
-    await store.reserve('other', undefined, { total: 1, perPrincipal: 1 });
-    await store.create(record('slow'));
-    expect(await store.count()).toBe(1);
-    expect(await store.reserve('third', undefined, { total: 2, perPrincipal: 9 })).toBe('total-cap');
-  });
-
   it('gives records that are frozen through and through', async () => {
-    const { clock, store } = setup();
-    const created = await store.create(record('s', { nested: { list: [1] } }));
-    const patched = (await store.patch('s', { data: { more: { a: 1 } }, subscribe: ['u:1'] }))!;
+    const { clock, store, begin } = setup();
+    const created = await begin('s', { capabilities: { experimental: { list: [1] } } });
+    const patched = (await store.patch('s', { subscribe: ['u:1'] }))!;
     await clock.advance(1);
     await store.touch('s');
     const touched = (await store.get('s'))!;
     for (const one of [created, patched, touched]) {
-      for (const part of [one, one.data, one.data['nested'], one.subscriptions, one.initialize.clientInfo]) {
+      const { subscriptions, initialize } = one;
+      const { experimental } = initialize.capabilities as { experimental: { list: number[] } };
+      for (const part of [one, subscriptions, initialize, experimental, experimental.list, initialize.clientInfo]) {
         expect(Object.isFrozen(part)).toBe(true);
       }
     }
-    expect(Object.isFrozen(touched.data['more'])).toBe(true);
   });
 
   it('keeps nothing that a store on another machine would lose', async () => {
-    const { store } = setup();
-    const { data } = await store.create(record('s', { when: new Date(0), gone: undefined }));
-    expect(data).toEqual({ when: '1970-01-01T00:00:00.000Z' });
+    const { begin } = setup();
+    const { initialize } = await begin('s', { when: new Date(0), gone: undefined });
+    expect(initialize).toMatchObject({ when: '1970-01-01T00:00:00.000Z' });
+    expect('gone' in initialize).toBe(false);
   });
 
-  it('copies nothing when nothing changes', async () => {
-    const { clock, store } = setup();
-    const created = await store.create(record('s'));
-    expect(await store.get('s')).toBe(created);
-    await store.touch('s');
-    expect(await store.get('s')).toBe(created);
-    await clock.advance(5);
-    await store.touch('s');
-    const touched = await store.get('s');
-    expect(touched).toEqual({ ...created, lastSeenAt: created.lastSeenAt + 5 });
-    expect(await store.get('s')).toBe(touched);
-    expect((await store.list())[0]).toBe(touched);
-    await clock.advance(5);
-    await store.touch('s');
-    expect((await store.patch('s', {}))?.lastSeenAt).toBe(created.lastSeenAt + 10);
+  it('keeps what is as deep as a message can be', async () => {
+    const { begin } = setup();
+    const deep = JSON.parse(`${'['.repeat(2_000)}${']'.repeat(2_000)}`) as unknown;
+    expect((await begin('s', { deep })).initialize['deep']).toEqual(deep);
+  });
+
+  it('has no timer', async () => {
+    const { clock, store, begin } = setup();
+    await begin('s');
+    await clock.advance(1_000);
+    expect(clock.pending).toBe(0);
+    expect(await store.claimExpired(1_000, 1)).toHaveLength(1);
   });
 });

@@ -1,214 +1,124 @@
 import { systemClock, type Clock } from '../common/clock.js';
-import { OrderOfSigns, type Signed } from './in-memory/order-of-signs.js';
-import { mergedData } from './merged-data.js';
 import type {
+  CreateOutcome,
   McpSessionRecord,
   McpSessionStore,
   NewSessionRecord,
-  RecordFilter,
-  RecordKind,
-  ReserveOutcome,
   SessionCaps,
   SessionPatch,
 } from './session-store.js';
-import { sessionStoreMessages } from './session-store.messages.js';
-
-/** What `initialize` may take at most. */
-const RESERVATION_MS = 60_000;
 
 /**
  * # The sessions in the memory of this process
- *
- *     (nothing) ──reserve──▶ reserved ──create──▶ recorded ──delete, claimExpired──▶ (nothing)
- *                               └──release, a minute──▶ (nothing)
  *
  * Each call runs to its end synchronously, which makes it atomic. Records are frozen through and through, and made of
  * copies: what a caller does to a record, or to what it gave us, changes nothing here.
  *
  * Invariants:
- * - `#records` is in order of creation, `#bySign` in order of the last sign of life, `#reservations` in order of expiry:
- *   each question about the oldest looks at the first ones only;
- * - an owner is listed exactly while it has a record or a reservation.
- *
- * A reservation that has expired is found out at the next `reserve`: no timer. `create` does without one, provided that
- * the id is free: whoever was let in and took longer than a minute is not turned away at the last step.
+ * - `#records` is in order of creation: a change puts another record in the same place;
+ * - `#owned` counts the records of each principal that has any.
  *
  * @publicApi
  */
 export class InMemorySessionStore implements McpSessionStore {
   readonly scope = 'node';
-  readonly #records = new Map<string, Entry>();
-  readonly #bySign = new OrderOfSigns<Entry>();
-  readonly #reservations = new Map<string, Reservation>();
-  /** The key `undefined` is the anonymous owner. */
-  readonly #owners = new Map<string | undefined, Owner>();
-  /** How many of the records are of the kind `state`. */
-  #states = 0;
+  readonly #records = new Map<string, McpSessionRecord>();
+  /** The key `undefined` stands for the anonymous callers. */
+  readonly #owned = new Map<string | undefined, number>();
 
   constructor(private readonly clock: Clock = systemClock) {}
 
-  async reserve(id: string, principal: string | undefined, caps: SessionCaps): Promise<ReserveOutcome> {
-    this.#expireReservations();
-    if (this.#records.has(id) || this.#reservations.has(id)) return 'taken';
-    if (this.#records.size + this.#reservations.size >= caps.total) return 'total-cap';
-    const owner = this.#owners.get(principal);
-    if ((owner ? owner.entries.size + owner.reservations : 0) >= caps.perPrincipal) return 'principal-cap';
-    this.#owner(principal).reservations++;
-    this.#reservations.set(id, { principal, expiresAt: this.clock.now() + RESERVATION_MS });
-    return 'reserved';
-  }
-
-  async create(record: NewSessionRecord): Promise<McpSessionRecord> {
-    if (this.#records.has(record.id)) throw new Error(sessionStoreMessages.exists(record.id));
-    const { id, kind, principal, routeParams, protocolVersion, initialize, data = {} } = record;
+  async create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome> {
+    const { id, principal, routeParams, protocolVersion, initialize } = record;
+    const owned = this.#owned.get(principal) ?? 0;
+    if (this.#records.has(id)) return 'taken';
+    if (this.#records.size >= caps.total) return 'total-cap';
+    if (owned >= caps.perPrincipal) return 'principal-cap';
     const now = this.clock.now();
-    const stored: McpSessionRecord = frozenCopy({
-      ...{ id, kind, principal, protocolVersion, initialize, subscriptions: [], data },
-      ...(routeParams && { routeParams }),
-      ...{ createdAt: now, lastSeenAt: now },
-    });
-    this.#unreserve(id);
-    const entry: Entry = { record: stored, seenAt: now, earlier: undefined, later: undefined };
-    this.#records.set(id, entry);
-    this.#bySign.append(entry);
-    this.#owner(principal).entries.add(entry);
-    if (kind === 'state') this.#states++;
-    return stored;
-  }
-
-  async release(id: string): Promise<void> {
-    this.#unreserve(id);
+    const stored: McpSessionRecord = {
+      id,
+      ...(principal !== undefined && { principal }),
+      ...(routeParams && { routeParams: frozenCopy(routeParams) }),
+      protocolVersion,
+      initialize: frozenCopy(initialize),
+      subscriptions: NO_SUBSCRIPTIONS,
+      createdAt: now,
+      lastSeenAt: now,
+    };
+    this.#records.set(id, Object.freeze(stored));
+    this.#owned.set(principal, owned + 1);
+    return 'created';
   }
 
   async get(id: string): Promise<McpSessionRecord | undefined> {
-    const entry = this.#records.get(id);
-    return entry && upToDate(entry);
+    return this.#records.get(id);
   }
 
   async patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined> {
-    const entry = this.#records.get(id);
-    if (!entry) return undefined;
-    entry.record = patched(upToDate(entry), patch);
-    return entry.record;
+    const record = this.#records.get(id);
+    return record && this.#change(record, changes(record, patch));
   }
 
   async touch(id: string): Promise<boolean> {
-    const entry = this.#records.get(id);
-    if (!entry) return false;
-    const now = this.clock.now();
-    if (entry.seenAt !== now) {
-      entry.seenAt = now;
-      this.#bySign.remove(entry);
-      this.#bySign.append(entry);
-    }
-    return true;
+    const record = this.#records.get(id);
+    if (record) this.#change(record, { lastSeenAt: this.clock.now() });
+    return record !== undefined;
   }
 
   async delete(id: string): Promise<McpSessionRecord | undefined> {
-    const entry = this.#records.get(id);
-    return entry && this.#remove(entry);
+    const record = this.#records.get(id);
+    return record && this.#remove(record);
   }
 
   async claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]> {
     const seenBefore = this.clock.now() - idleMs;
-    const claimed: McpSessionRecord[] = [];
-    while (claimed.length < limit) {
-      const silent = this.#bySign.first;
-      if (!silent || silent.seenAt > seenBefore) break;
-      claimed.push(this.#remove(silent));
-    }
-    return claimed;
+    return [...this.#records.values()]
+      .filter(({ lastSeenAt }) => lastSeenAt <= seenBefore)
+      .toSorted((a, b) => a.lastSeenAt - b.lastSeenAt)
+      .slice(0, limit)
+      .map((record) => this.#remove(record));
   }
 
-  async list({ principal, kind }: RecordFilter = {}): Promise<McpSessionRecord[]> {
-    const entries =
-      principal === undefined ? this.#records.values() : (this.#owners.get(principal ?? undefined)?.entries ?? []);
-    const records = Array.from(entries, upToDate);
-    return kind === undefined ? records : records.filter((record) => (record.kind ?? 'session') === kind);
+  async list({ principal }: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {
+    const records = [...this.#records.values()];
+    return principal === undefined ? records : records.filter((record) => (record.principal ?? null) === principal);
   }
 
-  async count(kind?: RecordKind): Promise<number> {
-    if (kind === undefined) return this.#records.size;
-    return kind === 'state' ? this.#states : this.#records.size - this.#states;
+  async count(): Promise<number> {
+    return this.#records.size;
   }
 
-  #remove(entry: Entry): McpSessionRecord {
-    const { id, kind, principal } = entry.record;
+  #change(record: McpSessionRecord, change: Partial<McpSessionRecord>): McpSessionRecord {
+    const changed = Object.freeze({ ...record, ...change });
+    this.#records.set(record.id, changed);
+    return changed;
+  }
+
+  #remove(record: McpSessionRecord): McpSessionRecord {
+    const { id, principal } = record;
     this.#records.delete(id);
-    if (kind === 'state') this.#states--;
-    this.#bySign.remove(entry);
-    this.#owners.get(principal)!.entries.delete(entry);
-    this.#forgetIdleOwner(principal);
-    return upToDate(entry);
-  }
-
-  #unreserve(id: string): void {
-    const reservation = this.#reservations.get(id);
-    if (!reservation) return;
-    this.#reservations.delete(id);
-    this.#owners.get(reservation.principal)!.reservations--;
-    this.#forgetIdleOwner(reservation.principal);
-  }
-
-  #expireReservations(): void {
-    const now = this.clock.now();
-    for (const [id, { expiresAt }] of this.#reservations) {
-      if (expiresAt > now) return;
-      this.#unreserve(id);
-    }
-  }
-
-  #owner(principal: string | undefined): Owner {
-    let owner = this.#owners.get(principal);
-    if (!owner) this.#owners.set(principal, (owner = { entries: new Set(), reservations: 0 }));
-    return owner;
-  }
-
-  #forgetIdleOwner(principal: string | undefined): void {
-    const owner = this.#owners.get(principal)!;
-    if (owner.entries.size === 0 && owner.reservations === 0) this.#owners.delete(principal);
+    const owned = this.#owned.get(principal)! - 1;
+    if (owned > 0) this.#owned.set(principal, owned);
+    else this.#owned.delete(principal);
+    return record;
   }
 }
 
-interface Entry extends Signed {
-  record: McpSessionRecord;
-  /** The last sign of life: `record.lastSeenAt` follows when somebody asks, so that `touch` copies nothing. */
-  seenAt: number;
+const NO_SUBSCRIPTIONS: readonly string[] = Object.freeze([]);
+
+function changes(record: McpSessionRecord, patch: SessionPatch): Partial<McpSessionRecord> {
+  const { protocolVersion, logLevel, subscribe = [], unsubscribe = [] } = patch;
+  const subscriptions = new Set(record.subscriptions);
+  for (const uri of unsubscribe) subscriptions.delete(uri);
+  for (const uri of subscribe) subscriptions.add(uri);
+  return {
+    ...(protocolVersion !== undefined && { protocolVersion }),
+    ...(logLevel !== undefined && { logLevel }),
+    subscriptions: subscriptions.size === 0 ? NO_SUBSCRIPTIONS : Object.freeze([...subscriptions]),
+  };
 }
 
-interface Reservation {
-  readonly principal: string | undefined;
-  readonly expiresAt: number;
-}
-
-interface Owner {
-  /** In order of creation. */
-  readonly entries: Set<Entry>;
-  reservations: number;
-}
-
-function upToDate(entry: Entry): McpSessionRecord {
-  if (entry.record.lastSeenAt !== entry.seenAt) {
-    entry.record = Object.freeze({ ...entry.record, lastSeenAt: entry.seenAt });
-  }
-  return entry.record;
-}
-
-function patched(record: McpSessionRecord, patch: SessionPatch): McpSessionRecord {
-  const { logLevel, subscribe = [], unsubscribe = [], data } = patch;
-  const next: McpSessionRecord = { ...record };
-  if (logLevel !== undefined) next.logLevel = logLevel;
-  if (subscribe.length > 0 || unsubscribe.length > 0) {
-    const subscriptions = new Set(record.subscriptions);
-    for (const uri of unsubscribe) subscriptions.delete(uri);
-    for (const uri of subscribe) subscriptions.add(uri);
-    next.subscriptions = Object.freeze([...subscriptions]);
-  }
-  if (data) next.data = Object.freeze(mergedData(record.data, frozenCopy(data)));
-  return Object.freeze(next);
-}
-
-/** By way of JSON, so that nothing is kept here which a store on another machine would lose. */
+/** By way of JSON, so that nothing is kept here which a store on another machine would lose. Values may be deep: no recursion. */
 function frozenCopy<T>(value: T): T {
   const copy = JSON.parse(JSON.stringify(value)) as T;
   const left: unknown[] = [copy];

@@ -18,6 +18,7 @@ import type { InitializeParams, McpSessionStore } from './session-store.js';
 
 const IDLE_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;
+const NO_CAPS = { total: Infinity, perPrincipal: Infinity };
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
 const INITIALIZE: InitializeParams = {
   ...{ protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } },
@@ -82,16 +83,20 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   room.events$.subscribe((event) => events.push(event));
   const { environment, sessions } = room;
 
-  /** A session as `initialize` begins one. */
-  const begin = async (id: string): Promise<LiveSession> => {
+  /** A session that is being initialized. */
+  const newborn = async (id: string): Promise<McpSession> => {
+    const protocolVersion = '2025-11-25';
+    await sessionStore.create({ id, protocolVersion, initialize: INITIALIZE }, NO_CAPS);
+    const session = new McpSession({ id }, environment);
+    sessions.begin(session);
     await eventStore.open(id);
-    const live = sessions.begin(new McpSession({ id }, environment));
     const message = { jsonrpc: '2.0', id: 0, method: 'initialize', params: INITIALIZE } as unknown as JsonRpcMessage;
-    await live.session.receive(HTTP, { batch: false, messages: [message] }).reply;
-    const { protocolVersion } = live.session.info;
-    await sessionStore.create({ id, protocolVersion, initialize: INITIALIZE });
-    sessions.add(live);
-    return live;
+    await session.receive(HTTP, { batch: false, messages: [message] }).reply;
+    return session;
+  };
+  const begin = async (id: string): Promise<LiveSession> => {
+    sessions.add(await newborn(id));
+    return sessions.peek(id)!;
   };
   const closed = () =>
     events.flatMap((event) => (event.type === 'closed' ? [`${event.sessionId} ${event.reason}`] : []));
@@ -100,7 +105,19 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
     const { sessions: logs } = await eventStore.stats();
     return [await sessionStore.count(), sessions.size, logs, clock.pending];
   };
-  return { clock, sessionStore, eventStore, sessions, dispatcher, events, begin, closed, left, with_ };
+  return {
+    clock,
+    sessionStore,
+    eventStore,
+    sessions,
+    dispatcher,
+    events,
+    newborn,
+    begin,
+    closed,
+    left,
+    service: room.service,
+  };
 }
 
 const NOTHING = [0, 0, 0, 0];
@@ -281,7 +298,7 @@ describe('a session without a live copy', () => {
     const { eventStore, sessionStore, sessions, dispatcher } = node();
     await eventStore.open('s');
     const initialize = { ...INITIALIZE, protocolVersion: '2099-01-01' };
-    await sessionStore.create({ id: 's', protocolVersion: '2025-06-18', initialize });
+    await sessionStore.create({ id: 's', protocolVersion: '2025-06-18', initialize }, NO_CAPS);
     const live = await sessions.acquire('s');
     expect(live!.session.info.protocolVersion).toBe('2025-06-18');
     expect(dispatcher.rebuilt).toMatchObject([['s', { initialize: { protocolVersion: '2025-06-18' } }]]);
@@ -478,6 +495,73 @@ describe('an end', () => {
   });
 });
 
+describe('a session that is being initialized', () => {
+  it('has a record, and is found by nothing that names it', async () => {
+    const { sessions, sessionStore, service, newborn } = node();
+    const session = await newborn('s');
+    expect(await sessionStore.count()).toBe(1);
+    expect([await sessions.lookup('s'), await sessions.acquire('s'), sessions.size]).toEqual([undefined, undefined, 0]);
+    expect([await service.list(), await service.get('s'), await service.terminate('s')]).toEqual([
+      [],
+      undefined,
+      false,
+    ]);
+    expect(await service.notify(() => true, { method: 'notifications/message' })).toBe(0);
+    expect(sessions.add(session)).toBe(true);
+    expect((await service.list()).map(({ id }) => id)).toEqual(['s']);
+    await sessions.end('s', 'deleted');
+  });
+
+  it('S2: leaves nothing when it is discarded', async () => {
+    const { sessions, newborn, closed, left } = node();
+    const session = await newborn('s');
+    await sessions.discard('s', session);
+    expect([sessions.add(session), closed(), await left()]).toEqual([false, [], NOTHING]);
+  });
+
+  it('S2: expires when its record cannot be deleted', async () => {
+    const { sessions, sessionStore, newborn, clock, events, left } = node();
+    const session = await newborn('s');
+    vi.spyOn(sessionStore, 'delete').mockRejectedValueOnce(new Error('away'));
+    await sessions.discard('s', session);
+    expect(events.map(({ type }) => type)).toEqual(['store-fault']);
+    await clock.advance(2 * IDLE_MS);
+    expect(await left()).toEqual(NOTHING);
+  });
+
+  it('does not become live beside a copy that was rebuilt from its record', async () => {
+    const { sessions, sessionStore, begin } = node();
+    const live = await begin('s');
+    const late = new McpSession({ id: 's' }, live.session['environment']);
+    expect([sessions.add(late), sessions.peek('s')]).toEqual([false, live]);
+    await sessions.end('s', 'deleted');
+    expect(await sessionStore.count()).toBe(0);
+  });
+
+  it('ends with its record, when another node deletes that', async () => {
+    const with_ = shared();
+    const stores = { sessionStore: asShared(with_.sessionStore), eventStore: asShared(with_.eventStore) };
+    const [here, there] = [node('a', { ...with_, ...stores }), node('b', { ...with_, ...stores })];
+    const session = await here.newborn('s');
+    expect(await there.service.terminateAll()).toBe(1);
+    await with_.clock.advance(0);
+    expect([session.over, here.sessions.add(session)]).toEqual([true, false]);
+    await here.sessions.discard('s', session);
+    expect(here.closed()).toEqual([]);
+    for (const { sessions } of [here, there]) await sessions.shutdown();
+    expect(await here.left()).toEqual(NOTHING);
+  });
+
+  it('without a log yet, on another node, does not keep a notification from being counted', async () => {
+    const with_ = shared();
+    const { sessions, sessionStore, service } = node('b', { ...with_, sessionStore: asShared(with_.sessionStore) });
+    await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize: INITIALIZE }, NO_CAPS);
+    expect(await service.notify(() => true, { method: 'notifications/message' })).toBe(0);
+    await sessions.end('s', 'deleted');
+    await sessions.shutdown();
+  });
+});
+
 describe('a change that the client makes to its session', () => {
   it('is told to the dispatchers of other nodes with a live copy', async () => {
     const with_ = shared();
@@ -560,14 +644,25 @@ describe('shutdown', () => {
     expect([sessions.size, dispatcher.rebuilt]).toEqual([0, []]);
   });
 
-  it('ends what becomes live only now', async () => {
-    const { sessions, begin, closed } = node();
+  it('takes nothing that becomes live only now', async () => {
+    const { sessions, newborn, begin, closed, left } = node();
     await begin('s');
     await sessions.shutdown();
-    const late = await begin('late');
-    await sessions.settled();
-    expect([sessions.closing, sessions.size, closed()]).toEqual([true, 0, ['s shutdown', 'late shutdown']]);
-    expect(sessions.add(late)).toBe(false);
+    const late = await newborn('late');
+    expect([sessions.closing, sessions.add(late), sessions.size]).toEqual([true, false, 0]);
+    await sessions.discard('late', late);
+    expect([closed(), await left()]).toEqual([['s shutdown'], NOTHING]);
+  });
+
+  it('S2: leaves nothing of what is being initialized, over a shared store either', async () => {
+    const with_ = shared();
+    const alone = node();
+    const one = node('a', { ...with_, sessionStore: asShared(with_.sessionStore) });
+    for (const { newborn, sessions, closed, left } of [alone, one]) {
+      const session = await newborn('s');
+      await sessions.shutdown();
+      expect([session.over, closed(), await left()]).toEqual([true, [], NOTHING]);
+    }
   });
 
   it('answers its calls although the store is away', async () => {

@@ -7,7 +7,7 @@ import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
 import type { SessionEndReason } from './session-events.js';
-import { infoOf, isSession } from './session-record.js';
+import { infoOf } from './session-record.js';
 import type { McpSessionRecord, McpSessionStore } from './session-store.js';
 import { sessionMessages } from './session.messages.js';
 import type { SessionEnvironment } from './session.options.js';
@@ -42,13 +42,13 @@ export interface KnownSession {
  *
  * Invariants:
  * - at most one live copy per session and node;
- * - a record of a state is no session, whoever asks: it is never live, and all that is done here is to let it expire;
+ * - no request finds a session that is being initialized, though its record is there;
  * - whoever takes the record out of the store cleans up; there is exactly one;
  * - after an end there is no record, no live object, no stream, no log entry and no timer.
  */
 export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
-  /** Being initialized: no request finds them yet. */
+  /** Being initialized. */
   readonly #newborn = new Map<string, McpSession>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
@@ -75,7 +75,7 @@ export class LiveSessions {
   get size(): number {
     return this.#live.size;
   }
-  /** The node stops: what becomes live now ends at once. */
+  /** The node stops: nothing becomes live any more. */
   get closing(): boolean {
     return this.#closing;
   }
@@ -93,8 +93,9 @@ export class LiveSessions {
   lookup(id: string): KnownSession | undefined | Promise<KnownSession | undefined> {
     const live = this.#live.get(id);
     if (live) return { info: live.session.info, live };
-    return asking(this.environment, id, () => this.store.get(id)).then((record) =>
-      isSession(record) ? { info: infoOf(record), record } : undefined,
+    if (this.#newborn.has(id)) return undefined;
+    return asking(this.environment, id, () => this.store.get(id)).then(
+      (record) => record && { info: infoOf(record), record },
     );
   }
 
@@ -106,31 +107,50 @@ export class LiveSessions {
     return live;
   }
 
-  /** A session that no request finds yet: to be added, or discarded. */
-  begin(session: McpSession): LiveSession {
+  /** A session that has a record, and is being initialized: to be added, or discarded. */
+  begin(session: McpSession): void {
     this.#newborn.set(session.sessionId, session);
-    const now = this.environment.clock.now();
-    return { session, touchedAt: now, askedAt: now };
   }
 
-  /** Ends a session that was begun, and is not to be added. */
-  async discard(session: McpSession, reason: SessionEndReason = 'initialize-failed'): Promise<void> {
-    await session.end(reason);
-    if (this.#newborn.get(session.sessionId) === session) this.#newborn.delete(session.sessionId);
+  /** Whether a session that has a record is being initialized here. */
+  isNewborn(id: string): boolean {
+    return this.#newborn.has(id);
   }
 
-  /** Makes a session known. @param isNew other nodes have not heard of it yet @returns `false` if it has ended meanwhile */
-  add(live: LiveSession, isNew = true): boolean {
-    const { sessionId } = live.session;
+  /**
+   * Leaves nothing of a session that was to begin and does not. Never rejects.
+   *
+   * @param session `undefined`: whether there is a record is not known, and there is no log yet
+   */
+  async discard(id: string, session: McpSession | undefined): Promise<void> {
+    await session?.end('initialize-failed');
+    await this.store.delete(id).catch((error: unknown) => {
+      this.#fault(id, error);
+      // There may be a record, which expires if this node looks for it.
+      this.watch();
+    });
+    if (!session) return;
+    this.#newborn.delete(id);
+    void this.forget(id);
+  }
+
+  /** Makes a session known. @returns `false` if it has ended meanwhile, is live already, or the node stops */
+  add(session: McpSession): boolean {
+    const { sessionId } = session;
+    if (session.over || this.#closing || this.#live.has(sessionId)) return false;
     this.#newborn.delete(sessionId);
-    if (live.session.over) return false;
-    this.#live.set(sessionId, live);
-    if (this.#closing) this.#finish(sessionId, 'shutdown', { forget: this.#ownsLogs });
-    else {
-      this.#sweeper.start();
-      if (this.store.scope === 'shared' && isNew) this.peers.began(sessionId);
-    }
+    this.#enter(session);
+    if (this.store.scope === 'shared') this.peers.began(sessionId);
     return true;
+  }
+
+  #enter(session: McpSession): LiveSession {
+    const { sessionId } = session;
+    const now = this.environment.clock.now();
+    const live: LiveSession = { session, touchedAt: now, askedAt: now };
+    this.#live.set(sessionId, live);
+    this.#sweeper.start();
+    return live;
   }
 
   /** The live copy of a session, ready to be used. @returns `undefined` if there is no record */
@@ -172,22 +192,25 @@ export class LiveSessions {
   async shutdown(): Promise<void> {
     this.#closing = true;
     this.#drops.cancel();
-    for (const session of this.#newborn.values()) void session.end('shutdown');
-    const live = new Set(this.#live.keys());
+    const known = new Set([...this.#newborn.keys(), ...this.#live.keys()]);
+    for (const [id, session] of this.#newborn) {
+      void session.end('shutdown');
+      this.#track(this.discard(id, session));
+    }
     const forget = this.store.scope === 'node';
-    for (const id of live) this.#finish(id, 'shutdown', { forget: forget || this.#ownsLogs });
-    if (forget) await this.#forgetAll(live).catch((error: unknown) => this.#fault('', error));
+    for (const id of this.#live.keys()) this.#finish(id, 'shutdown', { forget: forget || this.#ownsLogs });
+    if (forget) await this.#forgetAll(known).catch((error: unknown) => this.#fault('', error));
     await this.settled();
     this.#sweeper.stop();
     // Records that stay are for others to end.
     if (!forget) this.peers.began('');
   }
 
-  async #forgetAll(ended: ReadonlySet<string>): Promise<void> {
-    for (const record of await this.store.list()) {
-      const { id } = record;
+  /** @param known those that are ended by other means */
+  async #forgetAll(known: ReadonlySet<string>): Promise<void> {
+    for (const { id } of await this.store.list()) {
       await this.store.delete(id);
-      if (isSession(record) && !ended.has(id)) this.#finish(id, 'shutdown', { forget: true });
+      if (!known.has(id)) this.#finish(id, 'shutdown', { forget: true });
     }
   }
 
@@ -206,8 +229,11 @@ export class LiveSessions {
     this.#live.delete(id);
     void this.#newborn.get(id)?.end(reason);
     if (!live && !forget) return;
-    const rest = { forget, tellNodes };
-    const ending = this.#windUp(id, live, reason, rest).finally(() => this.#ending.delete(ending));
+    this.#track(this.#windUp(id, live, reason, { forget, tellNodes }));
+  }
+
+  #track(end: Promise<void>): void {
+    const ending = end.finally(() => this.#ending.delete(ending));
     this.#ending.add(ending);
   }
 
@@ -230,13 +256,15 @@ export class LiveSessions {
     await this.#drops.run(drop).catch((error: unknown) => this.#fault(id, error));
   }
 
-  /** Something that is not live is in the store, and may expire. */
+  /** Something that is not live may be in the store, and expire. */
   watch(): void {
     if (!this.#closing) this.#sweeper.start();
   }
 
   /** Something that was not live has gone from the store. */
-  readonly relax = (): void => void this.#sweeper.stopIfNothingLeft();
+  relax(): void {
+    void this.#sweeper.stopIfNothingLeft();
+  }
 
   /** @throws McpError UNAVAILABLE when this node stops */
   #rebuild(record: McpSessionRecord): LiveSession {
@@ -244,9 +272,7 @@ export class LiveSessions {
     const { id } = record;
     if (this.#closing) throw shutdownRefusal();
     const session = McpSession.rebuilt(record, environment);
-    const now = environment.clock.now();
-    const live: LiveSession = { session, touchedAt: now, askedAt: now };
-    this.add(live, false);
+    const live = this.#enter(session);
     session.inbox.skip();
     if (this.#ownsLogs) {
       live.ready = this.#openLog(live).finally(() => {
@@ -326,7 +352,7 @@ export class LiveSessions {
     for (const live of this.#live.values()) this.#lookAfter(live);
     try {
       const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
-      for (const { id } of expired.filter(isSession)) {
+      for (const { id } of expired) {
         this.#finish(id, 'idle', { forget: true, tellNodes: true });
       }
       if (this.#live.size === 0) await this.#sweeper.stopIfNothingLeft();

@@ -3,6 +3,7 @@ import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
 import { ServerRequestError } from '../context/server-request.error.js';
+import { SessionGoneError } from '../stream/event-store.errors.js';
 import type { EventStoreStats } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
@@ -11,7 +12,7 @@ import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
 import type { ChangeFeed } from './change-feed.js';
 import type { LiveSession, LiveSessions } from './live-sessions.js';
-import { infoOf, isSession, wantsNotification } from './session-record.js';
+import { infoOf, wantsNotification } from './session-record.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
@@ -51,14 +52,14 @@ export class McpSessionService {
    *
    * @param filter `principal`: only those of this owner, `null`: only anonymous ones
    */
-  list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
-    return this.store.list({ ...filter, kind: 'session' });
+  async list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
+    const records = await this.store.list(filter);
+    return records.filter(({ id }) => !this.sessions.isNewborn(id));
   }
 
   /** @returns the session's record, or `undefined` if there is none (any more) */
   async get(id: string): Promise<McpSessionRecord | undefined> {
-    const record = await this.store.get(id);
-    return isSession(record) ? record : undefined;
+    return this.sessions.isNewborn(id) ? undefined : this.store.get(id);
   }
 
   /**
@@ -68,11 +69,7 @@ export class McpSessionService {
    * @returns whether there was such a session
    */
   async terminate(id: string): Promise<boolean> {
-    if (!this.sessions.peek(id)) {
-      const record = await this.store.get(id);
-      if (record && !isSession(record)) return false;
-    }
-    return this.sessions.end(id, 'terminated');
+    return !this.sessions.isNewborn(id) && this.sessions.end(id, 'terminated');
   }
 
   /** Ends all sessions of the endpoint. @returns how many there were */
@@ -173,8 +170,7 @@ export class McpSessionService {
       events,
       bytes,
     } = (await this.environment.store.stats?.()) ?? UNCOUNTED;
-    const [sessions, states] = await Promise.all([this.store.count('session'), this.store.count('state')]);
-    const counts = { sessions, states, live: this.sessions.size };
+    const counts = { sessions: await this.store.count(), live: this.sessions.size };
     const sum = { streams: 0, readers: 0, outbound: 0 };
     for (const { session } of this.sessions.all()) {
       const { streams, readers, outbound } = session.counts;
@@ -213,7 +209,10 @@ export class McpSessionService {
   ): Promise<number> {
     const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, notification, say)));
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
-    if (failed.length === 1 && outcomes.length === 1) throw failed[0]!.reason;
+    const [failure] = failed;
+    // A session that has just ended, or is just being initialized on another node, has no log.
+    const gone = failure?.reason instanceof SessionGoneError;
+    if (failure && outcomes.length === 1 && !gone) throw failure.reason;
     return outcomes.length - failed.length;
   }
 
@@ -260,8 +259,6 @@ const FACT: Saying = runBeyondCancelledCall;
 export interface McpCounts {
   /** Sessions that have a record in the session store. */
   sessions: number;
-  /** States that outlive a call (`ctx.state()`) in the session store. They count under the caps of sessions. */
-  states: number;
   /** Sessions with a live copy on this node. */
   live: number;
   /** Requests of clients that are being handled. */

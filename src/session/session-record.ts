@@ -2,11 +2,6 @@ import { reachesLevel } from '../wire/notifications.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSessionRecord } from './session-store.js';
 
-/** A record of the other kind, state that outlives a call, is no session to anybody who asks for one. */
-export function isSession(record: McpSessionRecord | undefined): record is McpSessionRecord {
-  return record !== undefined && record.kind !== 'state';
-}
-
 /**
  * Whether the client of a session gets a notification: log messages only at or above the level that it set.
  *

@@ -1,5 +1,4 @@
 import type { RequestId } from '../wire/json-rpc.js';
-import { shown } from '../wire/wire.messages.js';
 
 /** What users read of this room. */
 export const sessionMessages = {
@@ -12,8 +11,6 @@ export const sessionMessages = {
   storeAway: () => 'The storage of this server is away at the moment. Try again soon.',
   unsentAsStoreAway: (method: string) =>
     `"${method}" could not be sent: the storage of this server is away at the moment. The request may be repeated: try again soon.`,
-  stateAway: () =>
-    'The storage of this server is away at the moment, so that state can be neither read nor changed. The request may be repeated: try again soon.',
   unrecorded: () => 'The storage of this server is away, so the change could not be kept. Try again later.',
   duplicateId: (id: RequestId) =>
     `A request with the id ${JSON.stringify(id)} is in flight in this session. Give each request an id of its own.`,
@@ -59,17 +56,4 @@ export const sessionMessages = {
     `Revision "${version}" of the protocol has no batches. Send the messages one by one, or negotiate "2025-03-26".`,
   batchTooLarge: (size: number, max: number) => `The batch has ${size} messages; ${max} is the most. Send it in parts.`,
   initializeInBatch: () => '"initialize" cannot be part of a batch. Send it alone.',
-  anonymousState: () => 'This needs state of your own, but it is not known who you are. Sign in, and call again.',
-  tooManyStates: (max: number) =>
-    `This server has ${max} sessions and states, the most it may have ("maxSessions"). Try again later.`,
-  tooManyStatesOfPrincipal: (max: number) =>
-    `This caller has ${max} sessions and states, the most that one may have ("maxSessionsPerPrincipal"). Go on with the handle of a state that is there, or wait until one is idle for long enough.`,
-  tooManyAnonymousStates: (max: number) =>
-    `The anonymous callers of this server have ${max} sessions and states together, the most they may have ("maxAnonymousSessions"). Sign in, or try again later.`,
-  largeState: (bytes: number, max: number) =>
-    `The state would have ${bytes} bytes as JSON; ${max} is the most ("maxStateBytes"). Keep less in it.`,
-  noStateChanges: (got: unknown) =>
-    `patch() of a state takes an object of plain JSON; got ${shown(got)}. Give each value a key.`,
-  contendedState: (attempts: number) =>
-    `A state began and ended ${attempts} times while it was being changed. Does the session store keep its records?`,
 };

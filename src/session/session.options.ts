@@ -76,31 +76,24 @@ export interface McpSessionOptions {
    */
   idleTimeoutMs?: number;
   /**
-   * Sessions and states (`ctx.state()`) in all. One more session gets 503; nobody is evicted.
+   * Sessions in all. One more gets 503; none is evicted.
    *
    * @default 10000
    */
   maxSessions?: number;
   /**
-   * Sessions and states of one principal. One more session gets 429.
+   * Sessions of one principal. One more gets 429.
    *
    * @default 100
    */
   maxSessionsPerPrincipal?: number;
   /**
-   * Sessions and states of all anonymous callers together. One more session gets 429. Lower than `maxSessions`: places that
-   * anonymous callers cannot take from those who are signed in.
+   * Sessions of all anonymous callers together. One more gets 429. Lower than `maxSessions`: places that anonymous callers
+   * cannot take from those who are signed in.
    *
    * @default Infinity: as many as `maxSessions`
    */
   maxAnonymousSessions?: number;
-  /**
-   * Bytes that the data of one state (`ctx.state()`) may have as JSON. Lower: less that a client can make the server keep,
-   * which is this times `maxSessionsPerPrincipal`, and for the anonymous callers together `maxAnonymousSessions`.
-   *
-   * @default 65536 (64 KiB)
-   */
-  maxStateBytes?: number;
 }
 
 /** Every option, decided; but for `drainMs`, as the store decides its default. */
@@ -121,7 +114,6 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
   } = options;
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs } = options;
   const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxAnonymousSessions = Infinity } = options;
-  const { maxStateBytes = 65_536 } = options;
   return {
     sessions: check.oneOf('sessions', sessions, ['required', 'off']),
     sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
@@ -135,11 +127,10 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
     maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
     maxAnonymousSessions: check.count('maxAnonymousSessions', maxAnonymousSessions, { infinite: true }),
-    maxStateBytes: check.count('maxStateBytes', maxStateBytes, { infinite: true }),
   };
 }
 
-/** How many sessions and states there may be. */
+/** How many sessions there may be. */
 export type SessionLimits = Pick<
   ResolvedSessionOptions,
   'maxSessions' | 'maxSessionsPerPrincipal' | 'maxAnonymousSessions'

@@ -1,10 +1,12 @@
 import {
   InMemoryEventStore,
   InMemorySessionStore,
+  InMemoryStateStore,
   type McpContext,
   type McpEventStore,
   type McpSessionEvent,
   type McpSessionStore,
+  type McpStateStore,
 } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -51,6 +53,7 @@ describe.each(ADAPTERS)('what a client reads when a store is away while its hand
     app = await start({
       clock,
       sessionStore: backend.over<McpSessionStore>(new InMemorySessionStore(clock)),
+      stateStore: backend.over<McpStateStore>(new InMemoryStateStore(clock)),
       eventStore: backend.over<McpEventStore>(new InMemoryEventStore({}, clock)),
       // Notifications of a call then go to the standalone stream, and the call outlives the failure of that.
       responseMode: 'json',

@@ -1,7 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { Server } from '@modelcontextprotocol/server';
 import type { NestInterceptor } from '@nestjs/common';
-import { InMemoryEventStore, InMemorySessionStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import {
+  InMemoryEventStore,
+  InMemorySessionStore,
+  type McpSessionEvent,
+  type McpSessionStore,
+} from 'nestjs-mcp-streamable';
 import { race, timer, map } from 'rxjs';
 import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
@@ -108,18 +113,45 @@ describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
     await app.settled(NOTHING);
   });
 
-  describe.each(['reserve', 'create'] as const)('when the session store fails at %s', (method) => {
-    it('S2: leaves nothing behind', async () => {
+  it.each(['makes no record', 'has made it all the same'])(
+    'S2: leaves nothing behind when the session store fails to create one, and %s',
+    async (how) => {
       const clock = new TrackedClock();
       const store = new InMemorySessionStore(clock);
-      const failing = { [method]: () => Promise.reject(new Error('the store is away')) };
-      await start({ clock, sessionStore: double(store, failing), maxSessions: 1 });
+      let away = true;
+      const create: McpSessionStore['create'] = async (...of) => {
+        if (away && how === 'makes no record') throw new Error('the store is away');
+        const outcome = await store.create(...of);
+        if (away) throw new Error('the store does not answer');
+        return outcome;
+      };
+      await start({ clock, sessionStore: double(store, { create }), maxSessions: 1 });
       await expectAway(await initialize());
       await expectAway(await initialize());
       await app.settled(NOTHING);
       // Its place is free again.
-      expect(await store.reserve('another-session-id', undefined, { total: 1, perPrincipal: 1 })).toBe('reserved');
+      away = false;
+      await app.client().initialize();
+    },
+  );
+
+  it('S2: leaves nothing behind when the session store fails to note the revision that was negotiated', async () => {
+    const clock = new TrackedClock();
+    const store = new InMemorySessionStore(clock);
+    const patch = () => Promise.reject(new Error('the store is away'));
+    await start({
+      clock,
+      sessionStore: double(store, { patch }),
+      onServer: (server) =>
+        server.setRequestHandler('initialize', () => ({
+          protocolVersion: '2025-03-26',
+          capabilities: {},
+          serverInfo: { name: 'test', version: '1' },
+        })),
     });
+    await expectAway(await initialize());
+    await app.settled(NOTHING);
+    expect(events.map(({ type }) => type)).toEqual(['store-fault']);
   });
 
   it('S2: leaves nothing behind when the event store fails', async () => {
@@ -134,7 +166,7 @@ describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
     await app.client().initialize();
   });
 
-  it.each(['factory', 'handler', 'reserve', 'create', 'open'] as const)(
+  it.each(['factory', 'handler', 'create', 'open'] as const)(
     'S2: leaves nothing behind when the client goes away during the %s',
     async (moment) => {
       const clock = new TrackedClock();
@@ -149,7 +181,6 @@ describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
         clock,
         maxSessions: 1,
         sessionStore: double(sessions, {
-          ...(moment === 'reserve' && { reserve: async (...of) => pass().then(() => sessions.reserve(...of)) }),
           ...(moment === 'create' && { create: async (...of) => pass().then(() => sessions.create(...of)) }),
         }),
         eventStore: double(log, {

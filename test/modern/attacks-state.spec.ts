@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { InMemorySessionStore, McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import { InMemoryStateStore, McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -33,7 +33,7 @@ describe.each(ADAPTERS)('attacks on the state of modern callers, on %s', (adapte
 
   it('state: of an endpoint is none of another, also where its path is the name of that one', async () => {
     const clock = new ManualClock();
-    const shared = { clock, sessionStore: new InMemorySessionStore(clock), idleTimeoutMs: IDLE };
+    const shared = { clock, stateStore: new InMemoryStateStore(clock), idleTimeoutMs: IDLE };
     const named = await start({ ...shared, name: 'mcp', path: 'admin' });
     const nameless = await start({ ...shared, path: 'mcp' });
     const [there, here] = [named, nameless].map(({ url }) => new ModernClient(url, as('ann'))) as [

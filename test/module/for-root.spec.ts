@@ -5,6 +5,7 @@ import {
   InMemoryEventStore,
   InMemoryMessageBus,
   InMemorySessionStore,
+  InMemoryStateStore,
   McpSessionService,
   McpStreamableModule,
   type McpStreamableExtras,
@@ -61,7 +62,8 @@ describe.each(ADAPTERS)('forRoot on %s', (adapter) => {
     const backend = () => {
       const sessionStore = new InMemorySessionStore();
       made.push(sessionStore);
-      return { sessionStore, eventStore: new InMemoryEventStore(), messageBus: new InMemoryMessageBus() };
+      const stateStore = new InMemoryStateStore();
+      return { sessionStore, stateStore, eventStore: new InMemoryEventStore(), messageBus: new InMemoryMessageBus() };
     };
     const module = { imports: [McpStreamableModule.forRoot({ serverInfo, backend })] };
     const first = await NestApp.start(adapter, module);

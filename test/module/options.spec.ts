@@ -49,6 +49,8 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   maxSessions: NOT_COUNTS,
   maxSessionsPerPrincipal: NOT_COUNTS,
   maxAnonymousSessions: NOT_COUNTS,
+  maxStatesPerPrincipal: NOT_COUNTS,
+  maxAnonymousStates: NOT_COUNTS,
   maxStateBytes: NOT_COUNTS,
   maxBodyBytes: [...NOT_COUNTS, Infinity],
   bodyTimeoutMs: [...NOT_COUNTS, Infinity, TOO_LONG_FOR_A_TIMER],
@@ -73,6 +75,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   ],
   backend: [null, 'redis', {}, { sessionStore: 'redis' }, { eventStore: {} }, () => null, () => undefined, () => ({})],
   sessionStore: [null, 'redis', {}, { scope: 'node', get: () => {} }],
+  stateStore: [null, 'redis', {}, { get: () => {}, set: () => {} }],
   eventStore: [null, 'redis', {}, { append: () => {} }],
   messageBus: [null, 'redis', {}, { send: () => {} }],
 };

@@ -1,9 +1,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { Logger } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
-// The contract test that the documentation shows is a real one.
+// The contract tests that the documentation shows are real ones.
 // oxlint-disable-next-line import/no-unassigned-import
 import '../../examples/snippets/audited-session-store.contract.js';
+// oxlint-disable-next-line import/no-unassigned-import
+import '../../examples/snippets/keyv-state.contract.js';
 
 Logger.overrideLogger(false);
 
@@ -65,6 +67,7 @@ function optionsInSource(): Map<string, string | undefined> {
     ['src/mcp-streamable.options.ts', 'McpStreamableExtras'],
     ['src/mcp-streamable.options.ts', 'McpStreamableOptions'],
     ['src/session/session.options.ts', 'McpSessionOptions'],
+    ['src/state/state.options.ts', 'McpStateOptions'],
     ['src/http/http.options.ts', 'McpHttpOptions'],
     ['src/protocol/protocol.options.ts', 'McpProtocolOptions'],
     ['src/questions/request-state.options.ts', 'McpRequestStateOptions'],
@@ -74,7 +77,7 @@ function optionsInSource(): Map<string, string | undefined> {
   ];
   const options = new Map<string, string | undefined>();
   for (const [file, name] of interfaces) {
-    const body = new RegExp(`export interface ${name} [^]*?\\n}`).exec(read(file))![0];
+    const body = new RegExp(`export interface ${name}\\b[^]*?\\n}`).exec(read(file))![0];
     for (const [, comment, option] of body.matchAll(/\/\*\*([^]*?)\*\/\n {2}(?:readonly )?(\w+)\??:/g)) {
       options.set(option!, /@default (.+?)\s*(?:\n|$)/.exec(comment!)?.[1]!.replaceAll('`', ''));
     }

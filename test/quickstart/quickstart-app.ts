@@ -47,7 +47,6 @@ export class HeldDocs extends DocsService {
 
 const NOTHING = {
   sessions: 0,
-  states: 0,
   live: 0,
   inFlight: 0,
   outbound: 0,

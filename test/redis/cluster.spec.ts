@@ -5,6 +5,8 @@ import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { eventStoreContract, messageBusContract, sessionStoreContract } from '../../src/testing/index.js';
 import { describeRedis, freePort, RedisServer } from '../support/redis.js';
 
+const CAPS = { total: 100, perPrincipal: 100 };
+
 const SLOTS = 16_384;
 const MASTERS = 3;
 
@@ -66,16 +68,19 @@ describeRedis(
 
     it('spreads the sessions, and leaves nothing behind', async () => {
       const { prefix, made, dispose } = nodes();
-      const [{ sessionStore, eventStore }] = made;
+      const [{ sessionStore, stateStore, eventStore }] = made;
       const ids = Array.from({ length: 12 }, () => randomToken());
       const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
       for (const id of ids) {
-        await sessionStore.create({ id, protocolVersion: '2025-11-25', initialize });
+        expect(await sessionStore.create({ id, protocolVersion: '2025-11-25', initialize }, CAPS)).toBe('created');
         await eventStore.open(id);
         const opens = { node: 'n', requests: [1] };
         await eventStore.append(id, 's', ['1'], { writer: 'w', seq: 1, opens });
         await eventStore.claim(id, 's', { node: 'n', reader: id });
         expect(await sessionStore.touch(id)).toBe(true);
+        expect(await stateStore.set(`${id}:a`, { id }, 60_000, { owner: id, max: 1 })).toBe(true);
+        expect(await stateStore.set(`${id}:b`, { id }, 60_000, { owner: id, max: 1 })).toBe('full');
+        expect(await stateStore.get(`${id}:a`)).toEqual({ id });
       }
       const holders = await Promise.all(cluster.nodes('master').map((node) => node.keys(`${prefix}:*:log`)));
       expect(holders.filter((keys) => keys.length > 0).length).toBeGreaterThan(1);
@@ -83,6 +88,7 @@ describeRedis(
       expect(await eventStore.stats!()).toMatchObject({ sessions: ids.length, events: ids.length });
       for (const id of ids) {
         expect((await sessionStore.delete(id))?.id).toBe(id);
+        expect(await stateStore.delete(`${id}:a`)).toBe(true);
         await eventStore.drop(id);
       }
       // What is left of a log expires by itself.

@@ -4,6 +4,8 @@ import { seededRandom } from '../../src/testing/index.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 
+const CAPS = { total: 100, perPrincipal: 100 };
+
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
@@ -96,7 +98,7 @@ describeRedis('the event log in Redis', () => {
 
   it('lives as long as anything is heard of the session, and not for ever', async () => {
     const { store, sessionStore, append } = await setup();
-    await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize });
+    await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize }, CAPS);
     await append('0', ['1']);
     await append('call', ['1']);
     for (let n = 0; n < 5; n++) {
@@ -115,7 +117,7 @@ describeRedis('the event log in Redis', () => {
 
   it('has a few minutes left when the session is deleted and not dropped, whatever is appended meanwhile', async () => {
     const { sessionStore, append } = await setup();
-    await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize });
+    await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize }, CAPS);
     await append('0', ['1']);
     await append('call', ['1']);
     await sessionStore.delete('s');

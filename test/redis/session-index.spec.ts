@@ -1,6 +1,6 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { RedisUnavailableError } from '../../src/redis/redis.errors.js';
-import type { McpSessionStore } from '../../src/session/session-store.js';
+import type { McpSessionStore, SessionCaps } from '../../src/session/session-store.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 
@@ -18,21 +18,42 @@ describeRedis('the sessions in Redis', () => {
   afterEach(() => room.close());
 
   const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
-  const begin = (id: string, principal?: string) =>
-    store.create({ id, protocolVersion: '2025-11-25', initialize, ...(principal !== undefined && { principal }) });
+  const begin = (id: string, principal?: string, caps: SessionCaps = CAPS, by = store) =>
+    by.create({ id, protocolVersion: '2025-11-25', initialize, principal }, caps);
+  /** Scripts of a name fail, but for the first ones, as if the node had died by then. */
+  const refuse = (of: McpSessionStore, name: string, after = 0): void => {
+    const { connection } = of as unknown as { connection: { run: (...args: unknown[]) => Promise<unknown> } };
+    const run = connection.run.bind(connection);
+    let passed = 0;
+    connection.run = (script, ...args) => {
+      const refused = (script as { name: string }).name === name && ++passed > after;
+      return refused ? Promise.reject(new RedisUnavailableError(name, new Error('died'))) : run(script, ...args);
+    };
+  };
   const del = (...keys: string[]) => room.redis.admin.del(keys.map((key) => `${room.prefix}:${key}`));
 
   it('leave nothing behind, however they end', async () => {
-    await store.reserve('released', 'p', CAPS);
-    await store.release('released');
     await begin('deleted', 'p');
     await store.delete('deleted');
     await begin('expired', 'p');
-    await store.reserve('forgotten', 'p', CAPS);
+    expect(await begin('refused', 'p', { total: 1, perPrincipal: 1 })).toBe('total-cap');
     await room.advance(10 * MINUTE_MS);
     expect((await store.claimExpired(MINUTE_MS, 9)).map(({ id }) => id)).toEqual(['expired']);
-    expect(await store.reserve('other', 'q', CAPS)).toBe('reserved');
-    await store.release('other');
+    expect(await room.keys()).toEqual([]);
+  });
+
+  it('leave nothing behind of a node that dies while it creates one', async () => {
+    const dying = room.node().sessionStore;
+    refuse(dying, 'create', 1);
+    await expect(begin('lost', 'p', CAPS, dying)).rejects.toThrow('died');
+    // Its place is taken until it is idle, or until it is deleted after all.
+    expect(await begin('s', 'p', { total: 1, perPrincipal: 1 })).toBe('total-cap');
+    expect(await store.delete('lost')).toBeUndefined();
+    refuse(dying, 'create', 1);
+    await expect(begin('lost', 'p', CAPS, dying)).rejects.toThrow('died');
+    expect([await store.list(), await store.get('lost')]).toEqual([[], undefined]);
+    await room.advance(10 * MINUTE_MS);
+    expect(await store.claimExpired(MINUTE_MS, 9)).toEqual([]);
     expect(await room.keys()).toEqual([]);
   });
 
@@ -51,20 +72,12 @@ describeRedis('the sessions in Redis', () => {
     await begin('s');
     await room.advance(10 * MINUTE_MS);
     // Claimed, and not ended: as far as the first step goes.
-    const run = vi.spyOn(room.redis.admin, 'eval');
     const dying = room.node().sessionStore;
-    const connection = (dying as unknown as { connection: { run: (...args: unknown[]) => Promise<unknown> } })
-      .connection;
-    const original = connection.run.bind(connection);
-    connection.run = (script, ...args) =>
-      (script as { name: string }).name === 'delete'
-        ? Promise.reject(new RedisUnavailableError('delete', new Error('died')))
-        : original(script, ...args);
+    refuse(dying, 'delete');
     expect(await dying.claimExpired(MINUTE_MS, 9)).toEqual([]);
     expect(await store.claimExpired(MINUTE_MS, 9)).toEqual([]);
     await room.advance(2 * MINUTE_MS);
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
-    run.mockRestore();
   });
 
   it('of which the record is missing are listed nowhere, and leave the index in their time', async () => {
@@ -72,19 +85,18 @@ describeRedis('the sessions in Redis', () => {
     await begin('lost', 'p');
     await del('{lost}:session');
     expect((await store.list({ principal: 'p' })).map(({ id }) => id)).toEqual(['kept']);
-    expect(await store.delete('lost')).toBeUndefined();
     await room.advance(10 * MINUTE_MS);
     await store.touch('kept');
     expect(await store.claimExpired(MINUTE_MS, 9)).toEqual([]);
     expect(await store.count()).toBe(1);
-    expect(await store.reserve('new', 'p', CAPS)).toBe('reserved');
+    expect(await begin('new', 'p')).toBe('created');
   });
 
   it('of which the index was lost can be read and ended all the same', async () => {
     await begin('s', 'p');
-    await del('{:sessions}:all', '{:sessions}:seen', '{:sessions}:owner', '{:sessions}:of:p:p');
+    await del('{:sessions}:seen', '{:sessions}:owner', '{:sessions}:of:p:p');
     expect(await store.touch('s')).toBe(true);
-    await expect(begin('s', 'p')).rejects.toThrow('exists already');
+    expect(await begin('s', 'p')).toBe('taken');
     expect((await store.delete('s'))?.id).toBe('s');
   });
 
@@ -108,7 +120,7 @@ describeRedis('the sessions in Redis', () => {
 
   it('have no cap where the cap is infinite', async () => {
     const none = { total: Infinity, perPrincipal: Infinity };
-    for (let n = 0; n < 5; n++) expect(await store.reserve(`${n}`, 'p', none)).toBe('reserved');
+    for (let n = 0; n < 5; n++) expect(await begin(`${n}`, 'p', none)).toBe('created');
     expect(await store.claimExpired(Infinity, 9)).toEqual([]);
   });
 });

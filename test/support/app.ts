@@ -9,7 +9,9 @@ import {
   LEGACY_REVISIONS,
   MODERN_REVISIONS,
   McpEventStore,
+  InMemoryStateStore,
   McpSessionService,
+  McpStateStore,
   McpStreamableModule,
   type McpCounts,
   type McpServerContext,
@@ -131,7 +133,7 @@ export class TestApp {
   }
 
   /** Waits until the counts are as wanted. */
-  async settled({ streams, ...others }: Partial<McpCounts & { openResponses: number; timers: number }>): Promise<void> {
+  async settled({ streams, ...others }: Partial<Settled>): Promise<void> {
     // What one node writes and another reads is a stream of both: of several nodes only their end tells something.
     const told = streams !== undefined && (streams === 0 || this.nodes.length === 1);
     const expected = told ? { ...others, streams } : others;
@@ -146,7 +148,7 @@ export class TestApp {
   /** Ends what is there, and expects that nothing at all is left of it. */
   async expectNothingLeft(): Promise<void> {
     await this.service.terminateAll();
-    await this.settled({ ...NOTHING, openResponses: 0, timers: 0 });
+    await this.settled({ ...NOTHING, states: 0, openResponses: 0, timers: 0 });
   }
 
   /** Expects that nothing is left, then stops the app. */
@@ -172,7 +174,7 @@ export class TestApp {
     await this.cluster?.closed();
   }
 
-  async #state(): Promise<McpCounts & { openResponses: number; timers: number }> {
+  async #state(): Promise<Settled> {
     const nodes = await Promise.all(this.nodes.map(({ service }) => service.counts()));
     const own = OF_ONE_NODE.map((name) => [name, sum(nodes.map((counts) => counts[name]))]);
     const live = new Set(
@@ -182,7 +184,15 @@ export class TestApp {
     const inboxes = await this.#inboxes();
     counts.loggedStreams -= inboxes.length;
     counts.events -= sum(inboxes.map(({ last, oldest }) => last - oldest + 1));
-    return { ...counts, openResponses: this.openResponses, timers: this.clock.pending };
+    const states = await this.#states();
+    return { ...counts, states, openResponses: this.openResponses, timers: this.clock.pending };
+  }
+
+  /** How many states outlive a call; 0 where that cannot be seen. */
+  async #states(): Promise<number> {
+    if (this.cluster) return this.cluster.states();
+    const store = this.app.get<McpStateStore>(McpStateStore, { strict: false });
+    return store instanceof InMemoryStateStore ? store.size : 0;
   }
 
   /** What nodes have handed on to each other: it lies in the log of its session, and no client ever sees it. */
@@ -195,6 +205,12 @@ export class TestApp {
   }
 }
 
+interface Settled extends McpCounts {
+  states: number;
+  openResponses: number;
+  timers: number;
+}
+
 /** What each node counts for itself. A session that is live on two nodes counts once. */
 const OF_ONE_NODE = ['inFlight', 'outbound', 'streams', 'readers', 'subscriptions'] as const;
 
@@ -202,7 +218,6 @@ const sum = (counts: readonly number[]): number => counts.reduce((total, count) 
 
 const NOTHING: McpCounts = {
   sessions: 0,
-  states: 0,
   live: 0,
   inFlight: 0,
   outbound: 0,

@@ -8,6 +8,7 @@ import type { TestAppOptions } from './app.js';
  */
 export const ONE_NODE_OPTIONS: readonly (readonly [option: keyof TestAppOptions, reason: string])[] = [
   ['sessionStore', 'its session store is a double of its own'],
+  ['stateStore', 'its state store is its own'],
   ['eventStore', 'its event store is a double of its own'],
   ['messageBus', 'its bus is a double of its own'],
   ['backend', 'its backend is its own'],
@@ -59,7 +60,6 @@ export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, re
   ],
   [/legacy\/bounds-and-endings/, /answers 429/, PER_NODE],
   [/legacy\/bounds-and-endings/, /refuses subscriptions beyond/, LARGE],
-  [/handlers\/state/, /keeps it to itself/, SHUTDOWN],
   [/handlers\/observables-back-pressure/, /./, MEMORY],
   [/legacy\/edge-caps/, /E13: everybody gets 503/, SHUTDOWN],
   [/legacy\/edge-caps/, /is a warning, the next ones are not/, WARNINGS],

@@ -64,6 +64,12 @@ export class NodesOfOneApp {
     if (clock instanceof ManualClock && clock.pending > 0) await clock.advance(period);
   }
 
+  /** How many states lie in Redis. */
+  async states(): Promise<number> {
+    const keys = await this.room.keys();
+    return keys.filter((key) => /^\{:state:.*\}:value:/.test(key)).length;
+  }
+
   /** When all nodes are closed: expects that nothing is left in Redis. */
   async closed(): Promise<void> {
     this.release();

@@ -2,14 +2,15 @@ import { randomToken } from '../../common/random-token.js';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { asking } from '../../session/asking.js';
-import type { LiveSession, LiveSessions } from '../../session/live-sessions.js';
+import type { LiveSessions } from '../../session/live-sessions.js';
 import { McpSession } from '../../session/mcp-session.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type SessionEnvironment, type SessionLimits } from '../../session/session.options.js';
-import type { InitializeParams, McpSessionStore } from '../../session/session-store.js';
+import type { CreateOutcome, InitializeParams, McpSessionStore, SessionCaps } from '../../session/session-store.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { SESSION_ID_HEADER } from '../../wire/headers.js';
 import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
+import { negotiateLegacyRevision } from '../../wire/revisions.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
 import { checkedBySpec } from '../../wire/spec.js';
 import { protocolMessages } from '../endpoint.messages.js';
@@ -26,16 +27,16 @@ const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
 /**
  * # One `initialize`: how a session comes to be
  *
- *     reserving ──▶ answering ──▶ recorded
- *          └────────────┴──▶ undone (refused, failed, or the client went away)
+ *     recording ──▶ answering ──▶ begun
+ *         └────────────┴──▶ discarded (refused, failed, or the client went away)
  *
- * The place is reserved before anything is made, so that caps hold also for many at once; the record is written when the
- * dispatcher has said yes. Whatever goes wrong on the way leaves nothing behind (behaviour S2).
+ * The record comes first, so that caps hold also for many at once. Whatever goes wrong afterwards leaves nothing behind
+ * (behaviour S2); the record of a node that dies meanwhile expires.
  */
 export class Initialization implements PendingReply {
   readonly reply: Promise<McpReply>;
   readonly #id: string;
-  #live: LiveSession | undefined;
+  #session: McpSession | undefined;
   #begun = false;
   #gone = false;
 
@@ -50,10 +51,8 @@ export class Initialization implements PendingReply {
 
   abandon(): void {
     this.#gone = true;
-    if (!this.#begun) {
-      return void this.#live?.session.end('initialize-failed');
-    }
-    // The session is there, but nobody will ever know its id.
+    if (!this.#begun) return void this.#session?.end('initialize-failed');
+    // The session is there, but no client will ever know its id.
     this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => this.host.report(error));
   }
 
@@ -61,66 +60,76 @@ export class Initialization implements PendingReply {
     const request = this.body.messages[0] as JsonRpcRequest;
     assertKeepable(request);
     const params = initializeParams(request);
-    await this.#reserve(request);
+    const revision = negotiateLegacyRevision(params.protocolVersion);
     try {
-      const reply = await this.#serve(params);
-      if (reply) return reply;
+      await this.#record(params, revision);
+      return await this.#begin(revision);
     } catch (error) {
-      await this.#undo();
+      if (this.#gone) return { kind: 'accepted' };
       if (this.host.sessions.closing) throw shutdownRefusal().withRequestId(request.id);
       throw error instanceof McpError ? error.withRequestId(request.id) : this.#failure(error, request);
     }
-    return this.#undo();
   }
 
-  async #reserve({ id: requestId }: JsonRpcRequest): Promise<void> {
-    const { store, limits } = this.host;
-    const { principal } = this.http;
+  /** @throws McpError UNAVAILABLE, TOO_MANY_SESSIONS (E13) */
+  async #record(params: InitializeParams, protocolVersion: string): Promise<void> {
+    const { sessions, store, limits } = this.host;
+    const { principal, routeParams } = this.http;
+    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: params };
     const caps = capsFor(principal, limits);
-    const refused = { requestId, headers: RETRY_AFTER };
-    switch (await this.#asking(() => store.reserve(this.#id, principal, caps))) {
-      case 'reserved':
-        return;
+    const outcome = await this.#asking(() => store.create(record, caps)).catch(async (error: unknown) => {
+      await sessions.discard(this.#id, undefined);
+      throw error;
+    });
+    if (outcome !== 'created') throw this.#refusal(outcome, caps);
+  }
+
+  #refusal(outcome: Exclude<CreateOutcome, 'created'>, { total, perPrincipal }: SessionCaps): McpError {
+    const headers = RETRY_AFTER;
+    switch (outcome) {
       case 'total-cap': {
-        const message = protocolMessages.tooManySessions(caps.total);
-        throw new McpError('UNAVAILABLE', message, { ...refused, option: 'maxSessions' });
+        return new McpError('UNAVAILABLE', protocolMessages.tooManySessions(total), { headers, option: 'maxSessions' });
       }
       case 'principal-cap': {
-        const anonymous = principal === undefined;
+        const anonymous = this.http.principal === undefined;
         const option = anonymous ? 'maxAnonymousSessions' : 'maxSessionsPerPrincipal';
         const say = anonymous ? protocolMessages.tooManyAnonymous : protocolMessages.tooManyOfPrincipal;
-        throw new McpError('TOO_MANY_SESSIONS', say(caps.perPrincipal), { ...refused, option });
+        return new McpError('TOO_MANY_SESSIONS', say(perPrincipal), { headers, option });
       }
       case 'taken':
         this.host.report(new ServerFactoryError(protocolMessages.sessionIdTaken()));
-        throw new McpError('INTERNAL_ERROR', protocolMessages.initializeFailed(), { requestId });
+        return new McpError('INTERNAL_ERROR', protocolMessages.initializeFailed());
     }
   }
 
-  /** @returns the answer with the new session's id; `undefined` if there will be no session */
-  async #serve(params: InitializeParams): Promise<McpReply | undefined> {
+  /** @returns the answer: with the id of the session, if it has begun */
+  async #begin(recorded: string): Promise<McpReply> {
+    const { sessions, environment } = this.host;
+    const { principal, routeParams } = this.http;
+    const session = (this.#session = new McpSession({ id: this.#id, principal, routeParams }, environment));
+    sessions.begin(session);
+    if (this.#gone) void session.end('initialize-failed');
+    try {
+      return await this.#serve(session, recorded);
+    } finally {
+      if (!this.#begun) await sessions.discard(this.#id, session);
+    }
+  }
+
+  async #serve(session: McpSession, recorded: string): Promise<McpReply> {
     const { sessions, store, environment } = this.host;
     await this.#asking(() => environment.store.open(this.#id));
     this.#assertOpen();
-    if (this.#gone) return undefined;
-    const { principal, routeParams } = this.http;
-    const live = (this.#live = sessions.begin(new McpSession({ id: this.#id, principal, routeParams }, environment)));
-    const reply = await live.session.receive(this.http, this.body).reply;
+    const reply = await session.receive(this.http, this.body).reply;
     this.#assertOpen();
-    if (this.#gone || reply.kind !== 'json') return undefined;
-    if (!live.session.initialized) {
-      await this.#undo();
-      return reply;
-    }
-    const { protocolVersion } = live.session.info;
-    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: params };
-    await this.#asking(() => store.create(record));
-    if (this.#gone) return undefined;
-    this.#assertOpen();
-    if (!sessions.add(live))
+    if (!session.initialized || reply.kind !== 'json') return reply;
+    const { protocolVersion } = session.info;
+    if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
+    if (!sessions.add(session)) {
       throw new McpError('UNAVAILABLE', protocolMessages.initializeFailed(), { headers: RETRY_AFTER });
+    }
     this.#begun = true;
-    environment.event({ type: 'created', sessionId: this.#id, session: live.session.info });
+    environment.event({ type: 'created', sessionId: this.#id, session: session.info });
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
   }
 
@@ -129,27 +138,8 @@ export class Initialization implements PendingReply {
     if (this.host.sessions.closing) throw shutdownRefusal();
   }
 
-  /** Nothing of it was ever there. */
-  async #undo(): Promise<McpReply> {
-    const { store, sessions } = this.host;
-    if (this.#live) await sessions.discard(this.#live.session);
-    // A store that fails at this must not hide what went wrong first.
-    const undone = await Promise.allSettled([store.release(this.#id), store.delete(this.#id)]);
-    const failed = undone.filter((outcome) => outcome.status === 'rejected');
-    for (const { reason } of failed) this.#fault(reason);
-    // There may be a record that nobody knows of: it will expire.
-    if (failed.length > 0) sessions.watch();
-    void sessions.forget(this.#id);
-    return { kind: 'accepted' };
-  }
-
   #asking<T>(ask: () => Promise<T>): Promise<T> {
     return asking(this.host.environment, this.#id, ask);
-  }
-
-  #fault(error: unknown): void {
-    const sessionId = this.#id;
-    this.host.environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
   }
 
   #failure(error: unknown, { id: requestId }: JsonRpcRequest): McpError {

@@ -1,10 +1,8 @@
 import type {
+  CreateOutcome,
   McpSessionRecord,
   McpSessionStore,
   NewSessionRecord,
-  RecordFilter,
-  RecordKind,
-  ReserveOutcome,
   SessionCaps,
   SessionPatch,
 } from '../../session/session-store.js';
@@ -12,13 +10,10 @@ import { inBatches } from '../in-batches.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import type { RedisScript } from '../connection/redis-script.js';
 import { decoded, encoded } from '../redis-keys.js';
-import { redisMessages } from '../redis.messages.js';
 import { changesOf, fieldsOf, pairs, recordOf } from './record-fields.js';
 import * as index from './session-index.scripts.js';
 import { createRecord, patchRecord, removeRecord, touchRecord } from './session-record.scripts.js';
 
-/** What `initialize` may take at most. */
-const RESERVATION_MS = 60_000;
 /** Whoever claimed an expired session has so long to end it, before others try. */
 const CLAIM_LEASE_MS = 60_000;
 /** What the log of a deleted session has left, should nobody drop it. */
@@ -28,9 +23,6 @@ const IDLE_TIMEOUTS_KEPT = 3;
 
 /**
  * # The sessions in Redis
- *
- *     (nothing) ──reserve──▶ reserved ──create──▶ recorded ──delete, claimExpired──▶ (nothing)
- *                               └──release, a minute──▶ (nothing)
  *
  * A record is a hash in the slot of its session; which sessions there are, and whose, is an index in a slot of its own. Each is
  * changed by scripts, in one step; a call that concerns both makes two steps, in an order in which it may break off: the
@@ -48,25 +40,13 @@ export class RedisSessionStore implements McpSessionStore {
 
   constructor(private readonly connection: RedisConnection) {}
 
-  async reserve(id: string, principal: string | undefined, caps: SessionCaps): Promise<ReserveOutcome> {
+  async create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome> {
+    const { id, principal } = record;
     const limits = [caps.total, caps.perPrincipal].map((cap) => (Number.isFinite(cap) ? cap : -1));
-    const outcome = await this.#index(index.reserve, encoded(id), ownerOf(principal), ...limits, RESERVATION_MS);
-    return outcome as ReserveOutcome;
-  }
-
-  async create(record: NewSessionRecord): Promise<McpSessionRecord> {
-    const { id, principal, kind } = record;
-    const code = encoded(id);
-    const at = await this.#index(index.enter, code, ownerOf(principal), kind === 'state' ? 1 : 0);
-    if (at === null) throw new Error(redisMessages.exists(id));
-    const fields = fieldsOf(record, Number(at));
-    const created = await this.connection.run(createRecord, this.#key(id), this.#lifeMs, ...fields);
-    if (created === 0) throw new Error(redisMessages.exists(id));
-    return recordOf(id, pairs(fields))!;
-  }
-
-  async release(id: string): Promise<void> {
-    await this.#index(index.release, encoded(id));
+    const outcome = await this.#index(index.enter, encoded(id), ownerOf(principal), ...limits);
+    if (outcome !== 'created') return outcome as CreateOutcome;
+    const created = await this.connection.run(createRecord, this.#key(id), this.#lifeMs, ...fieldsOf(record));
+    return created === 1 ? 'created' : 'taken';
   }
 
   async get(id: string): Promise<McpSessionRecord | undefined> {
@@ -88,9 +68,9 @@ export class RedisSessionStore implements McpSessionStore {
 
   async delete(id: string): Promise<McpSessionRecord | undefined> {
     const removed = await this.connection.run(removeRecord, this.#key(id), '', ORPHANED_LOG_MS);
-    if (removed === null) return undefined;
+    // Also without a record: the index may have an entry.
     await this.#leaveIndex(id);
-    return recordOf(id, pairs(removed as string[]));
+    return removed === null ? undefined : recordOf(id, pairs(removed as string[]));
   }
 
   async claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]> {
@@ -102,24 +82,19 @@ export class RedisSessionStore implements McpSessionStore {
     return records.filter((record) => record !== undefined);
   }
 
-  async list({ principal, kind }: RecordFilter = {}): Promise<McpSessionRecord[]> {
+  async list({ principal }: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {
     const { sessions } = this.connection.keys;
-    const listed =
-      principal === undefined ? (kind === 'state' ? 'states' : 'all') : `of:${ownerOf(principal ?? undefined)}`;
-    // Up to infinity: what is reserved is no record.
     const codes = await this.connection.command('list', (client) =>
-      client.zrangebyscore(`${sessions}${listed}`, '-inf', '(+inf'),
+      principal === undefined
+        ? client.zrange(`${sessions}seen`, '0', '-1')
+        : client.smembers(`${sessions}of:${ownerOf(principal ?? undefined)}`),
     );
     const records = await inBatches(codes, (code) => this.get(decoded(code)));
-    return records.filter(
-      (record) => record !== undefined && (kind === undefined || (record.kind ?? 'session') === kind),
-    ) as McpSessionRecord[];
+    return records.filter((record) => record !== undefined).toSorted((a, b) => a.createdAt - b.createdAt);
   }
 
-  async count(kind?: RecordKind): Promise<number> {
-    const [all, states] = (await this.#index(index.count)) as [number, number];
-    if (kind === undefined) return all;
-    return kind === 'state' ? states : all - states;
+  count(): Promise<number> {
+    return this.connection.command('count', (client) => client.zcard(`${this.connection.keys.sessions}seen`));
   }
 
   get #lifeMs(): number {
@@ -139,7 +114,7 @@ export class RedisSessionStore implements McpSessionStore {
     try {
       const removed = await this.connection.run(removeRecord, this.#key(id), before, ORPHANED_LOG_MS);
       if (typeof removed === 'string') {
-        await this.#index(index.unclaim, encoded(id), removed);
+        await this.#index(index.seen, encoded(id), removed);
         return undefined;
       }
       await this.#leaveIndex(id);

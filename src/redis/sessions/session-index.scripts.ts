@@ -5,75 +5,36 @@ import { RedisScript } from '../connection/redis-script.js';
  *
  * Everything in one slot, so that caps are checked and counted in one step. Members are session ids as codes.
  *
- *     :all         zset  score: when it was created; +inf: it is only reserved
- *     :of:<owner>  zset  the same, of one owner
- *     :states      zset  those of the kind `state`
- *     :seen        zset  score: the last sign of life, or later; what the record says is what counts
- *     :reserved    zset  score: when the reservation expires
+ *     :seen        zset  all of them; score: the last sign of life, or later; what the record says is what counts
  *     :owner       hash  whose it is
+ *     :of:<owner>  set   those of one owner
  *
  * An entry is made before its record and removed after it: a node that dies in between leaves an entry without a record,
  * never a record that nobody finds. Such an entry is claimed, in its time, by `claimExpired`, and found to be empty.
  */
 const INDEX = `
 local base, life = KEYS[1], tonumber(ARGV[1])
-local ALL, STATES, SEEN, RESERVED, OWNER = base..'all', base..'states', base..'seen', base..'reserved', base..'owner'
+local SEEN, OWNER = base..'seen', base..'owner'
 local function of(owner) return base..'of:'..owner end
 
 local function live(owner)
-  for _, key in ipairs({ALL, STATES, SEEN, RESERVED, OWNER, of(owner)}) do call('PEXPIRE', key, life) end
-end
-
-local function remove(id)
-  local owner = call('HGET', OWNER, id)
-  if owner then call('ZREM', of(owner), id) end
-  call('HDEL', OWNER, id)
-  for _, key in ipairs({ALL, STATES, SEEN, RESERVED}) do call('ZREM', key, id) end
+  for _, key in ipairs({SEEN, OWNER, of(owner)}) do call('PEXPIRE', key, life) end
 end
 `;
 
-/** ARGV: life, id, owner, cap of all, cap of one owner (-1: none), milliseconds that it is kept. */
-export const reserve = new RedisScript(
-  'reserve',
-  `${INDEX}
-local id, owner, total, each, keep = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local at = now()
-for _, over in ipairs(call('ZRANGEBYSCORE', RESERVED, '-inf', int(at))) do remove(over) end
-if call('ZSCORE', ALL, id) then return 'taken' end
-if total >= 0 and call('ZCARD', ALL) >= total then return 'total-cap' end
-if each >= 0 and call('ZCARD', of(owner)) >= each then return 'principal-cap' end
-call('ZADD', ALL, '+inf', id)
-call('ZADD', of(owner), '+inf', id)
-call('HSET', OWNER, id, owner)
-call('ZADD', RESERVED, int(at + keep), id)
-live(owner)
-return 'reserved'
-`,
-);
-
-/** ARGV: life, id. */
-export const release = new RedisScript(
-  'release',
-  `${INDEX}
-if call('ZSCORE', RESERVED, ARGV[2]) then remove(ARGV[2]) end
-`,
-);
-
-/** ARGV: life, id, owner, '1' for a state. Returns the time, or nothing if the id has a record. */
+/** ARGV: life, id, owner, cap of all, cap of one owner (-1: none). */
 export const enter = new RedisScript(
   'create',
   `${INDEX}
-local id, owner = ARGV[2], ARGV[3]
-if call('ZSCORE', ALL, id) and not call('ZSCORE', RESERVED, id) then return false end
-remove(id)
-local at = int(now())
-call('ZADD', ALL, at, id)
-call('ZADD', of(owner), at, id)
-call('ZADD', SEEN, at, id)
+local id, owner, total, each = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+if call('ZSCORE', SEEN, id) then return 'taken' end
+if total >= 0 and call('ZCARD', SEEN) >= total then return 'total-cap' end
+if each >= 0 and call('SCARD', of(owner)) >= each then return 'principal-cap' end
+call('ZADD', SEEN, int(now()), id)
 call('HSET', OWNER, id, owner)
-if ARGV[4] == '1' then call('ZADD', STATES, at, id) end
+call('SADD', of(owner), id)
 live(owner)
-return at
+return 'created'
 `,
 );
 
@@ -86,16 +47,16 @@ live(call('HGET', OWNER, ARGV[2]) or '')
 `,
 );
 
-/** ARGV: life, id, last sign of life: it was claimed, and had been touched since. */
-export const unclaim = new RedisScript(
-  'claimExpired',
+/** ARGV: life, id. */
+export const leave = new RedisScript(
+  'delete',
   `${INDEX}
-call('ZADD', SEEN, 'XX', ARGV[3], ARGV[2])
+local owner = call('HGET', OWNER, ARGV[2])
+if owner then call('SREM', of(owner), ARGV[2]) end
+call('HDEL', OWNER, ARGV[2])
+call('ZREM', SEEN, ARGV[2])
 `,
 );
-
-/** ARGV: life, id. */
-export const leave = new RedisScript('delete', `${INDEX} remove(ARGV[2])`);
 
 /**
  * ARGV: life, milliseconds of silence, how many, milliseconds of the lease. Returns before when they were seen last, and
@@ -113,13 +74,5 @@ for _, id in ipairs(ids) do
   table.insert(claimed, id)
 end
 return claimed
-`,
-);
-
-/** How many records there are: in all, and of the kind `state`. ARGV: life. */
-export const count = new RedisScript(
-  'count',
-  `${INDEX}
-return {call('ZCOUNT', ALL, '-inf', '(+inf'), call('ZCARD', STATES)}
 `,
 );

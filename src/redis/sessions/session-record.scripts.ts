@@ -26,7 +26,8 @@ export const createRecord = new RedisScript(
   'create',
   `
 if call('EXISTS', KEYS[1]) == 1 then return 0 end
-for i = 2, #ARGV, 2 do call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+local at = int(now())
+call('HSET', KEYS[1], 'created', at, 'seen', at, unpack(ARGV, 2))
 call('PEXPIRE', KEYS[1], ARGV[1])
 return 1
 `,

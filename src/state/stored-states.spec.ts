@@ -1,44 +1,42 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type McpStateError, UnknownStateError } from '../context/mcp-state.errors.js';
 import { ManualClock } from '../testing/index.js';
-import { InMemorySessionStore } from './in-memory-session-store.js';
-import type { McpSessionStore } from './session-store.js';
-import { StoredStates, type StoredStatesParts } from './stored-states.js';
+import { InMemoryStateStore } from './in-memory-state-store.js';
+import type { McpStateStore } from './state-store.js';
+import { StoredStates, type StoredStatesOptions } from './stored-states.js';
 
-const IDLE_MS = 10_000;
-const CLIENT = {
-  protocolVersion: '2026-07-28',
-  capabilities: { sampling: {} },
-  clientInfo: { name: 'c', version: '1' },
+const TTL_MS = 10_000;
+const OPTIONS: StoredStatesOptions = {
+  ...{ endpoint: 'path.mcp', ttlMs: TTL_MS },
+  ...{ maxStatesPerPrincipal: 10, maxAnonymousStates: 10, maxStateBytes: 1_000 },
 };
 
-function setup(options: Partial<StoredStatesParts> = {}, with_: { store?: McpSessionStore; clock?: ManualClock } = {}) {
-  const { clock = new ManualClock() } = with_;
-  const memory = with_.store ?? new InMemorySessionStore(clock);
-  const calls: string[] = [];
-  const store = new Proxy(memory, {
-    get: (target, name: keyof McpSessionStore) => {
-      const member = target[name];
-      if (typeof member !== 'function') return member;
-      return (...args: never[]) => {
-        calls.push(name);
-        return (member as (...of: never[]) => unknown).apply(target, args);
-      };
-    },
-  });
-  const limits = { maxSessions: 100, maxSessionsPerPrincipal: 10, maxAnonymousSessions: 10 };
-  const parts = { store, clock, endpoint: 'mcp', limits, idleTimeoutMs: IDLE_MS, maxStateBytes: 1_000, ...options };
-  const states = new StoredStates(parts);
-  const watched = { watch: 0, relax: 0, faults: [] as unknown[] };
-  states.watchedBy({
-    watch: () => void watched.watch++,
-    relax: () => void watched.relax++,
-    fault: (error) => void watched.faults.push(error),
-  });
-  const as = (principal?: string) => states.of({ principal, client: () => CLIENT });
-  return { clock, store: memory, calls, states, watched, as };
+interface Shared {
+  readonly store: McpStateStore;
+  readonly clock: ManualClock;
 }
 
+/** One node; nodes that share a store are given those of another one. */
+function setup(options: Partial<StoredStatesOptions> = {}, shared?: Shared) {
+  const clock = shared?.clock ?? new ManualClock();
+  const memory = shared?.store ?? new InMemoryStateStore(clock);
+  const calls: [name: string, key: string][] = [];
+  const noted = (name: string, key: string): McpStateStore => {
+    calls.push([name, key]);
+    return memory;
+  };
+  const store: McpStateStore = {
+    get: (key) => noted('get', key).get(key),
+    set: (key, ...of) => noted('set', key).set(key, ...of),
+    delete: (key) => noted('delete', key).delete(key),
+  };
+  const faults: unknown[] = [];
+  const states = new StoredStates(store, clock, { ...OPTIONS, ...options }, (error) => void faults.push(error));
+  return { clock, store: memory, calls, faults, as: (principal?: string) => states.of(principal) };
+}
+
+const sizeOf = ({ store }: Shared): number => (store as InMemoryStateStore).size;
 const code = (error: unknown) => (error as McpStateError).code;
 const failure = (task: Promise<unknown>) =>
   task.then(
@@ -48,22 +46,27 @@ const failure = (task: Promise<unknown>) =>
 
 describe('state with a handle', () => {
   it('costs nothing before something is stored, then goes by its handle', async () => {
-    const { as, calls, store, watched } = setup();
+    const { as, calls, store } = setup();
     const cart = await as('ann').open(undefined);
     expect(cart.handle).toMatch(/^[A-Za-z0-9]{22}$/);
-    expect([cart.data, calls, watched.watch]).toEqual([{}, [], 0]);
+    expect([cart.data, calls]).toEqual([{}, []]);
     expect(await cart.patch({ items: [1], note: null })).toEqual({ items: [1] });
     expect(cart.data).toEqual({ items: [1] });
-    expect(watched.watch).toBe(1);
     expect((await as('ann').open(cart.handle)).data).toEqual({ items: [1] });
-    const [record] = await store.list();
-    expect(record).toMatchObject({
-      kind: 'state',
-      principal: 'ann',
-      initialize: CLIENT,
-      protocolVersion: '2026-07-28',
-    });
     expect(await store.get(cart.handle)).toBeUndefined();
+  });
+
+  it('lies under its endpoint, a hash of the principal, and the handle', async () => {
+    const { as, calls } = setup();
+    const handle = async (principal?: string) => {
+      const state = await as(principal).open(undefined);
+      await state.patch({ a: 1 });
+      return state.handle;
+    };
+    const hash = createHash('sha256').update('ann').digest('base64url');
+    const expected = [`path.mcp:${hash}:${await handle('ann')}`, `path.mcp:-:${await handle()}`];
+    await (await as('ann').ofPrincipal()).patch({ a: 1 });
+    expect(new Set(calls.map(([, key]) => key))).toEqual(new Set([...expected, `path.mcp:${hash}:-`]));
   });
 
   it('is another one each time, for whoever gives no handle', async () => {
@@ -109,11 +112,6 @@ describe('state with a handle', () => {
     ['was minted, and nothing was stored', async (of: Setup) => (await of.as('ann').open(undefined)).handle],
     ['is somebody else’s', (of: Setup) => stored(of, 'bob')],
     ['is an anonymous caller’s', (of: Setup) => stored(of, undefined)],
-    ['is of a session', (of: Setup) => session(of, 'S'.repeat(22))],
-    [
-      'is of a session, as a state would be named',
-      (of: Setup) => session(of, `state mcp ${'S'.repeat(22)}`, 'S'.repeat(22)),
-    ],
   ])('is unknown when it %s', async (_, handle) => {
     const of = setup();
     const given = await handle(of);
@@ -129,23 +127,24 @@ describe('state with a handle', () => {
   });
 
   it('is gone for good when it is deleted', async () => {
-    const { as, watched, store } = setup();
+    const of = setup();
+    const { as } = of;
     const state = await as('ann').open(undefined);
     expect(await state.delete()).toBe(false);
     await expect(state.patch({ a: 1 })).rejects.toThrow(UnknownStateError);
     const other = await as('ann').open(undefined);
     await other.patch({ a: 1 });
     const again = await as('ann').open(other.handle);
-    expect([await other.delete(), other.data, watched.relax]).toEqual([true, {}, 2]);
+    expect([await other.delete(), other.data]).toEqual([true, {}]);
     expect(await again.delete()).toBe(false);
     for (const gone of [other, again]) expect(await failure(gone.patch({ a: 2 }))).toBeInstanceOf(UnknownStateError);
     await expect(as('ann').open(other.handle)).rejects.toThrow(UnknownStateError);
-    expect(await store.count()).toBe(0);
+    expect(sizeOf(of)).toBe(0);
   });
 
   it('is of one endpoint, also when several share a store', async () => {
     const one = setup();
-    const two = setup({ endpoint: 'other' }, one);
+    const two = setup({ endpoint: 'path.other' }, one);
     const handle = await stored(one, 'ann');
     await expect(two.as('ann').open(handle)).rejects.toThrow(UnknownStateError);
   });
@@ -155,45 +154,59 @@ describe('state with a handle', () => {
     const two = setup({}, one);
     const state = await two.as('ann').open(await stored(one, 'ann'));
     expect(await state.patch({ b: 2 })).toEqual({ a: 1, b: 2 });
-    expect(two.watched.watch).toBeGreaterThan(0);
+    expect((await one.as('ann').open(state.handle)).data).toEqual({ a: 1, b: 2 });
   });
 });
 
 describe('the time of a state', () => {
-  it('ends idleTimeoutMs after its last use, noted a tenth of it apart', async () => {
+  const sets = ({ calls }: Setup) => calls.filter(([name]) => name === 'set').length;
+
+  it('ends a TTL after its last use, noted a tenth of it apart', async () => {
     const of = setup();
-    const { clock, calls, store } = of;
+    const { clock } = of;
     const handle = await stored(of, 'ann');
     for (let n = 0; n < 40; n++) {
-      await clock.advance(IDLE_MS / 20);
-      await of.as('ann').open(handle);
-      expect(await store.claimExpired(IDLE_MS, 10)).toEqual([]);
+      await clock.advance(TTL_MS / 20);
+      expect((await of.as('ann').open(handle)).data).toEqual({ a: 1 });
     }
-    expect(calls.filter((name) => name === 'touch').length).toBe(20);
-    await clock.advance(IDLE_MS);
-    expect(await store.claimExpired(IDLE_MS, 10)).toHaveLength(1);
+    expect(sets(of)).toBe(1 + 20);
+    await clock.advance(TTL_MS);
     await expect(of.as('ann').open(handle)).rejects.toThrow(UnknownStateError);
+    expect(sizeOf(of)).toBe(0);
   });
 
   it('goes on with a patch', async () => {
-    const { as, clock, store } = setup();
+    const { as, clock } = setup();
     const state = await as('ann').open(undefined);
     for (let n = 0; n < 5; n++) {
       await state.patch({ n });
-      await clock.advance(IDLE_MS - 1);
-      expect(await store.claimExpired(IDLE_MS, 10)).toEqual([]);
+      await clock.advance(TTL_MS - 1);
     }
-    await clock.advance(1);
-    await store.claimExpired(IDLE_MS, 10);
+    expect(await state.patch({ n: 5 })).toEqual({ n: 5 });
+    await clock.advance(TTL_MS);
     await expect(state.patch({ n: 9 })).rejects.toThrow(UnknownStateError);
   });
 
-  it('is not noted where nothing expires', async () => {
-    const of = setup({ idleTimeoutMs: Infinity });
+  it('goes on with a use whose node has a slow clock', async () => {
+    const one = setup();
+    const { clock } = one;
+    const handle = await stored(one, 'ann');
+    const late = setup(
+      {},
+      { store: one.store, clock: Object.assign(new ManualClock(), { now: () => clock.now() - 1e7 }) },
+    );
+    await clock.advance(TTL_MS - 1);
+    await late.as('ann').open(handle);
+    await clock.advance(TTL_MS - 1);
+    expect((await one.as('ann').open(handle)).data).toEqual({ a: 1 });
+  });
+
+  it('has no end, and is not noted, where nothing expires', async () => {
+    const of = setup({ ttlMs: Infinity });
     const handle = await stored(of, 'ann');
-    await of.clock.advance(1_000_000);
-    await of.as('ann').open(handle);
-    expect(of.calls).not.toContain('touch');
+    await of.clock.advance(1_000_000_000);
+    expect((await of.as('ann').open(handle)).data).toEqual({ a: 1 });
+    expect(sets(of)).toBe(1);
   });
 });
 
@@ -216,34 +229,30 @@ describe('state of a principal', () => {
   });
 
   it('cannot be named by a client', async () => {
-    const { as, store } = setup();
+    const { as, calls } = setup();
     await (await as('ann').ofPrincipal()).patch({ a: 1 });
-    const [{ id } = { id: '' }] = await store.list();
-    for (const handle of [id, id.split(' ')[2]!, 'ann']) {
+    const [, key] = calls[0]!;
+    for (const handle of [key, ...key.split(':'), 'ann']) {
       await expect(as('ann').open(handle)).rejects.toThrow(UnknownStateError);
     }
   });
 
   it('begins again after its end', async () => {
-    const { as, clock, store } = setup();
+    const { as, clock } = setup();
     const state = await as('ann').ofPrincipal();
     await state.patch({ a: 1 });
     expect([await state.delete(), state.data]).toEqual([true, {}]);
     expect(await state.patch({ b: 1 })).toEqual({ b: 1 });
-    await clock.advance(IDLE_MS);
-    await store.claimExpired(IDLE_MS, 10);
+    await clock.advance(TTL_MS);
     expect(await state.patch({ c: 1 })).toEqual({ c: 1 });
   });
 
-  it('begins once, whoever is first', async () => {
-    const one = setup();
-    const two = setup({}, one);
-    const all = await Promise.all(Array.from({ length: 20 }, (_, n) => (n % 2 ? one : two).as('ann').ofPrincipal()));
+  it('begins once, whichever call is first', async () => {
+    const of = setup();
+    const all = await Promise.all(Array.from({ length: 20 }, () => of.as('ann').ofPrincipal()));
     await Promise.all(all.map((state, n) => state.patch({ [`k${n}`]: n })));
-    expect(Object.keys((await one.as('ann').ofPrincipal()).data)).toHaveLength(20);
-    expect(await one.store.count('state')).toBe(1);
-    // No place is kept for those who came second.
-    expect(await one.store.reserve('x', 'ann', { total: 2, perPrincipal: 2 })).toBe('reserved');
+    expect(Object.keys((await of.as('ann').ofPrincipal()).data)).toHaveLength(20);
+    expect(sizeOf(of)).toBe(1);
   });
 });
 
@@ -270,45 +279,59 @@ describe('bounds of states', () => {
     });
   });
 
-  it('counts them with the sessions, and refuses newcomers', async () => {
-    const of = setup({ limits: { maxSessions: 3, maxSessionsPerPrincipal: 2, maxAnonymousSessions: Infinity } });
-    await session(of, 'S'.repeat(22), undefined, 'ann');
+  it('refuses newcomers beyond the cap of a principal, and nobody else’s', async () => {
+    const of = setup({ maxStatesPerPrincipal: 2 });
+    const first = await stored(of, 'ann');
     await stored(of, 'ann');
     const third = await of.as('ann').open(undefined);
     const tooMany = (await failure(third.patch({ a: 1 }))) as McpStateError;
     expect([tooMany.code, tooMany.message]).toEqual([
       'TOO_MANY_STATES',
-      expect.stringContaining('2 sessions and states'),
+      expect.stringContaining('2 states, the most that one may have ("maxStatesPerPrincipal")'),
     ]);
+    expect(code(await failure((await of.as('ann').ofPrincipal()).patch({ a: 1 })))).toBe('TOO_MANY_STATES');
     await stored(of, 'bob');
-    expect(code(await failure((await of.as('cyd').open(undefined)).patch({ a: 1 })))).toBe('TOO_MANY_STATES');
+    await stored(of, undefined);
+    expect(await (await of.as('ann').open(first)).patch({ b: 1 })).toEqual({ a: 1, b: 1 });
     // There is room again, for the same handle.
-    await of.store.delete('S'.repeat(22));
+    await (await of.as('ann').open(first)).delete();
     expect(await third.patch({ a: 1 })).toEqual({ a: 1 });
   });
 
+  it('counts the states of each endpoint for itself', async () => {
+    const one = setup({ maxStatesPerPrincipal: 1 });
+    const two = setup({ maxStatesPerPrincipal: 1, endpoint: 'path.other' }, one);
+    await stored(one, 'ann');
+    await stored(two, 'ann');
+    expect(sizeOf(one)).toBe(2);
+  });
+
   it('holds anonymous callers to a cap of their own, together', async () => {
-    const of = setup({ limits: { maxSessions: 9, maxSessionsPerPrincipal: 1, maxAnonymousSessions: 2 } });
+    const of = setup({ maxStatesPerPrincipal: 1, maxAnonymousStates: 2 });
     await stored(of, undefined);
     await stored(of, undefined);
     const tooMany = (await failure((await of.as(undefined).open(undefined)).patch({ a: 1 }))) as McpStateError;
     expect([tooMany.code, tooMany.message]).toEqual([
       'TOO_MANY_STATES',
-      expect.stringContaining('"maxAnonymousSessions"'),
+      expect.stringContaining('"maxAnonymousStates"'),
     ]);
     await stored(of, 'ann');
-    expect(code(await failure((await of.as('ann').open(undefined)).patch({ a: 1 })))).toBe('TOO_MANY_STATES');
   });
+});
 
-  it('gives its place back when the store fails', async () => {
-    const { as, store } = setup();
-    const create = store.create.bind(store);
-    store.create = () => Promise.reject(new Error('away'));
+describe('a store that fails', () => {
+  it.each<[string, McpStateStore['set'], RegExp]>([
+    ['throws', () => Promise.reject(new Error('away')), /away/],
+    ['says that it has kept nothing', () => Promise.resolve(false), /returned false/],
+  ])('and %s is reported, and a typed error', async (_, set, cause) => {
+    const { as, store, faults } = setup();
     const state = await as('ann').open(undefined);
-    await expect(state.patch({ a: 1 })).rejects.toThrow('away');
-    store.create = create;
-    expect(await store.reserve('x', 'ann', { total: 1, perPrincipal: 1 })).toBe('reserved');
-    await store.release('x');
+    const works = store.set;
+    store.set = set;
+    const error = (await failure(state.patch({ a: 1 }))) as McpStateError;
+    expect([error.code, String(error.cause)]).toEqual(['STORE_UNAVAILABLE', expect.stringMatching(cause)]);
+    expect(faults).toEqual([error.cause]);
+    store.set = works;
     expect(await state.patch({ a: 1 })).toEqual({ a: 1 });
   });
 });
@@ -319,9 +342,4 @@ async function stored({ as }: Setup, principal: string | undefined): Promise<str
   const state = await as(principal).open(undefined);
   await state.patch({ a: 1 });
   return state.handle;
-}
-
-async function session({ store }: Setup, id: string, handle = id, principal = 'ann'): Promise<string> {
-  await store.create({ id, principal, protocolVersion: '2025-11-25', initialize: CLIENT });
-  return handle;
 }

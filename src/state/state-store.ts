@@ -1,0 +1,47 @@
+/**
+ * # The state store
+ *
+ * Keeps state that outlives a call (`ctx.state()`, `ctx.principalState()`). It asks for what any key-value store offers: an
+ * instance of Keyv is a state store as it is.
+ *
+ * Written for the implementer of a store:
+ *
+ * - **Keys** have the form `<owner>:<id>`: letters, digits and `.-_%:`. The owner names the endpoint and the principal, the
+ *   principal as a hash.
+ * - **Values** are plain JSON. What a caller does to a value that it gave, or was given, changes nothing in the store.
+ * - **Time**: a value is gone `ttlMs` after it was last set. No other call prolongs its life.
+ * - **Caps** are optional. A store that ignores `quota`, as Keyv does, keeps as many values as it is given.
+ * - Calls run concurrently, from several nodes; each of them is atomic. The later of two `set` wins.
+ *
+ * The contract test is exported by `nestjs-mcp-streamable/testing`.
+ *
+ * @publicApi
+ */
+export interface McpStateStore {
+  /** @returns the value; `undefined` if there is none (any more) */
+  get(key: string): Promise<unknown>;
+
+  /**
+   * Keeps a value in place of the one that may be there.
+   *
+   * @param ttlMs milliseconds; `undefined`: it does not expire
+   * @param quota given for every value; a value that takes the place of another one is kept, whatever the quota
+   * @returns `'full'`: refused, the owner has `quota.max` other values already; `false`: not kept, as Keyv says when its
+   *   storage has failed. Anything else: kept
+   */
+  set(key: string, value: unknown, ttlMs?: number, quota?: StateQuota): Promise<'full' | boolean | void>;
+
+  /** @returns whether there was a value */
+  delete(key: string): Promise<boolean>;
+}
+
+/** The injection token of the {@link McpStateStore}. @publicApi */
+export const McpStateStore = Symbol('nestjs-mcp-streamable:McpStateStore');
+
+/** How many values one owner may have. @publicApi */
+export interface StateQuota {
+  /** The part of the key before the last colon. */
+  readonly owner: string;
+  /** `Infinity`: no cap. */
+  readonly max: number;
+}

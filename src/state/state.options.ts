@@ -1,0 +1,40 @@
+import { check } from '../common/option-checks.js';
+
+/** How much state may outlive a call. @publicApi */
+export interface McpStateOptions {
+  /**
+   * States (`ctx.state()`, `ctx.principalState()`) of one principal. The `patch` that would begin one more fails with
+   * `TOO_MANY_STATES`. Has no effect on a `stateStore` that knows no caps, such as a bare Keyv.
+   *
+   * @default 100
+   */
+  maxStatesPerPrincipal?: number;
+  /**
+   * States of all anonymous callers together; as `maxStatesPerPrincipal` otherwise. Lower: less that callers whom the server
+   * does not know can make it keep, which is this times `maxStateBytes`.
+   *
+   * @default 10000
+   */
+  maxAnonymousStates?: number;
+  /**
+   * Bytes that the data of one state may have as JSON. A `patch` that would make it larger fails with `STATE_TOO_LARGE`.
+   *
+   * @default 65536 (64 KiB)
+   */
+  maxStateBytes?: number;
+}
+
+export type ResolvedStateOptions = Required<McpStateOptions>;
+
+/** The injection token of the {@link ResolvedStateOptions}. */
+export const STATE_OPTIONS = Symbol('nestjs-mcp-streamable:state-options');
+
+/** @throws McpOptionError */
+export function resolveStateOptions(options: McpStateOptions = {}): ResolvedStateOptions {
+  const { maxStatesPerPrincipal = 100, maxAnonymousStates = 10_000, maxStateBytes = 65_536 } = options;
+  return {
+    maxStatesPerPrincipal: check.count('maxStatesPerPrincipal', maxStatesPerPrincipal, { infinite: true }),
+    maxAnonymousStates: check.count('maxAnonymousStates', maxAnonymousStates, { infinite: true }),
+    maxStateBytes: check.count('maxStateBytes', maxStateBytes, { infinite: true }),
+  };
+}

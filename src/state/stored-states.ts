@@ -1,0 +1,277 @@
+import { createHash } from 'node:crypto';
+import type { Clock } from '../common/clock.js';
+import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
+import { Turns } from '../common/promises.js';
+import type { McpPrincipalState, McpState, McpStatePort } from '../context/mcp-state.js';
+import { McpStateError, UnknownStateError } from '../context/mcp-state.errors.js';
+import { shown } from '../wire/wire.messages.js';
+import type { McpStateStore, StateQuota } from './state-store.js';
+import type { ResolvedStateOptions } from './state.options.js';
+
+/** What {@link randomToken} makes. Nothing else that a client calls a handle gets near the store. */
+const HANDLE = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
+
+/** In place of the hash of a principal. */
+const ANONYMOUS = '-';
+/** In place of a handle: the state of a principal. */
+const OWN = '-';
+
+const NOTHING: Data = Object.freeze({});
+
+/**
+ * # State that outlives a call
+ *
+ * For callers without a session, in both eras.
+ *
+ *     (nothing) ──first patch──▶ stored ──delete(), ttlMs without use──▶ gone
+ *
+ * - **With a handle**: 22 random characters, which the client passes on. A handle that was minted costs nothing until
+ *   something is stored under it; one that is gone stays gone.
+ * - **Of the principal**: needs no handle, and may begin again.
+ *
+ * Invariants:
+ * - a key is made of the endpoint, a hash of the principal, and the handle: no caller can name the state of another one, of
+ *   another endpoint, or that of a principal;
+ * - what is done to one state on this node is done one after the other, so that all patches take effect and the bound on its
+ *   size holds. Of two nodes that change one state at the same moment the later one wins.
+ */
+export class StoredStates {
+  readonly #turns = new Turns();
+
+  constructor(
+    private readonly store: McpStateStore,
+    private readonly clock: Clock,
+    private readonly options: StoredStatesOptions,
+    /** Hears that the store has failed. */
+    private readonly fault: (error: unknown) => void,
+  ) {}
+
+  /** State as the calls of one principal get at it. */
+  of(principal: string | undefined): McpStatePort {
+    return new StatesOfCaller(this, principal);
+  }
+
+  /** @internal */
+  place(principal: string | undefined, handle: string | undefined): StatePlace {
+    const { endpoint, maxStatesPerPrincipal, maxAnonymousStates } = this.options;
+    const anonymous = principal === undefined;
+    const who = anonymous ? ANONYMOUS : createHash('sha256').update(principal).digest('base64url');
+    const owner = `${endpoint}:${who}`;
+    const quota = { owner, max: anonymous ? maxAnonymousStates : maxStatesPerPrincipal };
+    return { key: `${owner}:${handle ?? OWN}`, quota, anonymous, handle };
+  }
+
+  /** Opening a state is a use of it. @returns `undefined` if there is none (any more) @internal */
+  open(place: StatePlace): Promise<Data | undefined> {
+    return this.#turns.run(place.key, async () => {
+      const kept = await this.#get(place);
+      if (!kept || !this.#isToBeRenewed(kept)) return kept?.data;
+      // What another node does to it between these two is undone: the later one wins.
+      await this.#set(place, kept.data);
+      return kept.data;
+    });
+  }
+
+  /**
+   * @param begins the state may begin with this
+   * @returns the data after the change
+   * @throws UnknownStateError, McpStateError
+   * @internal
+   */
+  patch(place: StatePlace, changes: Record<string, unknown>, begins: boolean): Promise<Data> {
+    const plain = plainJson(changes);
+    return this.#turns.run(place.key, async () => {
+      const kept = await this.#get(place);
+      if (!kept && !begins) throw new UnknownStateError(place.handle!);
+      const data = merged(kept?.data ?? NOTHING, plain);
+      this.#assertSize(data);
+      if ((await this.#set(place, data)) === 'full') throw tooMany(place);
+      return data;
+    });
+  }
+
+  /** @internal */
+  delete({ key }: StatePlace): Promise<boolean> {
+    return this.#turns.run(key, () => this.#asking(() => this.store.delete(key)));
+  }
+
+  async #get({ key }: StatePlace): Promise<Kept | undefined> {
+    return (await this.#asking(() => this.store.get(key))) as Kept | undefined;
+  }
+
+  #set({ key, quota }: StatePlace, data: Data): Promise<'full' | boolean | void> {
+    const { ttlMs } = this.options;
+    const kept: Kept = { data, usedAt: this.clock.now() };
+    return this.#asking(async () => {
+      const outcome = await this.store.set(key, kept, ttlMs === Infinity ? undefined : ttlMs, quota);
+      if (outcome === false) throw new Error('The state store did not keep a value: set() returned false.');
+      return outcome;
+    });
+  }
+
+  /** At most ten times per `ttlMs`. Clocks of nodes may differ: a use in the future is one that is due. */
+  #isToBeRenewed({ usedAt }: Kept): boolean {
+    return Math.abs(this.clock.now() - usedAt) >= this.options.ttlMs / 10;
+  }
+
+  /** @throws McpStateError STORE_UNAVAILABLE */
+  async #asking<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask();
+    } catch (error) {
+      // A handler that passes it on tells the client; the operator hears of the fault itself.
+      this.fault(error);
+      const message =
+        'The storage of this server is away at the moment, so that state can be neither read nor changed. The request may be repeated: try again soon.';
+      throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
+    }
+  }
+
+  #assertSize(data: Data): void {
+    const { maxStateBytes } = this.options;
+    const bytes = Buffer.byteLength(JSON.stringify(data));
+    if (bytes <= maxStateBytes) return;
+    const message = `The state would have ${bytes} bytes as JSON; ${maxStateBytes} is the most ("maxStateBytes"). Keep less in it.`;
+    throw new McpStateError('STATE_TOO_LARGE', message);
+  }
+}
+
+export interface StoredStatesOptions extends ResolvedStateOptions {
+  /** Tells the states of endpoints apart that share a store; the same on all nodes. Without colons. */
+  readonly endpoint: string;
+  /** Milliseconds after its last use when a state ends. */
+  readonly ttlMs: number;
+}
+
+type Data = Readonly<Record<string, unknown>>;
+
+/** What lies in the store. */
+interface Kept {
+  readonly data: Data;
+  /** Milliseconds since the epoch, by the clock of the node that set it. */
+  readonly usedAt: number;
+}
+
+/** Where a state is, and whose. */
+interface StatePlace {
+  readonly key: string;
+  readonly quota: StateQuota;
+  readonly anonymous: boolean;
+  readonly handle: string | undefined;
+}
+
+class StatesOfCaller implements McpStatePort {
+  constructor(
+    private readonly states: StoredStates,
+    private readonly principal: string | undefined,
+  ) {}
+
+  /** @throws UnknownStateError */
+  async open(given: unknown): Promise<McpState> {
+    const { states, principal } = this;
+    if (given === undefined || given === null) {
+      const handle = randomToken();
+      return new HandledState(states, states.place(principal, handle), handle, undefined);
+    }
+    const handle = typeof given === 'string' ? given : shown(given);
+    if (!HANDLE.test(handle)) throw new UnknownStateError(handle);
+    const place = states.place(principal, handle);
+    const data = await states.open(place);
+    if (!data) throw new UnknownStateError(handle);
+    return new HandledState(states, place, handle, data);
+  }
+
+  /** @throws McpStateError NO_PRINCIPAL */
+  async ofPrincipal(): Promise<McpPrincipalState> {
+    const { states, principal } = this;
+    if (principal === undefined) {
+      const message = 'This needs state of your own, but it is not known who you are. Sign in, and call again.';
+      throw new McpStateError('NO_PRINCIPAL', message);
+    }
+    const place = states.place(principal, undefined);
+    return new OwnState(states, place, await states.open(place));
+  }
+}
+
+/** State of a principal: when there is none, the next patch begins it. */
+class OwnState implements McpPrincipalState {
+  /** Whether a patch may begin it. */
+  protected begins = true;
+  #data: Data;
+
+  constructor(
+    private readonly states: StoredStates,
+    private readonly place: StatePlace,
+    data: Data | undefined,
+  ) {
+    this.#data = data ?? NOTHING;
+  }
+
+  get data(): Data {
+    return this.#data;
+  }
+
+  async patch(changes: Record<string, unknown>): Promise<Data> {
+    return (this.#data = await this.states.patch(this.place, changes, this.begins));
+  }
+
+  async delete(): Promise<boolean> {
+    const existed = await this.states.delete(this.place);
+    this.#data = NOTHING;
+    return existed;
+  }
+}
+
+/**
+ * State with a handle.
+ *
+ *     minted ──first patch──▶ stored ──▶ gone, for good
+ */
+class HandledState extends OwnState implements McpState {
+  constructor(
+    states: StoredStates,
+    place: StatePlace,
+    readonly handle: string,
+    data: Data | undefined,
+  ) {
+    super(states, place, data);
+    this.begins = data === undefined;
+  }
+
+  override async patch(changes: Record<string, unknown>): Promise<Data> {
+    const data = await super.patch(changes);
+    this.begins = false;
+    return data;
+  }
+
+  override delete(): Promise<boolean> {
+    this.begins = false;
+    return super.delete();
+  }
+}
+
+function tooMany({ anonymous, quota: { max } }: StatePlace): McpStateError {
+  const message = anonymous
+    ? `The anonymous callers of this server have ${max} states together, the most they may have ("maxAnonymousStates"). Sign in, or try again later.`
+    : `This caller has ${max} states, the most that one may have ("maxStatesPerPrincipal"). Go on with the handle of a state that is there, or wait until one is unused for long enough.`;
+  return new McpStateError('TOO_MANY_STATES', message);
+}
+
+/** Key by key, `null` removes. By way of a Map: a key such as `__proto__` is a key like any other. */
+function merged(data: Data, changes: Data): Data {
+  const entries = new Map(Object.entries(data));
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null) entries.delete(key);
+    else entries.set(key, value);
+  }
+  return Object.fromEntries(entries);
+}
+
+/** @throws TypeError for what is no object, or cannot be JSON */
+function plainJson(changes: unknown): Record<string, unknown> {
+  const plain: unknown = changes === undefined ? undefined : JSON.parse(JSON.stringify(changes) ?? 'null');
+  if (typeof plain === 'object' && plain !== null && !Array.isArray(plain)) return plain as Record<string, unknown>;
+  throw new TypeError(
+    `patch() of a state takes an object of plain JSON; got ${shown(changes)}. Give each value a key.`,
+  );
+}

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import type { McpSessionRecord } from '../session/session-store.js';
+import { FORGED_IDS, type ContractTests } from './contract.js';
+import {
+  AMPLE,
+  begin,
+  concurrently,
+  ids,
+  MANY,
+  newRecord,
+  type SessionStoreHarness,
+} from './session-store.contract.support.js';
+
+type Tests = ContractTests<SessionStoreHarness>;
+
+export const recordTests: Tests = {
+  'create makes the record that get gives, with its times stamped': async ({ store, peer = store }) => {
+    const made = { ...newRecord('s', 'p'), routeParams: { tenant: 'ü', list: [1] } };
+    assert.equal(await store.create(made, AMPLE), 'created');
+    const record = (await store.get('s'))!;
+    const { createdAt, lastSeenAt } = record;
+    assert.ok(Number.isFinite(createdAt) && createdAt === lastSeenAt);
+    assert.deepEqual(plain(record), { ...made, subscriptions: [], createdAt, lastSeenAt });
+    assert.deepEqual(await peer.get('s'), record);
+    assert.equal(await store.get('unknown'), undefined);
+  },
+
+  'an anonymous record has no principal': async ({ store }) => {
+    const record = await begin(store, 's');
+    assert.equal('principal' in plain(record), false);
+  },
+
+  'a patch changes what it names, and nothing else': async ({ store }) => {
+    const record = await begin(store, 's', 'p');
+    const protocolVersion = '2025-03-26';
+    const patched = await store.patch('s', { protocolVersion, logLevel: 'debug', subscribe: ['u:1', 'u:2', 'u:1'] });
+    const expected = { ...record, protocolVersion, logLevel: 'debug', subscriptions: ['u:1', 'u:2'] };
+    assert.deepEqual(plain(patched), plain(expected));
+    assert.deepEqual(await store.get('s'), patched);
+    assert.deepEqual(plain(await store.patch('s', {})), plain(expected));
+    assert.equal(await store.patch('unknown', { logLevel: 'debug' }), undefined);
+  },
+
+  'a subscription is there once, and unsubscribing removes it': async ({ store }) => {
+    await begin(store, 's');
+    await store.patch('s', { subscribe: ['u:1', 'u:2'] });
+    await store.patch('s', { subscribe: ['u:2', 'u:3'] });
+    const record = await store.patch('s', { unsubscribe: ['u:1', 'u:unknown'] });
+    assert.deepEqual(record?.subscriptions.toSorted(), ['u:2', 'u:3']);
+  },
+
+  'patches that run at the same time all take effect': async (harness) => {
+    await begin(harness.store, 's');
+    await concurrently(harness, 50, (store, n) => store.patch('s', { subscribe: [`u:${n}`] }));
+    const record = (await harness.store.get('s'))!;
+    assert.equal(new Set(record.subscriptions).size, 50);
+    assert.equal(record.subscriptions.length, 50);
+    await concurrently(harness, 50, (store, n) => store.patch('s', n < 25 ? { unsubscribe: [`u:${n}`] } : {}));
+    assert.equal((await harness.store.get('s'))!.subscriptions.length, 25);
+  },
+
+  'what a caller does to a record, or to what it gave, changes nothing in the store': async ({ store }) => {
+    const given = { ...newRecord('s', 'p'), routeParams: { tenant: 'a' } };
+    await store.create(given, AMPLE);
+    const subscribe = ['u:1'];
+    const record = (await store.patch('s', { subscribe }))!;
+    const before = plain(await store.get('s'));
+    const [seen] = await store.list();
+    for (const change of [
+      () => Object.assign(given.initialize, { capabilities: 'changed' }),
+      () => Object.assign(given.routeParams, { tenant: 'changed' }),
+      () => subscribe.push('u:changed'),
+      () => Object.assign(record, { protocolVersion: 'changed' }),
+      () => Object.assign(record.initialize.clientInfo, { name: 'changed' }),
+      () => Object.assign(record.routeParams!, { tenant: 'changed' }),
+      () => (record.subscriptions as string[]).push('u:changed'),
+      () => Object.assign(seen!, { principal: 'changed' }),
+      () => (seen!.subscriptions as string[]).push('u:changed'),
+    ]) {
+      attempt(change);
+    }
+    assert.deepEqual(plain(await store.get('s')), before);
+  },
+
+  'a record is plain JSON': async ({ store }) => {
+    const experimental = { text: 'ünï \u2028 😀 \0', nested: { list: [1.5, -1, null, true, '', {}, []] }, zero: 0 };
+    const { initialize, ...made } = newRecord('s', 'ünï 😀');
+    await store.create({ ...made, initialize: { ...initialize, capabilities: { experimental } } }, AMPLE);
+    const record = await store.patch('s', { logLevel: 'info', subscribe: ['file:///ünï'] });
+    assert.deepEqual(plain(record), record);
+    assert.deepEqual((await store.get('s'))?.initialize.capabilities, { experimental });
+  },
+
+  'keys are keys, whatever they look like': async ({ store }) => {
+    await begin(store, 's');
+    await store.patch('s', { subscribe: FORGED_IDS });
+    const record = (await store.patch('s', { unsubscribe: ['constructor'] }))!;
+    assert.deepEqual(record.subscriptions.toSorted(), FORGED_IDS.filter((id) => id !== 'constructor').toSorted());
+    for (const id of FORGED_IDS) {
+      assert.equal(await store.get(id), undefined);
+      assert.equal(await store.touch(id), false);
+      assert.equal(await store.delete(id), undefined);
+    }
+    for (const id of FORGED_IDS)
+      assert.deepEqual(await store.get((await begin(store, id, id)).id), await store.get(id));
+    for (const id of FORGED_IDS) assert.deepEqual(ids(await store.list({ principal: id })), [id]);
+    for (const id of FORGED_IDS) assert.equal((await store.delete(id))?.id, id);
+    assert.equal(await store.count(), 1);
+  },
+};
+
+export const lifeTests: Tests = {
+  'touch stamps the last sign of life; a patch does not': async ({ store, advance }) => {
+    if (!advance) return;
+    const { createdAt } = await begin(store, 's');
+    await advance(5_000);
+    await store.patch('s', { logLevel: 'debug' });
+    assert.equal((await store.get('s'))?.lastSeenAt, createdAt);
+    assert.equal(await store.touch('s'), true);
+    const { lastSeenAt, createdAt: unchanged } = (await store.get('s'))!;
+    assert.ok(lastSeenAt >= createdAt + 5_000);
+    assert.equal(unchanged, createdAt);
+    assert.equal(await store.touch('unknown'), false);
+  },
+
+  'delete gives the record to exactly one of many callers': async (harness) => {
+    const record = await begin(harness.store, 's', 'p');
+    const outcomes = await concurrently(harness, 20, (store) => store.delete('s'));
+    assert.deepEqual(
+      outcomes.filter((outcome) => outcome !== undefined),
+      [record],
+    );
+    assert.equal(await harness.store.get('s'), undefined);
+    assert.equal(await harness.store.touch('s'), false);
+    assert.equal(await harness.store.patch('s', { logLevel: 'debug' }), undefined);
+    assert.equal(await harness.store.count(), 0);
+    assert.deepEqual(await harness.store.list({ principal: 'p' }), []);
+  },
+
+  'claimExpired takes those without a sign of life, longest silent first, `limit` at most': async (harness) => {
+    const { store, advance } = harness;
+    if (!advance) return;
+    for (const id of ['a', 'b', 'c', 'd']) {
+      await begin(store, id);
+      await advance(1_000);
+    }
+    await store.touch('a');
+    await advance(10_000);
+    await begin(store, 'fresh');
+    assert.deepEqual(await store.claimExpired(60_000, MANY), []);
+    assert.deepEqual(await store.claimExpired(5_000, 0), []);
+    assert.deepEqual(ids(await store.claimExpired(5_000, 2)), ['b', 'c']);
+    assert.equal(await store.get('b'), undefined);
+    assert.deepEqual(ids(await store.claimExpired(5_000, MANY)), ['d', 'a']);
+    assert.deepEqual(ids(await store.list()), ['fresh']);
+  },
+
+  'a session that was touched is not expired': async ({ store, advance }) => {
+    if (!advance) return;
+    await begin(store, 's');
+    for (let n = 0; n < 5; n++) {
+      await advance(50_000);
+      await store.touch('s');
+      assert.deepEqual(await store.claimExpired(60_000, MANY), []);
+    }
+    await advance(61_000);
+    assert.deepEqual(ids(await store.claimExpired(60_000, MANY)), ['s']);
+  },
+
+  'claimExpired gives each record to exactly one of many callers': async (harness) => {
+    const { store, advance } = harness;
+    if (!advance) return;
+    for (let n = 0; n < 30; n++) await begin(store, `s${n}`, `p${n % 3}`);
+    await advance(60_000);
+    const claims = await concurrently(harness, 10, (node) => node.claimExpired(30_000, 7));
+    const claimed = claims.flatMap(ids);
+    for (const claim of claims) assert.ok(claim.length <= 7);
+    assert.equal(claimed.length, 30);
+    assert.equal(new Set(claimed).size, 30);
+    assert.equal(await store.count(), 0);
+    for (const principal of ['p0', 'p1', 'p2']) assert.deepEqual(await store.list({ principal }), []);
+  },
+};
+
+export const listTests: Tests = {
+  'list gives all records, oldest first, whatever was touched or patched since': async ({ store, advance }) => {
+    for (const id of ['c', 'a', 'b']) {
+      await begin(store, id, id === 'a' ? undefined : 'p');
+      await advance?.(1_000);
+    }
+    await store.touch('c');
+    await store.patch('a', { logLevel: 'debug' });
+    assert.deepEqual((await store.list()).map(({ id }) => id).toSorted(), ['a', 'b', 'c']);
+    // Without time passing they are all of one age.
+    if (advance) assert.deepEqual(ids(await store.list()), ['c', 'a', 'b']);
+    assert.equal(await store.count(), 3);
+  },
+
+  'list gives the records of one principal, or the anonymous ones': async ({ store }) => {
+    for (const [id, principal] of [['a', 'p'], ['b'], ['c', 'q'], ['d', 'p'], ['e', 'null'], ['f', '']] as const) {
+      await begin(store, id, principal);
+    }
+    const listed = async (principal: string | null) => ids(await store.list({ principal })).toSorted();
+    assert.deepEqual(await listed('p'), ['a', 'd']);
+    assert.deepEqual(await listed(null), ['b']);
+    assert.deepEqual(await listed('null'), ['e']);
+    assert.deepEqual(await listed(''), ['f']);
+    assert.deepEqual(await listed('unknown'), []);
+    assert.equal((await store.list({})).length, 6);
+  },
+
+  'list gives what is current': async ({ store }) => {
+    await begin(store, 's', 'p');
+    await store.patch('s', { logLevel: 'debug' });
+    await store.touch('s');
+    assert.deepEqual(await store.list({ principal: 'p' }), [await store.get('s')]);
+  },
+};
+
+/** As JSON carries it. */
+function plain(record: unknown): McpSessionRecord {
+  return JSON.parse(JSON.stringify(record)) as McpSessionRecord;
+}
+
+/** A frozen record throws, a copy does not care: both are fine. */
+function attempt(change: () => unknown): void {
+  try {
+    change();
+  } catch (error) {
+    assert.ok(error instanceof TypeError);
+  }
+}

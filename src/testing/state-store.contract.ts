@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import type { McpStateStore } from '../state/state-store.js';
+import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
+
+/** A state store under test. Each test gets one with nothing in it. @publicApi */
+export interface StateStoreHarness {
+  readonly store: McpStateStore;
+  /** The same values as another node sees them. Absent: `store` itself. */
+  readonly peer?: McpStateStore;
+  /** The store heeds `quota`. @default true */
+  readonly caps?: boolean;
+  /** Lets the store's time pass. Absent: what takes time is not tested. */
+  readonly advance?: (ms: number) => Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/**
+ * What every `McpStateStore` promises, sentence by sentence.
+ *
+ * @param make a store with nothing in it, for each test
+ * @param api of the test runner; by default its globals
+ * @publicApi
+ */
+export function stateStoreContract(name: string, make: () => Promise<StateStoreHarness>, api?: ContractTestApi): void {
+  runContract(name, make, { values: valueTests, time: timeTests, caps: capTests }, api);
+}
+
+type Tests = ContractTests<StateStoreHarness>;
+
+const TTL_MS = 60_000;
+const P = 'path.mcp:p';
+const Q = 'path.mcp:q';
+
+/** Sets a value as state does. */
+const keep = (store: McpStateStore, key: string, max = Infinity, value: unknown = { key }, ttlMs = TTL_MS) =>
+  store.set(key, value, ttlMs, { owner: key.slice(0, Math.max(0, key.lastIndexOf(':'))), max });
+
+const valueTests: Tests = {
+  'get gives what was set last, on every node': async ({ store, peer = store }) => {
+    assert.equal(await store.get(`${P}:a`), undefined);
+    await keep(store, `${P}:a`, 9, { data: { list: [1, 'ü😀\u2028', null, {}] }, usedAt: 5 });
+    assert.deepEqual(await peer.get(`${P}:a`), { data: { list: [1, 'ü😀\u2028', null, {}] }, usedAt: 5 });
+    await keep(peer, `${P}:a`, 9, { data: {} });
+    assert.deepEqual(await store.get(`${P}:a`), { data: {} });
+    assert.equal(await store.get(`${P}:b`), undefined);
+    assert.equal(await store.get(`${Q}:a`), undefined);
+  },
+
+  'set says neither "full" nor false of what it has kept': async ({ store }) => {
+    for (let n = 0; n < 2; n++) {
+      const outcome = await keep(store, `${P}:a`, 1);
+      assert.ok(outcome !== 'full' && outcome !== false);
+    }
+  },
+
+  'a value needs no quota, and no end': async ({ store, advance }) => {
+    await store.set(`${P}:a`, { a: 1 });
+    await advance?.(100 * TTL_MS);
+    assert.deepEqual(await store.get(`${P}:a`), { a: 1 });
+    assert.equal(await store.delete(`${P}:a`), true);
+  },
+
+  'delete says whether there was a value, to exactly one of many callers': async ({ store, peer = store }) => {
+    await keep(store, `${P}:a`);
+    const outcomes = await Promise.all(Array.from({ length: 10 }, (_, n) => (n % 2 ? peer : store).delete(`${P}:a`)));
+    assert.equal(outcomes.filter(Boolean).length, 1);
+    assert.equal(await store.get(`${P}:a`), undefined);
+    assert.equal(await store.delete('unknown'), false);
+  },
+
+  'what a caller does to a value changes nothing in the store': async ({ store }) => {
+    const given = { data: { list: [1] } };
+    await keep(store, `${P}:a`, 9, given);
+    given.data.list.push(2);
+    const seen = (await store.get(`${P}:a`)) as typeof given;
+    try {
+      seen.data.list.push(3);
+    } catch {
+      // A frozen value is as good as a copy.
+    }
+    assert.deepEqual(await store.get(`${P}:a`), { data: { list: [1] } });
+  },
+
+  'keys are keys, whatever they look like': async ({ store }) => {
+    for (const id of FORGED_IDS) assert.equal(await store.get(id), undefined);
+    for (const id of FORGED_IDS) await keep(store, id, 99, { id });
+    for (const id of FORGED_IDS) assert.deepEqual(await store.get(id), { id });
+    for (const id of FORGED_IDS) assert.equal(await store.delete(id), true);
+    for (const id of FORGED_IDS) assert.equal(await store.get(id), undefined);
+  },
+};
+
+const timeTests: Tests = {
+  'a value is gone "ttlMs" after it was last set': async ({ store, advance }) => {
+    if (!advance) return;
+    await keep(store, `${P}:a`);
+    for (let n = 0; n < 3; n++) {
+      await advance(TTL_MS - 1_000);
+      assert.deepEqual(await store.get(`${P}:a`), { key: `${P}:a` });
+      await keep(store, `${P}:a`);
+    }
+    // A look is no use.
+    await advance(TTL_MS - 1_000);
+    assert.deepEqual(await store.get(`${P}:a`), { key: `${P}:a` });
+    await advance(1_001);
+    assert.equal(await store.get(`${P}:a`), undefined);
+    assert.equal(await store.delete(`${P}:a`), false);
+  },
+
+  'each value has an end of its own': async ({ store, advance }) => {
+    if (!advance) return;
+    await keep(store, `${P}:long`, 9, 1, 10 * TTL_MS);
+    await keep(store, `${P}:short`, 9, 1, TTL_MS);
+    await advance(TTL_MS + 1);
+    assert.deepEqual([await store.get(`${P}:long`), await store.get(`${P}:short`)], [1, undefined]);
+    await advance(9 * TTL_MS);
+    assert.equal(await store.get(`${P}:long`), undefined);
+  },
+};
+
+const capTests: Tests = {
+  'a quota refuses one value more, and changes nothing then': async ({ store, caps }) => {
+    if (caps === false) return;
+    for (const id of ['a', 'b']) await keep(store, `${P}:${id}`, 2);
+    assert.equal(await keep(store, `${P}:c`, 2), 'full');
+    assert.equal(await store.get(`${P}:c`), undefined);
+    assert.deepEqual(await store.get(`${P}:a`), { key: `${P}:a` });
+    // What is there may change.
+    assert.notEqual(await keep(store, `${P}:a`, 2, { more: 1 }), 'full');
+    assert.deepEqual(await store.get(`${P}:a`), { more: 1 });
+    // And it is the quota of this owner.
+    assert.notEqual(await keep(store, `${Q}:c`, 2), 'full');
+  },
+
+  'what is deleted or expired makes room': async ({ store, caps, advance }) => {
+    if (caps === false) return;
+    await keep(store, `${P}:a`, 1);
+    await store.delete(`${P}:a`);
+    assert.notEqual(await keep(store, `${P}:b`, 1), 'full');
+    assert.equal(await keep(store, `${P}:c`, 1), 'full');
+    if (!advance) return;
+    await advance(TTL_MS);
+    assert.notEqual(await keep(store, `${P}:c`, 1), 'full');
+  },
+
+  'a quota of Infinity is none': async ({ store, caps }) => {
+    if (caps === false) return;
+    for (let n = 0; n < 20; n++) assert.notEqual(await keep(store, `${P}:${n}`), 'full');
+  },
+
+  'a quota holds under concurrency': async ({ store, peer = store, caps }) => {
+    if (caps === false) return;
+    const sets = Array.from({ length: 50 }, (_, n) => keep(n % 2 ? peer : store, `${P}:${n}`, 10));
+    const outcomes = await Promise.all(sets);
+    assert.equal(outcomes.filter((outcome) => outcome === 'full').length, 40);
+  },
+};
