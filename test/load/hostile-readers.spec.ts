@@ -6,7 +6,6 @@ import { connectionsGone } from '../support/connections.js';
 import { MEBIBYTE, memoryAtRest, memoryInUse } from '../support/memory.js';
 import type { RawClient } from '../support/raw-client.js';
 import { rawSocket, requestText } from '../support/raw-socket.js';
-import { expectRefusal } from '../support/refusal.js';
 
 const KEEP_ALIVE = 15_000;
 const MAX_BUFFERED = MEBIBYTE;
@@ -122,7 +121,7 @@ describe.each(ADAPTERS)('hostile: a reader that never reads on %s', (adapter) =>
     expect((await memoryAtRest()) - atRest).toBeLessThan(LOG + 16 * MEBIBYTE);
   });
 
-  it('P13, G6: who reads a little and then no more comes back for what is left, or is told that it is gone', async () => {
+  it('P13, G6: a client that reads a little and then no more comes back for what is left', async () => {
     const client = await app.client().initialize();
     const response = await client.post(client.toolCall('floods', {}, { id: 'flood' }));
     const stream = await response.sse().count(1);
@@ -133,14 +132,12 @@ describe.each(ADAPTERS)('hostile: a reader that never reads on %s', (adapter) =>
     await waitForTheCut();
     await app.settled({ readers: 0, openResponses: 0 });
     response.destroy();
-    // The event after its cursor was evicted long ago.
+    // The event after its cursor was evicted long ago: it goes on with the oldest that is kept, up to the answer.
     const cursor = stream.events.at(-1)!.id!;
-    await expectRefusal(await client.get(cursor), { status: 400, code: -32000, says: [cursor, 'no longer kept'] });
-    // What the log still has can be had, the answer with it.
-    const [streamId] = cursor.split('_');
-    const rest = (await client.get(`${streamId}_${EVENTS - 5}`)).sse();
+    const rest = (await client.get(cursor)).sse();
     expect(await rest.end()).toBe('end');
-    expect(rest.events).toHaveLength(6);
+    expect(rest.messages.length).toBeGreaterThan(1);
+    expect(rest.messages.length).toBeLessThan(EVENTS - read);
     expect(rest.messages.at(-1)).toMatchObject({ id: 'flood', result: {} });
   });
 
@@ -156,13 +153,15 @@ describe.each(ADAPTERS)('hostile: a reader that never reads on %s', (adapter) =>
       if (i % 20 === 0) await new Promise(setImmediate);
     }
     await clock.advance(KEEP_ALIVE);
-    await app.settled({ readers: 13, openResponses: 13 });
-    await waitForTheCut();
+    // The older reader of each session has ended with this tick (G7).
     await app.settled({ readers: 10, openResponses: 10 });
-    // The older reader of each session has its turn again, and goes on where the slow one was cut.
-    for (const { stream } of others) {
+    await waitForTheCut();
+    await app.settled({ readers: 7, openResponses: 7 });
+    // A client that comes back goes on where the slow one was cut.
+    for (const { client } of others) {
+      const stream = await client.listen();
       await stream.until(({ messages }) => messages.at(-1)?.params.data.startsWith('200 '));
-      const read = stream.events.map(({ id }) => Number(id!.slice(2)));
+      const read = stream.events.filter(({ data }) => data !== '').map(({ id }) => Number(id!.slice(2)));
       expect(read).toEqual(Array.from(read, (_, i) => 201 - read.length + i));
       expect(read.length).toBeLessThan(200);
     }
