@@ -3,6 +3,7 @@ import { afterEach, expect, it, onTestFailed, vi } from 'vitest';
 import { seededRandom } from '../../src/testing/seeded-random.js';
 import { describeRedis } from '../support/redis.js';
 import { Caller, type Outcome } from './chaos/caller.js';
+import { DROPPED_SESSION_MS } from '../../src/stream/event-store.js';
 import { ChaosCluster } from './chaos/cluster.js';
 
 /** Fewer clients: `CHAOS_CLIENTS=12`; the same run again: `CHAOS_SEED`. */
@@ -166,7 +167,11 @@ describeRedis(
         await Promise.all(closing.map(({ client }) => client.close()));
         const sessions = callers.filter((caller) => !caller.modern && !closing.includes(caller)).length;
         expect(await cluster.nodes[0]!.order('end all sessions')).toBe(sessions);
-        await vi.waitFor(async () => expect(await keysOf(redis)).toEqual(['mcp:{:bus}:nodes']), PATIENCE_MS);
+        // A log that was dropped is there for half a minute, so that readers on all nodes find its end (S16).
+        await vi.waitFor(
+          async () => expect(await keysOf(redis)).toEqual(['mcp:{:bus}:nodes']),
+          DROPPED_SESSION_MS + PATIENCE_MS,
+        );
         expect(await redis.zcard('mcp:{:bus}:nodes')).toBe(3);
         await Promise.all(cluster.nodes.map((node) => node.end('SIGTERM')));
         expect(await keysOf(redis)).toEqual([]);
