@@ -37,6 +37,14 @@ export class RedisRoom {
       .toSorted();
   }
 
+  /** Keys that will not be gone in so many milliseconds. */
+  async lasting(ms: number): Promise<string[]> {
+    const keys = await this.keys();
+    const lives = await Promise.all(keys.map((key) => this.redis.admin.pttl(`${this.prefix}:${key}`)));
+    // -2: gone by now.
+    return keys.filter((_, position) => lives[position] === -1 || lives[position]! > ms);
+  }
+
   /** Keys that would stay for ever. */
   async immortal(): Promise<string[]> {
     const keys = await this.keys();
