@@ -265,18 +265,25 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
     });
   });
 
-  it('S11: an id stays in flight while its handler runs, its client gone or not', async () => {
-    const go = gate();
-    await start({ responseMode: 'sse', tools: { waits: () => go.promise.then(() => 'waited'), quick: () => 'quick' } });
-    const client = await app.client().initialize();
-    const stream = await (await client.call('waits', {}, { id: 5 })).sse().opened();
-    stream.destroy();
-    await app.settled({ readers: 0, inFlight: 1 });
-    await expectRefusal(await client.call('quick', {}, { id: 5 }), { status: 400, code: -32600, id: 5, says: ['5'] });
-    go.open();
-    await app.settled({ inFlight: 0 });
-    await (await client.call('quick', {}, { id: 5 })).sse().end();
-  });
+  // The node that gets an id sees to it.
+  it.skipIf(process.env['NODES'] === '2')(
+    'S11: an id stays in flight while its handler runs, its client gone or not',
+    async () => {
+      const go = gate();
+      await start({
+        responseMode: 'sse',
+        tools: { waits: () => go.promise.then(() => 'waited'), quick: () => 'quick' },
+      });
+      const client = await app.client().initialize();
+      const stream = await (await client.call('waits', {}, { id: 5 })).sse().opened();
+      stream.destroy();
+      await app.settled({ readers: 0, inFlight: 1 });
+      await expectRefusal(await client.call('quick', {}, { id: 5 }), { status: 400, code: -32600, id: 5, says: ['5'] });
+      go.open();
+      await app.settled({ inFlight: 0 });
+      await (await client.call('quick', {}, { id: 5 })).sse().end();
+    },
+  );
 
   it('S11: a batch that repeats an id is refused as a whole', async () => {
     const called: string[] = [];

@@ -146,7 +146,8 @@ describe.each(ADAPTERS)('cursors and closed connections on %s', (adapter) => {
     let stream = (await client.call('closes')).sse();
     for (const round of again) {
       expect(await stream.end()).toBe('end');
-      expect(stream.primes).toEqual([expect.stringMatching(/_0$/)]);
+      // Of a response on another node the last frame says once more where its client is (G7).
+      for (const prime of stream.primes) expect(prime).toMatch(/_0$/);
       const cursor = stream.primes[0]!;
       await app.settled({ readers: 0 });
       const response = client.get(cursor);
