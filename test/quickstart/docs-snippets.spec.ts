@@ -69,7 +69,7 @@ function optionsInSource(): Map<string, string | undefined> {
     ['src/session/session.options.ts', 'McpSessionOptions'],
     ['src/state/state.options.ts', 'McpStateOptions'],
     ['src/http/http.options.ts', 'McpHttpOptions'],
-    ['src/protocol/protocol.options.ts', 'McpProtocolOptions'],
+    ['src/endpoint/protocol.options.ts', 'McpProtocolOptions'],
     ['src/questions/request-state.options.ts', 'McpRequestStateOptions'],
     ['src/handlers/handlers.options.ts', 'McpHandlerOptions'],
     ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
