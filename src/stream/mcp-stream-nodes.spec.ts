@@ -127,15 +127,31 @@ describe('G7: the newest reader of several nodes', () => {
     expect([older.got, older.told, older.end, newer.got]).toEqual([[], 1, 'complete', [1]]);
   });
 
-  it('goes on after what the log was told, if its client names no cursor', async () => {
-    const { node, write } = await setup();
+  it('goes on after what another node has handed out, if its client names no cursor', async () => {
+    const { node, write, deliver } = await setup();
     const [a, b] = [node('a'), node('b')];
     const older = await a.get();
     await write(a.stream, 2);
-    await a.refresh();
     await write(a.stream);
     const newer = await b.get();
-    expect([older.got, newer.got]).toEqual([[1, 2, 3], [3]]);
+    await deliver();
+    await write(b.stream);
+    expect([older.got, newer.got]).toEqual([[1, 2, 3], [4]]);
+  });
+
+  it('ends every reader before it when it leaves, also several of one node', async () => {
+    const { node, write, deliver } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const before = [await a.get(), await a.get()];
+    const newer = await b.get();
+    await deliver();
+    await write(b.stream);
+    newer.leave();
+    await deliver();
+    expect(before.map(({ told, end }) => [told, end])).toEqual([
+      [1, 'complete'],
+      [1, 'complete'],
+    ]);
   });
 });
 

@@ -4,6 +4,7 @@ import { randomToken } from '../common/random-token.js';
 import { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
+import { STANDALONE_STREAM } from '../wire/sse.js';
 import { EventStoreError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import type { ClaimResult, ReadResult, ReaderRef, StoredEvent, StreamHead } from './event-store.js';
 import { StreamReader } from './stream-reader.js';
@@ -193,8 +194,13 @@ export class McpStream {
   replaced(reader: string, upTo?: number): void {
     const attached = this.#all().find(({ ref }) => ref.reader === reader);
     if (!attached) return;
-    if (upTo !== undefined && attached.reader) attached.reader.end(upTo);
-    else if (attached === this.#newest) this.#replace();
+    if (upTo === undefined || !attached.reader) {
+      if (attached === this.#newest) this.#replace();
+      return;
+    }
+    attached.reader.end(upTo);
+    // The newest has left, and was on another node: nothing else would end those before it here.
+    if (!this.#newest) this.#endSilent(upTo);
   }
 
   /**
@@ -335,7 +341,26 @@ export class McpStream {
   #log() {
     const { session, id: stream } = this;
     const evicted = (after: number, oldest: number): void => this.observer.evicted(this, after, oldest);
-    return { store: this.environment.store, session, stream, retry: this.#retries(), evicted };
+    const log = { store: this.environment.store, session, stream, retry: this.#retries(), evicted };
+    // A GET without a cursor begins after what was acknowledged, and may come to another node.
+    if (stream !== STANDALONE_STREAM || !this.#shared) return log;
+    return { ...log, handedOut: (cursor: number) => this.#acknowledge(cursor) };
+  }
+
+  /** At most one command under way: what is handed out meanwhile is acknowledged by the next one. */
+  #acknowledge(cursor: number): void {
+    if (cursor <= this.#acknowledged || this.#looking || this.#closed) return;
+    this.#looking = true;
+    const settled = ({ delivered }: StreamHead): void => {
+      this.#looking = false;
+      this.#acknowledged = Math.max(this.#acknowledged, delivered);
+      this.#acknowledge(this.#newest?.reader?.cursor ?? 0);
+    };
+    const failed = (error: unknown): void => {
+      this.#looking = false;
+      throw error;
+    };
+    this.#tell(this.#read(cursor).then(settled, failed));
   }
 
   /** Looks, and acknowledges what was handed out. */
@@ -371,8 +396,9 @@ export class McpStream {
     attached.claiming = told.finally(() => (attached.claiming = undefined));
   }
 
-  #claimed(attached: AttachedReader, { before }: ClaimResult): void {
+  #claimed(attached: AttachedReader, { before, delivered }: ClaimResult): void {
     attached.known = true;
+    this.#acknowledged = Math.max(this.#acknowledged, delivered);
     if (!before || before.node === this.environment.nodeId) return;
     attached.before = before;
     this.#tellReplaced(before);

@@ -189,6 +189,7 @@ export class StreamReader {
   #rest(): void {
     this.#resting?.resolve();
     this.#resting = undefined;
+    this.log.handedOut?.(this.#cursor);
   }
 
   #emit(index: number, data: string): void {
@@ -214,4 +215,6 @@ export interface ReadableLog {
   readonly retry: Retry;
   /** Events before its first one are no longer kept. */
   evicted?(after: number, oldest: number): void;
+  /** The reader has caught up to this index. */
+  handedOut?(cursor: number): void;
 }

@@ -12,35 +12,31 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
 describe.each(ADAPTERS)('the reader of a stream on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
-  // Another node may hand out again what was not acknowledged by a keep-alive tick (docs/several-nodes.md).
-  it.skipIf(process.env['NODES'] === '2')(
-    'G7: each message goes to the newest; the one before ends at its next keep-alive tick, with the id handed out last',
-    async () => {
-      const clock = new ManualClock();
-      const app = await start({ clock, keepAliveMs: 15_000 });
-      const client = await app.client().initialize();
-      const older = await client.listen();
-      await tell(app, client, 1);
-      await older.count(1);
-      const newer = await client.listen();
-      await tell(app, client, 2, 3);
-      await newer.count(2);
-      await app.settled({ readers: 2, openResponses: 2, streams: 1 });
-      expect([gists(older.messages), gists(newer.messages)]).toEqual([[1], [2, 3]]);
-      expect(older.ended).toBeUndefined();
-      await clock.advance(15_000);
-      expect(await older.end()).toBe('end');
-      expect(older.primes).toEqual(['0_0', '0_3']);
-      expect([newer.ended, newer.events.map(({ id }) => id)]).toEqual([undefined, ['0_2', '0_3']]);
-      await app.settled({ readers: 1, openResponses: 1 });
-      // Its client comes back, and is not told again what the other one got.
-      const back = await client.listen('0_3');
-      await tell(app, client, 4);
-      await back.count(1);
-      expect([gists(back.messages), gists(newer.messages)]).toEqual([[4], [2, 3]]);
-      for (const stream of [newer, back]) stream.destroy();
-    },
-  );
+  it('G7: each message goes to the newest; the one before ends at its next keep-alive tick, with the id handed out last', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock, keepAliveMs: 15_000 });
+    const client = await app.client().initialize();
+    const older = await client.listen();
+    await tell(app, client, 1);
+    await older.count(1);
+    const newer = await client.listen();
+    await tell(app, client, 2, 3);
+    await newer.count(2);
+    await app.settled({ readers: 2, openResponses: 2, streams: 1 });
+    expect([gists(older.messages), gists(newer.messages)]).toEqual([[1], [2, 3]]);
+    expect(older.ended).toBeUndefined();
+    await clock.advance(15_000);
+    expect(await older.end()).toBe('end');
+    expect(older.primes).toEqual(['0_0', '0_3']);
+    expect([newer.ended, newer.events.map(({ id }) => id)]).toEqual([undefined, ['0_2', '0_3']]);
+    await app.settled({ readers: 1, openResponses: 1 });
+    // Its client comes back, and is not told again what the other one got.
+    const back = await client.listen('0_3');
+    await tell(app, client, 4);
+    await back.count(1);
+    expect([gists(back.messages), gists(newer.messages)]).toEqual([[4], [2, 3]]);
+    for (const stream of [newer, back]) stream.destroy();
+  });
 
   it('G7: the one before ends at once when the newest leaves; its client comes back', async () => {
     const app = await start({ clock: new ManualClock() });
