@@ -30,6 +30,8 @@ export interface ResponderOptions {
   readonly clock: Clock;
 }
 
+const JSON_TYPE = 'application/json';
+
 /** While there are no comments, how often stalled responses are looked for. */
 const WITHOUT_COMMENTS_MS = 15_000;
 
@@ -174,7 +176,8 @@ function sendBody(adapter: ReplyWriter, response: unknown, reply: Exclude<McpRep
     adapter.reply(response, undefined, reply.status);
     return;
   }
-  adapter.setHeader?.(response, 'Content-Type', 'application/json');
+  // Fastify would add the parameter, and takes the value apart to do so.
+  adapter.setHeader?.(response, 'Content-Type', adapter === plainNode ? JSON_TYPE : `${JSON_TYPE}; charset=utf-8`);
   adapter.reply(response, reply.body, reply.status ?? 200);
 }
 
