@@ -1,14 +1,11 @@
 export { McpServer, Server } from './sdk/server-factory.js';
 
 export { McpStreamableModule } from './mcp-streamable.module.js';
-export type {
-  McpBackend,
-  McpEndpointVersion,
-  McpStreamableExtras,
-  McpStreamableOptions,
-} from './mcp-streamable.options.js';
-export { getMcpRegistryToken, InjectMcpRegistry } from './mcp-registry.token.js';
-export { getMcpSessionServiceToken, InjectMcpSessionService } from './mcp-session-service.token.js';
+export type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
+export type { McpStreamableExtras } from './http/endpoint-extras.js';
+export type { McpEndpointVersion } from './context/endpoint-name.js';
+export { getMcpRegistryToken, InjectMcpRegistry } from './handlers/registry/mcp-registry.token.js';
+export { getMcpSessionServiceToken, InjectMcpSessionService } from './session/mcp-session-service.token.js';
 
 export { McpOptionError } from './common/option-checks.js';
 export { Clock, systemClock } from './common/clock.js';

@@ -27,12 +27,12 @@ import {
   MODULE_OPTIONS_TOKEN,
   type OPTIONS_TYPE,
 } from './mcp-streamable.module-definition.js';
-import { featureModule } from './mcp-streamable.feature-module.js';
-import { moduleMessages } from './mcp-streamable.messages.js';
-import { EndpointShutdown } from './mcp-streamable.shutdown.js';
-import { ENDPOINT_NAME, type EndpointName, sharedPath } from './mcp-streamable.endpoint-name.js';
+import { featureModule } from './handlers/discovery/feature-module.js';
+import { EndpointShutdown } from './endpoint/endpoint-shutdown.js';
+import { ENDPOINT_NAME, type EndpointName } from './context/endpoint-name.js';
+import { sharedPath } from './http/edge/shared-path.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { logMissingShutdownHooks, logWhatIsServed } from './mcp-streamable.start-log.js';
+import { logMissingShutdownHooks, logWhatIsServed } from './handlers/discovery/start-log.js';
 import { McpEndpoint } from './endpoint/mcp-endpoint.js';
 
 /** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
@@ -123,10 +123,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
       if (path === undefined) continue;
       throw new McpOptionError(
         'path',
-        moduleMessages.samePath(
-          path,
-          endpoints.map(({ name }) => name),
-        ),
+        `Two MCP endpoints of this app (${endpoints.map(({ name }) => (name === undefined ? 'without a name' : `"${name}"`)).join(' and ')}) are served at "${path}", so one would hide the other. Give each a "path" of its own, or a "version" of the app.`,
       );
     }
     const edge = new HttpEdge(this.clock, ({ method }, refusal) => this.refusals.note(method, refusal));
@@ -137,7 +134,11 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   onModuleInit(): void {
     const { name, path } = this.endpointName;
     for (const { endpointName: other } of this.#others()) {
-      if (other.name === name) throw new McpOptionError('name', moduleMessages.sameName(name, path, other.path));
+      if (other.name === name)
+        throw new McpOptionError(
+          'name',
+          `Two MCP endpoints of this app, at "${path}" and "${other.path}", have ${name === undefined ? 'no name' : `the name "${name}"`}. Give each a "name" of its own.`,
+        );
     }
     // Not before: the app's hooks at start may register handlers.
     this.adapterHost.listen$.subscribe(() => {

@@ -1,11 +1,9 @@
-import type { CanActivate, ControllerOptions, ModuleMetadata, Type } from '@nestjs/common';
 import { namesOf } from './common/option-checks.js';
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { McpMessageBus } from './bus/message-bus.js';
 import type { McpInstrumentation } from './context/mcp-instrumentation.js';
 import type { McpHandlerOptions } from './handlers/handlers.options.js';
 import type { McpHttpOptions } from './http/http.options.js';
-import type { McpSessionGuard } from './http/mcp-session.guard.js';
 import type { McpProtocolOptions } from './endpoint/protocol.options.js';
 import type { McpServerFunction } from './sdk/server-factory.js';
 import type { McpSessionOptions } from './session/session.options.js';
@@ -87,49 +85,6 @@ export interface McpBackend {
   readonly messageBus: McpMessageBus;
 }
 
-/** One API version, several, or `VERSION_NEUTRAL` of `@nestjs/common`. @publicApi */
-export type McpEndpointVersion = NonNullable<ControllerOptions['version']>;
-
-/** What must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
-export interface McpStreamableExtras {
-  /**
-   * Where the endpoint is; below the app's global prefix, as for any controller.
-   *
-   * @default 'mcp'
-   */
-  path?: string;
-  /**
-   * The API version that the endpoint is served under, as `version` of `@Controller()`; no effect in an app without
-   * `enableVersioning()`. By default it is served whatever version a request asks for, also when the app has a
-   * `defaultVersion`: MCP has revisions of its own, and its clients send no version of the app's.
-   *
-   * @default VERSION_NEUTRAL
-   * @see https://docs.nestjs.com/techniques/versioning
-   */
-  version?: McpEndpointVersion;
-  /** Guards of the endpoint, before the session guard. Resolved in the endpoint's module: what they inject comes from `imports`. */
-  guards?: (Type<CanActivate> | CanActivate)[];
-  /**
-   * Decorators for the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`: what global
-   * guards and interceptors read by `Reflector` from `getClass()`. Guards among them (`UseGuards()`) run before `guards`.
-   *
-   * @default none
-   */
-  decorators?: readonly ClassDecorator[];
-  /**
-   * Decides who may use a session.
-   *
-   * @default McpSessionGuard: who initialized it
-   */
-  sessionGuard?: Type<McpSessionGuard>;
-  /** Modules that guards, the session guard and `forRootAsync` inject from. */
-  imports?: ModuleMetadata['imports'];
-  /** Makes {@link McpSessionService} injectable everywhere without an import. @default false */
-  isGlobal?: boolean;
-  /** Tells several endpoints of one app apart; their services are injected with `@InjectMcpSessionService(name)`. */
-  name?: string;
-}
-
 export const OPTION_NAMES = namesOf<McpStreamableOptions>({
   ...{ serverInfo: true, instructions: true, server: true, instrumentation: true },
   ...{ backend: true, eventLog: true, sessionStore: true, stateStore: true, eventStore: true, messageBus: true },
@@ -154,9 +109,4 @@ export const OPTION_NAMES = namesOf<McpStreamableOptions>({
   // McpProtocolOptions
   ...{ eras: true, maxSubscriptions: true, maxSubscriptionsPerPrincipal: true },
   ...{ requestStateKeys: true, requestStateTtlMs: true, maxRequestStateBytes: true },
-});
-
-export const EXTRA_NAMES = namesOf<McpStreamableExtras>({
-  ...{ path: true, version: true, guards: true, decorators: true, sessionGuard: true },
-  ...{ imports: true, isGlobal: true, name: true },
 });

@@ -12,6 +12,9 @@ export class McpOptionError extends Error {
   }
 }
 
+/** The injection token of what an endpoint was given as options; each room takes its own from there. */
+export const MCP_OPTIONS = Symbol('nestjs-mcp-streamable:options');
+
 /** What `setTimeout` can wait at most; longer, and it does not wait at all. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 

@@ -1,4 +1,6 @@
-import type { McpCall, McpSessionInfo } from './mcp-call.js';
+import type { ServerCapabilities } from '@modelcontextprotocol/server';
+import type { McpCall, McpHttpCall, McpSessionInfo } from './mcp-call.js';
+import type { McpContext } from './mcp-context.js';
 
 /**
  * # The port between the transport and what serves a method
@@ -19,6 +21,14 @@ export interface McpDispatcher {
   notification(call: McpCall): void;
   /** A live session is over: nothing more comes from its client. */
   sessionEnded(session: McpDispatchedSession): void;
+  /**
+   * What the server that serves a caller declares: subscriptions are told of nothing else.
+   *
+   * @throws McpError when there is no server for the caller
+   */
+  capabilities(http: McpHttpCall): ServerCapabilities | Promise<ServerCapabilities>;
+  /** Whether there is a resource at a URI that the caller may read. Absent: not known, and URIs are honored as asked. */
+  admitsResource?(uri: string, context: McpContext): Promise<boolean>;
   /**
    * A live session was made from its record. For dispatchers that keep something of a session: they make it again, and
    * requests that come meanwhile wait for it. Never throws.

@@ -1,7 +1,9 @@
+import { Inject, Injectable } from '@nestjs/common';
 import { type CallingClient, McpCall, type McpHttpCall } from '../context/mcp-call.js';
-import type { Calls } from '../exchange/calls.js';
-import { Exchange, type ExchangeForm } from '../exchange/exchange.js';
+import { Exchange } from '../exchange/exchange.js';
+import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../exchange/response.options.js';
 import { ResponseSink } from '../exchange/response-sink.js';
+import { SessionRuntime } from '../session/session-runtime.js';
 import { shutdownRefusal } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 
@@ -9,10 +11,12 @@ import type { JsonRpcRequest } from '../wire/json-rpc.js';
  * Serves requests of clients without a session: the response is the only way back to them, and there is no event id.
  * When it breaks, its requests are cancelled (P4).
  */
+@Injectable()
 export class BareRequests {
   constructor(
-    private readonly calls: Calls,
-    private readonly form: Pick<ExchangeForm, 'clock' | 'mode' | 'sseAfterMs'> & { readonly maxBufferedBytes: number },
+    @Inject(SessionRuntime)
+    private readonly runtime: Pick<SessionRuntime, 'calls' | 'clock' | 'responseMode' | 'sseAfterMs'>,
+    @Inject(RESPONSE_OPTIONS) private readonly options: Pick<ResolvedResponseOptions, 'maxBufferedBytes'>,
   ) {}
 
   /**
@@ -20,18 +24,14 @@ export class BareRequests {
    * @throws McpError UNAVAILABLE when the endpoint is closed
    */
   serve(http: McpHttpCall, requests: readonly JsonRpcRequest[], batch: boolean, client: CallingClient): Exchange {
-    const { calls, form } = this;
+    const { calls, clock, responseMode, sseAfterMs } = this.runtime;
     if (calls.state === 'stopped') throw shutdownRefusal();
-    const mode = requests[0]!.method === 'initialize' ? 'json' : form.mode;
+    const mode = requests[0]!.method === 'initialize' ? 'json' : responseMode;
     const exchange = new Exchange(
       requests.map(({ id }) => id),
       {
-        clock: form.clock,
-        mode,
-        sseAfterMs: form.sseAfterMs,
-        batch,
-        clientsComeBack: false,
-        sink: (_requests, cut) => new ResponseSink(form.maxBufferedBytes, cut),
+        ...{ clock, mode, sseAfterMs, batch, clientsComeBack: false },
+        sink: (_requests, cut) => new ResponseSink(this.options.maxBufferedBytes, cut),
         clientGone: () => {
           for (const call of made) calls.cancel(call, new Error('The client closed the connection.'));
         },

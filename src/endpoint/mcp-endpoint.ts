@@ -1,19 +1,25 @@
+import { Inject, Injectable } from '@nestjs/common';
 import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
 import type { Calls } from '../exchange/calls.js';
 import type { KnownSession } from '../session/live-sessions.js';
+import { SessionRuntime } from '../session/session-runtime.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
 import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
 import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../wire/headers.js';
 import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
-import type { InitializationHost } from './legacy/initialization.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
-import type { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
+import { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
 import { unsupportedRevision } from './modern/modern-classification.js';
-import { ModernEndpoint, type ModernEndpointParts } from './modern/modern-endpoint.js';
+import { ModernEndpoint } from './modern/modern-endpoint.js';
+import { Subscriptions } from './modern/subscriptions.js';
 import { protocolMessages } from './endpoint.messages.js';
-import type { Eras } from './protocol.options.js';
+import { type Eras, PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol.options.js';
+
+/** `drainMs` where other nodes go on with the sessions. */
+const DEFAULT_DRAIN_MS = 10_000;
 
 /** One HTTP request to the endpoint, as far as it is understood. */
 export interface McpIncoming extends McpHttpCall {
@@ -32,25 +38,26 @@ export interface McpIncoming extends McpHttpCall {
  *
  *     open ──drain()──▶ draining (503 to what is no part of a running call) ──▶ stopped (503 to everything)
  */
+@Injectable()
 export class McpEndpoint {
-  readonly legacy: LegacyEndpoint;
-  readonly modern: ModernEndpoint;
-  private readonly subscriptions: ModernEndpointParts['subscriptions'];
+  private readonly sessionless: SessionlessEndpoint | undefined;
+  private readonly eras: Eras;
+  readonly #drainMs: number;
   readonly #calls: Calls;
 
   constructor(
-    private readonly host: InitializationHost,
-    modern: ModernEndpointParts,
-    /** Given, the legacy era has no sessions (S17). */
-    private readonly sessionless: SessionlessEndpoint | undefined,
-    private readonly eras: Eras,
-    /** How long running calls have to end when the app shuts down. */
-    private readonly drainMs: number,
+    @Inject(LegacyEndpoint) readonly legacy: LegacyEndpoint,
+    @Inject(ModernEndpoint) readonly modern: ModernEndpoint,
+    @Inject(Subscriptions) private readonly subscriptions: Subscriptions,
+    @Inject(SessionlessEndpoint) sessionless: SessionlessEndpoint,
+    @Inject(SessionRuntime) { calls }: SessionRuntime,
+    @Inject(SESSION_OPTIONS) { sessions, drainMs }: ResolvedSessionOptions,
+    @Inject(PROTOCOL_OPTIONS) { eras }: ResolvedProtocolOptions,
   ) {
-    this.#calls = host.environment.calls;
-    this.legacy = new LegacyEndpoint(host);
-    this.modern = new ModernEndpoint(modern);
-    this.subscriptions = modern.subscriptions;
+    this.sessionless = sessions === 'off' ? sessionless : undefined;
+    this.eras = eras;
+    this.#calls = calls;
+    this.#drainMs = drainMs ?? (legacy.store.scope === 'shared' ? DEFAULT_DRAIN_MS : 0);
   }
 
   /**
@@ -104,14 +111,14 @@ export class McpEndpoint {
 
   /** Takes no more calls, and lets those that run end, for `drainMs` at most. */
   drain(): Promise<void> {
-    return this.#calls.drain(this.drainMs);
+    return this.#calls.drain(this.#drainMs);
   }
 
   /** After `drain()`: answers every open call and ends every stream of this node. */
   async close(): Promise<void> {
     this.#calls.stop();
     this.subscriptions.close();
-    await this.host.sessions.shutdown();
+    await this.legacy.sessions.shutdown();
   }
 
   /**

@@ -1,9 +1,5 @@
 import { check } from '../common/option-checks.js';
-import {
-  type McpRequestStateOptions,
-  resolveRequestStateOptions,
-  type ResolvedRequestStateOptions,
-} from '../questions/request-state.options.js';
+import type { McpRequestStateOptions } from '../questions/request-state.options.js';
 
 /** Which eras of the protocol an endpoint serves. @publicApi */
 export type Eras = 'both' | 'legacy' | 'modern';
@@ -36,8 +32,7 @@ export interface McpProtocolOptions extends McpRequestStateOptions {
 }
 
 /** Every option, decided. */
-export type ResolvedProtocolOptions = Required<Omit<McpProtocolOptions, keyof McpRequestStateOptions>> &
-  ResolvedRequestStateOptions;
+export type ResolvedProtocolOptions = Required<Omit<McpProtocolOptions, keyof McpRequestStateOptions>>;
 
 /** The injection token of the {@link ResolvedProtocolOptions}. */
 export const PROTOCOL_OPTIONS = Symbol('nestjs-mcp-streamable:protocol-options');
@@ -47,7 +42,6 @@ export function resolveProtocolOptions(options: McpProtocolOptions = {}): Resolv
   const { eras = 'both', maxSubscriptions = 10_000, maxSubscriptionsPerPrincipal = 100 } = options;
   const infinite = true;
   return {
-    ...resolveRequestStateOptions(options),
     eras: check.oneOf('eras', eras, ['both', 'legacy', 'modern']),
     maxSubscriptions: check.count('maxSubscriptions', maxSubscriptions, { infinite }),
     maxSubscriptionsPerPrincipal: check.count('maxSubscriptionsPerPrincipal', maxSubscriptionsPerPrincipal, {

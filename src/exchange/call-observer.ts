@@ -1,8 +1,12 @@
+import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
+import { logError } from '../context/operator-log.js';
+import { check, MCP_OPTIONS } from '../common/option-checks.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpCallEnd, McpCallInfo, McpCallOutcome, McpInstrumentation } from '../context/mcp-instrumentation.js';
 
 /** Lets calls be observed. While there is no one to observe them, it costs one branch. */
+@Injectable()
 export class CallObserver {
   readonly #ended$ = new Subject<McpCallEnd>();
   /** One event per ended call; nothing is made of it without a subscriber. */
@@ -10,21 +14,23 @@ export class CallObserver {
   /** Calls whose begin was seen. */
   readonly #begun = new WeakMap<McpCall, { readonly info: McpCallInfo; readonly at: number }>();
 
-  constructor(
-    private readonly instrumentations: readonly McpInstrumentation[],
-    /** Tells the operator. */
-    private readonly report: (error: unknown) => void,
-  ) {}
+  readonly #instrumentations: readonly McpInstrumentation[];
+
+  /** @throws McpOptionError for an `instrumentation` that is none */
+  constructor(@Inject(MCP_OPTIONS) { instrumentation = [] }: Instrumented = {}) {
+    this.#instrumentations = [instrumentation].flat();
+    for (const one of this.#instrumentations) check.implementation('instrumentation', one ?? null, ['call']);
+  }
 
   get active(): boolean {
-    return this.instrumentations.length > 0 || this.#ended$.observed;
+    return this.#instrumentations.length > 0 || this.#ended$.observed;
   }
 
   /** Runs what serves a call, inside of all instrumentations. */
   around<T>(call: McpCall, serve: () => T): T {
     const info = infoOf(call);
     this.#begun.set(call, { info, at: performance.now() });
-    return this.instrumentations.reduceRight<() => T>(
+    return this.#instrumentations.reduceRight<() => T>(
       (inner, instrumentation) => () => instrumentation.call(info, inner),
       serve,
     )();
@@ -35,11 +41,11 @@ export class CallObserver {
     const begun = this.#begun.get(call);
     if (!begun || !this.#begun.delete(call)) return;
     const end: McpCallEnd = { call: begun.info, outcome, durationMs: performance.now() - begun.at };
-    for (const instrumentation of this.instrumentations) {
+    for (const instrumentation of this.#instrumentations) {
       try {
         instrumentation.ended?.(end);
       } catch (error) {
-        this.report(error);
+        logError(error);
       }
     }
     this.#ended$.next(end);
@@ -49,6 +55,10 @@ export class CallObserver {
   close(): void {
     this.#ended$.complete();
   }
+}
+
+interface Instrumented {
+  readonly instrumentation?: McpInstrumentation | readonly McpInstrumentation[];
 }
 
 function infoOf({ era, method, message, requestId, session, principal, client }: McpCall): McpCallInfo {

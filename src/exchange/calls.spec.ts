@@ -39,6 +39,7 @@ function setup(serve: (call: McpCall) => object | Promise<object> = () => new Pr
     },
     notification: () => {},
     sessionEnded: () => {},
+    capabilities: () => ({}),
   };
   const calls = new Calls(dispatcher, { clock, requestTimeoutMs: timeoutMs }, (error, call) => {
     reports.push([error, call]);

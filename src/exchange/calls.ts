@@ -191,6 +191,6 @@ function outcomeOf({ denied, method }: McpCall, result: object): McpCallOutcome 
   return method === 'tools/call' && (result as { isError?: unknown }).isError === true ? 'tool_error' : 'ok';
 }
 
-const NOT_OBSERVED = new CallObserver([], () => {});
+const NOT_OBSERVED = new CallObserver();
 const HANDLER_FAILED = 'The server could not process this message. Its log says why.';
 const UNWRITABLE = 'The answer of the handler cannot be written as JSON. The log of the server says why.';

@@ -1,4 +1,5 @@
 import { check } from '../common/option-checks.js';
+import { type McpResponseOptions, resolveResponseOptions } from '../exchange/response.options.js';
 import type { HostOriginOptions } from './edge/host-origin.js';
 
 /** What identifies a caller: a text, or what has one text per value, such as a number or an `ObjectId`. @publicApi */
@@ -10,7 +11,7 @@ export type PrincipalFunction = (
 ) => PrincipalId | null | undefined | Promise<PrincipalId | null | undefined>;
 
 /** How the endpoint speaks HTTP. @publicApi */
-export interface McpHttpOptions extends HostOriginOptions {
+export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
   /**
    * Who sends a request: an id that stays the same when a token is refreshed, or `undefined` for anonymous. It gets the
    * request as the guards left it (Express' `Request` or Fastify's `FastifyRequest`). A session belongs to the principal
@@ -34,21 +35,6 @@ export interface McpHttpOptions extends HostOriginOptions {
    * @default 30000
    */
   bodyTimeoutMs?: number;
-  /**
-   * Milliseconds between the comments that keep silent streams open. Longer than what a proxy on the way tolerates (often
-   * 60 s), and it cuts them.
-   *
-   * @default 15000
-   */
-  keepAliveMs?: number;
-  /**
-   * Bytes that may wait for a slow client, per response. Above it no more events are read for that response; it is cut
-   * when the log has forgotten its next event, or nothing was taken for two keep-alive periods. Raising it raises what
-   * slow clients can make this process hold.
-   *
-   * @default 1048576 (1 MiB)
-   */
-  maxBufferedBytes?: number;
 }
 
 /** Every option, decided. */
@@ -60,13 +46,12 @@ export const HTTP_OPTIONS = Symbol('nestjs-mcp-streamable:http-options');
 /** @throws McpOptionError */
 export function resolveHttpOptions(options: McpHttpOptions = {}): ResolvedHttpOptions {
   const { principal = defaultPrincipal, maxBodyBytes = 4 * 1024 ** 2, bodyTimeoutMs = 30_000 } = options;
-  const { keepAliveMs = 15_000, maxBufferedBytes = 1024 ** 2, allowedHosts = [], allowedOrigins = [] } = options;
+  const { allowedHosts = [], allowedOrigins = [] } = options;
   return {
     principal: check.fn('principal', principal)!,
     maxBodyBytes: check.count('maxBodyBytes', maxBodyBytes),
     bodyTimeoutMs: check.timer('bodyTimeoutMs', bodyTimeoutMs),
-    keepAliveMs: check.timer('keepAliveMs', keepAliveMs),
-    maxBufferedBytes: check.count('maxBufferedBytes', maxBufferedBytes),
+    ...resolveResponseOptions(options),
     allowedHosts: check.texts('allowedHosts', allowedHosts),
     allowedOrigins: check.texts('allowedOrigins', allowedOrigins),
   };

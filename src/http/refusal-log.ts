@@ -1,4 +1,6 @@
-import { Logger } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
+import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { logger } from '../context/operator-log.js';
 
 /** A request that is refused. */
 export interface Refusal {
@@ -15,18 +17,18 @@ export interface Refusal {
  * Each is a line at `debug`. The first one that an option decides is a warning, since clients cannot mend it. Answers with
  * 400 are left out: their texts quote bodies. A line names the endpoint and not the URL, which may hold a token.
  */
+@Injectable()
 export class RefusalLog {
-  readonly #logger = new Logger('McpStreamable');
   /** Options that a warning has named. */
   readonly #named = new Set<string>();
 
-  constructor(private readonly path: string) {}
+  constructor(@Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'path'>) {}
 
   note(method: string | undefined, { status, message, option }: Refusal): void {
     if (status === 400) return;
-    const text = `${method} on the MCP endpoint "${this.path}" was answered with ${status}: ${message}`;
-    if (option === undefined || this.#named.has(option)) return this.#logger.debug(text);
+    const text = `${method} on the MCP endpoint "${this.endpoint.path}" was answered with ${status}: ${message}`;
+    if (option === undefined || this.#named.has(option)) return logger.debug(text);
     this.#named.add(option);
-    this.#logger.warn(`${text} Further refusals of this kind are logged at "debug".`);
+    logger.warn(`${text} Further refusals of this kind are logged at "debug".`);
   }
 }

@@ -1,7 +1,11 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
+import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { CacheHints } from '../handlers/decorators/handler-options.js';
 import type { HandlerKind } from '../handlers/registry/handler-entry.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
+import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { isInputRequiredResult } from '../wire/spec.js';
 
 /**
@@ -21,6 +25,25 @@ export interface CachePolicy {
   readonly list: Readonly<Required<CacheHints>>;
   /** Guards of the endpoint or of the app decide who comes in. Asked at each request: `useGlobalGuards()` comes late. */
   guarded(): boolean;
+}
+
+/** The policy of an endpoint: its option `listCache`, and the guards of the endpoint and of the app. */
+@Injectable()
+export class EndpointCachePolicy implements CachePolicy {
+  readonly list: CachePolicy['list'];
+
+  constructor(
+    @Inject(HANDLER_OPTIONS) { listCache }: Pick<ResolvedHandlerOptions, 'listCache'>,
+    @Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'guarded'>,
+    @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
+  ) {
+    this.list = listCache;
+  }
+
+  guarded(): boolean {
+    const { endpoint, app } = this;
+    return endpoint.guarded || app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0;
+  }
 }
 
 /** The fields of a result. */

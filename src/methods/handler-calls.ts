@@ -1,9 +1,14 @@
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
+import { Clock } from '../common/clock.js';
+import { logger } from '../context/operator-log.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpCall } from '../context/mcp-call.js';
 import { HandlerDeniedError } from '../handlers/handlers.errors.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
-import type { StoredStates } from '../state/stored-states.js';
+import { RequestedSchemas } from '../questions/question.js';
+import { RequestStates } from '../questions/request-state.js';
+import { StoredStates } from '../state/stored-states.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { isRecord } from '../handlers/results/content.js';
@@ -12,11 +17,22 @@ import { isRecord } from '../handlers/results/content.js';
 const DENIED = -32000;
 
 /** Runs the handlers of an endpoint for the methods that call them, each in a context of its call. */
+@Injectable()
 export class HandlerCalls {
+  private readonly parts: RunParts;
+
   constructor(
-    private readonly parts: RunParts,
-    private readonly states: StoredStates,
-  ) {}
+    @Inject(RequestStates) requestStates: RequestStates,
+    @Inject(StoredStates) private readonly states: Pick<StoredStates, 'of'>,
+    @Inject(Clock) clock: Clock,
+  ) {
+    this.parts = {
+      states: requestStates,
+      clock,
+      schemas: new RequestedSchemas(),
+      report: (text) => logger.error(text),
+    };
+  }
 
   /** What a handler that cannot ask is given, and the guards of a list. */
   context(call: McpCall): McpContext {

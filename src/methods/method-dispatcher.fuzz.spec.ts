@@ -19,8 +19,6 @@ import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
 import { RequestStates } from '../questions/request-state.js';
-import { RequestedSchemas } from '../questions/question.js';
-import type { StoredStates } from '../state/stored-states.js';
 import { seededRandom } from '../testing/index.js';
 import { type Era, SERVER_INFO_META_KEY } from '../wire/era.js';
 import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
@@ -315,11 +313,8 @@ function dispatcher(): MethodDispatcher {
     maxBytes: 16_384,
     endpoint: { name: undefined, path: '/' },
   };
-  const parts = {
-    ...{ states: new RequestStates(options, AT_ONCE), schemas: new RequestedSchemas() },
-    ...{ clock: AT_ONCE, report: () => {} },
-  };
-  const calls = new HandlerCalls(parts, { of: () => NO_STATES } as unknown as StoredStates);
+  const states = new RequestStates(options, AT_ONCE);
+  const calls = new HandlerCalls(states, { of: () => NO_STATES }, AT_ONCE);
   return new MethodDispatcher(SERVER_INFO)
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE))
     .add(sessionMethods())

@@ -1,4 +1,4 @@
-import type { Implementation } from '@modelcontextprotocol/server';
+import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
 import { isThenable } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
@@ -7,6 +7,7 @@ import { SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
+import { CAPABILITIES } from './lifecycle.js';
 import { type McpMethod, type McpMethods, methodMessages } from './method.js';
 
 /**
@@ -23,7 +24,14 @@ import { type McpMethod, type McpMethods, methodMessages } from './method.js';
 export class MethodDispatcher implements McpDispatcher {
   readonly #methods = new Map<string, McpMethod>();
 
-  constructor(private readonly serverInfo: Implementation) {}
+  constructor(
+    private readonly serverInfo: Implementation,
+    readonly admitsResource?: McpDispatcher['admitsResource'],
+  ) {}
+
+  capabilities(): ServerCapabilities {
+    return CAPABILITIES;
+  }
 
   /** @throws Error when there is a method of that name */
   add(methods: McpMethods): this {

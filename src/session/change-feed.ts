@@ -1,5 +1,6 @@
+import { Inject, Injectable } from '@nestjs/common';
 import { Observable, Subject } from 'rxjs';
-import type { McpMessageBus } from '../bus/message-bus.js';
+import { McpMessageBus } from '../bus/message-bus.js';
 import { isChangedList, type McpChange } from '../wire/notifications.js';
 
 /** What is heard of changes: of one, or that some may have been missed. @internal */
@@ -16,13 +17,16 @@ export type HeardChange = McpChange | 'missed';
  *
  * @internal
  */
+@Injectable()
 export class ChangeFeed {
   /** Hot; never errors; completes when the bus is closed. */
   readonly changes$: Observable<HeardChange>;
   readonly #heard$ = new Subject<HeardChange>();
   #listeners = 0;
 
-  constructor(private readonly bus: Pick<McpMessageBus, 'messages$' | 'reconnected$' | 'broadcast'>) {
+  constructor(
+    @Inject(McpMessageBus) private readonly bus: Pick<McpMessageBus, 'messages$' | 'reconnected$' | 'broadcast'>,
+  ) {
     this.changes$ = new Observable<HeardChange>((subscriber) => {
       this.#listeners++;
       subscriber.add(() => this.#listeners--);

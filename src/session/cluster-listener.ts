@@ -1,7 +1,8 @@
-import type { Subscription } from 'rxjs';
-import type { McpMessageBus } from '../bus/message-bus.js';
+import { Inject, Injectable } from '@nestjs/common';
+import { McpMessageBus } from '../bus/message-bus.js';
 import { clusterMessage, type ClusterMessage } from './cluster-messages.js';
-import type { LiveSessions } from './live-sessions.js';
+import { LiveSessions } from './live-sessions.js';
+import { SessionRuntime } from './session-runtime.js';
 
 /**
  * Hears what other nodes say of the sessions that are live here.
@@ -9,23 +10,18 @@ import type { LiveSessions } from './live-sessions.js';
  * Each message is a hint: what it tells of is in the stores. Hints may be lost while the bus is away; then everything that is
  * live here is looked after once it is back.
  */
+@Injectable()
 export class ClusterListener {
-  readonly #heard: Subscription;
-
   constructor(
-    private readonly bus: McpMessageBus,
-    private readonly sessions: LiveSessions,
-    private readonly report: (sessionId: string, error: unknown) => void,
+    @Inject(McpMessageBus) private readonly bus: McpMessageBus,
+    @Inject(LiveSessions) private readonly sessions: LiveSessions,
+    @Inject(SessionRuntime) private readonly runtime: Pick<SessionRuntime, 'event'>,
   ) {
-    this.#heard = bus.messages$.subscribe((message) => {
+    bus.messages$.subscribe((message) => {
       const known = clusterMessage(message);
       if (known) this.#take(known);
     });
-    this.#heard.add(bus.reconnected$.subscribe(() => sessions.refreshAll()));
-  }
-
-  close(): void {
-    this.#heard.unsubscribe();
+    bus.reconnected$.subscribe(() => sessions.refreshAll());
   }
 
   /** A node of another version may mean something else by it; that must not end this one. */
@@ -33,7 +29,7 @@ export class ClusterListener {
     try {
       this.#hear(message);
     } catch (error) {
-      this.report(message.session, error);
+      this.runtime.event({ type: 'protocol-error', sessionId: message.session, error });
     }
   }
 

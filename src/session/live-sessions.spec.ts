@@ -9,10 +9,14 @@ import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
-import type { LiveSession } from './live-sessions.js';
+import { type LiveSession, LiveSessions } from './live-sessions.js';
+import { ChangeFeed } from './change-feed.js';
+import { ClusterListener } from './cluster-listener.js';
+import { McpSessionService } from './mcp-session.service.js';
+import { Reaper } from './reaper.js';
 import { McpSession } from './mcp-session.js';
 import type { McpSessionEvent } from './session-events.js';
-import { furnishSessionRoom } from './session-room.js';
+import { SessionRuntime } from './session-runtime.js';
 import { resolveSessionOptions, type McpSessionOptions } from './session.options.js';
 import type { InitializeParams, McpSessionStore } from './session-store.js';
 
@@ -47,6 +51,9 @@ class SpecDispatcher implements McpDispatcher {
     };
   }
   notification(): void {}
+  capabilities(): object {
+    return {};
+  }
   sessionEnded(session: McpDispatchedSession): void {
     this.ended.push(session.info.id);
   }
@@ -66,22 +73,14 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   const { clock, hub, sessionStore, eventStore } = with_;
   const bus = new InMemoryMessageBus(name, hub);
   const dispatcher = new SpecDispatcher(hooks);
-  const room = furnishSessionRoom({
-    ...{
-      clock,
-      sessionStore,
-      eventStore,
-      bus,
-      dispatcher,
-      keepAliveMs: KEEP_ALIVE_MS,
-      report: () => {},
-      observer: new CallObserver([], () => {}),
-    },
-    options: resolveSessionOptions({ idleTimeoutMs: IDLE_MS, sseAfterMs: 1_000_000, ...options }),
-  });
+  const resolved = resolveSessionOptions({ idleTimeoutMs: IDLE_MS, sseAfterMs: 1_000_000, ...options });
+  const observer = new CallObserver();
+  const environment = new SessionRuntime(resolved, clock, sessionStore, eventStore, bus, dispatcher, observer);
+  const sessions = new LiveSessions(sessionStore, environment, resolved, { keepAliveMs: KEEP_ALIVE_MS });
+  const parts = [new ClusterListener(bus, sessions, environment), new Reaper(bus, environment, sessions)];
+  const service = new McpSessionService(sessions, sessionStore, environment, new ChangeFeed(bus), observer);
   const events: McpSessionEvent[] = [];
-  room.events$.subscribe((event) => events.push(event));
-  const { environment, sessions } = room;
+  environment.events$.subscribe((event) => events.push(event));
 
   /** A session that is being initialized. */
   const newborn = async (id: string): Promise<McpSession> => {
@@ -116,7 +115,8 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
     begin,
     closed,
     left,
-    service: room.service,
+    service,
+    parts,
   };
 }
 

@@ -1,16 +1,19 @@
+import { Inject, Injectable } from '@nestjs/common';
 import { isThenable, quiet } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
+import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../exchange/response.options.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../wire/errors.js';
 import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
 import type { SessionEndReason } from './session-events.js';
 import { infoOf } from './session-record.js';
-import type { McpSessionRecord, McpSessionStore } from './session-store.js';
+import { type McpSessionRecord, McpSessionStore } from './session-store.js';
 import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import { SessionRuntime } from './session-runtime.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from './session.options.js';
 import { Sweeper } from './sweeper.js';
 
 /** A session of this node. */
@@ -46,6 +49,7 @@ export interface KnownSession {
  * - whoever takes the record out of the store cleans up; there is exactly one;
  * - after an end there is no record, no live object, no stream, no log entry and no timer.
  */
+@Injectable()
 export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
   /** Being initialized. */
@@ -55,14 +59,18 @@ export class LiveSessions {
   readonly #sweeper: Sweeper;
   #closing = false;
 
+  private readonly peers: ClusterPeers;
+
   constructor(
-    private readonly store: McpSessionStore,
-    private readonly environment: SessionEnvironment,
-    private readonly peers: ClusterPeers,
-    private readonly timing: { readonly idleTimeoutMs: number; readonly keepAliveMs: number },
+    @Inject(McpSessionStore) private readonly store: McpSessionStore,
+    @Inject(SessionRuntime) private readonly environment: SessionRuntime,
+    @Inject(SESSION_OPTIONS) private readonly timing: Pick<ResolvedSessionOptions, 'idleTimeoutMs'>,
+    @Inject(RESPONSE_OPTIONS) { keepAliveMs }: Pick<ResolvedResponseOptions, 'keepAliveMs'>,
   ) {
+    environment.serve(this);
+    this.peers = environment.peers;
     this.#drops = new Retry(environment.retry, environment.clock, () => false);
-    const { idleTimeoutMs, keepAliveMs } = timing;
+    const { idleTimeoutMs } = timing;
     const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
     const left = async () => this.#live.size + (await store.count());
     this.#sweeper = new Sweeper(environment.clock, periodMs, () => void this.#sweep(), left);

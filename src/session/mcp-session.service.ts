@@ -1,8 +1,10 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
 import { ServerRequestError } from '../context/server-request.error.js';
+import { CallObserver } from '../exchange/call-observer.js';
 import { SessionGoneError } from '../stream/event-store.errors.js';
 import type { EventStoreStats } from '../stream/event-store.js';
 import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
@@ -10,14 +12,14 @@ import { STANDALONE_STREAM } from '../wire/sse.js';
 import { changeOf } from '../wire/notifications.js';
 import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
-import type { ChangeFeed } from './change-feed.js';
-import type { LiveSession, LiveSessions } from './live-sessions.js';
+import { ChangeFeed } from './change-feed.js';
+import { type LiveSession, LiveSessions } from './live-sessions.js';
 import { infoOf, wantsNotification } from './session-record.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
 import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
-import type { McpSessionRecord, McpSessionStore } from './session-store.js';
+import { SessionRuntime } from './session-runtime.js';
+import { type McpSessionRecord, McpSessionStore } from './session-store.js';
 
 /**
  * The sessions of one endpoint, for the application: look at them, talk to their clients, end them.
@@ -26,18 +28,24 @@ import type { McpSessionRecord, McpSessionStore } from './session-store.js';
  *
  * @publicApi
  */
+@Injectable()
 export class McpSessionService {
+  /** What happens to sessions on this node: they come, go, are read, and say something too late. Never errors. */
+  readonly events$: Observable<McpSessionEvent>;
+  /** Each request of a client that this node has served, when it has ended. Never errors. */
+  readonly calls$: Observable<McpCallEnd>;
+
   /** @internal */
   constructor(
-    private readonly sessions: LiveSessions,
-    private readonly store: McpSessionStore,
-    private readonly environment: SessionEnvironment,
-    /** What happens to sessions on this node: they come, go, are read, and say something too late. Never errors. */
-    readonly events$: Observable<McpSessionEvent>,
-    private readonly changes: ChangeFeed,
-    /** Each request of a client that this node has served, when it has ended. Never errors. */
-    readonly calls$: Observable<McpCallEnd>,
-  ) {}
+    @Inject(LiveSessions) private readonly sessions: LiveSessions,
+    @Inject(McpSessionStore) private readonly store: McpSessionStore,
+    @Inject(SessionRuntime) private readonly environment: SessionRuntime,
+    @Inject(ChangeFeed) private readonly changes: ChangeFeed,
+    @Inject(CallObserver) observer: CallObserver,
+  ) {
+    this.events$ = environment.events$;
+    this.calls$ = observer.calls$;
+  }
 
   /**
    * Whether this node takes calls, for readiness checks: `true` until the app begins to shut down. From then on new calls get

@@ -8,7 +8,6 @@ import { ClusterPeers, type ClusterMessage } from './cluster-messages.js';
 import type { LiveSessions } from './live-sessions.js';
 import { Reaper } from './reaper.js';
 import type { McpSessionEvent } from './session-events.js';
-import type { SessionEnvironment } from './session.options.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 100, giveUpAfterMs: 1_000 };
 
@@ -35,12 +34,7 @@ async function setup() {
   const session = { streams: { poke: (stream: string) => poked.push(stream) } };
   const watch = vi.fn<() => void>();
   const sessions = { watch, peek: (id: string) => (id === 'live' ? { session } : undefined) };
-  const reaper = new Reaper(
-    { lost$ },
-    environment as unknown as SessionEnvironment,
-    sessions as unknown as LiveSessions,
-    peers,
-  );
+  const reaper = new Reaper({ lost$ }, environment, sessions as unknown as LiveSessions);
   const begin = async (of: string, stream: string, requests: (string | number)[], node = 'dead'): Promise<void> => {
     await log.open(of);
     await log.append(of, stream, [], { writer: 'dead', seq: 1, opens: { node, requests } });
@@ -52,7 +46,21 @@ async function setup() {
   };
   const texts = async (of: string, stream: string) =>
     (await log.read(of, stream, 0, 10)).events.map(({ data }) => JSON.parse(data) as { id: unknown; error: object });
-  return { clock, log, store, sent, events, poked, watch, reaper, begin, done, die, texts };
+  return {
+    clock,
+    log,
+    store,
+    sent,
+    events,
+    poked,
+    watch,
+    reaper,
+    stop: () => lost$.complete(),
+    begin,
+    done,
+    die,
+    texts,
+  };
 }
 
 describe('what a dead node leaves behind', () => {
@@ -114,11 +122,11 @@ describe('what a dead node leaves behind', () => {
   });
 
   it('a node that stops gives it up, for another one to do', async () => {
-    const { clock, store, begin, die, reaper, events, done } = await setup();
+    const { clock, store, begin, die, stop, events, done } = await setup();
     await begin('s', 'one', [1]);
     store.faults = { failBefore: () => true };
     await die();
-    reaper.close();
+    stop();
     await clock.advance(0);
     expect([clock.pending, done.mock.calls.length]).toEqual([0, 0]);
     expect(events).toMatchObject([{ type: 'store-fault', error: expect.any(EventStoreFault) as unknown }]);

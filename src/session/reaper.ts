@@ -1,14 +1,13 @@
-import type { Subscription } from 'rxjs';
+import { Inject, Injectable } from '@nestjs/common';
 import { randomToken } from '../common/random-token.js';
 import { Retry } from '../common/retry.js';
-import type { LostNode, McpMessageBus } from '../bus/message-bus.js';
+import { type LostNode, McpMessageBus } from '../bus/message-bus.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import type { ReaderRef, UnfinishedStream } from '../stream/event-store.js';
 import { errorResponse, REQUEST_FAILED } from '../wire/errors.js';
-import type { ClusterPeers } from './cluster-messages.js';
-import type { LiveSessions } from './live-sessions.js';
+import { LiveSessions } from './live-sessions.js';
 import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import { SessionRuntime } from './session-runtime.js';
 
 /**
  * # What a dead node leaves behind
@@ -20,28 +19,24 @@ import type { SessionEnvironment } from './session.options.js';
  * All of it can be done twice: an answered call is open no longer, and a stream that has ended takes nothing more. That also
  * fences a node that was only thought dead.
  */
+@Injectable()
 export class Reaper {
-  readonly #lost: Subscription;
   readonly #retry: Retry;
 
   constructor(
-    bus: Pick<McpMessageBus, 'lost$'>,
-    private readonly environment: SessionEnvironment,
-    private readonly sessions: LiveSessions,
-    private readonly peers: ClusterPeers,
+    @Inject(McpMessageBus) bus: Pick<McpMessageBus, 'lost$'>,
+    @Inject(SessionRuntime)
+    private readonly environment: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'peers' | 'event'>,
+    @Inject(LiveSessions) private readonly sessions: LiveSessions,
   ) {
     const { retry, clock } = environment;
     // Tried until the log is back: nobody else will.
     const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
     this.#retry = new Retry(patience, clock, (error) => error instanceof EventStoreError);
-    this.#lost = bus.lost$.subscribe((lost) => {
-      this.#bury(lost).catch((error: unknown) => this.#fault('', error));
+    bus.lost$.subscribe({
+      next: (lost) => void this.#bury(lost).catch((error: unknown) => this.#fault('', error)),
+      complete: () => this.#retry.cancel(),
     });
-  }
-
-  close(): void {
-    this.#lost.unsubscribe();
-    this.#retry.cancel();
   }
 
   async #bury(lost: LostNode): Promise<void> {
@@ -70,7 +65,8 @@ export class Reaper {
 
   /** The reader may be here. */
   #tell(session: string, stream: string, reader: ReaderRef | undefined): void {
-    if (reader && reader.node !== this.environment.nodeId) return this.peers.appended(session, stream, reader);
+    if (reader && reader.node !== this.environment.nodeId)
+      return this.environment.peers.appended(session, stream, reader);
     this.sessions.peek(session)?.session.streams.poke(stream);
   }
 

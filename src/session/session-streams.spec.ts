@@ -13,7 +13,9 @@ import { resolveSessionOptions, type SessionEnvironment } from './session.option
 
 const FLOWING = { paused: false, resumed$: NEVER };
 /** Streams never ask it. */
-const dispatcher: McpDispatcher = { request: () => ({}), notification: () => {}, sessionEnded: () => {} };
+const dispatcher: McpDispatcher = {
+  ...{ request: () => ({}), notification: () => {}, sessionEnded: () => {}, capabilities: () => ({}) },
+};
 
 async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options = {}) {
   const clock = new ManualClock();

@@ -5,8 +5,8 @@ import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { ExchangeSink, SinkEntry } from '../exchange/exchange.js';
 import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
 import type { StoredEvent } from '../stream/event-store.js';
-import { McpStream, type StreamClaim, type StreamObserver } from '../stream/mcp-stream.js';
-import { NO_DATA } from '../stream/stream-reader.js';
+import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
+import { NO_DATA, type StreamClaim } from '../stream/stream-reader.js';
 import { McpError } from '../wire/errors.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import {

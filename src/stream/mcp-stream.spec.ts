@@ -10,7 +10,8 @@ import {
 import type { RequestId } from '../wire/json-rpc.js';
 import { EventLogFullError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
-import { McpStream, type StreamClaim, type StreamObserver } from './mcp-stream.js';
+import { McpStream, type StreamObserver } from './mcp-stream.js';
+import type { StreamClaim } from './stream-reader.js';
 import { NO_DATA } from './stream-reader.js';
 import { NO_STREAM_PEERS, type StreamEnvironment } from './stream.options.js';
 

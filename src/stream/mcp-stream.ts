@@ -7,7 +7,7 @@ import type { RequestId } from '../wire/json-rpc.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
 import { EventStoreError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import type { ClaimResult, ReadResult, ReaderRef, StoredEvent, StreamHead } from './event-store.js';
-import { StreamReader } from './stream-reader.js';
+import { type AttachedReader, type StreamClaim, StreamReader } from './stream-reader.js';
 import type { StreamEnvironment } from './stream.options.js';
 import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
 
@@ -194,10 +194,7 @@ export class McpStream {
   replaced(reader: string, upTo?: number): void {
     const attached = this.#all().find(({ ref }) => ref.reader === reader);
     if (!attached) return;
-    if (upTo === undefined || !attached.reader) {
-      if (attached === this.#newest) this.#replace();
-      return;
-    }
+    if (upTo === undefined || !attached.reader) return attached === this.#newest ? this.#replace() : undefined;
     attached.reader.end(upTo);
     // The newest has left, and was on another node: nothing else would end those before it here.
     if (!this.#newest) this.#endSilent(upTo);
@@ -249,7 +246,6 @@ export class McpStream {
   get #state(): StreamWriter['state'] {
     return this.#writer?.state ?? 'idle';
   }
-
   get #shared(): boolean {
     return this.environment.store.scope === 'shared';
   }
@@ -352,15 +348,14 @@ export class McpStream {
     if (cursor <= this.#acknowledged || this.#looking || this.#closed) return;
     this.#looking = true;
     const settled = ({ delivered }: StreamHead): void => {
-      this.#looking = false;
       this.#acknowledged = Math.max(this.#acknowledged, delivered);
       this.#acknowledge(this.#newest?.reader?.cursor ?? 0);
     };
-    const failed = (error: unknown): void => {
-      this.#looking = false;
-      throw error;
-    };
-    this.#tell(this.#read(cursor).then(settled, failed));
+    this.#tell(
+      this.#read(cursor)
+        .finally(() => (this.#looking = false))
+        .then(settled),
+    );
   }
 
   /** Looks, and acknowledges what was handed out. */
@@ -476,33 +471,11 @@ export class McpStream {
   }
 }
 
-function isFinal(error: unknown): boolean {
-  return error instanceof EventStoreError;
-}
+const isFinal = (error: unknown): boolean => error instanceof EventStoreError;
 
 /** The stream has ended, by another node's doing, or its session has. */
 function isOver(error: unknown): boolean {
   return error instanceof StreamEndedError || error instanceof SessionGoneError;
-}
-
-/** What was found when a reader became the newest of a stream. */
-export interface StreamClaim extends StreamHead {
-  /** @internal */
-  readonly attached: AttachedReader;
-}
-
-interface AttachedReader {
-  readonly ref: ReaderRef;
-  /** Absent until the response is opened. */
-  reader: StreamReader | undefined;
-  /** The log knows it as the newest; `undefined`: it is being told; `false`: it is being asked. */
-  known: boolean | undefined;
-  /** On another node: it ends when this one does. */
-  before: ReaderRef | undefined;
-  /** A tick has passed, and no response was opened. */
-  waited: boolean;
-  /** Settles when the log has been told, while it is. */
-  claiming: Promise<void> | undefined;
 }
 
 /** The owner of a stream. */

@@ -3,7 +3,7 @@ import { deferred, type Deferred } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { EventsEvictedError } from './event-store.errors.js';
-import type { McpEventStore, ReadResult, StoredEvent } from './event-store.js';
+import type { McpEventStore, ReaderRef, ReadResult, StoredEvent, StreamHead } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
 /** Events per read of the log: enough to make a read worth its price, few enough to notice back-pressure. */
@@ -217,4 +217,25 @@ export interface ReadableLog {
   evicted?(after: number, oldest: number): void;
   /** The reader has caught up to this index. */
   handedOut?(cursor: number): void;
+}
+
+/** What was found when a reader became the newest of a stream. */
+export interface StreamClaim extends StreamHead {
+  /** @internal */
+  readonly attached: AttachedReader;
+}
+
+/** A reader as its stream knows it. */
+export interface AttachedReader {
+  readonly ref: ReaderRef;
+  /** Absent until the response is opened. */
+  reader: StreamReader | undefined;
+  /** The log knows it as the newest; `undefined`: it is being told; `false`: it is being asked. */
+  known: boolean | undefined;
+  /** On another node: it ends when this one does. */
+  before: ReaderRef | undefined;
+  /** A tick has passed, and no response was opened. */
+  waited: boolean;
+  /** Settles when the log has been told, while it is. */
+  claiming: Promise<void> | undefined;
 }

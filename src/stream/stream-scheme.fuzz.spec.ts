@@ -13,8 +13,8 @@ import {
 import { EventsEvictedError, EventStoreError } from './event-store.errors.js';
 import type { AppendResult, McpEventStore, StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
-import { McpStream, type StreamClaim } from './mcp-stream.js';
-import { NO_DATA, StreamReader } from './stream-reader.js';
+import { McpStream } from './mcp-stream.js';
+import { NO_DATA, type StreamClaim, StreamReader } from './stream-reader.js';
 import type { StreamEntry } from './stream-writer.js';
 
 /**

@@ -64,11 +64,12 @@ describe('the tables of options in the README', () => {
 /** The options as their doc comments have them, each with its `@default`. */
 function optionsInSource(): Map<string, string | undefined> {
   const interfaces: [file: string, name: string][] = [
-    ['src/mcp-streamable.options.ts', 'McpStreamableExtras'],
+    ['src/http/endpoint-extras.ts', 'McpStreamableExtras'],
     ['src/mcp-streamable.options.ts', 'McpStreamableOptions'],
     ['src/session/session.options.ts', 'McpSessionOptions'],
     ['src/state/state.options.ts', 'McpStateOptions'],
     ['src/http/http.options.ts', 'McpHttpOptions'],
+    ['src/exchange/response.options.ts', 'McpResponseOptions'],
     ['src/endpoint/protocol.options.ts', 'McpProtocolOptions'],
     ['src/questions/request-state.options.ts', 'McpRequestStateOptions'],
     ['src/handlers/handlers.options.ts', 'McpHandlerOptions'],

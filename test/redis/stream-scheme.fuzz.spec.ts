@@ -9,8 +9,8 @@ import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { EventStoreError } from '../../src/stream/event-store.errors.js';
 import type { AppendedMessage, McpEventStore, ReaderRef } from '../../src/stream/event-store.js';
-import { McpStream, type StreamClaim } from '../../src/stream/mcp-stream.js';
-import { NO_DATA } from '../../src/stream/stream-reader.js';
+import { McpStream } from '../../src/stream/mcp-stream.js';
+import { NO_DATA, type StreamClaim } from '../../src/stream/stream-reader.js';
 import { seededRandom } from '../../src/testing/index.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 

@@ -1,3 +1,4 @@
+import { logError } from '../../context/operator-log.js';
 import { randomToken } from '../../common/random-token.js';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
@@ -5,7 +6,12 @@ import { asking } from '../../session/asking.js';
 import type { LiveSessions } from '../../session/live-sessions.js';
 import { McpSession } from '../../session/mcp-session.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
-import { capsFor, type SessionEnvironment, type SessionLimits } from '../../session/session.options.js';
+import {
+  capsFor,
+  type ResolvedSessionOptions,
+  type SessionEnvironment,
+  type SessionLimits,
+} from '../../session/session.options.js';
 import type { CreateOutcome, InitializeParams, McpSessionStore, SessionCaps } from '../../session/session-store.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { SESSION_ID_HEADER } from '../../wire/headers.js';
@@ -45,7 +51,7 @@ export class Initialization implements PendingReply {
     private readonly http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
     private readonly body: IncomingBody,
   ) {
-    this.#id = host.newSessionId();
+    this.#id = makeSessionId(host.limits.sessionIdGenerator);
     this.reply = this.#run();
   }
 
@@ -53,7 +59,7 @@ export class Initialization implements PendingReply {
     this.#gone = true;
     if (!this.#begun) return void this.#session?.end('initialize-failed');
     // The session is there, but no client will ever know its id.
-    this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => this.host.report(error));
+    this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => logError(error));
   }
 
   async #run(): Promise<McpReply> {
@@ -97,7 +103,7 @@ export class Initialization implements PendingReply {
         return new McpError('TOO_MANY_SESSIONS', say(perPrincipal), { headers, option });
       }
       case 'taken':
-        this.host.report(new ServerFactoryError(protocolMessages.sessionIdTaken()));
+        logError(new ServerFactoryError(protocolMessages.sessionIdTaken()));
         return new McpError('INTERNAL_ERROR', protocolMessages.initializeFailed());
     }
   }
@@ -143,7 +149,7 @@ export class Initialization implements PendingReply {
   }
 
   #failure(error: unknown, { id: requestId }: JsonRpcRequest): McpError {
-    this.host.report(error);
+    logError(error);
     return new McpError('INTERNAL_ERROR', protocolMessages.initializeFailed(), { requestId, cause: error });
   }
 }
@@ -153,14 +159,11 @@ export interface InitializationHost {
   readonly sessions: LiveSessions;
   readonly store: McpSessionStore;
   readonly environment: SessionEnvironment;
-  readonly limits: SessionLimits;
-  newSessionId(): string;
-  /** Tells the operator. */
-  report(error: unknown): void;
+  readonly limits: SessionLimits & Pick<ResolvedSessionOptions, 'sessionIdGenerator'>;
 }
 
 /** An id of the application's generator, or a random one of 131 bits. */
-export function makeSessionId(generate: (() => string) | undefined): string {
+function makeSessionId(generate: (() => string) | undefined): string {
   const id: unknown = generate ? generate() : randomToken();
   if (typeof id === 'string' && SESSION_ID.test(id)) return id;
   throw new ServerFactoryError(protocolMessages.badSessionId(id));

@@ -1,8 +1,12 @@
+import { Inject, Injectable } from '@nestjs/common';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { asking } from '../../session/asking.js';
-import type { KnownSession, LiveSession } from '../../session/live-sessions.js';
+import { type KnownSession, type LiveSession, LiveSessions } from '../../session/live-sessions.js';
 import type { McpSession } from '../../session/mcp-session.js';
+import { SessionRuntime } from '../../session/session-runtime.js';
+import { McpSessionStore } from '../../session/session-store.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
 import { McpError } from '../../wire/errors.js';
 import { parseEventId } from '../../wire/sse.js';
 import { isInitializeRequest, type IncomingBody } from '../../wire/json-rpc.js';
@@ -14,12 +18,18 @@ import { Initialization, type InitializationHost } from './initialization.js';
  *
  * Access was decided before: a request that gets here with a session may use it.
  */
-export class LegacyEndpoint {
-  constructor(private readonly host: InitializationHost) {}
+@Injectable()
+export class LegacyEndpoint implements InitializationHost {
+  constructor(
+    @Inject(LiveSessions) readonly sessions: LiveSessions,
+    @Inject(McpSessionStore) readonly store: McpSessionStore,
+    @Inject(SessionRuntime) readonly environment: SessionRuntime,
+    @Inject(SESSION_OPTIONS) readonly limits: ResolvedSessionOptions,
+  ) {}
 
   /** What is known of a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is away */
   lookup(id: string): KnownSession | undefined | Promise<KnownSession | undefined> {
-    return this.host.sessions.lookup(id);
+    return this.sessions.lookup(id);
   }
 
   /**
@@ -31,16 +41,16 @@ export class LegacyEndpoint {
     body: IncomingBody,
     known: KnownSession | undefined,
   ): PendingReply | Promise<PendingReply> {
-    if (!known) return new Initialization(this.host, http, body);
-    const live = this.host.sessions.enter(known);
-    const alone = live && !live.ready && this.host.environment.store.scope === 'node';
+    if (!known) return new Initialization(this, http, body);
+    const live = this.sessions.enter(known);
+    const alone = live && !live.ready && this.environment.store.scope === 'node';
     return alone ? live.session.receive(http, body) : this.#post(http, body, known);
   }
 
   /** To a session that has yet to be made ready, or may be live elsewhere too. */
   async #post(http: McpHttpCall, body: IncomingBody, known: KnownSession): Promise<PendingReply> {
     const session = await this.#session(known);
-    if (this.host.environment.store.scope === 'shared') await session.handOn(body);
+    if (this.environment.store.scope === 'shared') await session.handOn(body);
     return session.receive(http, body);
   }
 
@@ -48,8 +58,7 @@ export class LegacyEndpoint {
   leadsToRunningCall(session: McpSessionInfo, lastEventId: string | undefined): boolean {
     const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
     return (
-      cursor !== undefined &&
-      (this.host.sessions.peek(session.id)?.session.streams.isOfRunningCall(cursor.stream) ?? false)
+      cursor !== undefined && (this.sessions.peek(session.id)?.session.streams.isOfRunningCall(cursor.stream) ?? false)
     );
   }
 
@@ -58,15 +67,15 @@ export class LegacyEndpoint {
   }
 
   async delete({ info: { id } }: KnownSession): Promise<void> {
-    if (!(await this.#asking(id, () => this.host.sessions.end(id, 'deleted')))) throw unknownSession();
+    if (!(await this.#asking(id, () => this.sessions.end(id, 'deleted')))) throw unknownSession();
   }
 
   #asking<T>(sessionId: string, ask: () => Promise<T>): Promise<T> {
-    return asking(this.host.environment, sessionId, ask);
+    return asking(this.environment, sessionId, ask);
   }
 
   async #session(known: KnownSession): Promise<McpSession> {
-    const { sessions } = this.host;
+    const { sessions } = this;
     const live: LiveSession | undefined = sessions.enter(known) ?? (await sessions.acquire(known.info.id));
     await live?.ready;
     if (!live || live.session.over) throw unknownSession();

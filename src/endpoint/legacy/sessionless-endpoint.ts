@@ -1,14 +1,17 @@
+import { Inject, Injectable } from '@nestjs/common';
 import type { CallingClient, ClientIdentity, McpCall, McpHttpCall, OutboundMessage } from '../../context/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
+import { SessionRuntime } from '../../session/session-runtime.js';
 import { assertBatch } from '../../session/admission.js';
 import { McpError } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../../wire/headers.js';
 import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
 import { isOfSession } from '../../wire/sessionless.js';
-import type { BareRequests } from '../bare-requests.js';
+import { BareRequests } from '../bare-requests.js';
 import { protocolMessages } from '../endpoint.messages.js';
+import { sendOrDrop } from '../modern/modern-client.js';
 import { initializeParams } from './initialization.js';
 
 /** What a request without the header speaks: the first revision of the transport did not have it. */
@@ -18,11 +21,11 @@ const WITHOUT_HEADER = '2025-03-26';
  * The legacy era without sessions (option `sessions: 'off'`, row S17): each POST stands alone. Notifications and responses
  * are taken and ignored: a `cancelled` could name the request of another client.
  */
+@Injectable()
 export class SessionlessEndpoint {
   constructor(
-    private readonly requests: BareRequests,
-    /** Hears of a notification that came after its request was over, and was dropped (P8). */
-    private readonly late: (method: string) => void,
+    @Inject(BareRequests) private readonly requests: BareRequests,
+    @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
   ) {}
 
   /** @throws McpError BAD_REQUEST (S10), INVALID_REQUEST (E9, S11), INVALID_PARAMS of a malformed `initialize` */
@@ -34,7 +37,7 @@ export class SessionlessEndpoint {
     if (batch) assertBatch(messages.length, requests, revision);
     if (!first) return ACCEPTED;
     assertDistinct(requests);
-    return this.requests.serve(http, requests, batch, new SessionlessClient(revision, this.late));
+    return this.requests.serve(http, requests, batch, new SessionlessClient(revision, this.runtime));
   }
 }
 
@@ -42,7 +45,7 @@ export class SessionlessEndpoint {
 class SessionlessClient implements CallingClient {
   constructor(
     private readonly protocolVersion: string,
-    private readonly late: (method: string) => void,
+    private readonly runtime: SessionRuntime,
   ) {}
 
   identity(): ClientIdentity {
@@ -54,13 +57,8 @@ class SessionlessClient implements CallingClient {
     return false;
   }
 
-  notify(notification: OutboundMessage, { exchange }: McpCall): Promise<void> {
-    if (isOfSession(notification)) return Promise.resolve();
-    if (exchange && exchange.carries !== 'nothing') {
-      return exchange.send(JSON.stringify({ jsonrpc: '2.0', ...notification }));
-    }
-    this.late(notification.method);
-    return Promise.resolve();
+  notify(notification: OutboundMessage, call: McpCall): Promise<void> {
+    return isOfSession(notification) ? Promise.resolve() : sendOrDrop(notification, call, this.runtime);
   }
 
   request({ method }: OutboundMessage): Promise<never> {

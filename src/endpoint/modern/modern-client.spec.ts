@@ -5,13 +5,13 @@ import { Exchange, type ResponseMode } from '../../exchange/exchange.js';
 import { ResponseSink } from '../../exchange/response-sink.js';
 import { ManualClock } from '../../testing/index.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
-import { ModernClient } from './modern-endpoint.js';
+import { ModernClient } from './modern-client.js';
 
 const LOG = { method: 'notifications/message', params: { level: 'info', data: 'x' } };
 
 function callWith(meta?: Record<string, unknown>, mode: ResponseMode = 'auto') {
   const late: string[] = [];
-  const client = new ModernClient((method) => late.push(method));
+  const client = new ModernClient({ event: (event) => event.type === 'late-message' && late.push(event.method!) });
   const exchange = new Exchange([1], {
     ...{ clock: new ManualClock(), mode, sseAfterMs: 500, batch: false, clientsComeBack: false },
     sink: (_requests, cut) => new ResponseSink(1_000, cut),

@@ -1,13 +1,24 @@
 import { Subject, type Subscription as RxSubscription } from 'rxjs';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { logger } from '../../context/operator-log.js';
 import type { McpContext } from '../../context/mcp-context.js';
+import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import type { HeardChange } from '../../session/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { seededRandom } from '../../testing/seeded-random.js';
-import { ModernClient } from './modern-endpoint.js';
-import { Subscriptions, type SubscriptionsParts } from './subscriptions.js';
+import { ModernClient } from './modern-client.js';
+import { Subscriptions } from './subscriptions.js';
+
+const reported = vi.spyOn(logger, 'error').mockImplementation(() => {});
+
+interface Made {
+  capabilities?: McpDispatcher['capabilities'];
+  admits?: NonNullable<McpDispatcher['admitsResource']>;
+  maxSubscriptions?: number;
+  maxSubscriptionsPerPrincipal?: number;
+}
 
 const ID = 'io.modelcontextprotocol/subscriptionId';
 const serverInfo = { name: 'test', version: '1.0.0' };
@@ -56,7 +67,6 @@ class Response implements StreamFlow {
 
 describe('Subscriptions', () => {
   let changes$: Subject<HeardChange>;
-  let reported: unknown[];
   let subscriptions: Subscriptions;
   const request = (notifications: unknown, id: string | number = 1): JsonRpcRequest => ({
     jsonrpc: '2.0',
@@ -65,17 +75,14 @@ describe('Subscriptions', () => {
     params: { notifications },
   });
   const http = (principal?: string) => ({ era: 'modern', principal, request: { of: principal } }) as const;
-  const make = (parts: Partial<SubscriptionsParts> = {}): Subscriptions =>
-    (subscriptions = new Subscriptions({
-      client: new ModernClient(() => {}),
-      changes$,
-      serverInfo,
-      capabilities: () => CAPABILITIES,
-      maxSubscriptions: 10,
-      maxSubscriptionsPerPrincipal: 3,
-      report: (error) => reported.push(error),
-      ...parts,
-    }));
+  const make = ({ capabilities = () => CAPABILITIES, admits, ...limits }: Made = {}): Subscriptions =>
+    (subscriptions = new Subscriptions(
+      new ModernClient({ event: () => {} }),
+      { changes$ },
+      { capabilities, ...(admits && { admitsResource: admits }) },
+      { serverInfo },
+      { maxSubscriptions: 10, maxSubscriptionsPerPrincipal: 3, ...limits },
+    ));
   const listen = (notifications: unknown, principal?: string, id?: string | number): PendingReply =>
     subscriptions.listen(http(principal), request(notifications, id));
   const opened = async (notifications: unknown, principal?: string, id?: string | number): Promise<Response> =>
@@ -84,7 +91,7 @@ describe('Subscriptions', () => {
 
   beforeEach(() => {
     changes$ = new Subject();
-    reported = [];
+    reported.mockClear();
     make();
   });
 
@@ -352,7 +359,7 @@ describe('Subscriptions', () => {
     const refused = await listen({ toolsListChanged: true }, undefined, 'x').reply.catch((reason: unknown) => reason);
     expect(refused).toMatchObject({ code, requestId: 'x' });
     expect((refused as Error).message).not.toContain('secret');
-    expect(reported).toHaveLength(faults);
+    expect(reported).toHaveBeenCalledTimes(faults);
     expectNothingLeft();
   });
 

@@ -1,13 +1,19 @@
-import type { Implementation, ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
+import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import { logError } from '../../context/operator-log.js';
+import { MCP_OPTIONS } from '../../common/option-checks.js';
 import { quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
 import { type McpClientPort, McpContext } from '../../context/mcp-context.js';
+import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import type { PendingReply } from '../../context/mcp-exchange.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
-import type { HeardChange } from '../../session/change-feed.js';
+import { ChangeFeed, type HeardChange } from '../../session/change-feed.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
+import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../protocol.options.js';
+import { ModernClient } from './modern-client.js';
 import { deliverable, requestedFilter, subscriptionMessages, withUris } from './subscription-filter.js';
 import { Subscription, type SubscriptionHost } from './subscription.js';
 
@@ -16,30 +22,6 @@ const RETRY_AFTER = { 'Retry-After': '5' };
 
 /** URIs whose guards are asked side by side; between them, others get their turn. */
 const ASKED_AT_ONCE = 50;
-
-export interface SubscriptionsParts {
-  readonly client: CallingClient;
-  /** What changes, on every node. */
-  readonly changes$: Observable<HeardChange>;
-  /** How the server introduces itself in the result that ends a subscription. */
-  readonly serverInfo: Implementation;
-  /**
-   * What the server that serves this caller declares: without `listChanged` and `subscribe` nothing is told.
-   *
-   * @throws McpError when there is no server for the caller
-   */
-  readonly capabilities: (http: McpHttpCall) => ServerCapabilities | Promise<ServerCapabilities>;
-  /**
-   * Whether there is a resource at a URI that this caller may read.
-   *
-   * Left out: nobody knows. The application makes its servers itself, and URIs are honored as asked.
-   */
-  readonly admits?: ((uri: string, context: McpContext) => Promise<boolean>) | undefined;
-  readonly maxSubscriptions: number;
-  readonly maxSubscriptionsPerPrincipal: number;
-  /** Tells the operator. */
-  report(error: unknown): void;
-}
 
 /**
  * # The subscriptions of modern clients on this node
@@ -54,13 +36,28 @@ export interface SubscriptionsParts {
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
  */
+@Injectable()
 export class Subscriptions implements SubscriptionHost {
   readonly #open = new Set<Subscription>();
   /** By principal; the anonymous ones count as one. */
   readonly #held = new Map<string | undefined, number>();
   #closed = false;
 
-  constructor(private readonly parts: SubscriptionsParts) {}
+  readonly changes$: Observable<HeardChange>;
+  /** How the server introduces itself in the result that ends a subscription. */
+  readonly serverInfo: Implementation;
+
+  constructor(
+    @Inject(ModernClient) private readonly client: CallingClient,
+    @Inject(ChangeFeed) { changes$ }: Pick<ChangeFeed, 'changes$'>,
+    @Inject(McpDispatcher) private readonly dispatcher: Pick<McpDispatcher, 'capabilities' | 'admitsResource'>,
+    @Inject(MCP_OPTIONS) { serverInfo }: { readonly serverInfo: Implementation },
+    @Inject(PROTOCOL_OPTIONS)
+    private readonly limits: Pick<ResolvedProtocolOptions, 'maxSubscriptions' | 'maxSubscriptionsPerPrincipal'>,
+  ) {
+    this.changes$ = changes$;
+    this.serverInfo = serverInfo;
+  }
 
   /** Subscriptions that are open, or being opened. */
   get count(): number {
@@ -77,7 +74,7 @@ export class Subscriptions implements SubscriptionHost {
   listen(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
     this.#assertRoom(http.principal, message);
     const requested = requestedFilter(message);
-    const subscription = new Subscription(new McpCall(http, message, this.parts.client), this);
+    const subscription = new Subscription(new McpCall(http, message, this.client), this);
     this.#open.add(subscription);
     this.#hold(http.principal, 1);
     subscription.ask(requested);
@@ -92,25 +89,20 @@ export class Subscriptions implements SubscriptionHost {
 
   // ---- for the subscriptions -------------------------------------------------------------------------------------
 
-  get serverInfo(): Implementation {
-    return this.parts.serverInfo;
-  }
-  get changes$(): Observable<HeardChange> {
-    return this.parts.changes$;
-  }
-
   /** Resources that are not there, or not for this caller, are left out without a word: it must not learn which. */
   async honored(requested: SubscriptionFilter, call: McpCall): Promise<SubscriptionFilter> {
-    const filter = deliverable(requested, await this.parts.capabilities(call));
+    const filter = deliverable(requested, await this.dispatcher.capabilities(call));
     const { resourceSubscriptions: uris = [] } = filter;
-    const { admits } = this.parts;
-    if (!admits || uris.length === 0) return filter;
+    const { dispatcher } = this;
+    if (!dispatcher.admitsResource || uris.length === 0) return filter;
     const context = listeningContext(call);
     const admitted: string[] = [];
     for (let start = 0; start < uris.length && !call.signal.aborted; start += ASKED_AT_ONCE) {
       if (start > 0) await nextTurn();
       const asked = uris.slice(start, start + ASKED_AT_ONCE);
-      const answers = await runInCall(call, () => Promise.all(asked.map((uri) => admits(uri, context))));
+      const answers = await runInCall(call, () =>
+        Promise.all(asked.map((uri) => dispatcher.admitsResource!(uri, context))),
+      );
       admitted.push(...asked.filter((_, position) => answers[position]));
     }
     return withUris(filter, admitted);
@@ -121,13 +113,13 @@ export class Subscriptions implements SubscriptionHost {
   }
 
   report(error: unknown): void {
-    this.parts.report(error);
+    logError(error);
   }
 
   // ---- caps ------------------------------------------------------------------------------------------------------
 
   #assertRoom(principal: string | undefined, { id: requestId }: JsonRpcRequest): void {
-    const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.parts;
+    const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.limits;
     const options = { requestId, headers: RETRY_AFTER };
     if (this.#closed) throw shutdownRefusal().withRequestId(requestId);
     if (this.#open.size >= maxSubscriptions) {

@@ -1,4 +1,6 @@
+import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
+import { MCP_OPTIONS } from '../../common/option-checks.js';
 import type { HandlerEntry, HandlerKind } from './handler-entry.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 
@@ -34,13 +36,18 @@ type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> }
  *
  * Invariants: keys are unique within a kind; an entry that replaces another takes its place.
  */
+@Injectable()
 export class HandlerTable {
   readonly #places: Places = { tool: new Map(), resource: new Map(), template: new Map(), prompt: new Map() };
   readonly #changes$ = new Subject<HandlerListChange>();
   #lastOrdinal = 0;
 
-  /** @param ownServers the endpoint makes its servers itself and serves no entry */
-  constructor(private readonly ownServers = false) {}
+  /** The endpoint makes its servers itself and serves no entry. */
+  private readonly ownServers: boolean;
+
+  constructor(@Inject(MCP_OPTIONS) { server }: { readonly server?: unknown } = {}) {
+    this.ownServers = server !== undefined;
+  }
 
   /** Emits after each change. Never errors; completes when the endpoint closes. */
   get changes$(): Observable<HandlerListChange> {

@@ -184,7 +184,7 @@ describe('the registry', () => {
   });
 
   it('is of no use to an endpoint that makes its servers itself', () => {
-    const registry = new McpRegistry(new HandlerTable(true), FAILURES);
+    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES);
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint makes its servers itself (option "server")',
     );

@@ -1,16 +1,17 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { shown } from '../../wire/wire.messages.js';
 import type { ResourceTemplateArgs } from '../decorators/handler-options.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import type { FailureOptions } from '../handlers.options.js';
+import { HANDLER_OPTIONS, type FailureOptions } from '../handlers.options.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
 import type { HandlerEntry, HandlerKind } from './handler-entry.js';
-import type { HandlerListChange, HandlerTable } from './handler-table.js';
+import { type HandlerListChange, HandlerTable } from './handler-table.js';
 import type {
   HandlerFunction,
   McpHandlerInfo,
@@ -48,11 +49,12 @@ export interface McpListed {
  *
  * @publicApi
  */
+@Injectable()
 export class McpRegistry {
   /** @internal */
   constructor(
-    private readonly table: HandlerTable,
-    private readonly failures: FailureOptions,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(HANDLER_OPTIONS) private readonly failures: FailureOptions,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */

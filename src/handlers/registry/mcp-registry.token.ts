@@ -1,5 +1,5 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
-import { McpRegistry } from './handlers/registry/mcp-registry.js';
+import { McpRegistry } from './mcp-registry.js';
 
 /**
  * The token of the {@link McpRegistry} of an endpoint.

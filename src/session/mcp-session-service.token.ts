@@ -1,5 +1,5 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
-import { McpSessionService } from './session/mcp-session.service.js';
+import { McpSessionService } from './mcp-session.service.js';
 
 /**
  * The token of the {@link McpSessionService} of an endpoint.

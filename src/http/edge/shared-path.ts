@@ -1,16 +1,5 @@
 import { VERSION_NEUTRAL, type VersioningOptions, VersioningType } from '@nestjs/common';
-import type { McpEndpointVersion } from './mcp-streamable.options.js';
-
-/** How an endpoint is called in the app and in messages. */
-export const ENDPOINT_NAME = Symbol('nestjs-mcp-streamable:endpoint-name');
-
-export interface EndpointName {
-  readonly name: string | undefined;
-  readonly path: string;
-  readonly version: McpEndpointVersion;
-  /** The endpoint has guards of its own. */
-  readonly guarded: boolean;
-}
+import type { EndpointName } from '../../context/endpoint-name.js';
 
 /**
  * The path that two endpoints of an app would share, below its global prefix; `undefined` if they do not.

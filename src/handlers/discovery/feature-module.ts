@@ -1,6 +1,6 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
-import { FeatureMark } from './handlers/discovery/app-scan.js';
-import { HandlerDefinitionError } from './handlers/handlers.errors.js';
+import { FeatureMark } from './app-scan.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
 
 /** What `forFeature()` makes: nothing but a mark, which endpoints find. */
 @Module({})

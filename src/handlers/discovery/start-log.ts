@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
-import type { HandlerKind } from './handlers/registry/handler-entry.js';
-import type { HandlerTable } from './handlers/registry/handler-table.js';
+import type { HandlerKind } from '../registry/handler-entry.js';
+import type { HandlerTable } from '../registry/handler-table.js';
 
 /** Of each kind so many are named, by so many characters: what is served by the hundreds must not fill the log. */
 const NAMED = 20;

@@ -1,0 +1,15 @@
+import type { ControllerOptions } from '@nestjs/common';
+
+/** The versions of the app's API in which an endpoint is served, as a controller has them. @publicApi */
+export type McpEndpointVersion = NonNullable<ControllerOptions['version']>;
+
+/** How an endpoint is called in the app and in messages. */
+export const ENDPOINT_NAME = Symbol('nestjs-mcp-streamable:endpoint-name');
+
+export interface EndpointName {
+  readonly name: string | undefined;
+  readonly path: string;
+  readonly version: McpEndpointVersion;
+  /** The endpoint has guards of its own. */
+  readonly guarded: boolean;
+}

@@ -1,0 +1,43 @@
+import type { InjectionToken, Provider } from '@nestjs/common';
+import { check, MCP_OPTIONS } from '../common/option-checks.js';
+
+type Parts = Readonly<Record<string, object | undefined>>;
+
+/** The injection token of the `backend` that an app was given; `undefined` without one. */
+export const MCP_BACKEND = Symbol('nestjs-mcp-streamable:backend');
+
+export const backendProvider: Provider = {
+  provide: MCP_BACKEND,
+  useFactory: ({ backend }: { backend?: Parts | (() => Parts) }) =>
+    typeof backend === 'function' ? backend() : backend,
+  inject: [MCP_OPTIONS],
+};
+
+/**
+ * A part that an app may bring itself: by the option of its name, or in the option `backend`.
+ *
+ * @param methods what it must have
+ * @param byDefault makes it when the app brings none
+ * @param inject the tokens of the arguments of `byDefault`
+ */
+export function replaceablePart<T extends object, Injected extends unknown[]>(
+  provide: InjectionToken<T>,
+  name: string,
+  methods: readonly (keyof T & string)[],
+  byDefault: (...injected: Injected) => T,
+  inject: InjectionToken[] = [],
+): Provider {
+  return {
+    provide,
+    useFactory: (options: Parts, backend: Parts | undefined, ...injected: Injected): T => {
+      const own = options[name];
+      check.implementation(name, own, methods);
+      if (own) return own as T;
+      if (options['backend'] === undefined) return byDefault(...injected);
+      const part = check.group('backend', (backend ?? null) as Parts)[name];
+      check.implementation<object>(`backend.${name}`, (part ?? null) as object, methods);
+      return part as T;
+    },
+    inject: [MCP_OPTIONS, MCP_BACKEND, ...inject],
+  };
+}

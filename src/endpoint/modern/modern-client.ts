@@ -1,0 +1,61 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { CallingClient, ClientIdentity, McpCall, OutboundMessage } from '../../context/mcp-call.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
+import { SessionRuntime } from '../../session/session-runtime.js';
+import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
+import { reachesLevel } from '../../wire/notifications.js';
+import { MODERN_REVISIONS } from '../../wire/revisions.js';
+
+/** A modern client need not say its name. */
+const UNNAMED = { name: 'unknown', version: '' };
+
+/** The client of a modern request, as far as the request says: one object for all of them. */
+@Injectable()
+export class ModernClient implements CallingClient {
+  constructor(@Inject(SessionRuntime) private readonly runtime: Pick<SessionRuntime, 'event'>) {}
+
+  /** Checked before the request is dispatched (M2). */
+  identity(call: McpCall): ClientIdentity {
+    const { [CLIENT_INFO_META_KEY]: clientInfo = UNNAMED, [CLIENT_CAPABILITIES_META_KEY]: capabilities = {} } =
+      envelopeOf(call) as {
+        [CLIENT_INFO_META_KEY]?: ClientIdentity['clientInfo'];
+        [CLIENT_CAPABILITIES_META_KEY]?: ClientIdentity['capabilities'];
+      };
+    return { protocolVersion: MODERN_REVISIONS[0], capabilities, clientInfo };
+  }
+
+  /** A client gets log messages only with requests that ask for them (M9). */
+  wantsLog(level: string, call: McpCall): boolean {
+    const wanted = envelopeOf(call)[LOG_LEVEL_META_KEY];
+    return typeof wanted === 'string' && reachesLevel(level, wanted);
+  }
+
+  /** A JSON answer carries nothing else (behaviour P3): the exchange drops it then. */
+  notify(notification: OutboundMessage, call: McpCall): Promise<void> {
+    return sendOrDrop(notification, call, this.runtime);
+  }
+
+  /** Questions travel in results: nothing can be asked while a request is open. */
+  request({ method }: OutboundMessage): Promise<never> {
+    const text = `"${method}" cannot be sent: revision 2026-07-28 has no requests of the server. Ask with ctx.elicit(), ctx.sample() or ctx.roots().`;
+    return Promise.reject(new ServerRequestError('NO_STREAM', text));
+  }
+}
+
+function envelopeOf({ message }: McpCall): Readonly<Record<string, unknown>> {
+  return message.params?._meta ?? {};
+}
+
+/** Sends a notification with the answer of its call. One that comes after the answer is dropped, with an event (P8). */
+export function sendOrDrop(
+  notification: OutboundMessage,
+  { exchange }: McpCall,
+  runtime: Pick<SessionRuntime, 'event'>,
+): Promise<void> {
+  if (exchange && exchange.carries !== 'nothing') {
+    return exchange.send(JSON.stringify({ jsonrpc: '2.0', ...notification }));
+  }
+  const { method } = notification;
+  runtime.event({ type: 'late-message', sessionId: '', method, requestId: undefined, disposition: 'dropped' });
+  return Promise.resolve();
+}

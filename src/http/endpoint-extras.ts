@@ -1,0 +1,115 @@
+import { type CanActivate, type ModuleMetadata, type Type, VERSION_NEUTRAL } from '@nestjs/common';
+import { check, McpOptionError, namesOf } from '../common/option-checks.js';
+import type { McpEndpointVersion } from '../context/endpoint-name.js';
+import { McpSessionGuard } from './mcp-session.guard.js';
+
+/** What must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
+export interface McpStreamableExtras {
+  /**
+   * Where the endpoint is; below the app's global prefix, as for any controller.
+   *
+   * @default 'mcp'
+   */
+  path?: string;
+  /**
+   * The API version that the endpoint is served under, as `version` of `@Controller()`; no effect in an app without
+   * `enableVersioning()`. By default it is served whatever version a request asks for, also when the app has a
+   * `defaultVersion`: MCP has revisions of its own, and its clients send no version of the app's.
+   *
+   * @default VERSION_NEUTRAL
+   * @see https://docs.nestjs.com/techniques/versioning
+   */
+  version?: McpEndpointVersion;
+  /** Guards of the endpoint, before the session guard. Resolved in the endpoint's module: what they inject comes from `imports`. */
+  guards?: (Type<CanActivate> | CanActivate)[];
+  /**
+   * Decorators for the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`: what global
+   * guards and interceptors read by `Reflector` from `getClass()`. Guards among them (`UseGuards()`) run before `guards`.
+   *
+   * @default none
+   */
+  decorators?: readonly ClassDecorator[];
+  /**
+   * Decides who may use a session.
+   *
+   * @default McpSessionGuard: who initialized it
+   */
+  sessionGuard?: Type<McpSessionGuard>;
+  /** Modules that guards, the session guard and `forRootAsync` inject from. */
+  imports?: ModuleMetadata['imports'];
+  /** Makes `McpSessionService` injectable everywhere without an import. @default false */
+  isGlobal?: boolean;
+  /** Tells several endpoints of one app apart; their services are injected with `@InjectMcpSessionService(name)`. */
+  name?: string;
+}
+
+export const EXTRA_NAMES = namesOf<McpStreamableExtras>({
+  ...{ path: true, version: true, guards: true, decorators: true, sessionGuard: true },
+  ...{ imports: true, isGlobal: true, name: true },
+});
+
+/** Every extra, decided. */
+export type ResolvedExtras = Required<Omit<McpStreamableExtras, 'name'>> & Pick<McpStreamableExtras, 'name'>;
+
+/** What an endpoint is by default. */
+export const DEFAULTS: ResolvedExtras = {
+  path: 'mcp',
+  version: VERSION_NEUTRAL,
+  guards: [],
+  decorators: [],
+  sessionGuard: McpSessionGuard,
+  imports: [],
+  isGlobal: false,
+};
+
+/** @throws McpOptionError */
+export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {
+  const extras: ResolvedExtras = { ...DEFAULTS, ...defined(given) };
+  const { path, version, guards, decorators, imports, sessionGuard, isGlobal, name } = extras;
+  check.text('path', path);
+  if (!isVersion(version))
+    throw new McpOptionError(
+      'version',
+      `The option "version" must be a text, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`,
+    );
+  if (!Array.isArray(guards) || !guards.every(isGuard))
+    throw new McpOptionError(
+      'guards',
+      'The option "guards" must be an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import.',
+    );
+  if (!Array.isArray(decorators) || !decorators.every((decorator) => typeof decorator === 'function')) {
+    throw new McpOptionError(
+      'decorators',
+      'The option "decorators" must be an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself.',
+    );
+  }
+  if (!Array.isArray(imports)) throw new McpOptionError('imports', 'The option "imports" must be an array of modules.');
+  if (!isSessionGuard(sessionGuard))
+    throw new McpOptionError(
+      'sessionGuard',
+      'The option "sessionGuard" must be McpSessionGuard or a class that extends it.',
+    );
+  check.flag('isGlobal', isGlobal);
+  if (name !== undefined) check.text('name', name);
+  return extras;
+}
+
+function isVersion(version: unknown): boolean {
+  if (Array.isArray(version))
+    return version.length > 0 && version.every((one) => !Array.isArray(one) && isVersion(one));
+  return version === VERSION_NEUTRAL || (typeof version === 'string' && version !== '');
+}
+
+/** Also catches the `undefined` that circular imports leave behind. */
+function isGuard(guard: unknown): boolean {
+  return typeof guard === 'function' || typeof (guard as CanActivate | null | undefined)?.canActivate === 'function';
+}
+
+function isSessionGuard(guard: unknown): boolean {
+  return guard === McpSessionGuard || (typeof guard === 'function' && guard.prototype instanceof McpSessionGuard);
+}
+
+/** Options that were given as `undefined` were not given. */
+function defined<T extends object>(options: T): Partial<T> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>;
+}

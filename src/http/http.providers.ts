@@ -1,0 +1,55 @@
+import type { Provider } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import { Clock } from '../common/clock.js';
+import { logger } from '../context/operator-log.js';
+import { MCP_OPTIONS } from '../common/option-checks.js';
+import { once } from '../common/promises.js';
+import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../endpoint/protocol.options.js';
+import { EndpointCachePolicy } from '../methods/cache-hints.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
+import {
+  EDGE_POLICY,
+  type EdgePolicy,
+  hostOriginPolicy,
+  SESSION_METHODS,
+  STATELESS_METHODS,
+} from './edge/edge-policy.js';
+import { httpMessages } from './http.messages.js';
+import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http.options.js';
+import { McpExceptionFilter } from './mcp-exception.filter.js';
+import { McpRequestReader } from './mcp-incoming.js';
+import { RefusalLog } from './refusal-log.js';
+import { McpResponder } from './responder.js';
+
+export const httpProviders: Provider[] = [
+  { provide: HTTP_OPTIONS, useFactory: resolveHttpOptions, inject: [MCP_OPTIONS] },
+  ...[McpExceptionFilter, RefusalLog],
+  {
+    provide: McpRequestReader,
+    useFactory: (options: ResolvedHttpOptions, clock: Clock, policy: EndpointCachePolicy) => {
+      const warn = once(() => logger.warn(httpMessages.noPrincipal()));
+      // A function of the app that gives no id means it.
+      const byDefault = options.principal === defaultPrincipal;
+      return new McpRequestReader(options, clock, byDefault ? () => policy.guarded() && warn() : undefined);
+    },
+    inject: [HTTP_OPTIONS, Clock, EndpointCachePolicy],
+  },
+  {
+    provide: McpResponder,
+    useFactory: (options: ResolvedHttpOptions, clock: Clock, host: HttpAdapterHost) =>
+      new McpResponder({ ...options, clock }, () => host.httpAdapter),
+    inject: [HTTP_OPTIONS, Clock, HttpAdapterHost],
+  },
+  {
+    provide: EDGE_POLICY,
+    useFactory: (
+      options: ResolvedHttpOptions,
+      { eras }: ResolvedProtocolOptions,
+      { sessions }: ResolvedSessionOptions,
+    ): EdgePolicy => {
+      const allow = eras === 'modern' || sessions === 'off' ? STATELESS_METHODS : SESSION_METHODS;
+      return hostOriginPolicy({ ...options, allow }, () => logger.warn(httpMessages.hostsUnlisted()));
+    },
+    inject: [HTTP_OPTIONS, PROTOCOL_OPTIONS, SESSION_OPTIONS],
+  },
+];

@@ -1,0 +1,71 @@
+import {
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
+import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { logger } from '../context/operator-log.js';
+import { MCP_OPTIONS } from '../common/option-checks.js';
+import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
+import { type McpHandlerOptions, resolveHandlerOptions } from '../handlers/handlers.options.js';
+import { globalGuardNames } from '../handlers/invocation/enhancers.js';
+import { HandlerTable } from '../handlers/registry/handler-table.js';
+import { McpSessionService } from '../session/mcp-session.service.js';
+import { ListChangedRelay } from './lists.js';
+
+/** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */
+@Injectable()
+export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
+  #relay: ListChangedRelay | undefined;
+
+  constructor(
+    @Inject(DeclaredHandlers) private readonly declared: DeclaredHandlers,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(McpSessionService) private readonly sessions: McpSessionService,
+    @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
+    @Inject(MCP_OPTIONS) private readonly options: McpHandlerOptions,
+    @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
+  ) {}
+
+  /** @throws HandlerDefinitionError, DuplicateHandlerError */
+  onModuleInit(): void {
+    this.declared.load();
+    // No client is connected yet: what was found is no change.
+    this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
+  }
+
+  /** Global guards may be given until now. */
+  onApplicationBootstrap(): void {
+    adviseOnHandlers(this.endpoint, this.options, this.config, this.table);
+  }
+
+  onModuleDestroy(): void {
+    this.#relay?.close();
+    this.table.close();
+  }
+}
+
+/** Says which way the options are that an app has not decided, and that it may want to decide. */
+function adviseOnHandlers(
+  { path }: EndpointName,
+  { server, errorDetails, listGuards }: McpHandlerOptions & { readonly server?: unknown },
+  config: ApplicationConfig,
+  table: HandlerTable,
+): void {
+  if (server !== undefined) return;
+  if (errorDetails === undefined) {
+    logger.log(
+      resolveHandlerOptions().errorDetails
+        ? `Clients of the endpoint "${path}" read the messages of errors that its handlers throw, as NODE_ENV is not "production". The option "errorDetails" decides.`
+        : `Clients of the endpoint "${path}" read a generic text of errors that its handlers throw, as NODE_ENV is "production". The option "errorDetails" decides; throw an HttpException for what they should read.`,
+    );
+  }
+  const guards = listGuards === undefined && !table.empty ? globalGuardNames(config) : [];
+  if (guards.length === 0) return;
+  logger.log(
+    `The endpoint "${path}" lists its handlers without asking the global guards ${guards.join(', ')}: a caller may see what they will not let it call. Name those that decide by role in the option "listGuards", and none that counts calls or looks up a token; "listGuards: []" says that this is meant.`,
+  );
+}

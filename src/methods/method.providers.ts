@@ -1,0 +1,98 @@
+import type { Implementation } from '@modelcontextprotocol/server';
+import type { Provider } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { Clock } from '../common/clock.js';
+import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { check, MCP_OPTIONS } from '../common/option-checks.js';
+import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
+import { HandlerTable } from '../handlers/registry/handler-table.js';
+import {
+  type McpRequestStateOptions,
+  resolveRequestStateOptions,
+  secretsFor,
+} from '../questions/request-state.options.js';
+import { RequestStates } from '../questions/request-state.js';
+import { SessionRuntime } from '../session/session-runtime.js';
+import { McpSessionStore } from '../session/session-store.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
+import { McpStateStore } from '../state/state-store.js';
+import { type ResolvedStateOptions, STATE_OPTIONS } from '../state/state.options.js';
+import { StoredStates } from '../state/stored-states.js';
+import { EndpointCachePolicy } from './cache-hints.js';
+import { EndpointHandlers } from './endpoint-handlers.js';
+import { HandlerCalls } from './handler-calls.js';
+import { lifecycleMethods, sessionMethods } from './lifecycle.js';
+import { listMethods } from './lists.js';
+import { MethodDispatcher } from './method-dispatcher.js';
+import { promptMethods } from './prompts.js';
+import { admitsResource, resourceMethods, subscriptionMethods } from './resources.js';
+import { toolMethods } from './tools.js';
+
+/** What is read of an endpoint's options here. */
+interface MethodOptions extends McpRequestStateOptions {
+  readonly serverInfo: Implementation;
+  readonly instructions?: string;
+  readonly eras?: string;
+  readonly server?: unknown;
+}
+
+export const methodProviders: Provider[] = [
+  {
+    provide: RequestStates,
+    useFactory: (options: MethodOptions, { scope }: McpSessionStore, { name, path }: EndpointName, clock: Clock) => {
+      const {
+        requestStateKeys,
+        requestStateTtlMs: ttlMs,
+        maxRequestStateBytes: maxBytes,
+      } = resolveRequestStateOptions(options);
+      // Sessions are asked on their streams; servers of the app keep the state of their handlers as they like.
+      const shared = scope === 'shared' && options.eras !== 'legacy' && options.server === undefined;
+      const secrets = secretsFor(requestStateKeys, shared);
+      return new RequestStates({ secrets, ttlMs, maxBytes, endpoint: { name, path } }, clock);
+    },
+    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, Clock],
+  },
+  {
+    provide: StoredStates,
+    useFactory: (
+      store: McpStateStore,
+      options: ResolvedStateOptions,
+      { idleTimeoutMs: ttlMs }: ResolvedSessionOptions,
+      { name, path }: EndpointName,
+      ...[clock, module]: [Clock, ModuleRef]
+    ) => {
+      // The path of one endpoint may be the name of another.
+      const endpoint = name === undefined ? `path.${encodeURIComponent(path)}` : `name.${encodeURIComponent(name)}`;
+      const fault = (error: unknown): void => {
+        module.get(SessionRuntime).event({ type: 'store-fault', sessionId: '', streamId: '', fatal: false, error });
+      };
+      return new StoredStates(store, clock, { ...options, endpoint, ttlMs }, fault);
+    },
+    inject: [McpStateStore, STATE_OPTIONS, SESSION_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
+  },
+  ...[EndpointCachePolicy, HandlerCalls, EndpointHandlers],
+  {
+    provide: MethodDispatcher,
+    useFactory: (
+      { serverInfo, instructions }: MethodOptions,
+      table: HandlerTable,
+      calls: HandlerCalls,
+      { pageSize }: ResolvedHandlerOptions,
+      ...[cache, { sessions }]: [EndpointCachePolicy, ResolvedSessionOptions]
+    ) => {
+      check.text('serverInfo.name', serverInfo?.name);
+      check.text('serverInfo.version', serverInfo?.version);
+      // An empty text, as it comes from an environment variable, says nothing and is no mistake.
+      if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
+      const methods = new MethodDispatcher(serverInfo, (uri, context) => admitsResource(table, uri, context))
+        .add(lifecycleMethods({ serverInfo, instructions }, cache, sessions))
+        .add(listMethods(table, calls, { pageSize, cache }))
+        .add(toolMethods(table, calls))
+        .add(resourceMethods(table, calls, cache))
+        .add(promptMethods(table, calls));
+      if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
+      return methods;
+    },
+    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, HANDLER_OPTIONS, EndpointCachePolicy, SESSION_OPTIONS],
+  },
+];

@@ -1,0 +1,29 @@
+import type { Provider } from '@nestjs/common';
+import { Clock } from '../common/clock.js';
+import { MCP_OPTIONS } from '../common/option-checks.js';
+import { replaceablePart } from '../context/replaceable-part.js';
+import { CallObserver } from '../exchange/call-observer.js';
+import { RESPONSE_OPTIONS, resolveResponseOptions } from '../exchange/response.options.js';
+import { ChangeFeed } from './change-feed.js';
+import { ClusterListener } from './cluster-listener.js';
+import { FaultLog } from './fault-log.js';
+import { InMemorySessionStore } from './in-memory-session-store.js';
+import { LiveSessions } from './live-sessions.js';
+import { McpSessionService } from './mcp-session.service.js';
+import { Reaper } from './reaper.js';
+import { SessionRuntime } from './session-runtime.js';
+import { McpSessionStore } from './session-store.js';
+import { resolveSessionOptions, SESSION_OPTIONS } from './session.options.js';
+
+export const sessionProviders: Provider[] = [
+  { provide: SESSION_OPTIONS, useFactory: resolveSessionOptions, inject: [MCP_OPTIONS] },
+  { provide: RESPONSE_OPTIONS, useFactory: resolveResponseOptions, inject: [MCP_OPTIONS] },
+  replaceablePart<McpSessionStore, [Clock]>(
+    McpSessionStore,
+    'sessionStore',
+    ['create', 'get', 'patch', 'touch', 'delete', 'claimExpired', 'list', 'count'],
+    (clock) => new InMemorySessionStore(clock),
+    [Clock],
+  ),
+  ...[CallObserver, SessionRuntime, LiveSessions, ClusterListener, Reaper, ChangeFeed, FaultLog, McpSessionService],
+];
