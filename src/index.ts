@@ -81,7 +81,10 @@ export { McpMessageBus, type LostNode } from './bus/message-bus.js';
 export { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 
 export {
+  DROPPED_SESSION_MS,
+  INBOX_STREAM,
   McpEventStore,
+  MIN_EVENTS,
   type AppendOptions,
   type AppendResult,
   type ClaimResult,

@@ -5,13 +5,11 @@ import { rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import type { Server } from 'node:http';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { build } from 'vite';
 import { roundRobin } from '../../../examples/cluster/round-robin.js';
+import { bundle, ROOT } from '../../support/bundle.js';
 import { freePort, RedisServer } from '../../support/redis.js';
 import type { Order, Report } from './node.js';
 
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 /** In the repository, so that packages are found; each test run has its own. */
 const PROGRAM = join(ROOT, `build/chaos-${process.pid}`);
 /** Lines of each node that are kept for whoever looks for the reason of a failure. */
@@ -30,7 +28,7 @@ export class ChaosCluster {
     // What was acknowledged is in the file when the process is killed; for a machine that dies it would have to be `always`.
     const redis = await RedisServer.start('--appendonly', 'yes', '--appendfsync', 'no');
     const cluster = new ChaosCluster(redis);
-    await bundle();
+    await bundle({ node: 'test/redis/chaos/node.ts' }, PROGRAM);
     const env = { REDIS_URL: redis.url, REQUEST_STATE_KEY: randomBytes(32).toString('base64') };
     for (let at = 0; at < nodes; at++) {
       const ran = (key: string) => cluster.runs.set(key, (cluster.runs.get(key) ?? 0) + 1);
@@ -156,28 +154,4 @@ async function untilPinged({ port }: NodeProcess, wanted: 404 | 503): Promise<vo
     await response.arrayBuffer();
     ({ status } = response);
   }
-}
-
-/** The program of a node, from the sources as they are: quicker to start than one that compiles itself, and needs no build. */
-async function bundle(): Promise<void> {
-  const source = (path: string): string => join(ROOT, 'src', path);
-  await build({
-    configFile: false,
-    root: ROOT,
-    logLevel: 'warn',
-    resolve: {
-      alias: [
-        { find: /^nestjs-mcp-streamable$/, replacement: source('index.ts') },
-        { find: /^nestjs-mcp-streamable\/(\w+)$/, replacement: source('$1/index.ts') },
-      ],
-    },
-    build: {
-      ssr: join(ROOT, 'test/redis/chaos/node.ts'),
-      outDir: PROGRAM,
-      minify: false,
-      sourcemap: true,
-      target: 'node20',
-      rolldownOptions: { output: { entryFileNames: 'node.js' } },
-    },
-  });
 }
