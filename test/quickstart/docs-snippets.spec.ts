@@ -12,7 +12,12 @@ Logger.overrideLogger(false);
 const root = new URL('../../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 
-const PAGES = ['README.md', ...readdirSync(new URL('docs', root)).map((name) => `docs/${name}`)];
+const PAGES = [
+  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md'],
+  ...readdirSync(new URL('docs', root), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name.replaceAll('\\', '/')}`),
+];
 const BLOCK = /(?:<!-- snippet: (?<file>[\w.-]+)#(?<region>[\w-]+) -->\n\n)?```ts\n(?<code>[^]*?)```/g;
 
 /** A region of a file, as far to the left as it goes. */
@@ -46,6 +51,26 @@ describe.each(PAGES)('the links in %s', (page) => {
     const missing = targets.filter((target) => !existsSync(new URL(target, new URL(page, root))));
     expect(missing).toEqual([]);
   });
+
+  it('lead to headings that are there', () => {
+    const links = [...read(page).matchAll(/\]\((?!https?:)([^)#]*\.md)?#([^)]+)\)/g)];
+    const missing = links.filter(([, target, anchor]) => {
+      const path =
+        target === undefined ? page : new URL(target, new URL(page, root)).pathname.slice(root.pathname.length);
+      return !anchorsOf(path).has(anchor!);
+    });
+    expect(missing.map(([link]) => link)).toEqual([]);
+  });
+});
+
+describe('the files that docs/architecture.md and the decisions name', () => {
+  const pages = PAGES.filter((page) => page === 'docs/architecture.md' || page.startsWith('docs/decisions/'));
+
+  it.each(pages)('are there: %s', (page) => {
+    const named = [...read(page).matchAll(/(?<![\w./-])((?:[\w-]+\/)+[\w.-]+\.ts)\b/g)].map(([, path]) => path!);
+    const missing = named.filter((path) => [path, `src/${path}`].every((each) => !existsSync(new URL(each, root))));
+    expect(missing).toEqual([]);
+  });
 });
 
 describe('the tables of options in the README', () => {
@@ -60,6 +85,21 @@ describe('the tables of options in the README', () => {
     if (value !== undefined) expect(documented.get(name)).toBe(value);
   });
 });
+
+/** The anchors of the headings of a page, as GitHub makes them. */
+function anchorsOf(path: string): Set<string> {
+  const headings = read(path)
+    .replaceAll(/^```[^]*?^```/gm, '')
+    .matchAll(/^#+ (.+)$/gm);
+  return new Set(
+    [...headings].map(([, heading]) =>
+      heading!
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+}
 
 /** The options as their doc comments have them, each with its `@default`. */
 function optionsInSource(): Map<string, string | undefined> {
