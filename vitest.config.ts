@@ -1,8 +1,51 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const source = (path: string): string => fileURLToPath(new URL(`./src/${path}`, import.meta.url));
+
+/** The longest first: started last, one would run on alone. By time on two cores. */
+const LONGEST = [
+  'redis/chaos',
+  'redis/stream-scheme.fuzz',
+  'client/chaos',
+  'clients/settling',
+  'legacy/sessions-nodes',
+  'handlers/memory',
+  'load/hostile-connections',
+  'handlers/observables-back-pressure',
+  'quickstart/quickstart.e2e',
+  'differential/modern',
+  'methods/method-dispatcher.fuzz',
+].map((name) => `/${name}.spec.ts`);
+
+/** Files that need a process of their own: they mock modules, measure the heap, or look at what the process listens to. */
+const ALONE = [
+  'test/**/memory.spec.ts',
+  'test/handlers/observables-back-pressure.spec.ts',
+  'test/load/hostile-readers.spec.ts',
+  'test/module/shutdown-hooks.spec.ts',
+  'test/redis/{chaos,missing-ioredis}.spec.ts',
+];
+
+class LongestFirst extends BaseSequencer {
+  /** One project after the other: files of another project cannot go on in the same process. */
+  override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const projects = [...new Set(files.map(({ project }) => project.name))].toSorted();
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const at = LONGEST.findIndex((name) => moduleId.endsWith(name));
+      return at < 0 ? LONGEST.length : at;
+    };
+    const sorted = files.toSorted(
+      (a, b) =>
+        projects.indexOf(a.project.name) - projects.indexOf(b.project.name) ||
+        rank(a) - rank(b) ||
+        a.moduleId.localeCompare(b.moduleId),
+    );
+    return Promise.resolve(sorted);
+  }
+}
 
 export default defineConfig({
   // Of TypeScript's endings Vite leaves out .cts.
@@ -17,6 +60,10 @@ export default defineConfig({
   },
   test: {
     pool: 'forks',
+    // The files of a worker share a process and its loaded packages: loading them anew for each file took longer than half of
+    // the tests. What a file needs of a process for itself is in the project `alone`.
+    isolate: false,
+    sequence: { sequencer: LongestFirst },
     // By default one core is left alone, which on two cores is every other one.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     // Tests that promise "memory returns" must be able to ask for a collection.
@@ -32,7 +79,16 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'e2e', include: ['test/**/*.spec.ts'], exclude: ['test/architecture/**'] },
+        test: {
+          name: 'e2e',
+          include: ['test/**/*.spec.ts'],
+          exclude: ['test/architecture/**', ...ALONE],
+          setupFiles: ['test/support/file-setup.ts'],
+        },
+      },
+      {
+        extends: true,
+        test: { name: 'alone', include: ALONE, isolate: true, setupFiles: ['test/support/file-setup.ts'] },
       },
     ],
   },

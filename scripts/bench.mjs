@@ -3,11 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { build, root } from './build.mjs';
 import { isInstalled } from './installed.mjs';
 import { installNode } from './node-of-npm.mjs';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
 const peers = join(root, 'bench/peers');
 const SILENT = ['--prefer-offline', '--no-audit', '--no-fund'];
 
@@ -16,24 +15,17 @@ function must(command, args, options = {}) {
   if (status !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${signal ?? status}`);
 }
 
-function build() {
-  must('npm', ['run', '-s', 'build']);
-  must('npm', ['run', '-s', 'build:bench']);
-}
-
 /** Looks at what runs have found. @returns the exit code: 1 if they are too far apart */
-function compare() {
+async function compare() {
   const script = 'build/bench/compare.js';
-  if (!existsSync(join(root, script))) build();
+  if (!existsSync(join(root, script))) await build('tsconfig.bench.json');
   return spawnSync(process.execPath, [script, ...process.argv.slice(2)], { cwd: root, stdio: 'inherit' }).status ?? 1;
 }
 
 async function measure() {
   if (!isInstalled(peers)) must('npm', ['ci', ...SILENT], { cwd: peers });
   // Builds are the same whatever Node.js makes them; what is measured is the run alone.
-  build();
-  must('node', ['scripts/remove.mjs', 'bench/peers/build']);
-  must('npx', ['--no-install', 'tsc', '-p', 'bench/peers/tsconfig.json']);
+  await build('tsconfig.bench.json', 'bench/peers/tsconfig.json');
   const { askedFor, binaryOf } = await import('../build/bench/harness/node-binary.js');
   const { major, rest } = askedFor(process.argv.slice(2));
   const { path, notice } = binaryOf(major, process, installNode);
@@ -45,5 +37,5 @@ async function measure() {
   must(command, args);
 }
 
-if (process.argv.includes('--compare')) process.exitCode = compare();
+if (process.argv.includes('--compare')) process.exitCode = await compare();
 else await measure();

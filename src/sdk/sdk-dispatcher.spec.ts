@@ -31,7 +31,7 @@ const CAPABILITIES = { capabilities: { logging: {}, resources: { subscribe: true
 type Make = (server: Server, count: number) => unknown;
 type Context = Parameters<SdkDispatcherParts['make']>[0];
 
-/** A dispatcher over servers that `make` has furnished, or replaced; and the sessions that it serves. */
+/** A dispatcher over servers that `make` has made, or replaced; and the sessions that it serves. */
 function setup(make: Make = () => {}) {
   const clock = new ManualClock();
   const store = new InMemoryEventStore({}, clock);

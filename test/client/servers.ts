@@ -14,7 +14,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { Injectable } from '@nestjs/common';
 import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
 import { z } from 'zod';
-import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
 
 /** A running server with the tools of {@link tools}, whoever made it. */
 export interface RunningServer {
@@ -105,7 +105,7 @@ const INFO = { name: 'peer', version: '1.0.0' };
 const QUESTION = { type: 'object' as const, properties: { name: { type: 'string' as const } }, required: ['name'] };
 const text = (said: string) => ({ content: [{ type: 'text' as const, text: said }] });
 
-const ours: ServerKind[] = ADAPTERS.map((adapter) => ({
+const ours: ServerKind[] = ONE_ADAPTER.map((adapter) => ({
   name: `ours on ${adapter}`,
   start: async () => {
     const doings = new Doings();
@@ -209,7 +209,7 @@ const sdkV2: ServerKind = {
 export const SESSION_SERVERS: readonly ServerKind[] = [...ours, sdkV1, sdkV2];
 
 /** Our own, with decorated handlers, as a server of 2026-07-28. */
-const oursModern: ServerKind[] = ADAPTERS.map((adapter) => ({
+const oursModern: ServerKind[] = ONE_ADAPTER.map((adapter) => ({
   name: `ours on ${adapter}, 2026-07-28`,
   start: async () => {
     const doings = new Doings();

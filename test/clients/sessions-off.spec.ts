@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { OFFICIAL_KINDS, textOf, type Official } from '../support/official-kinds.js';
 import { eventually } from '../support/running-apps.js';
@@ -9,7 +9,7 @@ import { SERVED } from '../legacy/sessions-off.tools.js';
 const FORM_ANSWER = { action: 'accept', content: { name: 'Ann' } };
 
 /** Row S17, with the clients that people have. */
-describe.each(ADAPTERS)('official clients of an endpoint without sessions, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('official clients of an endpoint without sessions, on %s', (adapter) => {
   const start = handlersApps(adapter, { sessions: 'off' });
   const clients: Official[] = [];
   afterEach(async () => {

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
 import { CuttingProxy } from '../support/cutting-proxy.js';
 import { eventually } from '../support/running-apps.js';
 import { OFFICIAL_CLIENTS, type OfficialClient } from './official-client.js';
@@ -20,7 +20,7 @@ const WINDOW_MS = 600;
 /** None is expected; a single loop makes ten times as many. */
 const FEW = 3;
 
-describe.each(ADAPTERS)('on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('on %s', (adapter) => {
   describe.each(OFFICIAL_CLIENTS)('$name settles', ({ connect }) => {
     let app: TestApp;
     let proxy: CuttingProxy;

@@ -1,7 +1,7 @@
 import type { Server } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -14,7 +14,7 @@ const IDLE_MS = 1_800_000;
 const KEEP_ALIVE_MS = 15_000;
 const SERVER_REQUEST_TIMEOUT_MS = 300_000;
 
-describe.each(ADAPTERS)('a backend that is away on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
   const recorded = new RecordedLog();
   let deployment: Deployment;
   let clock: ManualClock;

@@ -1,14 +1,14 @@
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
 import { eventually } from '../support/running-apps.js';
 
-describe.each(ADAPTERS)('calls of one session on several nodes on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('calls of one session on several nodes on %s', (adapter) => {
   let deployment: Deployment;
   let clock: ManualClock;
   let [a, b, c]: Member[] = [];

@@ -1,7 +1,7 @@
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -9,7 +9,7 @@ import { eventually } from '../support/running-apps.js';
 
 const KEEP_ALIVE_MS = 15_000;
 
-describe.each(ADAPTERS)('a node that dies on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
   let deployment: Deployment;
   let clock: ManualClock;
   let [a, b, c]: Member[] = [];

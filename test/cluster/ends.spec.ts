@@ -1,7 +1,7 @@
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
@@ -12,7 +12,7 @@ import { as, trustingGuard } from '../support/users.js';
 const IDLE_MS = 600_000;
 const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
 
-describe.each(ADAPTERS)('ends across nodes on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
   let deployment: Deployment;
   let clock: ManualClock;
 

@@ -1,7 +1,7 @@
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import { cancelOf, gists, log, logsTwice } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
@@ -10,7 +10,7 @@ import { eventually } from '../support/running-apps.js';
 const IDLE_MS = 600_000;
 const KEEP_ALIVE_MS = 15_000;
 
-describe.each(ADAPTERS)('what a client sends to another node on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what a client sends to another node on %s', (adapter) => {
   let deployment: Deployment;
   let clock: ManualClock;
   let [a, b]: Member[] = [];

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
@@ -9,7 +9,7 @@ import { eventually } from '../support/running-apps.js';
 
 const KEEP_ALIVE_MS = 15_000;
 
-describe.each(ADAPTERS)('G7: readers of one stream on several nodes on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('G7: readers of one stream on several nodes on %s', (adapter) => {
   let deployment: Deployment;
   let clock: ManualClock;
   let [a, b, c]: Member[] = [];

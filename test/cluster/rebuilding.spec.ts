@@ -1,7 +1,7 @@
 import type { Server } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { gists, logsTwice } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
@@ -10,7 +10,7 @@ import { eventually } from '../support/running-apps.js';
 
 const IDLE_MS = 600_000;
 
-describe.each(ADAPTERS)('what happens while nodes do not hear of it on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what happens while nodes do not hear of it on %s', (adapter) => {
   let deployment: Deployment;
   let clock: ManualClock;
   let said: string[];

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { at, Deployment, type Member } from '../support/nodes.js';
 import type { Fate } from '../support/node-backend.js';
@@ -8,7 +8,7 @@ import { eventually } from '../support/running-apps.js';
 
 const KEEP_ALIVE_MS = 15_000;
 
-describe.each(ADAPTERS)('streams across nodes on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('streams across nodes on %s', (adapter) => {
   let deployment: Deployment;
   let clock: ManualClock;
   let [a, b]: Member[] = [];

@@ -1,7 +1,7 @@
 import { isLegacyRequest } from '@modelcontextprotocol/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, TestApp } from '../support/app.js';
+import { ONE_ADAPTER, TestApp } from '../support/app.js';
 import { send } from '../support/http.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { CASES } from './cases.js';
@@ -19,7 +19,7 @@ const HANDSHAKE = ['versions: a handshake with a modern header', ['200 complete'
  * The table of the differential test once more: what the SDK does not take for a request of the legacy era, an endpoint of
  * both eras answers as one of the modern era does.
  */
-describe.each(ADAPTERS)('the eras of the differential table, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the eras of the differential table, on %s', (adapter) => {
   let both: TestApp;
   let modern: TestApp;
   let sdk: NodeBridge;

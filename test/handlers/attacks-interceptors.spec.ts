@@ -3,7 +3,7 @@ import { Injectable, UseGuards, UseInterceptors, type CallHandler, type NestInte
 import { McpArgs, Tool, toolProgress } from 'nestjs-mcp-streamable';
 import { concat, defer, finalize, NEVER, of, type Observable, retry, timeout, VirtualTimeScheduler } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { cancelOf, gists } from '../support/messages.js';
 import { eventually } from '../support/running-apps.js';
@@ -81,7 +81,7 @@ class Intercepted {
   }
 }
 
-describe.each(ADAPTERS)('interceptors that do not just wait, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('interceptors that do not just wait, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Intercepted], errorDetails: false });
   const connect = officialClients();
   beforeEach(() => {

@@ -11,7 +11,7 @@ import { IsString } from 'class-validator';
 import { Prompt, Resource, Tool } from 'nestjs-mcp-streamable';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
 
 /** As an ORM makes it. */
@@ -125,7 +125,7 @@ class Exceptions {
   }
 }
 
-describe.each(ADAPTERS)('unusual results on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Entities, Mistakes, Exceptions], errorDetails: false });
   const connect = officialClients();
 

@@ -2,7 +2,7 @@ import { Inject, Injectable, Scope, UseGuards, type CanActivate, type ExecutionC
 import { APP_GUARD, REQUEST } from '@nestjs/core';
 import { McpExecutionContext, Resource, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, logOf } from '../support/handlers-app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { as } from '../support/users.js';
@@ -61,7 +61,7 @@ class ScopedInboxes {
   }
 }
 
-describe.each(ADAPTERS)('subscriptions to what not everybody may read, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('subscriptions to what not everybody may read, on %s', (adapter) => {
   const start = handlersApps(adapter, {
     providers: [Inboxes, ScopedInboxes, OwnGuard, { provide: APP_GUARD, useClass: StaffGuard }],
     principal: (request) => (request as { user?: { sub: string } }).user?.sub,

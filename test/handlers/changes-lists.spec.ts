@@ -10,7 +10,7 @@ import {
   type McpContext,
 } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { handlersApps, officialClients, registryOf } from '../support/handlers-app.js';
 import { KINDS, page, type Kind } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
@@ -70,7 +70,7 @@ class Plugins {
   }
 }
 
-describe.each(ADAPTERS)('list_changed on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
   const start = handlersApps(adapter, { sseAfterMs: 60_000, providers: [Plugins] });
   const connect = officialClients();
   const listening = async (app: TestApp) => {
@@ -224,7 +224,7 @@ class Both {
   ) {}
 }
 
-describe.each(ADAPTERS)('list_changed of several endpoints on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('list_changed of several endpoints on %s', (adapter) => {
   let app: NestApp;
   const both = () => app.app.get(Both);
   afterEach(() => app.close(both().main, both().admin));

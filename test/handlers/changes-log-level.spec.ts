@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { McpCtx, Tool, toolLog, type McpContext, type ToolEvent } from 'nestjs-mcp-streamable';
 import { concat, of, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { gists } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -24,7 +24,7 @@ class Talkers {
   }
 }
 
-describe.each(ADAPTERS)('the log level on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the log level on %s', (adapter) => {
   const start = handlersApps(adapter, { sseAfterMs: 60_000, providers: [Talkers] });
   const connect = officialClients();
 

@@ -9,7 +9,7 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -81,7 +81,7 @@ interface Listener {
 const toldOf = ({ stream }: Listener): string[] =>
   stream.messages.filter(({ method }) => method === 'notifications/resources/updated').map(({ params }) => params.uri);
 
-describe.each(ADAPTERS)('resources/updated on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
   const start = handlersApps(adapter, { sseAfterMs: 60_000, providers: [Orders] });
   const connect = officialClients();
   beforeEach(() => {
@@ -227,7 +227,7 @@ describe.each(ADAPTERS)('resources/updated on %s', (adapter) => {
   });
 });
 
-describe.each(ADAPTERS)('resources/updated of several endpoints on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('resources/updated of several endpoints on %s', (adapter) => {
   let app: NestApp;
   const services = () => app.app.get(AdminOrders);
   afterEach(() => app.close(services().main, services().admin));

@@ -3,7 +3,7 @@ import { ValidationPipe, type ModuleMetadata } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JSON_SCHEMA_2020_12 } from '../conformance/everything.data.js';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import { OrdersController, OrderTools, Prompts } from './offered.js';
 
@@ -13,7 +13,7 @@ const module = (): ModuleMetadata => ({
   providers: [OrderTools, Prompts],
 });
 
-describe.each(ADAPTERS)('decorated handlers on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
   let app: NestApp;
   let client: Client;
   beforeEach(async () => {
@@ -147,7 +147,7 @@ describe.each(ADAPTERS)('decorated handlers on %s', (adapter) => {
   });
 });
 
-it.each(ADAPTERS)('a ValidationPipe of the app takes its part on %s', async (adapter) => {
+it.each(ONE_ADAPTER)('a ValidationPipe of the app takes its part on %s', async (adapter) => {
   const app = await NestApp.start(adapter, module(), (nest) => {
     nest.useGlobalPipes(new ValidationPipe({ whitelist: true, transform: true, forbidNonWhitelisted: false }));
   });

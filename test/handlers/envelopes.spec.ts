@@ -11,7 +11,7 @@ import { Prompt, Tool, toolProgress, type ToolEvent } from 'nestjs-mcp-streamabl
 import { map, of, type Observable } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf } from '../support/handlers-app.js';
 
 /** As an app has it for its routes. */
@@ -58,7 +58,7 @@ function handlers(scope: Scope): Type {
   return Handlers;
 }
 
-describe.each(ADAPTERS)('results that an interceptor of the app wraps, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('results that an interceptor of the app wraps, on %s', (adapter) => {
   const start = handlersApps(adapter);
 
   const callTwice = async (app: TestApp, method: string, name: string): Promise<unknown[]> => {

@@ -1,7 +1,7 @@
 import { Injectable, InternalServerErrorException, NotFoundException } from '@nestjs/common';
 import { Complete, McpStreamableModule, Prompt, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
 import { asking, KINDS, messageOf } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -38,7 +38,7 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-describe.each(ADAPTERS)('the message of an Error that a handler throws, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Failing, Completed] });
   const isTold = async (app: TestApp): Promise<boolean> => {
     const client = await app.client().initialize();
@@ -109,7 +109,7 @@ describe.each(ADAPTERS)('the message of an Error that a handler throws, on %s', 
   });
 });
 
-describe.each(ADAPTERS)('the log at start about failures, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the log at start about failures, on %s', (adapter) => {
   const linesOf = async (options: Partial<McpStreamableOptions>): Promise<string[]> => {
     const imports = [McpStreamableModule.forRoot({ serverInfo, ...options })];
     const app = await NestApp.start(adapter, { imports, providers: [Failing] });

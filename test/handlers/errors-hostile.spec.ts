@@ -4,7 +4,7 @@ import { Complete, McpError, Prompt } from 'nestjs-mcp-streamable';
 import { concat, of, throwError } from 'rxjs';
 import { toolLog } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf } from '../support/handlers-app.js';
 import { KINDS, LISTS, messageOf } from '../support/kinds.js';
 import { fourOf } from './four.js';
@@ -65,7 +65,7 @@ class Completed {
   }
 }
 
-describe.each(ADAPTERS)('what is thrown and cannot be read, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what is thrown and cannot be read, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [...hosts, Completed], sseAfterMs: 60_000, errorDetails: false });
 
   const answerOf = async (app: TestApp, message: (client: Awaited<ReturnType<typeof clientOf>>) => object) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { fourOf } from './four.js';
 
@@ -37,7 +37,7 @@ const UNKNOWN: [string, object][] = ['nothing', 'constructor', '__proto__', 'toS
   ],
 ]);
 
-describe.each(ADAPTERS)('requests that ask wrongly, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('requests that ask wrongly, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [fourOf('four')] });
 
   it.each(MALFORMED)('%s with the parameters %j are invalid params', async (method, params) => {

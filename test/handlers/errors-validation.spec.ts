@@ -4,7 +4,7 @@ import { IsEmail, IsInt, IsString, Max, ValidateNested } from 'class-validator';
 import { McpArgs, Prompt, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
 import { messageOf } from '../support/kinds.js';
 
@@ -123,7 +123,7 @@ const WRONG_PROMPTS: [string, object, RegExp][] = [
   ['dto', { email: 'x' }, /email must be an email address/],
 ];
 
-describe.each(ADAPTERS)('arguments and results that do not fit, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Forms], errorDetails: false });
   const connect = officialClients();
 

@@ -14,7 +14,7 @@ import { of } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { McpExecutionContext } from '../../src/context/mcp-execution-context.js';
 import { McpArgs } from '../../src/handlers/decorators/param.decorators.js';
-import { ADAPTERS, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 
 const Roles = Reflector.createDecorator<string[]>();
 
@@ -115,7 +115,7 @@ class Scoped {
   run() {}
 }
 
-describe.each(ADAPTERS)('what a list shows, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what a list shows, on %s', (adapter) => {
   let app: InvokingApp;
   const visible = (handler: string, headers = {}, listGuards?: (typeof GlobalGuard)[]): Promise<unknown> =>
     app.visible({ handler, ...(listGuards && { listGuards }) }, headers);

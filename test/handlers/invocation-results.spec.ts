@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { APP_FILTER } from '@nestjs/core';
 import { HandlerCancelled } from '../../src/handlers/handlers.errors.js';
 import { toolLog, toolProgress } from '../../src/handlers/results/tool-event.js';
-import { ADAPTERS, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 
 let ended: string[] = [];
 let seen: unknown[] = [];
@@ -90,7 +90,7 @@ class OtherFilter implements ExceptionFilter {
   catch(): void {}
 }
 
-const ways = ADAPTERS.flatMap((adapter) => [
+const ways = ONE_ADAPTER.flatMap((adapter) => [
   { adapter, way: 'called directly', around: [] },
   { adapter, way: 'called through Nest', around: [{ provide: APP_FILTER, useClass: OtherFilter }] },
 ]);

@@ -8,7 +8,7 @@ import {
   type HostComponentInfo,
 } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
+import { ONE_ADAPTER, EntryProvider, InvokingApp, TestedClient } from '../support/invoking-app.js';
 
 let made = 0;
 
@@ -84,7 +84,7 @@ class ByTenant implements ContextIdStrategy {
   }
 }
 
-describe.each(ADAPTERS)('providers that are not static, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('providers that are not static, on %s', (adapter) => {
   let app: InvokingApp;
   beforeEach(() => {
     made = 0;

@@ -1,7 +1,7 @@
 import { UseGuards } from '@nestjs/common';
 import { LATEST_LEGACY_REVISION } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { askOfficially, KINDS, LISTS, messageOf, nameOf, page, resultText, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -25,7 +25,7 @@ const RIGHTS: Readonly<Record<string, readonly string[]>> = {
 };
 const seenBy = (role: string, kind: Kind): string[] => RIGHTS[role]!.map((host) => nameOf(kind, host));
 
-describe.each(ADAPTERS)('what callers with different rights see and get, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what callers with different rights see and get, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers, denials: 'http' });
   const connect = officialClients();
   const session = (app: TestApp, user: string, role: string, revision = LATEST_LEGACY_REVISION) =>

@@ -3,7 +3,7 @@ import { toolProgress, type McpContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { concat, finalize, NEVER, Observable, of } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { asking, KINDS, messageOf, type Kind } from '../support/kinds.js';
 import { gists } from '../support/messages.js';
@@ -78,7 +78,7 @@ interface Running {
   id: number;
 }
 
-describe.each(ADAPTERS)('the end of results that come in parts, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   const connect = officialClients();
   beforeEach(() => {

@@ -14,7 +14,7 @@ import {
   type ObservableNotification,
 } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
 import type { SseStream } from '../support/http.js';
 import { asking, KINDS, messageOf, resultText, type Kind } from '../support/kinds.js';
@@ -96,7 +96,7 @@ const hosts = Object.entries(FORMS).flatMap(([form, wrap]) => [
 
 const CASES = Object.keys(FORMS).flatMap((form) => KINDS.map((kind) => [form, kind] as const));
 
-describe.each(ADAPTERS)('results that come in parts, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: hosts, sseAfterMs: 60_000, errorDetails: false });
   const connect = officialClients();
   beforeEach(() => {

@@ -1,7 +1,7 @@
 import { Injectable, UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import type { McpRegistry } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, officialClients, registryOf } from '../support/handlers-app.js';
 import { KINDS, LISTS, page, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -31,7 +31,7 @@ class NameGuard implements CanActivate {
   }
 }
 
-describe.each(ADAPTERS)('lists page by page on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('lists page by page on %s', (adapter) => {
   const start = handlersApps(adapter, { pageSize: 3 });
   const connect = officialClients();
 

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { McpCtx, Prompt, Tool, type McpContext } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps, logOf } from '../support/handlers-app.js';
 import { LATEST } from '../support/raw-client.js';
 
@@ -39,7 +39,7 @@ class Asking {
   }
 }
 
-describe.each(ADAPTERS)('a question that a client of the 2025 revisions cannot answer, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a question that a client of the 2025 revisions cannot answer, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Asking], errorDetails: false });
 
   it.each([

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { McpRegistry, McpStreamableModule, Tool, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 import { eventually } from '../support/running-apps.js';
 
@@ -18,7 +18,7 @@ class Declared {
 type List = 'tools' | 'resources' | 'prompts';
 const LISTS: readonly List[] = ['tools', 'resources', 'prompts'];
 
-describe.each(ADAPTERS)('the registry of a running endpoint on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter) => {
   let app: NestApp;
   const clients: Client[] = [];
   afterEach(async () => {

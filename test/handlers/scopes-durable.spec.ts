@@ -8,7 +8,7 @@ import {
   type HostComponentInfo,
 } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { KINDS, messageOf, resultText, type Kind } from '../support/kinds.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -79,7 +79,7 @@ class MixedHost extends fourOf('mixed', {
   }
 }
 
-describe.each(ADAPTERS)('durable providers on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('durable providers on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Connection, DurableHost, MixedHost] });
   beforeEach(() => {
     made = [];

@@ -14,7 +14,7 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { Carts, Checkout, Preferences } from '../../examples/snippets/carts.js';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf, type HandlersAppOptions } from '../support/handlers-app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -106,7 +106,7 @@ const ERAS: [string, Meet][] = [
   ['modern', modern],
 ];
 
-const EACH = ADAPTERS.flatMap((adapter) => ERAS.map(([era, meet]) => [era, adapter, meet] as const));
+const EACH = ONE_ADAPTER.flatMap((adapter) => ERAS.map(([era, meet]) => [era, adapter, meet] as const));
 
 const carted = async (caller: Caller, args: object = { item: 'tea', count: 1 }) => {
   const { text, isError } = await caller.call('add', args);
@@ -232,7 +232,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
   });
 });
 
-describe.each(ADAPTERS)('a state is no session, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Tools] });
 
   it('for whoever names its handle as Mcp-Session-Id', async () => {
@@ -265,7 +265,7 @@ describe.each(ADAPTERS)('a state is no session, on %s', (adapter) => {
 });
 
 /** Two apps of one module: what they share is in the Keyv, as a Redis or a database would keep it behind one. */
-describe.each(ADAPTERS)('state in a Keyv as it is, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Tools] });
 
   it('goes from call to call and from node to node, is nobody else’s, and is deleted', async () => {
@@ -299,7 +299,7 @@ describe.each(ADAPTERS)('state in a Keyv as it is, on %s', (adapter) => {
   });
 });
 
-describe.each(ADAPTERS)('the code of the guide to state, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the code of the guide to state, on %s', (adapter) => {
   const clock = new ManualClock();
   const start = handlersApps(adapter, { providers: [Carts, Preferences, Checkout], clock, idleTimeoutMs: IDLE });
 

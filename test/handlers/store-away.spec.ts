@@ -10,7 +10,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NodeBackend } from '../support/node-backend.js';
@@ -19,7 +19,7 @@ import { as } from '../support/users.js';
 
 const MAY_BE_REPEATED = expect.stringMatching(/storage of this server is away.*may be repeated/);
 
-describe.each(ADAPTERS)('what a client reads when a store is away while its handler runs, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what a client reads when a store is away while its handler runs, on %s', (adapter) => {
   const start = handlersApps(adapter, { sseAfterMs: 3_600_000 });
   let clock: ManualClock;
   let backend: NodeBackend;

@@ -1,12 +1,12 @@
 import { InMemoryEventStore, InMemorySessionStore } from 'nestjs-mcp-streamable';
 import { FaultyEventStore, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { send } from '../support/http.js';
 import { log } from '../support/messages.js';
 
-describe.each(ADAPTERS)('bounds and endings on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   let app: TestApp | undefined;
   afterEach(async () => {
     await app?.close();

@@ -6,7 +6,7 @@ import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import type { Server, ServerContext } from '@modelcontextprotocol/server';
 import { defer, lastValueFrom, mergeMap, range, tap, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { runningApps } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
@@ -84,7 +84,7 @@ const PLACES: Record<string, (say: (what: unknown) => Promise<unknown>) => Promi
   'an Observable': (say) => lastValueFrom(defer(() => timer(1)).pipe(mergeMap(() => say('it')))),
 };
 
-describe.each(ADAPTERS)('what a handler says, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what a handler says, on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000, clock: undefined });
 
   /** An app whose tool says something in a given way, in a given place. */

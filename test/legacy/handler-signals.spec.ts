@@ -2,7 +2,7 @@ import { currentMcpCall, type McpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import type { Server, ServerContext } from '@modelcontextprotocol/server';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
@@ -33,7 +33,7 @@ const ENDS: Record<
   },
 };
 
-describe.each(ADAPTERS)('the signals of a handler on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the signals of a handler on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   let clock: ManualClock;
   let running: Running[];

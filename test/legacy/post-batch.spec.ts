@@ -1,7 +1,7 @@
 import { InMemoryEventStore, McpMessageBus } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import { cancelOf, gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
@@ -9,7 +9,7 @@ import { recordedEvents, runningApps } from '../support/running-apps.js';
 /** The one revision that has batches. */
 const WITH_BATCHES = '2025-03-26';
 
-describe.each(ADAPTERS)('a batch on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a batch on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 500 });
   let gates: Record<string, ReturnType<typeof gate<string>>>;
   let entered: Record<string, ReturnType<typeof gate<void>>>;

@@ -2,7 +2,7 @@ import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import type { ServerContext, Server } from '@modelcontextprotocol/server';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
@@ -43,7 +43,7 @@ const progress = ({ ctx }: Talk) =>
 const answer = ({ ctx, server }: Talk) =>
   server.transport!.send({ jsonrpc: '2.0', id: ctx.mcpReq.id, result: { content: [] } });
 
-describe.each(ADAPTERS)('late messages on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('late messages on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000, clock: undefined });
   /** Opened when the request of the handler is over. */
   let later: ReturnType<typeof gate<void>>;

@@ -2,7 +2,7 @@ import type { RequestOptions, ServerContext } from '@modelcontextprotocol/server
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { gists } from '../support/messages.js';
 import { LATEST } from '../support/raw-client.js';
@@ -23,7 +23,7 @@ function asking(options: (ctx: ServerContext) => RequestOptions = () => ({})): S
 const nobodys = (events: readonly McpSessionEvent[]) => events.filter(({ type }) => type === 'unknown-response');
 const answerOf = (stream: SseStream): unknown => gists(stream.messages).at(-1);
 
-describe.each(ADAPTERS)('the end of server requests on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('P7: an error of the client is the error of the request', async () => {

@@ -1,7 +1,7 @@
 import type { CreateMessageRequest, ServerContext } from '@modelcontextprotocol/server';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { gists, log } from '../support/messages.js';
@@ -20,7 +20,7 @@ function outcome(asked: Promise<unknown>): Promise<string> {
 }
 const askRoots = (ctx: ServerContext): Promise<string> => outcome(ctx.mcpReq.send({ method: 'roots/list' }));
 
-describe.each(ADAPTERS)('the way of server requests on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('P7: on the POST stream of its own request', async () => {

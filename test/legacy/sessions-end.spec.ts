@@ -1,7 +1,7 @@
 import { currentMcpCall, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import type { SseStream } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -24,7 +24,7 @@ const ROW: Record<Way, string> = {
   'server.close()': 'S14',
 };
 
-describe.each(ADAPTERS)('the end of a session on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
   let app: TestApp;
   let events: McpSessionEvent[];
   let release: ReturnType<typeof gate<void>>;
@@ -242,7 +242,7 @@ describe.each(ADAPTERS)('the end of a session on %s', (adapter) => {
   });
 });
 
-describe.each(ADAPTERS)('the end of a session whose log hangs on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the end of a session whose log hangs on %s', (adapter) => {
   it('S12: DELETE is answered at once, and the rest a second later', async () => {
     const clock = new ManualClock();
     const store = new InMemoryEventStore({}, clock);

@@ -1,7 +1,7 @@
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
 import { recordedEvents } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
@@ -9,7 +9,7 @@ import { as, trustingGuard } from '../support/users.js';
 const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
 
 /** What McpSessionService.events$ says; the ends of sessions have their place in the files about these ends. */
-describe.each(ADAPTERS)('events$ on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   let app: TestApp;
   let clock: ManualClock;
   let events: McpSessionEvent[];

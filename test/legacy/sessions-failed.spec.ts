@@ -9,7 +9,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { race, timer, map } from 'rxjs';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { double } from '../support/doubles.js';
 import { ForsakenPost } from '../support/hang-up.js';
@@ -18,7 +18,7 @@ import { TrackedClock } from '../support/tracked-clock.js';
 
 const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
 
-describe.each(ADAPTERS)('an initialize that fails on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('an initialize that fails on %s', (adapter) => {
   let app: TestApp;
   let events: McpSessionEvent[];
   const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {

@@ -1,7 +1,7 @@
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -12,7 +12,7 @@ const IDLE = 60_000;
 const LOOK = IDLE / 10;
 const NOTHING = { sessions: 0, live: 0, inFlight: 0, streams: 0, readers: 0, logs: 0, openResponses: 0, timers: 0 };
 
-describe.each(ADAPTERS)('idle sessions on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   let app: TestApp;
   let clock: ManualClock;
   let events: McpSessionEvent[];

@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const SOUND = { protocolVersion: LATEST, capabilities: {}, clientInfo: { name: 'a', version: '1' } };
 
-describe.each(ADAPTERS)('initialize on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
   let app: TestApp;
   const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
     app = await TestApp.start({ adapter, tools: { quick: () => 'quick' }, ...options });

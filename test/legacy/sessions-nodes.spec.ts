@@ -1,7 +1,7 @@
 import { currentMcpCall, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, type ScriptedTool, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, type ScriptedTool, type TestApp, type TestAppOptions } from '../support/app.js';
 import { Deployment } from '../support/nodes.js';
 import { LATEST, RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
@@ -28,7 +28,7 @@ function at(node: TestApp, client: RawClient): RawClient {
   });
 }
 
-describe.each(ADAPTERS)('a session on two nodes on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
   let [a, b]: TestApp[] = [];
   let aborted: string[];
   const heard = new Map<TestApp, McpSessionEvent[]>();

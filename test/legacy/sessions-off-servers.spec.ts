@@ -2,7 +2,7 @@ import type { CanActivate } from '@nestjs/common';
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { McpServer, type McpServerFunction, Server, type ServerRequestError } from 'nestjs-mcp-streamable';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { handlersApps, logOf } from '../support/handlers-app.js';
 import { ForsakenPost } from '../support/hang-up.js';
 import { gists } from '../support/messages.js';
@@ -16,7 +16,7 @@ const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0, streams
 const info = { name: 'own', version: '1.0.0' };
 const said = (text: unknown) => ({ content: [{ type: 'text' as const, text: String(text) }] });
 
-describe.each(ADAPTERS)("S17: an application's own server without sessions, on %s", (adapter) => {
+describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, on %s", (adapter) => {
   const begin = handlersApps(adapter, { sessions: 'off', sseAfterMs: 60_000 });
   let made: MadeServer[];
   let served: Served;

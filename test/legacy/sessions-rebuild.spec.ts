@@ -1,13 +1,13 @@
 import type { Server } from '@modelcontextprotocol/server';
 import { currentMcpCall, type McpServerContext, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, scriptedServer, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, scriptedServer, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
 import { NO_SUCH_SESSION } from '../support/session-refusals.js';
 import { as, trustingGuard } from '../support/users.js';
 
-describe.each(ADAPTERS)('a session that is rebuilt from its record on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (adapter) => {
   let app: TestApp;
   let made: { server: Server; context: McpServerContext }[];
   let events: McpSessionEvent[];

@@ -1,14 +1,14 @@
 import { currentMcpCall, UnknownSessionError, type McpSessionEvent } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
-import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
 import type { SseStream } from '../support/http.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { eventually, recordedEvents } from '../support/running-apps.js';
 
 const ROOTS = [{ uri: 'file:///home', name: 'home' }];
 
-describe.each(ADAPTERS)('McpSessionService.request() on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
   let app: TestApp;
   let events: McpSessionEvent[];
   let release: ReturnType<typeof gate<void>>;

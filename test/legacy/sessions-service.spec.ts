@@ -7,7 +7,7 @@ import {
   type McpSessionService,
 } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';
 import { LATEST } from '../support/raw-client.js';
 import { recordedEvents } from '../support/running-apps.js';
@@ -16,7 +16,7 @@ import { as, trustingGuard } from '../support/users.js';
 
 const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
 
-describe.each(ADAPTERS)('McpSessionService on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
   let app: TestApp;
   let events: McpSessionEvent[];
   let release: ReturnType<typeof gate<void>>;

@@ -7,7 +7,7 @@ import {
   type EventStoreFaults,
 } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool, type TestApp, type TestAppOptions } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
@@ -17,7 +17,7 @@ const ITS_ANSWER = 4;
 
 const refusal = (stream: string | undefined): Error => new EventLogFullError(stream ?? '', 'eventLog.maxEvents');
 
-describe.each(ADAPTERS)('a failing event store on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
   const starting = runningApps(adapter, { sseAfterMs: 3_600_000 });
   const recorded = new RecordedLog();
   let clock: ManualClock;

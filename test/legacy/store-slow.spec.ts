@@ -1,7 +1,7 @@
 import { InMemoryEventStore } from 'nestjs-mcp-streamable';
 import { FaultyEventStore, ManualClock, randomFaults, type EventStoreFaults } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type ScriptedTool, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type ScriptedTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { runningApps } from '../support/running-apps.js';
@@ -15,7 +15,7 @@ const SCHEDULES: Record<string, (seed: number) => EventStoreFaults> = {
   'slow and failing': (seed) => randomFaults({ seed, maxDelayMs: 20, failBefore: 0.15, failAfter: 0.15 }),
 };
 
-describe.each(ADAPTERS)('a slow and faltering event store on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 3_600_000 });
   let clock: ManualClock;
   let store: FaultyEventStore;

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import { log } from '../support/messages.js';
 import { expectRefusal } from '../support/refusal.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
@@ -28,7 +28,7 @@ const MALFORMED = [
   'x'.repeat(4_000),
 ];
 
-describe.each(ADAPTERS)('Last-Event-ID on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('Last-Event-ID on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('G3: malformed: 400, naming it, and nothing is opened', async () => {

@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { recordedEvents, runningApps } from '../support/running-apps.js';
@@ -10,7 +10,7 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
 }
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, n) => from + n);
 
-describe.each(ADAPTERS)('a full event log on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('a full event log on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000, eventLog: { maxEvents: 100 } });
   let hold: ReturnType<typeof gate<void>>;
 

@@ -1,14 +1,14 @@
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, type ScriptedTool } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import { runningApps } from '../support/running-apps.js';
 
 const WITH_PRIMING = '2025-11-25';
 const OLDER = ['2025-03-26', '2025-06-18'];
 
-describe.each(ADAPTERS)('cursors and closed connections on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('cursors and closed connections on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
   let next: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<void>>;

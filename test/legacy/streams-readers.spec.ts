@@ -1,6 +1,6 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
 import type { RawClient } from '../support/raw-client.js';
 import { eventually, recordedEvents, runningApps } from '../support/running-apps.js';
@@ -9,7 +9,7 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
   for (const data of said) await app.service.notify(client.sessionId!, log(data));
 }
 
-describe.each(ADAPTERS)('the reader of a stream on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
   const start = runningApps(adapter, { sseAfterMs: 60_000 });
 
   it('G7: each message goes to the newest; the one before ends at its next keep-alive tick, with the id handed out last', async () => {

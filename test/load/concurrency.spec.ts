@@ -2,7 +2,7 @@ import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../../src/testing/seeded-random.js';
-import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
 
@@ -70,7 +70,7 @@ class Turnstile {
   }
 }
 
-describe.each(ADAPTERS)('100 sessions with 10 interleaved calls each on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('100 sessions with 10 interleaved calls each on %s', (adapter) => {
   it.each([1, 2])(
     'concurrency: no answer, header or user ever crosses over (seed %i)',
     async (seed) => {

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, TestApp, type ScriptedTool } from '../support/app.js';
+import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const KEYS = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'valueOf', '__defineGetter__'];
 
 /** Names that every object has, in all the places where a client may put names. */
-describe.each(ADAPTERS)('hostile: keys of prototypes on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('hostile: keys of prototypes on %s', (adapter) => {
   let app: TestApp;
   let client: RawClient;
   let release: ReturnType<typeof gate<void>>;

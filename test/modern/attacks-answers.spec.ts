@@ -2,7 +2,7 @@ import { inputRequired } from '@modelcontextprotocol/server';
 import { Injectable } from '@nestjs/common';
 import { type HandlerFunction, type McpContext, McpCtx, ResourceTemplate } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { logOf, registryOf } from '../support/handlers-app.js';
 import { modernApps, type ModernApp } from '../support/modern-apps.js';
 
@@ -53,7 +53,7 @@ class Remembering {
 
 const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
 
-describe.each(ADAPTERS)('attacks on the answers of modern requests, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (adapter) => {
   const start = modernApps(adapter, { sseAfterMs: 60_000 });
   const options = { capabilities, logLevel: 'debug', progressToken: 1 };
 

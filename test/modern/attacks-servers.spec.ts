@@ -1,7 +1,7 @@
 import { LEGACY_REVISIONS, MODERN_REVISIONS, Server, type McpServerFunction } from 'nestjs-mcp-streamable';
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp } from '../support/app.js';
 import { forsakenCall } from '../support/modern-apps.js';
 import { ModernClient } from '../support/modern-client.js';
 import { RecordedLog } from '../support/recorded-log.js';
@@ -26,7 +26,7 @@ function serverWith(handler: Handler): Server {
   return server;
 }
 
-describe.each(ADAPTERS)("attacks by an application's own servers on modern requests, on %s", (adapter) => {
+describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern requests, on %s", (adapter) => {
   const begin = runningApps(adapter, { sseAfterMs: 60_000 });
   let log: RecordedLog;
   beforeEach(() => {

@@ -3,7 +3,7 @@ import { InMemoryStateStore, McpArgs, type McpContext, McpCtx, Tool } from 'nest
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { ModernClient } from '../support/modern-client.js';
 import { as } from '../support/users.js';
@@ -28,7 +28,7 @@ class Notes {
   }
 }
 
-describe.each(ADAPTERS)('attacks on the state of modern callers, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('attacks on the state of modern callers, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Notes] });
 
   it('state: of an endpoint is none of another, also where its path is the name of that one', async () => {

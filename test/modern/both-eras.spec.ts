@@ -13,7 +13,7 @@ import {
 import { concat, defer, finalize, NEVER, of, type Observable } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { PINNED, textOf, type Answers, type Official } from '../support/official-kinds.js';
 import { eventually } from '../support/running-apps.js';
@@ -144,7 +144,7 @@ class TripTools {
   }
 }
 
-describe.each(ADAPTERS)('handlers that are written once, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('handlers that are written once, on %s', (adapter) => {
   const start = handlersApps(adapter, { eras: 'both', sseAfterMs: 60_000, errorDetails: false });
 
   describe.each(PINNED)('for $name', ({ era, connect }) => {

@@ -11,7 +11,7 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, registryOf } from '../support/handlers-app.js';
 import { LISTS } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -96,7 +96,7 @@ const allOf = (hints: object) => Object.fromEntries(METHODS.map((method) => [met
 const allListed = async (app: TestApp) =>
   Object.fromEntries(await Promise.all(METHODS.map(async (method) => [method, await listed(app, method)])));
 
-describe.each(ADAPTERS)('M10: cache hints on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
   const start = handlersApps(adapter, { guards: [], providers: [Handlers] });
 
   it('are on every answer that can be kept; without options nothing is', async () => {
@@ -196,7 +196,7 @@ describe.each(ADAPTERS)('M10: cache hints on %s', (adapter) => {
   });
 });
 
-describe.each(ADAPTERS)('M10: the order of lists on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('M10: the order of lists on %s', (adapter) => {
   const start = handlersApps(adapter, { guards: [], providers: [Handlers, Guarded] });
   const names = async (app: TestApp) => {
     const { result } = await new ModernClient(app.url).ask('tools/list');

@@ -15,7 +15,7 @@ import {
 import { finalize, NEVER, concat, of, type Observable } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, registryOf } from '../support/handlers-app.js';
 import { OFFICIAL_KINDS, textOf, type Official } from '../support/official-kinds.js';
 import { eventually } from '../support/running-apps.js';
@@ -63,7 +63,7 @@ class Orders {
   }
 }
 
-describe.each(ADAPTERS)('official clients and one endpoint that serves both eras, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('official clients and one endpoint that serves both eras, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Orders], eras: 'both' });
   const clients: Official[] = [];
   beforeEach(() => {

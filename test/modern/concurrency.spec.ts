@@ -3,7 +3,7 @@ import { McpServer, type HandlerFunction, type McpContext, currentMcpCall } from
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { seededRandom } from '../../src/testing/seeded-random.js';
-import { ADAPTERS, gate } from '../support/app.js';
+import { ONE_ADAPTER, gate } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import type { RawResponse } from '../support/http.js';
 import { gists } from '../support/messages.js';
@@ -96,7 +96,7 @@ async function messagesOf(response: RawResponse) {
   return stream.messages;
 }
 
-describe.each(ADAPTERS)('modern requests at the same time, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) => {
   const start = modernApps(adapter, { sseAfterMs: 60_000 });
 
   it.each([1, 2])(

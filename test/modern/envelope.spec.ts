@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { McpArgs, McpCtx, type McpContext, Prompt, Resource, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { MODERN } from '../support/modern.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -54,7 +54,7 @@ class Tools {
   }
 }
 
-describe.each(ADAPTERS)('what a modern request says of itself, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Tools] });
   const client = async (headers?: Record<string, string>): Promise<ModernClient> => {
     called.length = 0;

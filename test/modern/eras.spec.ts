@@ -1,6 +1,6 @@
 import { LEGACY_REVISIONS, MODERN_REVISIONS, type Eras } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { send, type RawResponse } from '../support/http.js';
 import { LATEST } from '../support/raw-client.js';
 import { MODERN, modernMeta } from '../support/modern.js';
@@ -10,7 +10,7 @@ import { runningApps } from '../support/running-apps.js';
 
 const UNSUPPORTED_VERSION = -32022;
 
-describe.each(ADAPTERS)('the eras that an endpoint serves, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) => {
   const start = runningApps(adapter, { tools: { greet: () => 'hello' } });
   const modern = (app: TestApp): ModernClient => new ModernClient(app.url);
 

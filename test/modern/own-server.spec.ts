@@ -11,7 +11,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS, gate, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, gate, type TestApp, type TestAppOptions } from '../support/app.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { gists, log } from '../support/messages.js';
 import { MODERN } from '../support/modern.js';
@@ -29,7 +29,7 @@ const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 /** The same package, loaded a second time: as a CommonJS app gets it. */
 const foreign = createRequire(import.meta.url)('@modelcontextprotocol/server') as { McpServer: typeof McpServer };
 
-describe.each(ADAPTERS)("an application's own server for modern requests, on %s", (adapter) => {
+describe.each(ONE_ADAPTER)("an application's own server for modern requests, on %s", (adapter) => {
   const begin = runningApps(adapter, { guards: [trustingGuard], sseAfterMs: 60_000 });
   let contexts: McpServerContext[];
   let closed: number;

@@ -2,7 +2,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { McpOptionError } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, type TestApp, type TestAppOptions } from '../support/app.js';
+import { ONE_ADAPTER, type TestApp, type TestAppOptions } from '../support/app.js';
 import { handlersApps, logOf } from '../support/handlers-app.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient, type ModernRequest } from '../support/modern-client.js';
@@ -49,7 +49,7 @@ afterEach(() => {
   expect(unhandled.splice(0)).toEqual([]);
 });
 
-describe.each(ADAPTERS)('questions of handlers, on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [AskingHandlers] });
   const runsOf = ({ nodes }: TestApp): string[] =>
     nodes.flatMap(({ app }) => app.get(AskingHandlers, { strict: false }).runs);

@@ -12,7 +12,7 @@ import {
 import { concat, type Observable, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ADAPTERS } from '../support/app.js';
+import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
 import { MODERN } from '../support/modern.js';
 import { ModernClient } from '../support/modern-client.js';
@@ -41,7 +41,7 @@ class Tools {
   }
 }
 
-describe.each(ADAPTERS)('modern requests on %s', (adapter) => {
+describe.each(ONE_ADAPTER)('modern requests on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Tools] });
 
   it('M1: server/discover tells what is served', async () => {

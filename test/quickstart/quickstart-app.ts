@@ -10,10 +10,10 @@ import { concat, concatMap, defer, finalize, ignoreElements, type Observable, of
 import { expect } from 'vitest';
 import { AppModule } from '../../examples/quickstart/app.module.js';
 import { DOCS_DIR, DocsService, type SearchStep } from '../../examples/quickstart/docs.service.js';
+import type { Adapter } from '../support/adapters.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
-export type Adapter = 'express' | 'fastify';
-export const ADAPTERS: readonly Adapter[] = ['express', 'fastify'];
+export { ADAPTERS } from '../support/adapters.js';
 
 export const FILES = {
   'README.md': '# Read me\n\nA needle in the readme.\n',

@@ -22,16 +22,12 @@ import {
 import { expect } from 'vitest';
 import { McpResponder } from '../../src/http/responder.js';
 import { INBOX_STREAM } from '../../src/stream/event-store.js';
+import type { Adapter } from './adapters.js';
 import { RawClient } from './raw-client.js';
 import { TrackedClock } from './tracked-clock.js';
 import type { NodesOfOneApp } from './two-nodes.js';
 
-export type Adapter = 'express' | 'fastify';
-/** Both, or the one of `ADAPTER` in the environment. */
-export const ADAPTERS: readonly Adapter[] = (['express', 'fastify'] as const).filter((adapter) => {
-  const { ADAPTER = adapter } = process.env;
-  return ADAPTER === adapter;
-});
+export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
 
 /** What a tool of a test does. */
 export type ScriptedTool = (

@@ -19,10 +19,10 @@ import type { McpCall } from '../../src/context/mcp-call.js';
 import { McpContext, type McpClientPort } from '../../src/context/mcp-context.js';
 import { HandlerInvokers } from '../../src/handlers/invocation/handler-invokers.js';
 import type { HandlerRunner } from '../../src/handlers/results/handler-outcome.js';
+import type { Adapter } from './adapters.js';
 import type { ProviderWrapper } from '../../src/handlers/invocation/nest-metadata.js';
 
-export type Adapter = 'express' | 'fastify';
-export const ADAPTERS: readonly Adapter[] = ['express', 'fastify'];
+export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
 
 /** What the decorators of handlers say to Nest, without being handlers. */
 export const EntryProvider = (): ClassDecorator => SetMetadata('__entryProvider__', true);

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { afterAll, describe } from 'vitest';
+import { describe } from 'vitest';
 
 const installed = spawnSync('redis-server', ['--version']).status === 0;
 const given = process.env['REDIS_URL'];
@@ -104,10 +104,12 @@ async function startShared() {
   };
 }
 
-afterAll(async () => {
-  await (await shared)?.stop();
+/** For the setup of each file: files share this module, and the process. */
+export async function stopSharedRedis(): Promise<void> {
+  const last = await shared;
   shared = undefined;
-});
+  await last?.stop();
+}
 
 /** A port that was free a moment ago. */
 export function freePort(): Promise<number> {

@@ -10,7 +10,7 @@ import { McpRegistry } from './mcp-registry.js';
 
 const FAILURES = { errorDetails: false, denials: 'result' } as const;
 
-function furnish(): {
+function madeRegistry(): {
   table: HandlerTable;
   registry: McpRegistry;
   changes: HandlerListChange['list'][];
@@ -34,7 +34,7 @@ describe('the registry', () => {
   afterAll(() => Logger.overrideLogger(['error']));
 
   it('adds each kind of handler, and says so', () => {
-    const { registry, changes, table } = furnish();
+    const { registry, changes, table } = madeRegistry();
     registry.registerTool({ name: 'find', handler: () => 'found' });
     registry.registerResource({ uri: 'a://b', name: 'b', handler: ({ uri }) => uri });
     registry.registerResourceTemplate({ uriTemplate: 'a://{b}', name: 'b', handler: ({ b }) => b });
@@ -55,7 +55,7 @@ describe('the registry', () => {
   });
 
   it('runs functions as methods are run', async () => {
-    const { registry, table, context, reports } = furnish();
+    const { registry, table, context, reports } = madeRegistry();
     registry.registerTool({
       name: 'find',
       inputSchema: z.object({ page: z.coerce.number().default(1) }),
@@ -80,7 +80,7 @@ describe('the registry', () => {
   });
 
   it('completes arguments', async () => {
-    const { registry, table, context } = furnish();
+    const { registry, table, context } = madeRegistry();
     const complete = { x: (value: string) => [`${value}1`] };
     registry.registerPrompt({ name: 'ask', arguments: [{ name: 'x' }], handler: () => '', complete });
     registry.registerResourceTemplate({ uriTemplate: 'a://{x}', name: 'b', handler: () => '', complete });
@@ -90,7 +90,7 @@ describe('the registry', () => {
   });
 
   it('takes handlers back', () => {
-    const { registry, changes, table } = furnish();
+    const { registry, changes, table } = madeRegistry();
     const tool = registry.registerTool({ name: 'find', handler: () => '' });
     expect(tool.key).toBe('find');
     expect(tool.remove()).toBe(true);
@@ -101,7 +101,7 @@ describe('the registry', () => {
   });
 
   it('does not take back what came after', () => {
-    const { registry, table } = furnish();
+    const { registry, table } = madeRegistry();
     const first = registry.registerTool({ name: 'find', handler: () => 'first' });
     first.remove();
     registry.registerTool({ name: 'find', handler: () => 'second' });
@@ -110,7 +110,7 @@ describe('the registry', () => {
   });
 
   it('changes handlers in their place', async () => {
-    const { registry, changes, table, context } = furnish();
+    const { registry, changes, table, context } = madeRegistry();
     const tool = registry.registerTool({ name: 'a', title: 'old', description: 'stays', handler: () => 'old' });
     registry.registerTool({ name: 'b', handler: () => '' });
     tool.update({ title: 'new', handler: () => 'new' });
@@ -127,14 +127,14 @@ describe('the registry', () => {
   });
 
   it('keeps names: an update cannot rename', () => {
-    const { registry } = furnish();
+    const { registry } = madeRegistry();
     const tool = registry.registerTool({ name: 'a', handler: () => '' });
     tool.update({ name: 'b', title: 'x' } as object);
     expect(registry.list('tool')).toMatchObject([{ key: 'a', wire: { name: 'a', title: 'x' } }]);
   });
 
   it('leaves everything as it was when a change cannot be served', () => {
-    const { registry, changes } = furnish();
+    const { registry, changes } = madeRegistry();
     const tool = registry.registerTool({ name: 'a', title: 'old', handler: () => '' });
     expect(() => tool.update({ title: 'new', inputSchema: z.string() })).toThrow(HandlerDefinitionError);
     expect(registry.list('tool')).toMatchObject([{ wire: { title: 'old' } }]);
@@ -144,7 +144,7 @@ describe('the registry', () => {
   });
 
   it('refuses at once what cannot be served', () => {
-    const { registry, changes } = furnish();
+    const { registry, changes } = madeRegistry();
     const refused: [() => unknown, string][] = [
       [
         () => registry.registerTool({ name: 'a' } as never),
@@ -191,7 +191,7 @@ describe('the registry', () => {
   });
 
   it('completes its changes when the endpoint closes', async () => {
-    const { registry, table } = furnish();
+    const { registry, table } = madeRegistry();
     const last = firstValueFrom(registry.changes$, { defaultValue: 'closed' });
     table.close();
     expect(await last).toBe('closed');

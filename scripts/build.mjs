@@ -1,0 +1,82 @@
+// `tsc --build` of the named projects: `node scripts/build.mjs tsconfig.examples.json`. What is up to date is not written again,
+// and nothing is deleted, so that servers that run from here go on. Builds of one checkout wait for each other: a program
+// that is started beside a build must not load a file that is half written.
+//
+// `--prune FOLDER SOURCES` removes from a folder what no file of the sources makes any more; only what is published needs that.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+/** TypeScript 7, by its path: the Nest CLI needs the API of TypeScript 6, which brings a `tsc` of its own. */
+const tsc = join(root, 'node_modules/@typescript/native/bin/tsc');
+/** Holds the pid of the build that runs. */
+const lock = join(root, 'build/.lock');
+
+/** @throws when there is an error in the sources, which was printed */
+export async function build(...projects) {
+  await acquire();
+  try {
+    const { status, signal } = spawnSync(process.execPath, [tsc, '--build', ...projects], {
+      cwd: root,
+      stdio: 'inherit',
+    });
+    if (status !== 0) throw new Error(`tsc --build ${projects.join(' ')} ended with ${signal ?? status}`);
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+async function acquire() {
+  mkdirSync(join(root, 'build'), { recursive: true });
+  for (;;) {
+    try {
+      writeFileSync(lock, String(process.pid), { flag: 'wx' });
+      return;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    if (isAbandoned()) rmSync(lock, { force: true });
+    else await delay(50);
+  }
+}
+
+/** A build that was killed leaves its lock behind. */
+function isAbandoned() {
+  try {
+    const pid = Number(readFileSync(lock, 'utf8'));
+    // 0: created, and not yet written.
+    if (pid > 0) process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return error.code === 'ESRCH';
+  }
+}
+
+/** @returns whether a file of the sources makes that output, both relative to their folders */
+export function isMade(output, sources) {
+  const [, stem, kind] = /^(.+?)(?:\.d\.(?=[cm]?ts)|\.)([cm]?)[jt]s(?:\.map)?$/.exec(output) ?? [];
+  return stem !== undefined && existsSync(join(root, sources, `${stem}.${kind}ts`));
+}
+
+/** A file whose source was renamed would be packed for ever. */
+function prune(folder, sources) {
+  for (const entry of readdirSync(join(root, folder), { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const name = relative(join(root, folder), path);
+    if (entry.isFile() && name !== '.tsbuildinfo' && !isMade(name, sources)) rmSync(path);
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [first, ...rest] = process.argv.slice(2);
+  try {
+    if (first === '--prune') prune(...rest);
+    else await build(first, ...rest);
+  } catch (error) {
+    console.error(error.message);
+    process.exitCode = 1;
+  }
+}
