@@ -1,5 +1,5 @@
 import { Subject, type Subscription as RxSubscription } from 'rxjs';
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { logger } from '../../context/operator-log.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
@@ -10,8 +10,6 @@ import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { seededRandom } from '../../testing/seeded-random.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
-
-const reported = vi.spyOn(logger, 'error').mockImplementation(() => {});
 
 interface Made {
   capabilities?: McpDispatcher['capabilities'];
@@ -68,6 +66,7 @@ class Response implements StreamFlow {
 describe('Subscriptions', () => {
   let changes$: Subject<HeardChange>;
   let subscriptions: Subscriptions;
+  let reported: MockInstance<typeof logger.error>;
   const request = (notifications: unknown, id: string | number = 1): JsonRpcRequest => ({
     jsonrpc: '2.0',
     id,
@@ -91,9 +90,11 @@ describe('Subscriptions', () => {
 
   beforeEach(() => {
     changes$ = new Subject();
-    reported.mockClear();
+    reported = vi.spyOn(logger, 'error').mockImplementation(() => {});
     make();
   });
+
+  afterEach(() => reported.mockRestore());
 
   it('acknowledges first what it honors, then tells of it, and of nothing else', async () => {
     const response = await opened(
