@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { DROPPED_SESSION_MS } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import type { AppendOptions, ReadResult } from '../stream/event-store.js';
 import { DEFAULT_RETRY } from '../stream/stream.options.js';
@@ -178,7 +179,7 @@ describe('an inbox', () => {
     expect(events.splice(0)).toMatchObject([{ type: 'store-fault', error: { code: 'EVENT_LOG_FULL' } }]);
     await log.drop('s');
     await expect(b.inbox.put([ROOTS])).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
-    log.close();
+    await clock.advance(DROPPED_SESSION_MS);
     b.inbox.look();
     await clock.advance(0);
     expect(events).toEqual([]);

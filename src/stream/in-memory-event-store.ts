@@ -160,13 +160,6 @@ export class InMemoryEventStore implements McpEventStore {
     return stats;
   }
 
-  /** The process is ending: forgets everything. */
-  close(): void {
-    this.#sessions.clear();
-    this.#dropped.clear();
-    this.#total = 0;
-  }
-
   #push(log: SessionLog, stream: StreamLog, data: string): void {
     const grown = data.length - stream.push(data);
     log.units += grown;
@@ -187,8 +180,7 @@ export class InMemoryEventStore implements McpEventStore {
     const now = this.clock.now();
     stream.end(now + this.#finishedStreamMs);
     if (stream.id === STANDALONE_STREAM) return;
-    const finished = (log.finished ??= new Set());
-    finished.add(stream);
+    const finished = (log.finished ??= new Set()).add(stream);
     // They may hold nothing, and be many all the same.
     if (finished.size > this.#maxEvents) this.#forgetFirstFinished(log);
     if (now - this.#sweptAt > this.#finishedStreamMs / 4) this.#sweep(now);
@@ -204,8 +196,8 @@ export class InMemoryEventStore implements McpEventStore {
       [mark.at, mark.index] = [now, inbox.last];
     }
     if (inbox.size + events.length > this.#maxEvents) throw new EventLogFullError(inbox.id, 'eventLog.maxEvents');
-    const units = events.reduce((sum, { length }) => sum + length, inbox.units);
-    if (units > this.#maxUnits) throw new EventLogFullError(inbox.id, 'eventLog.maxBytes');
+    if (events.reduce((sum, { length }) => sum + length, inbox.units) > this.#maxUnits)
+      throw new EventLogFullError(inbox.id, 'eventLog.maxBytes');
   }
 
   /** A little more than it must: the sessions are looked through each time. */
@@ -216,11 +208,9 @@ export class InMemoryEventStore implements McpEventStore {
     while (this.#total > target && sessions.size > 0) {
       const heaviest = [...sessions].reduce((one, other) => (other.units > one.units ? other : one));
       const half = heaviest.units / 2;
-      while (this.#total > target && heaviest.units >= half) {
-        if (this.#give(heaviest)) continue;
-        sessions.delete(heaviest);
-        break;
-      }
+      while (this.#total > target && heaviest.units >= half && this.#give(heaviest));
+      // Nothing of it may go any more.
+      if (heaviest.units >= half) sessions.delete(heaviest);
     }
     this.#alarm = Math.max(this.#maxTotalUnits, this.#total + slack);
   }
@@ -228,9 +218,8 @@ export class InMemoryEventStore implements McpEventStore {
   /** @returns `false` when nothing is left that may go */
   #give(log: SessionLog): boolean {
     const stream = log.largest();
-    if (stream) this.#evictOldest(log, stream);
-    else if (log.finished?.size) this.#forgetFirstFinished(log);
-    else return false;
+    if (!stream) return log.finished ? this.#forgetFirstFinished(log) : false;
+    this.#evictOldest(log, stream);
     return true;
   }
 
@@ -240,8 +229,11 @@ export class InMemoryEventStore implements McpEventStore {
     this.#total -= units;
   }
 
-  #forgetFirstFinished(log: SessionLog): void {
-    for (const stream of log.finished!) return this.#forgetStream(log, stream);
+  /** @returns whether there was one */
+  #forgetFirstFinished(log: SessionLog): boolean {
+    const [first] = log.finished!;
+    if (first) this.#forgetStream(log, first);
+    return first !== undefined;
   }
 
   #forgetStream(log: SessionLog, stream: StreamLog): void {
@@ -394,8 +386,7 @@ class StreamLog {
   }
 
   #mark(writer: string): WriterMark | undefined {
-    for (const mark of this.#writers) if (mark.writer === writer) return mark;
-    return undefined;
+    return this.#writers.find((mark) => mark.writer === writer);
   }
 
   #slot(index: number): number {
@@ -404,11 +395,7 @@ class StreamLog {
 }
 
 /** The last append of a writer. */
-interface WriterMark {
-  readonly writer: string;
-  seq: number;
-  first: number;
-}
+type WriterMark = Pick<AppendOptions, 'writer' | 'seq'> & Pick<AppendResult, 'first'>;
 
 /** Stream `0` of a session that never used it. Never written to. */
 const BLANK = new StreamLog(STANDALONE_STREAM, MIN_EVENTS);

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
+import { DROPPED_SESSION_MS } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
 import { NO_DATA } from './stream-reader.js';
@@ -23,7 +24,8 @@ interface Signal {
 /** Stream 0 on several nodes over one log, whose signals the test hands over, or does not. */
 async function setup(faults: EventStoreFaults = {}) {
   const clock = new ManualClock();
-  const log = new InMemoryEventStore({}, new ManualClock(), 'shared');
+  const logClock = new ManualClock();
+  const log = new InMemoryEventStore({}, logClock, 'shared');
   await log.open('s');
   const store = new FaultyEventStore(log, clock, faults);
   const signals: Signal[] = [];
@@ -69,7 +71,7 @@ async function setup(faults: EventStoreFaults = {}) {
     await clock.advance(0);
   };
   const head = () => log.read('s', '0', 0, 0);
-  return { clock, log, store, signals, node, write, deliver, head };
+  return { clock, log, logClock, store, signals, node, write, deliver, head };
 }
 
 describe('G7: the newest reader of several nodes', () => {
@@ -209,11 +211,11 @@ describe('a tick', () => {
   });
 
   it('fails the reader of a log that is gone', async () => {
-    const { clock, log, node } = await setup();
+    const { clock, log, logClock, node } = await setup();
     const { get, refresh } = node('a');
     const reading = await get();
     await log.drop('s');
-    log.close();
+    await logClock.advance(DROPPED_SESSION_MS);
     await refresh();
     await clock.advance(0);
     expect(reading.end).toMatchObject({ code: 'SESSION_GONE' });
