@@ -5,10 +5,14 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { root } from './build.mjs';
 
-/** Rooms whose tests take long: real time, load, other processes. The project `alone` is left out for that too. */
-const LONG = ['browser', 'client', 'clients', 'cluster', 'load', 'quickstart', 'redis'].map(
-  (room) => `test/${room}/**`,
-);
+/** What takes long: real time, load, other processes, many runs. The project `alone` is left out for that too. */
+const LONG = [
+  '**/*.fuzz.spec.ts',
+  'test/{browser,client,clients,cluster,differential,load,quickstart,redis}/**',
+  'test/handlers/errors-hostile.spec.ts',
+  'test/legacy/{edge-body-refused,sessions-nodes}.spec.ts',
+  'test/modern/{disconnects,slow-reader}.spec.ts',
+];
 const began = performance.now();
 const seconds = () => ((performance.now() - began) / 1000).toFixed(1);
 
@@ -25,7 +29,7 @@ async function run(name, ...args) {
 const passed = await Promise.all([
   run('types', 'typecheck'),
   run('lint', 'lint'),
-  run('format', 'format:check', '--', '--log-level=warn'),
+  run('format', 'format:check', '--', '--cache', '--log-level=warn'),
 ]);
 
 async function runTests() {

@@ -29,7 +29,7 @@ async function start(adapter) {
   const env = { ...process.env, PORT: String(port), ADAPTER: adapter };
   const child = spawn(process.execPath, ['build/conformance/server.js'], { cwd: root, env, stdio: 'inherit' });
   const url = `http://127.0.0.1:${port}/mcp`;
-  for (let attempt = 0; attempt < 100; attempt++) {
+  for (let attempt = 0; attempt < 600; attempt++) {
     if (child.exitCode !== null) throw new Error(`The server ended with ${child.exitCode}.`);
     // Any answer will do: it listens.
     if (await fetch(url, { method: 'DELETE' }).catch(() => undefined)) return { child, url };
