@@ -11,7 +11,7 @@ import { EndpointMark } from './handlers/discovery/app-scan.js';
 import { McpRegistry } from './handlers/registry/mcp-registry.js';
 import { getMcpRegistryToken } from './handlers/registry/mcp-registry.token.js';
 import { McpSessionService } from './session/mcp-session.service.js';
-import { getMcpSessionServiceToken } from './session/mcp-session-service.token.js';
+import { getMcpSessionServiceToken, SESSION_SERVICE } from './session/mcp-session-service.token.js';
 import { McpShutdownModule } from './endpoint/endpoint-shutdown.js';
 
 /** What Nest itself reads beside a factory, and the extras. */
@@ -28,13 +28,8 @@ export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYN
 function endpointModule(definition: DynamicModule, extras: McpStreamableExtras): DynamicModule {
   const { path, version, guards, decorators, sessionGuard, imports, isGlobal, name } = resolveExtras(extras);
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
-  const byName =
-    name === undefined
-      ? []
-      : [
-          { provide: getMcpSessionServiceToken(name), useExisting: McpSessionService },
-          { provide: getMcpRegistryToken(name), useExisting: McpRegistry },
-        ];
+  // With a name only by name: by class, an app with several endpoints would silently get one of them.
+  const [service, registry] = [getMcpSessionServiceToken(name), getMcpRegistryToken(name)];
   return {
     ...definition,
     global: isGlobal,
@@ -47,10 +42,11 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       { provide: MCP_OPTIONS, useFactory: checkOptions, inject: [MODULE_OPTIONS_TOKEN] },
       { provide: EndpointMark, useValue: new EndpointMark(name) },
       ...endpointParts,
-      ...byName,
+      { provide: service, useClass: McpSessionService },
+      { provide: SESSION_SERVICE, useExisting: service },
+      { provide: registry, useClass: McpRegistry },
     ],
-    // With a name only by name: by class, an app with several endpoints would silently get the first.
-    exports: [getMcpSessionServiceToken(name), getMcpRegistryToken(name)],
+    exports: [service, registry],
   };
 }
 

@@ -4,9 +4,8 @@ import { DeclaredHandlers } from './discovery/declared-handlers.js';
 import { HANDLER_OPTIONS, resolveHandlerOptions } from './handlers.options.js';
 import { HandlerInvokers } from './invocation/handler-invokers.js';
 import { HandlerTable } from './registry/handler-table.js';
-import { McpRegistry } from './registry/mcp-registry.js';
 
 export const handlerProviders: Provider[] = [
   { provide: HANDLER_OPTIONS, useFactory: resolveHandlerOptions, inject: [MCP_OPTIONS] },
-  ...[HandlerTable, HandlerInvokers, DeclaredHandlers, McpRegistry],
+  ...[HandlerTable, HandlerInvokers, DeclaredHandlers],
 ];

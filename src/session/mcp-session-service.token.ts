@@ -1,6 +1,9 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
 import { McpSessionService } from './mcp-session.service.js';
 
+/** The injection token of the {@link McpSessionService} within its endpoint, whether that has a name or not. */
+export const SESSION_SERVICE = Symbol('nestjs-mcp-streamable:session-service');
+
 /**
  * The token of the {@link McpSessionService} of an endpoint.
  *

@@ -9,7 +9,6 @@ import { ClusterListener } from './cluster-listener.js';
 import { FaultLog } from './fault-log.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
 import { LiveSessions } from './live-sessions.js';
-import { McpSessionService } from './mcp-session.service.js';
 import { Reaper } from './reaper.js';
 import { SessionRuntime } from './session-runtime.js';
 import { McpSessionStore } from './session-store.js';
@@ -25,5 +24,5 @@ export const sessionProviders: Provider[] = [
     (clock) => new InMemorySessionStore(clock),
     [Clock],
   ),
-  ...[CallObserver, SessionRuntime, LiveSessions, ClusterListener, Reaper, ChangeFeed, FaultLog, McpSessionService],
+  ...[CallObserver, SessionRuntime, LiveSessions, ClusterListener, Reaper, ChangeFeed, FaultLog],
 ];
