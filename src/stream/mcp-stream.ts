@@ -107,15 +107,18 @@ export class McpStream {
   }
 
   /**
-   * Makes a response of this node the newest reader; the one before gets nothing more. To be opened by `events$`.
+   * Makes a response of this node the newest reader; the one before gets nothing more. To be opened by `events$`, unless the claim
+   * came too late.
    *
+   * @param heldMs for so many milliseconds its client has waited for the log to be back
    * @throws (rejects) StreamNotFoundError, SessionGoneError, or a fault of the log
    */
-  async claim(): Promise<StreamClaim> {
+  async claim(heldMs = 0): Promise<StreamClaim> {
     const attached = this.#attachment();
     this.#claims++;
     try {
-      const result = await this.environment.store.claim(this.session, this.id, attached.ref);
+      const result = await this.environment.store.claim(this.session, this.id, attached.ref, heldMs);
+      if (result.late) return { ...result, attached };
       const delivered = Math.max(result.delivered, this.#newest?.reader?.cursor ?? 0);
       if (this.#closed) this.#tell(this.environment.store.release(this.session, this.id, attached.ref));
       else this.#attach(attached);
@@ -149,7 +152,7 @@ export class McpStream {
       // Of a stream that has ended no signal will tell: it may have, between the reply and its response.
       const open = this.#state === 'idle' || this.#state === 'appending';
       const fresh = open && after === this.#last;
-      const reader = new StreamReader(this.#log(), flow, subscriber, { after, fresh });
+      const reader = new StreamReader(this.#log(), flow, subscriber, { after, last: claim?.last ?? after, fresh });
       attached.reader = reader;
       if (attached !== this.#newest) {
         reader.silence();
@@ -387,7 +390,10 @@ export class McpStream {
 
   #claimAgain(attached: AttachedReader): void {
     attached.known = undefined;
-    const claim = () => this.#retries().run(() => this.environment.store.claim(this.session, this.id, attached.ref));
+    const { store, clock } = this.environment;
+    const since = clock.now();
+    const attempt = () => store.claim(this.session, this.id, attached.ref, clock.now() - since);
+    const claim = () => this.#retries().run(attempt);
     const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
     const failed = (error: unknown): void => {
       if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer.fault(this, error);
@@ -396,8 +402,9 @@ export class McpStream {
     attached.claiming = told.finally(() => (attached.claiming = undefined));
   }
 
-  #claimed(attached: AttachedReader, { before, delivered }: ClaimResult): void {
+  #claimed(attached: AttachedReader, { before, delivered, late }: ClaimResult): void {
     attached.known = true;
+    if (late && attached === this.#newest) return this.#replace();
     this.#acknowledged = Math.max(this.#acknowledged, delivered);
     if (!before || before.node === this.environment.nodeId) return;
     attached.before = before;
@@ -487,6 +494,8 @@ function isOver(error: unknown): boolean {
 
 /** What was found when a reader became the newest of a stream. */
 export interface StreamClaim extends StreamHead {
+  /** Another reader is the newer one; this one was not made a reader. */
+  readonly late?: boolean;
   /** @internal */
   readonly attached: AttachedReader;
 }

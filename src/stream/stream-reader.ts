@@ -39,6 +39,8 @@ export class StreamReader {
   #done = false;
   /** It has read a page: from there on nothing may be missing. */
   #begun: boolean;
+  /** Index up to which no newer reader can have handed out anything in its place: it was logged before. */
+  readonly #own: number;
   /** To when its response has room again. */
   #listens = false;
   /** The log has failed, and is asked again. */
@@ -49,8 +51,9 @@ export class StreamReader {
     private readonly log: ReadableLog,
     private readonly flow: StreamFlow,
     private readonly sink: Subscriber<StoredEvent>,
-    { after, fresh = false }: ReaderStart,
+    { after, last = after, fresh = false }: ReaderStart,
   ) {
+    this.#own = last;
     this.#cursor = after;
     this.#behind = !fresh;
     this.#begun = fresh;
@@ -98,10 +101,10 @@ export class StreamReader {
     this.#silent = true;
   }
 
-  /** The response of a silent reader ends. @param upTo so far the newer one has handed out */
+  /** The response of a silent reader ends. @param upTo so far the newer one has handed out, unless this one was behind already */
   end(upTo: number): void {
     if (this.#done) return;
-    this.#emit(Math.max(this.#cursor, upTo), NO_DATA);
+    this.#emit(this.#cursor < this.#own ? this.#cursor : Math.max(this.#cursor, upTo), NO_DATA);
     this.finish();
   }
 
@@ -204,6 +207,8 @@ export const NO_DATA = '';
 export interface ReaderStart {
   /** Index of the last event that the client knows. */
   after: number;
+  /** Index of the last event that was logged when it became the newest; absent: there is none after the cursor. */
+  last?: number;
   /** Nothing was written yet, and everything that will be is signalled: the first read can be spared. */
   fresh?: boolean;
 }
