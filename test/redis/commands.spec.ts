@@ -34,21 +34,20 @@ class Rounds {
       return result;
     };
     vi.spyOn(RedisConnection.prototype, 'command').mockImplementation(function (this: RedisConnection, ...asked) {
-      return ask(this, ...asked) as Promise<never>;
+      return ask(this, ...asked);
     });
   }
 
   /** @returns what comes of it, when it has come */
   async until<T>(outcome: Promise<T>): Promise<T> {
-    let over = false;
-    const done = outcome.finally(() => (over = true));
-    while (!over) {
-      await this.#quiet();
-      if (over || this.#withheld.length === 0) continue;
+    const over = Symbol('over');
+    for (;;) {
+      const first = await Promise.race([outcome, this.#quiet().then(() => over)]);
+      if (first !== over) return first as T;
+      if (this.#withheld.length === 0) continue;
       this.count++;
       for (const answered of this.#withheld.splice(0)) answered();
     }
-    return done;
   }
 
   /** Answers everything at once from now on. */

@@ -60,10 +60,13 @@ export class World implements Surroundings {
       this.#chaos = false;
       const calm = Promise.all([...calling, ...other]).then(() => this.#check());
       let patience: NodeJS.Timeout;
+      const { counted } = this.waits;
       const lost = new Promise<void>((resolve) => {
-        patience = setTimeout(() => resolve(this.wrong('the world does not come to rest')), PATIENCE_MS);
+        patience = setInterval(() => {
+          if (this.waits.counted - counted > PATIENCE_MS) resolve(this.wrong('the world does not come to rest'));
+        }, 100);
       });
-      await Promise.race([calm, lost]).finally(() => clearTimeout(patience));
+      await Promise.race([calm, lost]).finally(() => clearInterval(patience));
     } catch (error) {
       this.wrong(`it broke: ${error instanceof Error ? error.stack : String(error)}`);
     } finally {
