@@ -11,9 +11,8 @@ export class Database extends DatabaseSync {
 
   constructor(path: string) {
     super(path);
-    this.exec(
-      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000',
-    );
+    // Foreign keys are enforced by default here.
+    this.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 5000');
   }
 
   /** Runs a statement. @returns the rows that it selects, or that it changes and returns */

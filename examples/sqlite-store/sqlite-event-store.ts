@@ -35,7 +35,6 @@ const SCHEMA = `
 const STANDALONE = '0';
 /** A live copy of a stream is a writer; more than a few are never alive at once. */
 const MAX_WRITERS = 32;
-const INBOX_KEPT_MS = 60_000;
 
 /** A row, its state taken apart. */
 interface Stream {
@@ -50,6 +49,8 @@ interface Stream {
   /** `first`: what the last append of the writer was answered with. */
   writers: { writer: string; seq: number; first: number }[];
   reader?: ReaderRef | undefined;
+  /** When the client of the reader asked for it. */
+  claimedAt: number;
   /** Runs what is unsettled. */
   node?: string;
   unsettled: RequestId[];
@@ -111,13 +112,15 @@ export class SqliteEventStore implements McpEventStore {
     });
   }
 
-  async claim(session: string, id: string, { node, reader }: ReaderRef): Promise<ClaimResult> {
+  async claim(session: string, id: string, { node, reader }: ReaderRef, heldMs = 0): Promise<ClaimResult> {
     return this.#atomically(() => {
       const stream = this.#find(session, id);
-      const before = stream.reader;
-      stream.reader = { node, reader };
+      const [before, since] = [stream.reader, this.now() - heldMs];
+      if (before?.reader === reader) return this.#head(stream);
+      if (before && stream.claimedAt > since) return { ...this.#head(stream), late: true };
+      Object.assign(stream, { reader: { node, reader }, claimedAt: since });
       this.#save(stream);
-      return { ...this.#head(stream), ...(before && before.reader !== reader && { before }) };
+      return { ...this.#head(stream), ...(before && { before }) };
     });
   }
 
@@ -178,7 +181,7 @@ export class SqliteEventStore implements McpEventStore {
   }
 
   #begin(session: string, id: string): Stream {
-    const state = JSON.stringify({ last: 0, delivered: 0, ended: false, writers: [], unsettled: [] });
+    const state = JSON.stringify({ last: 0, delivered: 0, ended: false, writers: [], claimedAt: 0, unsettled: [] });
     this.db.rows('INSERT OR IGNORE INTO stream (session, id, state) VALUES (?, ?, ?)', session, id, state);
     return this.#stream(session, id)!;
   }
@@ -209,9 +212,9 @@ export class SqliteEventStore implements McpEventStore {
 
   /** What has been there for a minute may go. */
   #makeRoomInInbox(stream: Stream, count: number): void {
-    this.db.rows('DELETE FROM event WHERE stream = ? AND at <= ?', stream.key, this.now() - INBOX_KEPT_MS);
-    const size = stream.last + 1 - this.#head(stream).oldest;
-    if (size + count > this.limits.maxEvents) throw new EventLogFullError(INBOX_STREAM, 'maxEvents');
+    this.db.rows('DELETE FROM event WHERE stream = ? AND at <= ?', stream.key, this.now() - 60_000);
+    const { last, oldest } = this.#head(stream);
+    if (last + 1 - oldest + count > this.limits.maxEvents) throw new EventLogFullError(INBOX_STREAM, 'maxEvents');
   }
 
   #head({ key, last, delivered, ended }: Stream): StreamHead {

@@ -53,7 +53,7 @@ export function makeRedisBackend(
     beaten: () => eventStore.beaten(),
     leaves: () => eventStore.leaves(),
   });
-  const eventStore: RedisEventStore = new RedisEventStore(connection, messageBus.nodeId);
+  const eventStore: RedisEventStore = new RedisEventStore(connection, messageBus.nodeId, () => messageBus.known());
   const sessionStore = new RedisSessionStore(connection);
   const stateStore = new RedisStateStore(connection);
   return { sessionStore, stateStore, eventStore, messageBus, close: () => messageBus.close() };

@@ -31,7 +31,7 @@ export function decoded(code: string): string {
  *     mcp:{:sessions}:…                       which sessions there are: see session-index.scripts.ts
  *     mcp:{:state:<owner>}:…                  state of one owner: see redis-state-store.ts
  *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
- *     mcp:{:bus}:nodes, :lost, :quiet         who is alive, who has died, see heartbeat.ts
+ *     mcp:{:bus}:nodes, :lost, :heirs         who is alive, who has died, see heartbeat.ts
  *
  * What stands in braces is the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
  * tags. Codes have no colon, so `{:…}` is the tag of no session.

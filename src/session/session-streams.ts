@@ -106,19 +106,21 @@ export class SessionStreams implements StreamObserver {
   /**
    * Makes the response the newest reader of its stream.
    *
+   * @param heldMs for so many milliseconds its client has waited for the log to be back
    * @returns `undefined` when there is nothing left to send, now or ever
    */
-  async #claim(cursor: Cursor | undefined): Promise<Start | undefined> {
+  async #claim(cursor: Cursor | undefined, heldMs = 0): Promise<Start | undefined> {
     const stream = this.#obtain(cursor?.stream ?? STANDALONE_STREAM);
     let claim: StreamClaim;
     try {
-      claim = await stream.claim();
+      claim = await stream.claim(heldMs);
     } catch (error) {
       if (!(error instanceof StreamNotFoundError)) throw error;
       const { stream: id, index } = cursor!;
       throw new McpError('BAD_REQUEST', sessionMessages.unknownCursor(formatEventId(id, index)));
     }
     const after = Math.min(cursor?.index ?? claim.delivered, claim.last);
+    if (claim.late) return { stream, claim, after };
     if (!claim.ended || after < claim.last) return { stream, claim, after };
     stream.disclaim(claim);
     return undefined;
@@ -126,7 +128,8 @@ export class SessionStreams implements StreamObserver {
 
   /**
    * Holds the response while the log is away (G11): after two refused GETs the official clients give up for good. What
-   * would have been refused ends the response.
+   * would have been refused ends the response, and so does a reader that has claimed the stream meanwhile: the client of this one
+   * may have given it up long ago.
    *
    * @param begun settles when the log may know the stream
    */
@@ -142,13 +145,15 @@ export class SessionStreams implements StreamObserver {
         waiting.cancel();
       });
       subscriber.next(commentFrame());
-      const claim = (): Promise<Start | undefined> => waiting.run(() => this.#claim(cursor));
+      const since = clock.now();
+      const claim = () => waiting.run(() => this.#claim(cursor, clock.now() - since));
       (begun ? begun.then(claim) : claim())
         .then((start) => {
           if (!start) return subscriber.complete();
           held.delete(subscriber);
-          if (subscriber.closed) return start.stream.disclaim(start.claim);
-          const frames$ = this.frames$(start.stream, start.after, { flow, claim: start.claim });
+          const { late = false } = start.claim;
+          if (subscriber.closed) return late ? undefined : start.stream.disclaim(start.claim);
+          const frames$ = this.frames$(start.stream, start.after, { flow, claim: start.claim, headOnly: late });
           subscriber.add(frames$.subscribe(subscriber));
         })
         .catch(() => subscriber.complete());
@@ -161,12 +166,22 @@ export class SessionStreams implements StreamObserver {
     return stream !== undefined && id !== STANDALONE_STREAM && !stream.settled;
   }
 
-  /** The frames of one response: where the client is, then what follows. */
+  /**
+   * The frames of one response: where the client is, then what follows. A stream that begins is not named before the log knows it: a
+   * client that comes back to another node must find it there. Until then a comment is the head.
+   */
   frames$(stream: McpStream, after: number, { flow, headOnly, claim }: FrameOptions): Observable<string> {
     return new Observable((subscriber) => {
-      subscriber.next(this.#headFrame(stream.id, after));
-      if (headOnly) return subscriber.complete();
-      return stream.events$(after, flow, claim).subscribe(new StreamFrames(stream.id, subscriber, this));
+      const { begun } = stream;
+      const head = this.#headFrame(stream.id, after);
+      subscriber.next(begun ? commentFrame() : head);
+      const frames = new StreamFrames(stream.id, subscriber, this, begun && this.session.primes ? head : '');
+      void begun?.then(() => {
+        frames.begin();
+        if (headOnly) subscriber.complete();
+      });
+      if (headOnly) return begun ? undefined : subscriber.complete();
+      return stream.events$(after, flow, claim).subscribe(frames);
     });
   }
 
@@ -281,9 +296,18 @@ class StreamFrames implements Observer<StoredEvent> {
     private readonly streamId: string,
     private readonly response: Subscriber<string>,
     private readonly owner: SessionStreams,
+    /** Comes first, when the log knows the stream. */
+    private head: string,
   ) {}
 
+  begin(): void {
+    if (this.head === '') return;
+    this.response.next(this.head);
+    this.head = '';
+  }
+
   next(event: StoredEvent): void {
+    this.begin();
     const frame = this.owner.frame(this.streamId, event);
     if (frame !== '') this.response.next(frame);
   }

@@ -70,10 +70,12 @@ export interface McpEventStore {
   /**
    * Makes a reader the newest of its stream. A repeated call changes nothing.
    *
+   * @param heldMs for so many milliseconds its client has waited for this store to be back: a reader that has claimed the stream
+   *   since then is the newer one, and stays
    * @throws SessionGoneError the session was never opened, or is forgotten
    * @throws StreamNotFoundError no such stream
    */
-  claim(session: string, stream: string, reader: ReaderRef): Promise<ClaimResult>;
+  claim(session: string, stream: string, reader: ReaderRef, heldMs?: number): Promise<ClaimResult>;
 
   /** Takes a reader away, if it is still the newest. Idempotent; what is gone is ignored. @param delivered as for `read` */
   release(session: string, stream: string, reader: ReaderRef, delivered?: number): Promise<void>;
@@ -162,6 +164,8 @@ export interface ReadResult extends StreamHead {
 export interface ClaimResult extends StreamHead {
   /** The reader until now, for its node to be told. */
   before?: ReaderRef;
+  /** The claim came too late: another reader is the newer one. */
+  late?: boolean;
 }
 
 /** @publicApi */

@@ -105,12 +105,16 @@ export class InMemoryEventStore implements McpEventStore {
     return { events, more, ...found.head(), ...(found.reader && { reader: found.reader }) };
   }
 
-  async claim(session: string, stream: string, { node, reader }: ReaderRef): Promise<ClaimResult> {
+  async claim(session: string, stream: string, { node, reader }: ReaderRef, heldMs = 0): Promise<ClaimResult> {
     let found = this.#find(session, stream);
     if (found === BLANK) found = this.#sessions.get(session)!.begin(stream);
     const before = found.reader;
+    if (before?.reader === reader) return found.head();
+    const since = this.clock.now() - heldMs;
+    if (before && found.claimedAt > since) return { ...found.head(), late: true };
     found.reader = { node, reader };
-    return { ...found.head(), ...(before && before.reader !== reader && { before }) };
+    found.claimedAt = since;
+    return { ...found.head(), ...(before && { before }) };
   }
 
   async release(session: string, stream: string, { reader }: ReaderRef, delivered = 0): Promise<void> {
@@ -312,6 +316,8 @@ class StreamLog {
   forgetAt = Infinity;
   units = 0;
   reader: ReaderRef | undefined;
+  /** When the client of the reader asked for it; milliseconds since the epoch. */
+  claimedAt = 0;
   node: string | undefined;
   unsettled: Set<RequestId> | undefined;
   readonly #ring: string[] = [];

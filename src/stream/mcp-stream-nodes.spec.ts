@@ -1,3 +1,4 @@
+import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import { DROPPED_SESSION_MS } from './event-store.js';
@@ -197,6 +198,29 @@ describe('a tick', () => {
     await write(b.stream);
     await deliver();
     expect(reading.got).toEqual([1, 2]);
+  });
+
+  it('tells the client of a replaced reader nothing of events that it asked for and did not get', async () => {
+    const { clock, node, write, head } = await setup();
+    const [a, b] = [node('a'), node('b')];
+    const lost = await a.get();
+    await write(a.stream, 3);
+    // The client got nothing of it, and comes back with its cursor; the log fails before it is read.
+    expect(lost.got).toEqual([1, 2, 3]);
+    const claim = await b.stream.claim();
+    const told: number[] = [];
+    const full = { paused: true, resumed$: new Subject<void>() };
+    const reading = b.stream.events$(0, full, claim).subscribe(({ index, data }) => {
+      if (data === NO_DATA) told.push(index);
+    });
+    const newest = await a.get(3);
+    await b.refresh();
+    await clock.advance(0);
+    await b.refresh();
+    expect((await head()).delivered).toBe(3);
+    expect(told).toEqual([0]);
+    reading.unsubscribe();
+    newest.leave();
   });
 
   it('takes away a reader that left this node unnoticed', async () => {

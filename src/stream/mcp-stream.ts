@@ -7,14 +7,13 @@ import type { RequestId } from '../wire/json-rpc.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
 import { EventStoreError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
 import type { ClaimResult, ReadResult, ReaderRef, StoredEvent, StreamHead } from './event-store.js';
-import { type AttachedReader, type StreamClaim, StreamReader } from './stream-reader.js';
+import { type AttachedReader, newReader, type StreamClaim, StreamReader } from './stream-reader.js';
 import type { StreamEnvironment } from './stream.options.js';
 import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
 
 const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
 const LOOK: StreamSignal = { first: 0, events: [], ended: false };
 const NONE: readonly never[] = [];
-
 /**
  * # One logical stream
  *
@@ -107,15 +106,18 @@ export class McpStream {
   }
 
   /**
-   * Makes a response of this node the newest reader; the one before gets nothing more. To be opened by `events$`.
+   * Makes a response of this node the newest reader; the one before gets nothing more. To be opened by `events$`, unless the claim
+   * came too late.
    *
+   * @param heldMs for so many milliseconds its client has waited for the log to be back
    * @throws (rejects) StreamNotFoundError, SessionGoneError, or a fault of the log
    */
-  async claim(): Promise<StreamClaim> {
-    const attached = this.#attachment();
+  async claim(heldMs = 0): Promise<StreamClaim> {
+    const attached = newReader(this.environment.nodeId);
     this.#claims++;
     try {
-      const result = await this.environment.store.claim(this.session, this.id, attached.ref);
+      const result = await this.environment.store.claim(this.session, this.id, attached.ref, heldMs);
+      if (result.late) return { ...result, attached };
       const delivered = Math.max(result.delivered, this.#newest?.reader?.cursor ?? 0);
       if (this.#closed) this.#tell(this.environment.store.release(this.session, this.id, attached.ref));
       else this.#attach(attached);
@@ -149,7 +151,7 @@ export class McpStream {
       // Of a stream that has ended no signal will tell: it may have, between the reply and its response.
       const open = this.#state === 'idle' || this.#state === 'appending';
       const fresh = open && after === this.#last;
-      const reader = new StreamReader(this.#log(), flow, subscriber, { after, fresh });
+      const reader = new StreamReader(this.#log(), flow, subscriber, { after, last: claim?.last ?? after, fresh });
       attached.reader = reader;
       if (attached !== this.#newest) {
         reader.silence();
@@ -329,11 +331,6 @@ export class McpStream {
     if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
   }
 
-  #attachment(): AttachedReader {
-    const ref = { node: this.environment.nodeId, reader: randomToken() };
-    return { ref, known: undefined, reader: undefined, before: undefined, waited: false, claiming: undefined };
-  }
-
   #log() {
     const { session, id: stream } = this;
     const evicted = (after: number, oldest: number): void => this.observer.evicted(this, after, oldest);
@@ -374,7 +371,7 @@ export class McpStream {
 
   /** Of a stream that begins here no other node can know yet: its events are handed out meanwhile. */
   #claimMeanwhile(): AttachedReader {
-    const attached = this.#attachment();
+    const attached = newReader(this.environment.nodeId);
     this.#attach(attached);
     this.#claimAgain(attached);
     return attached;
@@ -382,7 +379,10 @@ export class McpStream {
 
   #claimAgain(attached: AttachedReader): void {
     attached.known = undefined;
-    const claim = () => this.#retries().run(() => this.environment.store.claim(this.session, this.id, attached.ref));
+    const { store, clock } = this.environment;
+    const since = clock.now();
+    const claim = () =>
+      this.#retries().run(() => store.claim(this.session, this.id, attached.ref, clock.now() - since));
     const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
     const failed = (error: unknown): void => {
       if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer.fault(this, error);
@@ -391,8 +391,9 @@ export class McpStream {
     attached.claiming = told.finally(() => (attached.claiming = undefined));
   }
 
-  #claimed(attached: AttachedReader, { before, delivered }: ClaimResult): void {
+  #claimed(attached: AttachedReader, { before, delivered, late }: ClaimResult): void {
     attached.known = true;
+    if (late && attached === this.#newest) return this.#replace();
     this.#acknowledged = Math.max(this.#acknowledged, delivered);
     if (!before || before.node === this.environment.nodeId) return;
     attached.before = before;

@@ -1,5 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import { deferred, type Deferred } from '../common/promises.js';
+import { randomToken } from '../common/random-token.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { EventsEvictedError } from './event-store.errors.js';
@@ -39,6 +40,8 @@ export class StreamReader {
   #done = false;
   /** It has read a page: from there on nothing may be missing. */
   #begun: boolean;
+  /** Index up to which no newer reader can have handed out anything in its place: it was logged before. */
+  readonly #own: number;
   /** To when its response has room again. */
   #listens = false;
   /** The log has failed, and is asked again. */
@@ -49,8 +52,9 @@ export class StreamReader {
     private readonly log: ReadableLog,
     private readonly flow: StreamFlow,
     private readonly sink: Subscriber<StoredEvent>,
-    { after, fresh = false }: ReaderStart,
+    { after, last = after, fresh = false }: ReaderStart,
   ) {
+    this.#own = last;
     this.#cursor = after;
     this.#behind = !fresh;
     this.#begun = fresh;
@@ -98,10 +102,10 @@ export class StreamReader {
     this.#silent = true;
   }
 
-  /** The response of a silent reader ends. @param upTo so far the newer one has handed out */
+  /** The response of a silent reader ends. @param upTo so far the newer one has handed out, unless this one was behind already */
   end(upTo: number): void {
     if (this.#done) return;
-    this.#emit(Math.max(this.#cursor, upTo), NO_DATA);
+    this.#emit(this.#cursor < this.#own ? this.#cursor : Math.max(this.#cursor, upTo), NO_DATA);
     this.finish();
   }
 
@@ -204,6 +208,8 @@ export const NO_DATA = '';
 export interface ReaderStart {
   /** Index of the last event that the client knows. */
   after: number;
+  /** Index of the last event that was logged when it became the newest; absent: there is none after the cursor. */
+  last?: number;
   /** Nothing was written yet, and everything that will be is signalled: the first read can be spared. */
   fresh?: boolean;
 }
@@ -221,6 +227,8 @@ export interface ReadableLog {
 
 /** What was found when a reader became the newest of a stream. */
 export interface StreamClaim extends StreamHead {
+  /** Another reader is the newer one; this one was not made a reader. */
+  readonly late?: boolean;
   /** @internal */
   readonly attached: AttachedReader;
 }
@@ -238,4 +246,10 @@ export interface AttachedReader {
   waited: boolean;
   /** Settles when the log has been told, while it is. */
   claiming: Promise<void> | undefined;
+}
+
+/** A reader that is yet to claim its stream. @param node on which its response is */
+export function newReader(node: string): AttachedReader {
+  const ref = { node, reader: randomToken() };
+  return { ref, known: undefined, reader: undefined, before: undefined, waited: false, claiming: undefined };
 }

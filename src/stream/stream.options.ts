@@ -3,8 +3,8 @@ import { check, namesOf } from '../common/option-checks.js';
 import type { RetryPolicy } from '../common/retry.js';
 import { MIN_EVENTS, type McpEventStore, type ReaderRef } from './event-store.js';
 
-/** Passing faults of the event store are ridden out for half a minute. */
-export const DEFAULT_RETRY: RetryPolicy = { firstDelayMs: 50, maxDelayMs: 2_000, giveUpAfterMs: 30_000 };
+/** Passing faults of the event store are ridden out for half a minute; a second after its return nothing waits for it any more. */
+export const DEFAULT_RETRY: RetryPolicy = { firstDelayMs: 50, maxDelayMs: 1_000, giveUpAfterMs: 30_000 };
 /** Bytes that may wait for a failing event store, per stream. */
 export const DEFAULT_MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 

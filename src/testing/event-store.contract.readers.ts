@@ -48,6 +48,21 @@ export const readerTests: Tests = {
     assert.deepEqual(await readerOf(store, STANDALONE_STREAM), a);
   },
 
+  'a claim of a client that has waited does not replace a reader that came meanwhile': async ({
+    store,
+    peer = store,
+  }) => {
+    await store.claim(SESSION, STANDALONE_STREAM, a);
+    const late = await peer.claim(SESSION, STANDALONE_STREAM, b, 60_000);
+    assert.deepEqual([late.late, late.before], [true, undefined]);
+    assert.deepEqual(await readerOf(store, STANDALONE_STREAM), a);
+    assert.equal((await store.claim(SESSION, STANDALONE_STREAM, a, 60_000)).late, undefined);
+    assert.deepEqual((await store.claim(SESSION, STANDALONE_STREAM, c)).before, a);
+    await store.release(SESSION, STANDALONE_STREAM, c);
+    assert.equal((await peer.claim(SESSION, STANDALONE_STREAM, b, 60_000)).late, undefined);
+    assert.deepEqual(await readerOf(store, STANDALONE_STREAM), b);
+  },
+
   'release takes the newest away, and no other': async ({ store, peer = store }) => {
     await store.claim(SESSION, STANDALONE_STREAM, a);
     await store.claim(SESSION, STANDALONE_STREAM, b);

@@ -57,8 +57,8 @@ export class FaultyEventStore implements McpEventStore {
     return this.#call({ method: 'read', session, stream }, effect);
   }
 
-  claim(session: string, stream: string, reader: ReaderRef): Promise<ClaimResult> {
-    const effect = () => this.store.claim(session, stream, reader);
+  claim(session: string, stream: string, reader: ReaderRef, heldMs?: number): Promise<ClaimResult> {
+    const effect = () => this.store.claim(session, stream, reader, heldMs);
     return this.#call({ method: 'claim', session, stream }, effect, reader.reader);
   }
 

@@ -175,6 +175,41 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     for (const each of [stream, resumed]) each.destroy();
   });
 
+  it('G11: one that was held does not take the stream from one that came later to another node', async () => {
+    a!.backend.away();
+    const held = await (await client.get('0_0')).sse().opened();
+    // Its client gives it up, and node a does not know.
+    await clock.advance(10);
+    const later = await there.listen('0_0');
+    await clock.advance(1_000);
+    a!.backend.back();
+    await clock.advance(2_000);
+    expect(await held.end()).toBe('end');
+    expect(held.primes).toEqual(['0_0']);
+    await a!.app.service.notify(client.sessionId!, log('after'));
+    await later.count(1);
+    await clock.advance(2 * KEEP_ALIVE_MS);
+    expect([gists(later.messages), later.ended]).toEqual([['after'], undefined]);
+    later.destroy();
+  });
+
+  it('G8: a stream is named to its client only when any node can go on with it', async () => {
+    a!.backend.refuse('append');
+    const call = await (await client.call('talks', {}, { id: 'c' })).sse().opened();
+    await clock.advance(500);
+    expect([call.primes, call.events, call.comments.length > 0]).toEqual([[], [], true]);
+    a!.backend.back();
+    await clock.advance(2_000);
+    await call.count(1);
+    expect(call.primes).toHaveLength(1);
+    expect(call.body.indexOf(call.primes[0]!)).toBeLessThan(call.body.indexOf('one'));
+    const resumed = (await there.get(call.primes[0])).sse();
+    hold.open();
+    expect(await resumed.end()).toBe('end');
+    expect(gists(resumed.messages)).toEqual(['one', 'two', 'three', 'said']);
+    await call.end();
+  });
+
   it('G11: a GET that is held ends when its session turns out to be gone', async () => {
     a!.backend.away();
     const stream = await (await client.get()).sse().opened();

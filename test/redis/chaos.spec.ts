@@ -4,10 +4,15 @@ import { seededRandom } from '../../src/testing/seeded-random.js';
 import { describeRedis } from '../support/redis.js';
 import { Caller, type Outcome } from './chaos/caller.js';
 import { DROPPED_SESSION_MS } from '../../src/stream/event-store.js';
-import { ChaosCluster } from './chaos/cluster.js';
+import { ChaosCluster, DEAD_AFTER_MS } from './chaos/cluster.js';
+import { at as onNode } from '../support/nodes.js';
+import { RawClient } from '../support/raw-client.js';
 
-/** Fewer clients: `CHAOS_CLIENTS=12`; the same run again: `CHAOS_SEED`. */
-const CLIENTS = Number(process.env['CHAOS_CLIENTS'] ?? 50);
+/**
+ * Nodes that are processes of their own, and the official client; there are many more worlds in kill.spec.ts. More clients:
+ * `CHAOS_CLIENTS=50` (`npm run test:chaos`); the same run again: `CHAOS_SEED`.
+ */
+const CLIENTS = Number(process.env['CHAOS_CLIENTS'] ?? 12);
 const SEED = Number(process.env['CHAOS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const FULL = CLIENTS >= 50;
 /** Calls that each client has open at once, as long as there is chaos. */
@@ -28,8 +33,8 @@ const EXPLICIT = [
   'HttpStatusError 503',
 ];
 
-type Act = 'kill' | 'kill two' | 'pause redis' | 'restart redis';
-const ROUND: readonly Act[] = ['kill', 'pause redis', 'kill two', 'restart redis'];
+type Act = 'kill' | 'kill two' | 'pause' | 'pause redis' | 'restart redis';
+const ROUND: readonly Act[] = ['kill', 'pause redis', 'kill two', 'pause', 'restart redis'];
 const ACTS: readonly Act[] = FULL ? [...ROUND, ...ROUND.toReversed()] : ROUND;
 
 /** Calls that have ended, and who waits for some more of them. */
@@ -94,6 +99,14 @@ describeRedis(
       await Promise.all(victims.map((node) => node.start()));
     }
 
+    /** For long enough to be taken for dead. */
+    async function paused(): Promise<void> {
+      const node = cluster.nodes[number(3)]!;
+      node.pause();
+      await new Promise((resolve) => setTimeout(resolve, DEAD_AFTER_MS + number(DEAD_AFTER_MS)));
+      node.resume();
+    }
+
     async function perform(act: Act, counter: Counter): Promise<void> {
       const { redis } = cluster;
       switch (act) {
@@ -101,6 +114,8 @@ describeRedis(
           return killed(1, counter);
         case 'kill two':
           return killed(2, counter);
+        case 'pause':
+          return paused();
         case 'pause redis':
           redis.pause();
           await cluster.redisMissed();
@@ -179,6 +194,21 @@ describeRedis(
         redis.disconnect();
       }
     }
+
+    it('nodes: a GET that resumes a stream of a node that was killed has its first event at once', async () => {
+      cluster = await ChaosCluster.start(2);
+      const [a, b] = cluster.nodes.map(({ port }) => ({ url: `http://127.0.0.1:${port}/mcp` }));
+      const client = await new RawClient(a!.url).initialize();
+      const work = { key: 'work', steps: 1_000, askAt: 1_001, everyMs: 10 };
+      const call = await (await client.call('work', work, { progressToken: 'work' })).sse().count(5);
+      await cluster.nodes[0]!.end('SIGKILL');
+      const began = performance.now();
+      const resumed = await (await onNode(b!, client).get(call.primes[0])).sse().count(1);
+      expect(performance.now() - began).toBeLessThan(1_000);
+      await resumed.end();
+      expect(resumed.events.map(({ id }) => Number(id!.split('_')[1]))).toEqual(resumed.events.map((_, n) => n + 1));
+      expect(resumed.messages.at(-1)).toMatchObject({ error: { code: -32000 } });
+    }, 60_000);
 
     it(
       'every call ends honestly, no session is lost, and nothing is left',

@@ -32,11 +32,12 @@ describeRedis('nodes that live and die', () => {
     return { messageBus, eventStore, lost };
   };
   /** A node that beats only when its clock is turned. */
-  const pausable = async () => {
+  const pausable = async (life = QUICK) => {
     const clock = new ManualClock();
-    const backend = makeRedisBackend(room.redis.url, { prefix: room.prefix, ...QUICK }, { clock });
+    const internals = { clock, time: room.time };
+    const backend = makeRedisBackend(room.redis.url, { prefix: room.prefix, ...life }, internals);
     await backend.messageBus.connected();
-    return { ...backend, clock, wake: () => clock.advance(QUICK.heartbeatMs) };
+    return { ...backend, clock, wake: () => clock.advance(life.heartbeatMs) };
   };
   const registered = () => room.redis.admin.zrange(`${room.prefix}:{:bus}:nodes`, '0', '-1');
 
@@ -78,6 +79,63 @@ describeRedis('nodes that live and die', () => {
     await vi.waitFor(() => expect(heard).toEqual(['welcome back']));
     expect(Logger.prototype.warn).toHaveBeenCalledOnce();
     await Promise.all([paused.close(), paused.clock.advance(10_000)]);
+  });
+
+  it('time in which Redis was away counts for no node: who has died before is found as soon as without it', async () => {
+    const life = { heartbeatMs: 10_000, deadAfterMs: 60_000 };
+    const dead = await pausable(life);
+    const [one, other] = [await pausable(life), await pausable(life)];
+    const lost: string[] = [];
+    for (const { messageBus } of [one, other]) {
+      subscriptions.push(messageBus.lost$.subscribe(({ node }) => lost.push(node)));
+    }
+    const beaten = async (ms: number): Promise<void> => {
+      await room.advance(ms);
+      const before = await beats();
+      for (const { wake } of [one, other]) await wake();
+      await vi.waitFor(async () => expect(await beats()).toBeGreaterThan(before));
+    };
+    /** The sum of the times at which the two have beaten last. */
+    const beats = async (): Promise<number> => {
+      const scores = await room.redis.admin.zmscore(
+        `${room.prefix}:{:bus}:nodes`,
+        one.messageBus.nodeId,
+        other.messageBus.nodeId,
+      );
+      return scores.reduce((sum, score) => sum + Number(score), 0);
+    };
+    await beaten(25_000);
+    await beaten(3_000_000);
+    await beaten(20_000);
+    expect(lost).toEqual([]);
+    await beaten(20_000);
+    await vi.waitFor(() => expect(lost).toEqual([dead.messageBus.nodeId]));
+    await Promise.all([dead, one, other].map(({ close, clock }) => Promise.all([close(), clock.advance(10_000)])));
+  });
+
+  it('a node that has not heard that it claimed a dead one is told again', async () => {
+    const heir = await living();
+    const bus = `${room.prefix}:{:bus}:`;
+    await room.redis.admin.hset(`${bus}heirs`, 'dead', heir.messageBus.nodeId);
+    await room.redis.admin.zadd(`${bus}lost`, Date.now() + 60_000, 'dead');
+    await vi.waitFor(() => expect(heir.lost).toHaveLength(1), 5_000);
+    await heir.lost[0]!.done();
+    expect(await room.redis.admin.exists(`${bus}lost`, `${bus}heirs`)).toBe(0);
+  });
+
+  it('a call begins its stream when other nodes would notice that its node has died, not before', async () => {
+    const clock = new ManualClock();
+    const { messageBus, eventStore, close } = makeRedisBackend(
+      room.redis.url,
+      { prefix: room.prefix, ...QUICK },
+      { clock },
+    );
+    subscriptions.push(messageBus.messages$.subscribe());
+    const { nodeId: node } = messageBus;
+    await eventStore.open('s');
+    await eventStore.append('s', 'call', [], { writer: 'w', seq: 1, opens: { node, requests: [1] } });
+    expect(await registered()).toContain(node);
+    await Promise.all([close(), clock.advance(10_000)]);
   });
 
   it('nobody mourns a node that has closed', async () => {

@@ -18,7 +18,7 @@ export class RedisRoom {
 
   /** One more node. */
   node(options: RedisBackendOptions = {}, target: string | Parameters<typeof makeRedisBackend>[0] = this.redis.url) {
-    const backend = makeRedisBackend(target, { prefix: this.prefix, ...options }, { time: this.#time });
+    const backend = makeRedisBackend(target, { prefix: this.prefix, ...options }, { time: this.time });
     this.#backends.push(backend);
     return backend;
   }
@@ -63,7 +63,7 @@ export class RedisRoom {
   }
 
   /** The time of Redis, shifted. */
-  get #time(): string {
+  get time(): string {
     return `
 local function now()
   local time = redis.call('TIME')

@@ -1,13 +1,11 @@
 import type { ClockTimer } from '../../common/clock.js';
 import type { LostNode } from '../../bus/message-bus.js';
+import { RedisUnavailableError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
-import { beat } from './bus.scripts.js';
+import { beat, forgetLost } from './bus.scripts.js';
 
 /** Dead nodes that one beat claims; the others are claimed by the next ones, or by other nodes. */
 const CLAIMED_AT_ONCE = 4;
-/** Whoever claimed a dead node has so many times `deadAfterMs` to see to it, before others try. */
-const LEASES = 3;
-
 /**
  * # The signs of life of this node
  *
@@ -22,6 +20,12 @@ export class Heartbeat {
   #beating: Promise<void> | undefined;
   #registered = false;
   #stopped = false;
+  /** When the last beat was sent that succeeded; milliseconds since the epoch. */
+  #beatenAt = Number.NEGATIVE_INFINITY;
+  /** Why the last one did not. */
+  #failure: unknown;
+  /** The dead that were claimed, and until when they are this node's; milliseconds since the epoch. */
+  readonly #claimed = new Map<string, number>();
 
   constructor(
     private readonly connection: RedisConnection,
@@ -34,6 +38,19 @@ export class Heartbeat {
     if (!this.#stopped)
       this.#timer ??= this.connection.clock.setInterval(() => void this.#next(), this.connection.options.heartbeatMs);
     return this.#next();
+  }
+
+  /**
+   * To be awaited before this node leaves anything behind that others would have to see to: they look for what they know of.
+   *
+   * @throws (rejects) RedisUnavailableError
+   */
+  async known(): Promise<void> {
+    const { clock, options } = this.connection;
+    const isKnown = () => this.#stopped || clock.now() - this.#beatenAt < options.deadAfterMs / 2;
+    // One may be under way that began before.
+    for (let attempts = 0; attempts < 2 && !isKnown(); attempts++) await this.#next();
+    if (!isKnown()) throw new RedisUnavailableError('beat', this.#failure);
   }
 
   /**
@@ -59,23 +76,34 @@ export class Heartbeat {
     const { keys, options } = this.connection;
     const { deadAfterMs, expireAfterMs } = options;
     const most = this.listener.mourns ? CLAIMED_AT_ONCE : 0;
-    const args = [this.node, deadAfterMs, deadAfterMs * LEASES, expireAfterMs, most];
+    // The node that claimed a dead one has as long to see to it before others try: it may be dead itself by then.
+    const args = [this.node, deadAfterMs, deadAfterMs, expireAfterMs, most];
+    const at = this.connection.clock.now();
     try {
       const [known, ...lost] = (await this.connection.run(beat, keys.bus, ...args)) as [number, ...string[]];
       const presumedDead = this.#registered && known === 0;
       this.#registered = true;
+      this.#beatenAt = at;
       if (presumedDead) this.listener.presumedDead();
-      for (const node of lost) this.listener.lost({ node, done: () => this.#done(node) });
+      for (const node of lost) this.#lost(node, at + deadAfterMs);
       this.listener.beaten();
-    } catch {
+    } catch (error) {
       // Redis is away, which was said.
+      this.#failure = error;
     }
+  }
+
+  /** Told once in each lease: it is named with every beat until it is done. */
+  #lost(node: string, until: number): void {
+    if ((this.#claimed.get(node) ?? 0) > this.connection.clock.now()) return;
+    this.#claimed.set(node, until);
+    this.listener.lost({ node, done: () => this.#done(node) });
   }
 
   /** Should it fail, somebody claims the node again after the lease, and finds nothing left to do. */
   async #done(node: string): Promise<void> {
-    const { bus } = this.connection.keys;
-    await this.connection.command('done', (client) => client.zrem(`${bus}lost`, node)).catch(() => {});
+    await this.connection.run(forgetLost, this.connection.keys.bus, node).catch(() => {});
+    this.#claimed.delete(node);
   }
 }
 

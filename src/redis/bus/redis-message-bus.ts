@@ -66,6 +66,11 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     return this.#connected.promise;
   }
 
+  /** Settles when other nodes know of this one, if it takes part at all. @throws (rejects) RedisUnavailableError @internal */
+  async known(): Promise<void> {
+    if (this.#state === 'open') await this.#heartbeat.known();
+  }
+
   send(node: string, message: Message): void {
     if (this.#state === 'closed') return;
     if (node === this.nodeId) this.#deliver(message);
@@ -105,10 +110,11 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     if (this.#state !== 'idle') return;
     this.#state = 'open';
     this.#subscription.start();
+    // From here on, as it may serve calls before it hears: what it leaves behind, others have to find.
+    void this.#heartbeat.start();
   }
 
   #hears(): void {
-    // Beating from here on: nobody sends to a node that does not hear.
     void this.#heartbeat.start().then(() => this.#connected.resolve());
     this.#reconnected$.next();
   }

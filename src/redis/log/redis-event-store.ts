@@ -43,10 +43,14 @@ export class RedisEventStore implements McpEventStore {
   readonly #removing = new Set<Promise<unknown>>();
   #renewedAt: number;
 
-  /** @param nodeId of the message bus: a reader on this node needs no message to learn of an append */
+  /**
+   * @param nodeId of the message bus: a reader on this node needs no message to learn of an append
+   * @param known settles when other nodes would notice that this one has died
+   */
   constructor(
     private readonly connection: RedisConnection,
     private readonly nodeId: string,
+    private readonly known: () => Promise<void> = () => Promise.resolve(),
   ) {
     this.#renewedAt = connection.clock.now();
   }
@@ -80,10 +84,11 @@ export class RedisEventStore implements McpEventStore {
     return { events, more: head.last > (events.at(-1)?.index ?? after), ...head, ...(reader && { reader }) };
   }
 
-  async claim(session: string, stream: string, { node, reader }: ReaderRef): Promise<ClaimResult> {
+  async claim(session: string, stream: string, { node, reader }: ReaderRef, heldMs = 0): Promise<ClaimResult> {
     const names = [stream, node, reader].map(encoded);
-    const answer = await this.#run(log.claimStream, session, this.#lifeMs, ...names);
-    const { head, reader: before } = this.#headOf(answer, session, stream);
+    const answer = await this.#run(log.claimStream, session, this.#lifeMs, ...names, Math.ceil(heldMs));
+    const { head, reader: before, rest } = this.#headOf(answer, session, stream);
+    if (rest.length > 0) return { ...head, late: true };
     return { ...head, ...(before && before.reader !== reader && { before }) };
   }
 
@@ -182,6 +187,7 @@ export class RedisEventStore implements McpEventStore {
 
   async #note(node: string, session: string, stream: string): Promise<void> {
     const note = `${encoded(session)} ${encoded(stream)}`;
+    await this.known();
     await this.connection.run(writeNote, this.connection.keys.calls(node), this.#lifeMs, note);
   }
 

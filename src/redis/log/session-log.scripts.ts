@@ -9,7 +9,7 @@ import { RedisScript } from '../connection/redis-script.js';
  *
  * A head, as JSON that only Lua reads (so that an empty list may become `{}`):
  *
- *     n  index of the newest event         r  the newest reader: {node, reader}; absent: there is none
+ *     n  index of the newest event         r  the newest reader: {node, reader, when it was asked for}; absent: there is none
  *     d  index up to which was delivered   w  writers: {writer, seq, first} of their last append
  *     b  UTF-16 units that are kept        o  requests that are not settled, as JSON
  *     x  1: it has ended                   k  the node that opened them
@@ -41,7 +41,8 @@ local function keep(ms)
   life = tonumber(ms)
   local left = call('PTTL', LOG)
   if state[2] or dropped then life = left return end
-  if left > life * 0.9 then return end
+  -- A sign of life of the session may have given it longer.
+  if left > life * 0.9 then life = math.max(life, left) return end
   call('PEXPIRE', LOG, int(life))
   call('PEXPIRE', STREAMS, int(life))
   for _, stream in ipairs(call('ZRANGEBYSCORE', STREAMS, '+inf', '+inf')) do call('PEXPIRE', EVENTS(stream), int(life)) end
@@ -235,7 +236,10 @@ return result
 `,
 );
 
-/** ARGV: life, stream, node, reader. Returns the head, with the reader that was the newest before. */
+/**
+ * ARGV: life, stream, node, reader, milliseconds for which its client has waited. Returns the head, with the reader that was the newest
+ * before; and that the claim came too late, if so.
+ */
 export const claimStream = script(
   'claim',
   `
@@ -249,7 +253,10 @@ if not head then
   head = begin(stream)
 end
 local before = describe(stream, head)
-head.r = {ARGV[3], ARGV[4]}
+local since = now() - tonumber(ARGV[5])
+if head.r and head.r[2] == ARGV[4] then return before end
+if head.r and (head.r[3] or 0) > since then table.insert(before, 'late') return before end
+head.r = {ARGV[3], ARGV[4], since}
 save(stream, head)
 return before
 `,

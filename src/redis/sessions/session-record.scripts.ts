@@ -49,7 +49,10 @@ return call('HGETALL', KEYS[1])
 `,
 );
 
-/** ARGV: life. Returns the time, or nothing if there is no record. */
+/**
+ * ARGV: life. Returns the time, or nothing if there is no record. The log is refreshed when a tenth of its life has passed: it has as many
+ * keys as there are calls open, and one session must not keep Redis busy.
+ */
 export const touchRecord = new RedisScript(
   'touch',
   `${LOG}
@@ -57,7 +60,7 @@ if call('EXISTS', KEYS[1]) == 0 then return false end
 local at = int(now())
 call('HSET', KEYS[1], 'seen', at)
 call('PEXPIRE', KEYS[1], ARGV[1])
-keepLog(ARGV[1])
+if call('PTTL', base..'log') <= tonumber(ARGV[1]) * 0.9 then keepLog(ARGV[1]) end
 return at
 `,
 );

@@ -14,6 +14,8 @@ import type { Order, Report } from './node.js';
 const PROGRAM = join(ROOT, `build/chaos-${process.pid}`);
 /** Lines of each node that are kept for whoever looks for the reason of a failure. */
 const LINES = 40;
+/** Milliseconds after which a node is taken for dead. */
+export const DEAD_AFTER_MS = 2_000;
 
 /** Three nodes, each a process, behind a round-robin proxy, over a Redis; all of which can be killed. */
 export class ChaosCluster {
@@ -29,7 +31,11 @@ export class ChaosCluster {
     const redis = await RedisServer.start('--appendonly', 'yes', '--appendfsync', 'no');
     const cluster = new ChaosCluster(redis);
     await bundle({ node: 'test/redis/chaos/node.ts' }, PROGRAM);
-    const env = { REDIS_URL: redis.url, REQUEST_STATE_KEY: randomBytes(32).toString('base64') };
+    const env = {
+      DEAD_AFTER_MS: String(DEAD_AFTER_MS),
+      REDIS_URL: redis.url,
+      REQUEST_STATE_KEY: randomBytes(32).toString('base64'),
+    };
     for (let at = 0; at < nodes; at++) {
       const ran = (key: string) => cluster.runs.set(key, (cluster.runs.get(key) ?? 0) + 1);
       cluster.#nodes.push(new NodeProcess(await freePort(), env, ran));
@@ -108,6 +114,15 @@ export class NodeProcess {
     const report = (await outcome) as Exclude<Report, string>;
     if ('done' in report) return report.done;
     throw new Error(JSON.stringify(report));
+  }
+
+  /** The process stands still, as one of a machine that is suspended; the system goes on taking connections for it. */
+  pause(): void {
+    this.#process?.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#process?.kill('SIGCONT');
   }
 
   async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {

@@ -10,7 +10,7 @@ export type Order = { readonly announce: number } | 'end all sessions';
 /** What a node says: it serves; a call has begun what must not be done twice; an order is carried out. */
 export type Report = 'listening' | { readonly ran: string } | { readonly done: number } | { readonly failed: string };
 
-const { PORT = '', REDIS_URL = '', REQUEST_STATE_KEY = '' } = process.env;
+const { PORT = '', REDIS_URL = '', REQUEST_STATE_KEY = '', DEAD_AFTER_MS = '' } = process.env;
 const Call = z.object({ key: z.string(), steps: z.number(), askAt: z.number(), everyMs: z.number() });
 const Answer = z.object({ name: z.string() });
 
@@ -40,7 +40,11 @@ class ChaosTools {
   imports: [
     McpStreamableModule.forRoot({
       serverInfo: { name: 'chaos', version: '1.0.0' },
-      backend: redisBackend(REDIS_URL, { commandTimeoutMs: 1_000, heartbeatMs: 250, deadAfterMs: 2_000 }),
+      backend: redisBackend(REDIS_URL, {
+        commandTimeoutMs: 1_000,
+        heartbeatMs: 250,
+        deadAfterMs: Number(DEAD_AFTER_MS),
+      }),
       requestStateKeys: [REQUEST_STATE_KEY],
       allowedHosts: ['127.0.0.1'],
       retryMs: 50,

@@ -1,0 +1,101 @@
+import 'reflect-metadata';
+import { Inject, Injectable } from '@nestjs/common';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { Test } from '@nestjs/testing';
+import type { AddressInfo } from 'node:net';
+import { McpArgs, McpCtx, type McpContext, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { z } from 'zod';
+import { Link } from './link.js';
+
+/** Short, so that a world lasts seconds; the promise is made of their sum. */
+export const KEEP_ALIVE_MS = 500;
+export const RETRY_MS = 150;
+export const DEAD_AFTER_MS = 1_500;
+const HEARTBEAT_MS = 350;
+const COMMAND_TIMEOUT_MS = 400;
+const SSE_AFTER_MS = 40;
+
+const Work = z.object({ key: z.string(), steps: z.number(), askAt: z.number(), everyMs: z.number() });
+const Answer = z.object({ name: z.string() });
+export type Work = z.infer<typeof Work>;
+
+/** What the world hears of a node. */
+export interface NodeWitness {
+  /** A call has begun what must not be done twice. */
+  ran(key: string): void;
+}
+
+const WITNESS = Symbol('witness');
+
+@Injectable()
+class WorldTools {
+  constructor(@Inject(WITNESS) private readonly witness: NodeWitness) {}
+
+  @Tool({ name: 'work', inputSchema: Work })
+  async work(@McpArgs() { key, steps, askAt, everyMs }: Work, @McpCtx() ctx: McpContext) {
+    this.witness.ran(key);
+    let name: unknown;
+    for (let step = 1; step <= steps; step++) {
+      await new Promise((resolve) => setTimeout(resolve, everyMs));
+      await ctx.progress(step, steps);
+      if (step !== askAt) continue;
+      const answer = await ctx.elicit('name', { message: key, requestedSchema: Answer });
+      name = answer.content?.['name'];
+    }
+    return `${key} for ${String(name)}`;
+  }
+}
+
+/**
+ * A node of a world: an app of its own, whose only ways to clients and to Redis are two links. Cut off by both at once and for ever, it
+ * is dead for all others: no goodbye of it gets through.
+ */
+export class WorldNode {
+  private constructor(
+    private readonly app: NestFastifyApplication,
+    readonly service: McpSessionService,
+    /** Between clients and the app. */
+    readonly front: Link,
+    /** Between the app and Redis. */
+    readonly back: Link,
+  ) {}
+
+  static async start(redisPort: number, witness: NodeWitness): Promise<WorldNode> {
+    const back = await Link.to(redisPort);
+    const endpoint = McpStreamableModule.forRoot({
+      serverInfo: { name: 'world', version: '1.0.0' },
+      backend: redisBackend(`redis://127.0.0.1:${back.port}`, {
+        ...{ commandTimeoutMs: COMMAND_TIMEOUT_MS, heartbeatMs: HEARTBEAT_MS, deadAfterMs: DEAD_AFTER_MS },
+      }),
+      requestStateKeys: ['a secret that all nodes of a world know'],
+      allowedHosts: ['127.0.0.1'],
+      ...{ keepAliveMs: KEEP_ALIVE_MS, retryMs: RETRY_MS, sseAfterMs: SSE_AFTER_MS, drainMs: 0 },
+      serverRequestTimeoutMs: 60_000,
+    });
+    const providers = [WorldTools, { provide: WITNESS, useValue: witness }];
+    const testing = await Test.createTestingModule({ imports: [endpoint], providers }).compile();
+    const adapter = new FastifyAdapter({ forceCloseConnections: true });
+    const app = testing.createNestApplication<NestFastifyApplication>(adapter, { logger: false });
+    await app.listen(0, '127.0.0.1');
+    const { port } = app.getHttpServer().address() as AddressInfo;
+    return new WorldNode(app, app.get(McpSessionService, { strict: false }), await Link.to(port), back);
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.front.port}/mcp`;
+  }
+
+  /** @returns settles when this process has let go of what is left of it, of which no other side hears */
+  kill(): Promise<void> {
+    this.front.destroy();
+    this.back.destroy();
+    return this.app.close();
+  }
+
+  async close(): Promise<void> {
+    await this.app.close();
+    this.front.destroy();
+    this.back.destroy();
+  }
+}
