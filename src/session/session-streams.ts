@@ -168,13 +168,13 @@ export class SessionStreams implements StreamObserver {
 
   /**
    * The frames of one response: where the client is, then what follows. A stream that begins is not named before the log knows it: a
-   * client that comes back to another node must find it there. Until then a comment is the head.
+   * client that comes back to another node must find it there.
    */
   frames$(stream: McpStream, after: number, { flow, headOnly, claim }: FrameOptions): Observable<string> {
     return new Observable((subscriber) => {
       const { begun } = stream;
       const head = this.#headFrame(stream.id, after);
-      subscriber.next(begun ? commentFrame() : head);
+      if (!begun || !this.session.primes) subscriber.next(head);
       const frames = new StreamFrames(stream.id, subscriber, this, begun && this.session.primes ? head : '');
       void begun?.then(() => {
         frames.begin();

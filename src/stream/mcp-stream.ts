@@ -213,7 +213,8 @@ export class McpStream {
       if (newest.waited) this.#detach(newest);
       newest.waited = true;
     }
-    if (this.#all().length === 0 || this.#closed) return;
+    // What the log does not know yet is not gone.
+    if (this.#all().length === 0 || this.#closed || this.#begun) return;
     const cursor = newest?.reader?.cursor ?? 0;
     if (this.#looking || !(this.#shared || cursor > this.#acknowledged)) return this.#endSilent(cursor);
     this.#looking = true;

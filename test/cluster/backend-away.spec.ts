@@ -195,8 +195,9 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
 
   it('G8: a stream is named to its client only when any node can go on with it', async () => {
     a!.backend.refuse('append');
-    const call = await (await client.call('talks', {}, { id: 'c' })).sse().opened();
-    await clock.advance(500);
+    const call = (await client.call('talks', {}, { id: 'c' })).sse();
+    await clock.advance(KEEP_ALIVE_MS);
+    await call.opened();
     expect([call.primes, call.events, call.comments.length > 0]).toEqual([[], [], true]);
     a!.backend.back();
     await clock.advance(2_000);
