@@ -476,9 +476,7 @@ export class McpStream {
 const isFinal = (error: unknown): boolean => error instanceof EventStoreError;
 
 /** The stream has ended, by another node's doing, or its session has. */
-function isOver(error: unknown): boolean {
-  return error instanceof StreamEndedError || error instanceof SessionGoneError;
-}
+const isOver = (error: unknown): boolean => error instanceof StreamEndedError || error instanceof SessionGoneError;
 
 /** The owner of a stream. */
 export interface StreamObserver {
