@@ -4,7 +4,7 @@ import { RedisClosedError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { backoff } from '../connection/redis-clients.js';
 
-/** Attempts are at most so far apart. */
+/** Upper bound of the pause between two attempts. */
 const LONGEST_PAUSE_MS = 500;
 
 /**
@@ -13,8 +13,8 @@ const LONGEST_PAUSE_MS = 500;
  *     connecting ──subscribed──▶ hearing ──connection lost, or silent──▶ connecting (a new one, after a pause that grows) …
  *     any ──close()──▶ closed
  *
- * The connection does not reconnect by itself: so it is known when nothing was heard, and in a cluster the next one leads
- * to whichever node is there.
+ * The connection does not reconnect by itself: so every interruption is noticed, and in a cluster the next connection may
+ * lead to another node.
  */
 export class Subscription {
   #state: SubscriptionState = { is: 'connecting' };
@@ -31,7 +31,7 @@ export class Subscription {
     this.#running ??= this.#run();
   }
 
-  /** Asks for a sign of life: a connection may be dead without anybody having said so. */
+  /** Pings: a connection may be dead without having been closed. */
   check(): void {
     if (this.#state.is !== 'hearing') return;
     const { client } = this.#state;
@@ -57,7 +57,7 @@ export class Subscription {
     }
   }
 
-  /** @returns a client that hears, or `undefined` if that cannot be had now */
+  /** @returns a subscribed client; `undefined` if there is none now */
   async #subscribed(): Promise<Redis | undefined> {
     let client: Redis | undefined;
     try {
@@ -107,6 +107,6 @@ type SubscriptionState = { is: 'connecting' } | { is: 'hearing'; client: Redis }
 
 export interface SubscriptionListener {
   heard(channel: string, text: string): void;
-  /** Hears, from now on. */
+  /** The subscription is established, for the first time or again. */
   hears(): void;
 }
