@@ -11,7 +11,7 @@ import { EndpointMark } from './handlers/discovery/app-scan.js';
 import { McpRegistry } from './handlers/registry/mcp-registry.js';
 import { getMcpRegistryToken } from './handlers/registry/mcp-registry.token.js';
 import { McpSessionService } from './session/mcp-session.service.js';
-import { getMcpSessionServiceToken } from './session/mcp-session-service.token.js';
+import { getMcpSessionServiceToken } from './session/mcp-session.service.js';
 import { McpShutdownModule } from './endpoint/endpoint-shutdown.js';
 
 /** What Nest itself reads beside a factory, and the extras. */

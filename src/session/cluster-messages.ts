@@ -1,5 +1,6 @@
+import type { McpMessageBus } from '../bus/message-bus.js';
 import type { AppendedMessage, ReaderRef } from '../stream/event-store.js';
-import { NO_STREAM_PEERS, type StreamPeers } from '../stream/stream.options.js';
+import type { StreamPeers } from '../stream/stream.options.js';
 import { EVERYBODY } from './inbox.js';
 import type { SessionEndReason } from './session-events.js';
 import type { SessionPatch } from './session-store.js';
@@ -45,25 +46,9 @@ export function clusterMessage(message: unknown): ClusterMessage | undefined {
   return TYPES.includes(type) && typeof session === 'string' ? (message as ClusterMessage) : undefined;
 }
 
-/** The way from a live session to what else there is of it on other nodes. */
-export interface SessionPeers {
-  /** Something was put into the inbox of a session. @param to a node, or `*` for all */
-  delivered(session: string, to: string): void;
-}
-
-/** There is no other node. */
-export const NO_PEERS: SessionPeers & StreamPeers = { ...NO_STREAM_PEERS, delivered: () => {} };
-
-/** A bus, as far as sessions speak by it. */
-export interface ClusterBus {
-  readonly nodeId: string;
-  send(node: string, message: ClusterMessage): void;
-  broadcast(message: ClusterMessage): void;
-}
-
-/** Speaks to the other nodes about sessions and their streams. */
-export class ClusterPeers implements SessionPeers {
-  constructor(private readonly bus: ClusterBus) {}
+/** Sends messages about sessions and their streams to the other nodes. */
+export class ClusterPeers implements StreamPeers {
+  constructor(private readonly bus: Pick<McpMessageBus<ClusterMessage>, 'nodeId' | 'send' | 'broadcast'>) {}
 
   appended(session: string, stream: string, { node }: ReaderRef): void {
     this.bus.send(node, { type: 'appended', session, stream });
@@ -73,6 +58,7 @@ export class ClusterPeers implements SessionPeers {
     this.bus.send(node, { type: 'replaced', session, stream, reader, ...(upTo !== undefined && { upTo }) });
   }
 
+  /** Something was put into the inbox of a session. @param to a node, or `*` for all */
   delivered(session: string, to: string): void {
     const message: ClusterMessage = { type: 'inbox', session, node: this.bus.nodeId };
     if (to === EVERYBODY) this.bus.broadcast(message);

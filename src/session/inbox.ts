@@ -4,11 +4,10 @@ import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../strea
 import { INBOX_STREAM, type ReadResult } from '../stream/event-store.js';
 import { McpError } from '../wire/errors.js';
 import { isResponse, type JsonRpcMessage, type JsonRpcNotification, type JsonRpcResponse } from '../wire/json-rpc.js';
-import { asking } from './asking.js';
 import type { InFlightCalls } from './in-flight-calls.js';
 import { issuerElsewhere } from './outbound-requests.js';
-import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import { SESSION_OVER } from './session.errors.js';
+import type { SessionRuntime } from './session-runtime.js';
 
 /**
  * # What a client sent to another node
@@ -42,11 +41,11 @@ export class Inbox {
 
   constructor(
     private readonly sessionId: string,
-    private readonly environment: SessionEnvironment,
+    private readonly runtime: SessionRuntime,
     private readonly calls: Pick<InFlightCalls, 'has'>,
     private readonly take: (message: FromClient) => void,
   ) {
-    const { retry, clock } = environment;
+    const { retry, clock } = runtime;
     this.#retry = new Retry(retry, clock, (error) => error instanceof EventStoreError);
   }
 
@@ -62,13 +61,13 @@ export class Inbox {
    * @throws McpError (rejects) UNAVAILABLE while the log is away, SESSION_NOT_FOUND when the session is gone
    */
   async put(messages: readonly JsonRpcMessage[]): Promise<void> {
-    const { nodeId: from, peers } = this.environment;
+    const { nodeId: from, peers } = this.runtime;
     const entries = messages.flatMap((message): Entry[] => {
       const to = this.#addressee(message);
       return to === undefined ? [] : [{ from, to, message }];
     });
     const texts = entries.map((entry) => JSON.stringify(entry));
-    const append = () => asking(this.environment, this.sessionId, () => this.#append(texts));
+    const append = () => this.runtime.ask(this.sessionId, () => this.#append(texts));
     const putting = this.#putting?.then(append) ?? append();
     this.#putting = putting;
     try {
@@ -84,7 +83,7 @@ export class Inbox {
    * it is asked once: what is put there from now on must not be passed over.
    */
   skip(): void {
-    if (this.environment.store.scope === 'node') return;
+    if (this.runtime.store.scope === 'node') return;
     const skipped = this.#read(0).then(
       ({ last }) => {
         this.#seen = Math.max(this.#seen, last);
@@ -124,14 +123,14 @@ export class Inbox {
   async #append(texts: readonly string[]): Promise<void> {
     try {
       const options = { writer: this.#writer, seq: this.#seq + 1 };
-      await this.environment.store.append(this.sessionId, INBOX_STREAM, texts, options);
+      await this.runtime.store.append(this.sessionId, INBOX_STREAM, texts, options);
       this.#seq++;
     } catch (error) {
       // Whether it got through is not known: under its number nothing else may be said.
       [this.#writer, this.#seq] = [randomToken(), 0];
       if (!(error instanceof SessionGoneError)) throw error;
-      this.environment.suspect(this.sessionId);
-      throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+      this.runtime.suspect(this.sessionId);
+      throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
     }
   }
 
@@ -165,30 +164,29 @@ export class Inbox {
   }
 
   #read(limit: number): Promise<ReadResult> {
-    return this.environment.store.read(this.sessionId, INBOX_STREAM, this.#seen, limit);
+    return this.runtime.store.read(this.sessionId, INBOX_STREAM, this.#seen, limit);
   }
 
   #open(data: string): void {
-    const { nodeId } = this.environment;
+    const { nodeId } = this.runtime;
     const { from, to, message } = JSON.parse(data) as Entry;
     if (from === nodeId || (to !== nodeId && to !== EVERYBODY)) return;
     try {
       this.take(message);
     } catch (error) {
-      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+      this.runtime.event({ type: 'protocol-error', sessionId: this.sessionId, error });
     }
   }
 
   /** Who waits for a message, or may, or has to know it; `undefined`: nobody elsewhere. */
   #addressee(message: JsonRpcMessage): string | undefined {
-    return addressee(message, this.environment.nodeId, this.calls);
+    return addressee(message, this.runtime.nodeId, this.calls);
   }
 
   #failed(error: unknown): void {
     this.#behind = !(error instanceof EventStoreError);
-    if (error instanceof SessionGoneError) return this.environment.suspect(this.sessionId);
-    const { environment, sessionId } = this;
-    environment.event({ type: 'store-fault', sessionId, streamId: INBOX_STREAM, fatal: false, error });
+    if (error instanceof SessionGoneError) return this.runtime.suspect(this.sessionId);
+    this.runtime.storeFault(this.sessionId, error, INBOX_STREAM);
   }
 }
 

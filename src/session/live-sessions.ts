@@ -1,20 +1,19 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { Clock, ClockTimer } from '../common/clock.js';
 import { isThenable, quiet } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
 import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../exchange/response.options.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../wire/errors.js';
-import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
 import type { SessionEndReason } from './session-events.js';
-import { infoOf } from './session-record.js';
+import { infoOf } from './session-state.js';
 import { type McpSessionRecord, McpSessionStore } from './session-store.js';
-import { sessionMessages } from './session.messages.js';
+import { endedText } from './session.errors.js';
 import { SessionRuntime } from './session-runtime.js';
 import { type ResolvedSessionOptions, SESSION_OPTIONS } from './session.options.js';
-import { Sweeper } from './sweeper.js';
 
 /** A session of this node. */
 export interface LiveSession {
@@ -63,17 +62,17 @@ export class LiveSessions {
 
   constructor(
     @Inject(McpSessionStore) private readonly store: McpSessionStore,
-    @Inject(SessionRuntime) private readonly environment: SessionRuntime,
+    @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
     @Inject(SESSION_OPTIONS) private readonly timing: Pick<ResolvedSessionOptions, 'idleTimeoutMs'>,
     @Inject(RESPONSE_OPTIONS) { keepAliveMs }: Pick<ResolvedResponseOptions, 'keepAliveMs'>,
   ) {
-    environment.serve(this);
-    this.peers = environment.peers;
-    this.#drops = new Retry(environment.retry, environment.clock, () => false);
+    runtime.serve(this);
+    this.peers = runtime.peers;
+    this.#drops = new Retry(runtime.retry, runtime.clock, () => false);
     const { idleTimeoutMs } = timing;
     const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
     const left = async () => this.#live.size + (await store.count());
-    this.#sweeper = new Sweeper(environment.clock, periodMs, () => void this.#sweep(), left);
+    this.#sweeper = new Sweeper(runtime.clock, periodMs, () => void this.#sweep(), left);
     if (store.scope === 'node') return;
     // What other nodes have left there expires too, and this may be the only node.
     this.#sweeper.start();
@@ -102,9 +101,7 @@ export class LiveSessions {
     const live = this.#live.get(id);
     if (live) return { info: live.session.info, live };
     if (this.#newborn.has(id)) return undefined;
-    return asking(this.environment, id, () => this.store.get(id)).then(
-      (record) => record && { info: infoOf(record), record },
-    );
+    return this.runtime.ask(id, () => this.store.get(id)).then((record) => record && { info: infoOf(record), record });
   }
 
   /** The live copy of a session, on behalf of its client; made from the record if there is none. */
@@ -133,7 +130,7 @@ export class LiveSessions {
   async discard(id: string, session: McpSession | undefined): Promise<void> {
     await session?.end('initialize-failed');
     await this.store.delete(id).catch((error: unknown) => {
-      this.#fault(id, error);
+      this.runtime.storeFault(id, error);
       // There may be a record, which expires if this node looks for it.
       this.watch();
     });
@@ -154,7 +151,7 @@ export class LiveSessions {
 
   #enter(session: McpSession): LiveSession {
     const { sessionId } = session;
-    const now = this.environment.clock.now();
+    const now = this.runtime.clock.now();
     const live: LiveSession = { session, touchedAt: now, askedAt: now };
     this.#live.set(sessionId, live);
     this.#sweeper.start();
@@ -181,7 +178,7 @@ export class LiveSessions {
     const taken = record !== undefined || this.store.scope === 'node';
     const rest = record !== undefined || (!taken && this.#live.has(id));
     // Whoever took the record says so, once; the client is told the reason in any case.
-    if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', sessionMessages.ended(reason));
+    if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', endedText(reason));
     this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, tellNodes: rest });
     return record !== undefined;
   }
@@ -207,7 +204,7 @@ export class LiveSessions {
     }
     const forget = this.store.scope === 'node';
     for (const id of this.#live.keys()) this.#finish(id, 'shutdown', { forget: forget || this.#ownsLogs });
-    if (forget) await this.#forgetAll(known).catch((error: unknown) => this.#fault('', error));
+    if (forget) await this.#forgetAll(known).catch((error: unknown) => this.runtime.storeFault('', error));
     await this.settled();
     this.#sweeper.stop();
     // Records that stay are for others to end.
@@ -229,7 +226,7 @@ export class LiveSessions {
 
   /** No other node can drop what lies in this process. */
   get #ownsLogs(): boolean {
-    return this.environment.store.scope === 'node';
+    return this.runtime.store.scope === 'node';
   }
 
   #finish(id: string, reason: SessionEndReason, { forget, tellNodes = false }: Rest): void {
@@ -247,10 +244,13 @@ export class LiveSessions {
 
   async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, rest: Rest): Promise<void> {
     // A shared store has the session for other nodes.
-    const told =
-      this.store.scope === 'shared' ? sessionMessages.nodeStopped() : sessionMessages.nodeStoppedWithSession();
-    await live?.session.end(reason, reason === 'shutdown' ? told : undefined);
-    this.environment.event({ type: 'closed', sessionId: id, reason });
+    const [also, advice] =
+      this.store.scope === 'shared'
+        ? ['', 'Repeat it']
+        : [', and its session with it', 'Start a new session, and repeat the request'];
+    const text = `This server is shutting down and ended this request before it was answered${also}. Whether it had an effect is not known. ${advice} if that does no harm.`;
+    await live?.session.end(reason, reason === 'shutdown' ? text : undefined);
+    this.runtime.event({ type: 'closed', sessionId: id, reason });
     if (rest.forget) await this.forget(id, reason);
     // After that: their readers find the end in the log.
     if (rest.tellNodes) this.peers.ended(id, reason);
@@ -259,9 +259,9 @@ export class LiveSessions {
 
   /** Drops a log; tried again after passing faults, as no other node will. Never rejects. */
   async forget(id: string, reason: SessionEndReason = 'ended-elsewhere'): Promise<void> {
-    const lastError = { code: REQUEST_FAILED, message: sessionMessages.ended(reason) };
-    const drop = () => this.environment.store.drop(id, lastError);
-    await this.#drops.run(drop).catch((error: unknown) => this.#fault(id, error));
+    const lastError = { code: REQUEST_FAILED, message: endedText(reason) };
+    const drop = () => this.runtime.store.drop(id, lastError);
+    await this.#drops.run(drop).catch((error: unknown) => this.runtime.storeFault(id, error));
   }
 
   /** Something that is not live may be in the store, and expire. */
@@ -276,10 +276,10 @@ export class LiveSessions {
 
   /** @throws McpError UNAVAILABLE when this node stops */
   #rebuild(record: McpSessionRecord): LiveSession {
-    const { environment } = this;
+    const { runtime } = this;
     const { id } = record;
     if (this.#closing) throw shutdownRefusal();
-    const session = McpSession.rebuilt(record, environment);
+    const session = McpSession.rebuilt(record, runtime);
     const live = this.#enter(session);
     session.inbox.skip();
     if (this.#ownsLogs) {
@@ -288,8 +288,8 @@ export class LiveSessions {
       });
       void quiet(live.ready);
     }
-    environment.dispatcher.sessionRebuilt?.(session, saidIn(record));
-    environment.event({ type: 'rebuilt', sessionId: id, session: session.info });
+    runtime.dispatcher.sessionRebuilt?.(session, saidIn(record));
+    runtime.event({ type: 'rebuilt', sessionId: id, session: session.info });
     // It may have ended, or have been changed on another node, since its record was read.
     this.#touchNow(live);
     if (this.store.scope === 'shared') this.#verify(live);
@@ -298,10 +298,10 @@ export class LiveSessions {
 
   /** A log of this process has not survived a restart as the record has. */
   async #openLog(live: LiveSession): Promise<void> {
-    const { environment } = this;
+    const { runtime } = this;
     const { sessionId: id } = live.session;
     try {
-      await asking(environment, id, () => environment.store.open(id));
+      await runtime.ask(id, () => runtime.store.open(id));
       // It ended meanwhile, and its log is open again.
       if (live.session.over) await this.forget(id);
     } catch (error) {
@@ -313,7 +313,7 @@ export class LiveSessions {
 
   /** Another node has ended a session. */
   endedElsewhere(id: string, why?: SessionEndReason): void {
-    void this.#live.get(id)?.session.end('ended-elsewhere', why && sessionMessages.ended(why));
+    void this.#live.get(id)?.session.end('ended-elsewhere', why && endedText(why));
     this.#finish(id, 'ended-elsewhere', { forget: this.#ownsLogs });
     this.relax();
   }
@@ -343,7 +343,7 @@ export class LiveSessions {
     const { changes, recording } = session.state;
     // Until then the record knows less than this copy.
     if (recording) return void recording.then(() => this.suspect(session.sessionId));
-    live.askedAt = this.environment.clock.now();
+    live.askedAt = this.runtime.clock.now();
     this.store.get(session.sessionId).then(
       (record) => {
         if (!record) return this.#finish(session.sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
@@ -351,7 +351,7 @@ export class LiveSessions {
         const missed = session.state.changes === changes ? session.state.missed(record) : undefined;
         if (missed && !session.over) session.follow(missed);
       },
-      (error: unknown) => this.#fault(session.sessionId, error),
+      (error: unknown) => this.runtime.storeFault(session.sessionId, error),
     );
   }
 
@@ -365,16 +365,17 @@ export class LiveSessions {
       }
       if (this.#live.size === 0) await this.#sweeper.stopIfNothingLeft();
     } catch (error) {
-      this.#fault('', error);
+      this.runtime.storeFault('', error);
     }
   }
 
   #lookAfter(live: LiveSession): void {
     const { session, touchedAt, askedAt } = live;
     const { idleTimeoutMs } = this.timing;
-    const now = this.environment.clock.now();
+    const now = this.runtime.clock.now();
     // It ended by itself, while the store was away.
-    if (session.over) this.end(session.sessionId, 'terminated').catch((error: unknown) => this.#fault('', error));
+    if (session.over)
+      this.end(session.sessionId, 'terminated').catch((error: unknown) => this.runtime.storeFault('', error));
     else if (session.busy || session.lastSeenAt > touchedAt) this.#touch(live);
     // Idle here; whether it is anywhere, other nodes have told, if that was not lost.
     else if (
@@ -388,23 +389,19 @@ export class LiveSessions {
 
   /** The store hears of a sign of life at most ten times per idle timeout. */
   #touch(live: LiveSession): void {
-    const now = this.environment.clock.now();
+    const now = this.runtime.clock.now();
     if (now - live.touchedAt >= this.timing.idleTimeoutMs / 10) this.#touchNow(live);
   }
 
   #touchNow(live: LiveSession): void {
-    live.touchedAt = this.environment.clock.now();
+    live.touchedAt = this.runtime.clock.now();
     const { sessionId } = live.session;
     this.store.touch(sessionId).then(
       (exists) => {
         if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
       },
-      (error: unknown) => this.#fault(sessionId, error),
+      (error: unknown) => this.runtime.storeFault(sessionId, error),
     );
-  }
-
-  #fault(sessionId: string, error: unknown): void {
-    this.environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
   }
 }
 
@@ -429,3 +426,44 @@ interface Rest {
 const EXPIRED_AT_ONCE = 1_000;
 /** After so many milliseconds at most a copy that nobody uses is compared with its record. */
 const VERIFY_MS = 1_800_000;
+
+/**
+ * # When to look for expired sessions
+ *
+ *     resting ──start: something was added that may expire──▶ sweeping ──nothing is left──▶ resting
+ *                                                           └─────────────stop: the node ends───▶ resting
+ *
+ * It keeps sweeping while any record is left: the other nodes may be gone. Invariant: the timer is armed exactly while
+ * sweeping.
+ */
+export class Sweeper {
+  #timer: ClockTimer | undefined;
+  /** How often `start` was called. */
+  #arrivals = 0;
+
+  /** @param left how many sessions there are; when it rejects, sweeping goes on */
+  constructor(
+    private readonly clock: Clock,
+    private readonly periodMs: number,
+    private readonly sweep: () => void,
+    private readonly left: () => Promise<number>,
+  ) {}
+
+  start(): void {
+    this.#arrivals++;
+    this.#timer ??= this.clock.setInterval(this.sweep, this.periodMs);
+  }
+
+  stop(): void {
+    this.clock.clear(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Never rejects. */
+  async stopIfNothingLeft(): Promise<void> {
+    const arrivals = this.#arrivals;
+    const left = await this.left().catch(() => 1);
+    // Something may have been added meanwhile.
+    if (left === 0 && arrivals === this.#arrivals) this.stop();
+  }
+}

@@ -1,5 +1,5 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
@@ -7,17 +7,16 @@ import { ServerRequestError } from '../context/server-request.error.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { SessionGoneError } from '../stream/event-store.errors.js';
 import type { EventStoreStats } from '../stream/event-store.js';
-import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
+import { McpStream } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
-import { changeOf } from '../wire/notifications.js';
+import { changeOf, reachesLevel } from '../wire/notifications.js';
 import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
 import { ChangeFeed } from './change-feed.js';
 import { type LiveSession, LiveSessions } from './live-sessions.js';
-import { infoOf, wantsNotification } from './session-record.js';
+import { infoOf } from './session-state.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
-import { sessionMessages } from './session.messages.js';
 import { SessionRuntime } from './session-runtime.js';
 import { type McpSessionRecord, McpSessionStore } from './session-store.js';
 
@@ -39,11 +38,11 @@ export class McpSessionService {
   constructor(
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
     @Inject(McpSessionStore) private readonly store: McpSessionStore,
-    @Inject(SessionRuntime) private readonly environment: SessionRuntime,
+    @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
     @Inject(ChangeFeed) private readonly changes: ChangeFeed,
     @Inject(CallObserver) observer: CallObserver,
   ) {
-    this.events$ = environment.events$;
+    this.events$ = runtime.events$;
     this.calls$ = observer.calls$;
   }
 
@@ -52,7 +51,7 @@ export class McpSessionService {
    * 503, those that run may end (`drainMs`), and the load balancer should send no more.
    */
   get accepting(): boolean {
-    return this.environment.calls.state === 'open';
+    return this.runtime.calls.state === 'open';
   }
 
   /**
@@ -172,12 +171,7 @@ export class McpSessionService {
 
   /** What there is at this moment: for health checks, metrics, and tests that want nothing left behind. */
   async counts(): Promise<McpCounts> {
-    const {
-      sessions: logs,
-      streams: loggedStreams,
-      events,
-      bytes,
-    } = (await this.environment.store.stats?.()) ?? UNCOUNTED;
+    const { sessions: logs, streams: loggedStreams, events, bytes } = (await this.runtime.store.stats?.()) ?? UNCOUNTED;
     const counts = { sessions: await this.store.count(), live: this.sessions.size };
     const sum = { streams: 0, readers: 0, outbound: 0 };
     for (const { session } of this.sessions.all()) {
@@ -188,7 +182,7 @@ export class McpSessionService {
     }
     return {
       ...counts,
-      inFlight: this.environment.calls.count,
+      inFlight: this.runtime.calls.count,
       ...sum,
       subscriptions: this.changes.listeners,
       logs,
@@ -228,11 +222,31 @@ export class McpSessionService {
     const live: LiveSession | undefined = this.sessions.peek(id);
     if (live) return say(() => live.session.notify(notification));
     // Not live here: what the client will read is the log, so the log is enough.
-    const stream = new McpStream(STANDALONE_STREAM, id, this.environment, UNOBSERVED);
+    const stream = new McpStream(STANDALONE_STREAM, id, this.runtime);
     await stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
     // It may be live by now, and read.
     this.sessions.peek(id)?.session.streams.poke(STANDALONE_STREAM);
   }
+}
+
+/**
+ * The token of the {@link McpSessionService} of an endpoint.
+ *
+ * @param name the option `name` of the endpoint; without it the class itself is the token
+ * @publicApi
+ */
+export function getMcpSessionServiceToken(name?: string): InjectionToken<McpSessionService> {
+  return name === undefined ? McpSessionService : `McpSessionService:${name}`;
+}
+
+/**
+ * Injects the {@link McpSessionService} of an endpoint that has a name.
+ *
+ * @param name the option `name` of the endpoint
+ * @publicApi
+ */
+export function InjectMcpSessionService(name?: string): ReturnType<typeof Inject> {
+  return Inject(getMcpSessionServiceToken(name));
 }
 
 /** What the requests of a server are answered with. */
@@ -253,7 +267,18 @@ function checkedResult({ method, params }: OutboundMessage, result: unknown): un
   const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
   const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
   if (!problem) return value;
-  throw new ServerRequestError('INVALID_ANSWER', sessionMessages.invalidAnswer(method, problem.path, problem.message));
+  const text = `The client answered "${method}" with something else than the specification has: "${problem.path}": ${problem.message}.`;
+  throw new ServerRequestError('INVALID_ANSWER', text);
+}
+
+/**
+ * Whether the client of a session gets a notification: log messages only at or above the level that it set.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+ */
+function wantsNotification({ logLevel }: McpSessionRecord, { method, params }: OutboundMessage): boolean {
+  const level = method === 'notifications/message' ? params?.['level'] : undefined;
+  return typeof level !== 'string' || reachesLevel(level, logLevel);
 }
 
 /** How a notification stands to the call in which it is sent. */
@@ -287,14 +312,3 @@ export interface McpCounts {
 }
 
 const UNCOUNTED: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
-
-const ignore = (): void => {};
-const UNOBSERVED: StreamObserver = {
-  attached: ignore,
-  detached: ignore,
-  replacedHere: ignore,
-  evicted: ignore,
-  idle: ignore,
-  failed: ignore,
-  fault: ignore,
-};

@@ -31,14 +31,13 @@ import { hasPrimingEvents, negotiateLegacyRevision } from '../wire/revisions.js'
 import { admit } from './admission.js';
 import { InFlightCalls, type Related } from './in-flight-calls.js';
 import { type FromClient, Inbox } from './inbox.js';
-import { introduced } from './introduction.js';
 import { OutgoingMessages } from './outgoing-messages.js';
 import type { SessionEndReason } from './session-events.js';
-import { SessionState, statePatch } from './session-state.js';
+import { infoOf, introduced, SessionState, statePatch } from './session-state.js';
 import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
 import { LoggedSink, SessionStreams } from './session-streams.js';
-import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import { endedText, SESSION_OVER } from './session.errors.js';
+import type { SessionRuntime } from './session-runtime.js';
 
 /** Milliseconds that an ending session waits for its last answers to be logged. */
 const FLUSH_MS = 1_000;
@@ -77,21 +76,21 @@ export class McpSession implements CallingClient {
 
   constructor(
     identity: { id: string; principal?: string | undefined; routeParams?: McpSessionInfo['routeParams'] },
-    private readonly environment: SessionEnvironment,
+    private readonly runtime: SessionRuntime,
   ) {
-    const { id, principal, routeParams } = identity;
-    this.#info = introduced({ id, principal, protocolVersion: '', ...(routeParams && { routeParams }) });
+    const { id } = identity;
+    this.#info = introduced({ ...identity, protocolVersion: '' });
     this.#calls = new InFlightCalls(this);
-    this.#streams = new SessionStreams(id, environment, this);
-    this.#outgoing = new OutgoingMessages(environment, this.#streams, this);
-    this.lastSeenAt = environment.clock.now();
+    this.#streams = new SessionStreams(id, runtime, this);
+    this.#outgoing = new OutgoingMessages(runtime, this.#streams, this);
+    this.lastSeenAt = runtime.clock.now();
   }
 
   /** The live copy of a session that has a record. @internal */
-  static rebuilt(record: McpSessionRecord, environment: SessionEnvironment): McpSession {
-    const { protocolVersion, initialize, logLevel, subscriptions } = record;
-    const session = new McpSession(record, environment);
-    session.#info = introduced({ ...session.#info, protocolVersion }, initialize);
+  static rebuilt(record: McpSessionRecord, runtime: SessionRuntime): McpSession {
+    const { logLevel, subscriptions } = record;
+    const session = new McpSession(record, runtime);
+    session.#info = infoOf(record);
     session.#lifetime = LIVE;
     session.state.note({ ...(logLevel !== undefined && { logLevel }), subscribe: subscriptions });
     return session;
@@ -104,7 +103,7 @@ export class McpSession implements CallingClient {
     return this.#info;
   }
   get clock(): Clock {
-    return this.environment.clock;
+    return this.runtime.clock;
   }
   /** Emits the reason when the session has ended, also to whoever subscribes afterwards; then completes. */
   get closed$(): Observable<SessionEndReason> {
@@ -112,7 +111,7 @@ export class McpSession implements CallingClient {
   }
   /** @internal */
   get inbox(): Inbox {
-    return (this.#inbox ??= new Inbox(this.sessionId, this.environment, this.#calls, (m) => this.#receiveFromPeer(m)));
+    return (this.#inbox ??= new Inbox(this.sessionId, this.runtime, this.#calls, (m) => this.#receiveFromPeer(m)));
   }
   /** `initialize` was answered with success. @internal */
   get initialized(): boolean {
@@ -153,10 +152,10 @@ export class McpSession implements CallingClient {
     }
     const exchange = this.#exchange(requests, body);
     const calls = requests.map((request) => this.#register(new McpCall(http, request, this, exchange)));
-    if (!body.batch) this.environment.calls.dispatch(calls[0]!);
+    if (!body.batch) this.runtime.calls.dispatch(calls[0]!);
     else {
       for (const message of body.messages) {
-        if (isRequest(message)) this.environment.calls.dispatch(calls.shift()!);
+        if (isRequest(message)) this.runtime.calls.dispatch(calls.shift()!);
         else this.#take(http, message);
       }
     }
@@ -169,7 +168,7 @@ export class McpSession implements CallingClient {
    * @throws McpError BAD_REQUEST, SESSION_NOT_FOUND (behaviour G1–G7)
    */
   async open(lastEventId?: string): Promise<McpReply> {
-    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
     this.lastSeenAt = this.clock.now();
     return this.#streams.open(lastEventId);
   }
@@ -177,16 +176,16 @@ export class McpSession implements CallingClient {
   /** The client has changed another live copy: this one follows. @internal */
   follow(patch: SessionPatch): void {
     this.state.note(patch);
-    this.environment.dispatcher.sessionChanged?.(this, patch);
+    this.runtime.dispatcher.sessionChanged?.(this, patch);
   }
 
   #admit(body: IncomingBody): JsonRpcRequest[] {
-    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
     return admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state.subscriptions);
   }
 
   #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): Exchange {
-    const { responseMode, sseAfterMs, clock } = this.environment;
+    const { responseMode, sseAfterMs, clock } = this.runtime;
     // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
     const mode = isInitializeRequest(requests[0]!) ? 'json' : responseMode;
     const ids = requests.length === 1 ? [requests[0]!.id] : requests.map(({ id }) => id);
@@ -204,7 +203,7 @@ export class McpSession implements CallingClient {
       this.#info = introduced({ ...this.#info, protocolVersion }, said);
     }
     this.#calls.add(call);
-    this.environment.calls.add(call);
+    this.runtime.calls.add(call);
     return call;
   }
 
@@ -223,10 +222,10 @@ export class McpSession implements CallingClient {
         case 'notifications/progress':
           return this.#outgoing.progressed(message);
         case 'notifications/roots/list_changed':
-          this.environment.event({ type: 'roots-changed', sessionId: this.sessionId });
+          this.runtime.event({ type: 'roots-changed', sessionId: this.sessionId });
       }
       const call = new McpCall(http, message, this);
-      runInCall(call, () => this.environment.dispatcher.notification(call));
+      runInCall(call, () => this.runtime.dispatcher.notification(call));
     } catch (error) {
       // Of what the application has listen, too: that is not the client's fault.
       this.report(error);
@@ -237,7 +236,7 @@ export class McpSession implements CallingClient {
   #cancel(id: RequestId, reason: unknown): void {
     const call = this.#calls.get(id);
     if (!call || call.method === 'initialize') return;
-    this.environment.calls.cancel(call, typeof reason === 'string' ? reason : undefined);
+    this.runtime.calls.cancel(call, typeof reason === 'string' ? reason : undefined);
   }
 
   /**
@@ -265,7 +264,7 @@ export class McpSession implements CallingClient {
   /** Looks for what other nodes have said. @param missed some of it may not have come through @internal */
   refresh(missed = false): void {
     this.#streams.refresh();
-    if (this.environment.store.scope === 'node' || this.over) return;
+    if (this.runtime.store.scope === 'node' || this.over) return;
     if (missed) this.inbox.look();
     else if (this.#calls.size > 0 || this.#outgoing.waiting > 0 || this.#inbox?.behind) void this.inbox.glance();
   }
@@ -296,7 +295,7 @@ export class McpSession implements CallingClient {
    *   error, or not in time
    */
   request(question: OutboundMessage, options: OutboundOptions = {}, of?: McpCall | RequestId): Promise<unknown> {
-    if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
+    if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', SESSION_OVER));
     return this.#outgoing.request(question, options, this.#related(of));
   }
 
@@ -330,11 +329,12 @@ export class McpSession implements CallingClient {
     }
     const patch = statePatch(call);
     if (!patch) return undefined;
-    const recorded = this.environment.patched(this.sessionId, patch);
+    const recorded = this.runtime.patched(this.sessionId, patch);
     this.state.note(patch, recorded);
     return recorded.catch(() => {
       // The client must not believe that a change was made which is in no record.
-      throw new McpError('INTERNAL_ERROR', sessionMessages.unrecorded());
+      const text = 'The storage of this server is away, so the change could not be kept. Try again later.';
+      throw new McpError('INTERNAL_ERROR', text);
     });
   }
 
@@ -351,7 +351,7 @@ export class McpSession implements CallingClient {
 
   /** Tells of what failed and no answer tells of. @internal */
   report(error: unknown): void {
-    this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+    this.runtime.event({ type: 'protocol-error', sessionId: this.sessionId, error });
   }
 
   // ---- ends -----------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ export class McpSession implements CallingClient {
   async close(): Promise<void> {
     if (this.over) return;
     const ended = this.end('terminated');
-    this.environment.ended(this.sessionId, 'terminated');
+    this.runtime.ended(this.sessionId, 'terminated');
     await ended;
   }
 
@@ -370,7 +370,7 @@ export class McpSession implements CallingClient {
    * @param told the text of that error
    * @returns settles when everything is released; bounded, also when the event store is not
    */
-  end(reason: SessionEndReason, told = sessionMessages.ended(reason)): Promise<void> {
+  end(reason: SessionEndReason, told = endedText(reason)): Promise<void> {
     if (this.#lifetime.is === 'ended') return this.#lifetime.done;
     const done = deferred();
     // First, since handlers that are aborted may end the session too.
@@ -380,11 +380,11 @@ export class McpSession implements CallingClient {
   }
 
   async #finish(reason: SessionEndReason, told: string): Promise<void> {
-    for (const call of this.#calls.all()) this.environment.calls.fail(call, REQUEST_FAILED, told);
+    for (const call of this.#calls.all()) this.runtime.calls.fail(call, REQUEST_FAILED, told);
     this.#outgoing.clear();
     this.#inbox?.close();
     try {
-      this.environment.dispatcher.sessionEnded(this);
+      this.runtime.dispatcher.sessionEnded(this);
     } catch (error) {
       this.report(error);
     }
@@ -405,7 +405,7 @@ export class McpSession implements CallingClient {
   streamFailed(stream: McpStream, error: unknown): void {
     for (const call of this.#calls.all()) {
       const { sink } = call.exchange as Exchange;
-      if (sink instanceof LoggedSink && sink.stream === stream) this.environment.calls.cancel(call, error);
+      if (sink instanceof LoggedSink && sink.stream === stream) this.runtime.calls.cancel(call, error);
     }
   }
 }

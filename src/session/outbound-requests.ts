@@ -5,7 +5,7 @@ import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { ServerRequestError } from '../context/server-request.error.js';
-import { sessionMessages } from './session.messages.js';
+import { SESSION_OVER } from './session.errors.js';
 
 /**
  * # Requests of the server that wait for the client
@@ -101,14 +101,15 @@ export class OutboundRequests {
   failOf(call: McpCall): void {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
-      this.#fail(pending, new ServerRequestError('CALL_OVER', sessionMessages.askedInVain(pending.method)));
+      const text = `The answer to "${pending.method}" is not awaited any more: the request on whose behalf it was sent is over.`;
+      this.#fail(pending, new ServerRequestError('CALL_OVER', text));
     }
   }
 
   /** The session is over. */
   clear(): void {
     for (const pending of this.#pending.values()) {
-      this.#fail(pending, new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
+      this.#fail(pending, new ServerRequestError('SESSION_OVER', SESSION_OVER));
     }
   }
 
@@ -117,26 +118,29 @@ export class OutboundRequests {
     const { timeoutMs = Infinity, maxTotalTimeoutMs = Infinity } = pending.options;
     const limitMs = Math.min(timeoutMs, this.timeoutMs);
     const leftMs = pending.since + maxTotalTimeoutMs - this.clock.now();
-    const toldMs = leftMs < limitMs ? maxTotalTimeoutMs : limitMs;
-    pending.timer = this.clock.setTimeout(() => this.#timeOut(pending, toldMs), Math.min(leftMs, limitMs));
+    const limitedToMs = leftMs < limitMs ? maxTotalTimeoutMs : limitMs;
+    pending.timer = this.clock.setTimeout(() => this.#timeOut(pending, limitedToMs), Math.min(leftMs, limitMs));
   }
 
   #timeOut(pending: Pending, ms: number): void {
     // An answer that came to a node while the log was away was refused, and many clients do not repeat it.
-    const text = this.session.storeAwaySince(pending.since) ? 'answerMayBeLost' : 'serverRequestTimedOut';
-    const reason = sessionMessages[text](pending.method, ms, ms === this.timeoutMs);
-    this.#tellClient(pending, reason);
+    const lost = this.session.storeAwaySince(pending.since)
+      ? ' The storage of this server was away meanwhile, so that an answer may have been refused. The request may be repeated.'
+      : '';
+    const option = ms === this.timeoutMs ? ' ("serverRequestTimeoutMs")' : '';
+    const reason = `The client did not answer "${pending.method}" within ${ms} ms${option}.${lost}`;
+    this.#cancelAtClient(pending, reason);
     this.#fail(pending, new ProtocolError(REQUEST_TIMEOUT, reason));
   }
 
   #giveUp(pending: Pending, reason: unknown): void {
     const error = givenUp(reason);
-    this.#tellClient(pending, error.message);
+    this.#cancelAtClient(pending, error.message);
     this.#fail(pending, error);
   }
 
   /** So that it does not go on asking its user. A log that refuses says so elsewhere. */
-  #tellClient({ id: requestId, call }: Pending, reason: string): void {
+  #cancelAtClient({ id: requestId, call }: Pending, reason: string): void {
     const params = { requestId, reason };
     this.session.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});
   }

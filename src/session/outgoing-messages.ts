@@ -6,12 +6,11 @@ import { capabilityNames, missingCapabilities, requiredCapabilities } from '../w
 import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import type { Related } from './in-flight-calls.js';
-import { outlivesItsRequest } from './late-messages.js';
 import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from '../context/server-request.error.js';
-import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import { SESSION_OVER } from './session.errors.js';
+import type { SessionRuntime } from './session-runtime.js';
 
 /**
  * # Where the messages of a server go, answers apart
@@ -28,7 +27,7 @@ export class OutgoingMessages {
   #over = false;
 
   constructor(
-    private readonly environment: SessionEnvironment,
+    private readonly runtime: SessionRuntime,
     private readonly streams: SessionStreams,
     private readonly session: { readonly info: McpSessionInfo },
   ) {}
@@ -80,7 +79,7 @@ export class OutgoingMessages {
 
   /** Answers come to any node; the one that asked is named by the id, and has it from the {@link Inbox}. */
   #isAwaitedElsewhere(wireId: unknown): boolean {
-    const { nodeId, store } = this.environment;
+    const { nodeId, store } = this.runtime;
     return store.scope === 'shared' && issuerElsewhere(wireId, nodeId) !== undefined;
   }
 
@@ -98,7 +97,7 @@ export class OutgoingMessages {
   /** Says that a message came too late. */
   late(method: string | undefined, requestId: RequestId | undefined, disposition: LateDisposition): Promise<void> {
     const sessionId = this.session.info.id;
-    this.environment.event({ type: 'late-message', sessionId, method, requestId, disposition });
+    this.runtime.event({ type: 'late-message', sessionId, method, requestId, disposition });
     return Promise.resolve();
   }
 
@@ -134,18 +133,20 @@ export class OutgoingMessages {
     const { clientCapabilities } = this.session.info;
     const missing = missingCapabilities(requiredCapabilities(method, params), clientCapabilities);
     if (!missing) return;
-    const text = sessionMessages.lacksCapability(method, capabilityNames(missing, clientCapabilities));
+    const capability = capabilityNames(missing, clientCapabilities);
+    const text = `"${method}" cannot be sent: the client did not declare the capability "${capability}".`;
     throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
   }
 
   async #assertHeard(method: string): Promise<void> {
     const heard = await this.streams.isHeard().catch((error: unknown) => {
-      const sessionId = this.session.info.id;
-      this.environment.event({ type: 'store-fault', sessionId, streamId: STANDALONE_STREAM, fatal: false, error });
+      this.runtime.storeFault(this.session.info.id, error, STANDALONE_STREAM);
       throw unsent(method, error);
     });
-    if (this.#over) throw new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver());
-    if (!heard) throw new ServerRequestError('NO_STREAM', sessionMessages.noStream(method));
+    if (this.#over) throw new ServerRequestError('SESSION_OVER', SESSION_OVER);
+    if (heard) return;
+    const text = `"${method}" cannot be sent: no response of this session is open that could carry it. Send it while a request of the client is being handled, or after the client has opened its GET stream.`;
+    throw new ServerRequestError('NO_STREAM', text);
   }
 
   /** @returns the call on whose stream a request travels; `undefined`: on the standalone stream */
@@ -153,35 +154,47 @@ export class OutgoingMessages {
     if (related.is === 'nothing') return undefined;
     if (related.is !== 'open') {
       void this.late(method, related.requestId, 'refused');
-      throw new ServerRequestError('CALL_OVER', sessionMessages.callOver(method));
+      const text = `"${method}" cannot be sent: the request on whose behalf it is sent is over. Send it before the handler returns.`;
+      throw new ServerRequestError('CALL_OVER', text);
     }
     const { exchange } = related.call;
     if (!exchange) return undefined;
     const { carries } = exchange;
-    if (carries === 'answers') throw new ServerRequestError('NO_STREAM', sessionMessages.jsonOnly(method));
-    if (carries === 'nothing') throw new ServerRequestError('NO_STREAM', sessionMessages.clientGone(method));
-    return related.call;
+    if (carries === 'messages') return related.call;
+    const why =
+      carries === 'answers'
+        ? '"responseMode" is "json", and a JSON answer carries nothing else. Use "auto" or "sse".'
+        : 'the client closed the connection before it learnt how to come back to it.';
+    throw new ServerRequestError('NO_STREAM', `"${method}" cannot be sent: ${why}`);
   }
 
   #makeRequests(): OutboundRequests {
-    const { nodeId, clock, serverRequestTimeoutMs } = this.environment;
+    const { nodeId, clock, serverRequestTimeoutMs } = this.runtime;
     const prefix = `${nodeId}-${randomToken(8)}`;
-    const { environment } = this;
+    const { runtime } = this;
     return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, {
-      storeAwaySince: (time) => (environment.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= time,
+      storeAwaySince: (time) => (runtime.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= time,
       recall: (cancelled, call) => (call ? this.#accompany(cancelled, call) : this.#standalone(cancelled)),
     });
   }
 
   #unknownResponse(requestId: RequestId | undefined): void {
-    this.environment.event({ type: 'unknown-response', sessionId: this.session.info.id, requestId });
+    this.runtime.event({ type: 'unknown-response', sessionId: this.session.info.id, requestId });
   }
 }
 
 /** What a handler is told when the log took no message: not its fault, and the client may be told. */
 function unsent(method: string, error: unknown): unknown {
   if (error instanceof EventStoreError || error instanceof ServerRequestError) return error;
-  return new ServerRequestError('STORE_UNAVAILABLE', sessionMessages.unsentAsStoreAway(method), { cause: error });
+  const text = `"${method}" could not be sent: the storage of this server is away at the moment. The request may be repeated: try again soon.`;
+  return new ServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
+}
+
+/** Late notifications that are still worth something to the client, on the standalone stream (behaviour P8). */
+const OUTLIVES_ITS_REQUEST = /^notifications\/(?!progress$|cancelled$)/;
+
+export function outlivesItsRequest(method: string): boolean {
+  return OUTLIVES_ITS_REQUEST.test(method);
 }
 
 type LateDisposition = 'standalone' | 'dropped' | 'refused';

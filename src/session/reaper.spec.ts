@@ -29,7 +29,8 @@ async function setup() {
     nodeId: 'n',
     retry: RETRY,
     peers,
-    event: (event: McpSessionEvent) => events.push(event),
+    storeFault: (sessionId: string, error: unknown) =>
+      events.push({ type: 'store-fault', sessionId, streamId: '', fatal: false, error }),
   };
   const session = { streams: { poke: (stream: string) => poked.push(stream) } };
   const watch = vi.fn<() => void>();

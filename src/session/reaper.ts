@@ -6,8 +6,10 @@ import { EventStoreError } from '../stream/event-store.errors.js';
 import type { ReaderRef, UnfinishedStream } from '../stream/event-store.js';
 import { errorResponse, REQUEST_FAILED } from '../wire/errors.js';
 import { LiveSessions } from './live-sessions.js';
-import { sessionMessages } from './session.messages.js';
 import { SessionRuntime } from './session-runtime.js';
+
+const NODE_DIED =
+  'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.';
 
 /**
  * # What a dead node leaves behind
@@ -26,21 +28,21 @@ export class Reaper {
   constructor(
     @Inject(McpMessageBus) bus: Pick<McpMessageBus, 'lost$'>,
     @Inject(SessionRuntime)
-    private readonly environment: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'peers' | 'event'>,
+    private readonly runtime: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'peers' | 'storeFault'>,
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
   ) {
-    const { retry, clock } = environment;
+    const { retry, clock } = runtime;
     // Tried until the log is back: nobody else will.
     const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
     this.#retry = new Retry(patience, clock, (error) => error instanceof EventStoreError);
     bus.lost$.subscribe({
-      next: (lost) => void this.#bury(lost).catch((error: unknown) => this.#fault('', error)),
+      next: (lost) => void this.#bury(lost).catch((error: unknown) => this.runtime.storeFault('', error)),
       complete: () => this.#retry.cancel(),
     });
   }
 
   async #bury(lost: LostNode): Promise<void> {
-    const { store } = this.environment;
+    const { store } = this.runtime;
     const { node } = lost;
     // What it would have swept is for the others to sweep.
     this.sessions.watch();
@@ -51,26 +53,21 @@ export class Reaper {
 
   /** In one step, and the last one of its stream: of nodes that find the same one dead, one does it. */
   async #answer({ session, stream, requests }: UnfinishedStream): Promise<void> {
-    const answers = requests.map((id) => errorResponse(id, REQUEST_FAILED, sessionMessages.nodeDied()));
+    const answers = requests.map((id) => errorResponse(id, REQUEST_FAILED, NODE_DIED));
     const events = answers.map((answer) => JSON.stringify(answer));
     const end = { writer: randomToken(), seq: 1, settles: requests, end: true };
     try {
-      const { reader } = await this.#retry.run(() => this.environment.store.append(session, stream, events, end));
+      const { reader } = await this.#retry.run(() => this.runtime.store.append(session, stream, events, end));
       this.#tell(session, stream, reader);
     } catch (error) {
       // The session has ended, or the node was not dead and has ended the stream itself.
-      if (!(error instanceof EventStoreError)) this.#fault(session, error);
+      if (!(error instanceof EventStoreError)) this.runtime.storeFault(session, error);
     }
   }
 
   /** The reader may be here. */
   #tell(session: string, stream: string, reader: ReaderRef | undefined): void {
-    if (reader && reader.node !== this.environment.nodeId)
-      return this.environment.peers.appended(session, stream, reader);
+    if (reader && reader.node !== this.runtime.nodeId) return this.runtime.peers.appended(session, stream, reader);
     this.sessions.peek(session)?.session.streams.poke(stream);
-  }
-
-  #fault(sessionId: string, error: unknown): void {
-    this.environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
   }
 }

@@ -1,5 +1,5 @@
-import type { McpCall } from '../context/mcp-call.js';
-import type { McpSessionRecord, SessionPatch } from './session-store.js';
+import type { McpCall, McpSessionInfo } from '../context/mcp-call.js';
+import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
 
 /**
  * What a request that was answered with success has changed in the session's record, so that a session that is rebuilt
@@ -71,3 +71,19 @@ export class SessionState {
     return { ...(missedLevel !== undefined && { logLevel: missedLevel }), subscribe, unsubscribe };
   }
 }
+
+export function infoOf({ initialize, ...record }: McpSessionRecord): McpSessionInfo {
+  return introduced(record, initialize);
+}
+
+/** The client of a session as far as it is known: nothing at first, then the parameters of its `initialize`. */
+export function introduced(
+  { id, principal, protocolVersion, routeParams }: Unintroduced,
+  params: Partial<InitializeParams> = {},
+): McpSessionInfo {
+  const { clientInfo = { name: 'unknown', version: '0' }, capabilities: clientCapabilities = {} } = params;
+  const info = { id, principal, protocolVersion, clientInfo, clientCapabilities };
+  return routeParams ? { ...info, routeParams } : info;
+}
+
+type Unintroduced = Pick<McpSessionInfo, 'id' | 'protocolVersion' | 'routeParams'> & { principal?: string | undefined };

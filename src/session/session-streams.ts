@@ -19,8 +19,7 @@ import {
   STANDALONE_STREAM,
 } from '../wire/sse.js';
 import type { McpSessionEvent } from './session-events.js';
-import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import type { SessionRuntime } from './session-runtime.js';
 
 /**
  * # The streams of a live session
@@ -39,7 +38,7 @@ export class SessionStreams implements StreamObserver {
 
   constructor(
     private readonly sessionId: string,
-    private readonly environment: SessionEnvironment,
+    private readonly runtime: SessionRuntime,
     private readonly session: { readonly primes: boolean; streamFailed(stream: McpStream, error: unknown): void },
   ) {}
 
@@ -70,10 +69,7 @@ export class SessionStreams implements StreamObserver {
 
   /** The stream of a POST that has become one. */
   begin(requests: readonly RequestId[]): LoggedSink {
-    return new LoggedSink(
-      this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests)),
-      this,
-    );
+    return new LoggedSink(this.#keep(new McpStream(randomToken(), this.sessionId, this.runtime, this, requests)), this);
   }
 
   /**
@@ -85,7 +81,9 @@ export class SessionStreams implements StreamObserver {
   async open(lastEventId: string | undefined): Promise<McpReply> {
     const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
     if (lastEventId !== undefined && !cursor) {
-      throw new McpError('BAD_REQUEST', sessionMessages.malformedCursor(lastEventId));
+      const shown = lastEventId.slice(0, 100);
+      const text = `Last-Event-ID "${shown}" is not an event id of this server ("<stream>_<index>"). Send the id of the last event you received, or none.`;
+      throw new McpError('BAD_REQUEST', text);
     }
     // Its client was told of it before the log knows it.
     const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
@@ -115,8 +113,9 @@ export class SessionStreams implements StreamObserver {
       claim = await stream.claim();
     } catch (error) {
       if (!(error instanceof StreamNotFoundError)) throw error;
-      const { stream: id, index } = cursor!;
-      throw new McpError('BAD_REQUEST', sessionMessages.unknownCursor(formatEventId(id, index)));
+      const id = formatEventId(cursor!.stream, cursor!.index);
+      const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never begun, or it finished and its time is over. Repeat the request, or send no Last-Event-ID.`;
+      throw new McpError('BAD_REQUEST', text);
     }
     const after = Math.min(cursor?.index ?? claim.delivered, claim.last);
     if (!claim.ended || after < claim.last) return { stream, claim, after };
@@ -132,7 +131,7 @@ export class SessionStreams implements StreamObserver {
    */
   #whenBack(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<string> {
     return new Observable((subscriber) => {
-      const { retry, clock } = this.environment;
+      const { retry, clock } = this.runtime;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
       const waiting = new Retry(patience, clock, (e) => e instanceof McpError || e instanceof EventStoreError);
       const held = (this.#held ??= new Set());
@@ -171,7 +170,7 @@ export class SessionStreams implements StreamObserver {
   }
 
   #headFrame(stream: string, index: number): string {
-    return this.session.primes ? primingFrame(formatEventId(stream, index), this.environment.retryMs) : commentFrame();
+    return this.session.primes ? primingFrame(formatEventId(stream, index), this.runtime.retryMs) : commentFrame();
   }
 
   /** The frame of an event; of one without data, that tells where the stream has come to, only for clients that take it. @internal */
@@ -238,13 +237,13 @@ export class SessionStreams implements StreamObserver {
   }
   ended({ id }: McpStream): void {
     // It ends with its session alone.
-    if (id === STANDALONE_STREAM && !this.#closed) this.environment.suspect(this.sessionId);
+    if (id === STANDALONE_STREAM && !this.#closed) this.runtime.suspect(this.sessionId);
   }
   fault(stream: McpStream, error: unknown): void {
     if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
   }
   telling(told: Promise<unknown>): void {
-    if (this.environment.store.scope === 'node') return;
+    if (this.runtime.store.scope === 'node') return;
     const telling = (this.#telling ??= new Set());
     const settled = told.catch(() => {}).finally(() => telling.delete(settled));
     telling.add(settled);
@@ -252,7 +251,7 @@ export class SessionStreams implements StreamObserver {
 
   /** The log may say by an error that the session is gone. @internal */
   suspect(error: unknown): void {
-    if (error instanceof SessionGoneError && !this.#closed) this.environment.suspect(this.sessionId);
+    if (error instanceof SessionGoneError && !this.#closed) this.runtime.suspect(this.sessionId);
   }
 
   #obtain(id: string): McpStream {
@@ -261,7 +260,7 @@ export class SessionStreams implements StreamObserver {
 
   /** For a moment; what is to stay is kept. */
   #find(id: string): McpStream {
-    return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.environment, this);
+    return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.runtime, this);
   }
 
   #keep(stream: McpStream): McpStream {
@@ -271,7 +270,7 @@ export class SessionStreams implements StreamObserver {
   }
 
   #event(event: WithoutSession<McpSessionEvent>): void {
-    this.environment.event({ sessionId: this.sessionId, ...event });
+    this.runtime.event({ sessionId: this.sessionId, ...event });
   }
 }
 

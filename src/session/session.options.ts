@@ -1,12 +1,6 @@
-import type { Clock } from '../common/clock.js';
 import { check } from '../common/option-checks.js';
-import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import type { Calls } from '../exchange/calls.js';
 import type { ResponseMode } from '../exchange/exchange.js';
-import type { StreamEnvironment, StreamPeers } from '../stream/stream.options.js';
-import type { SessionPeers } from './cluster-messages.js';
-import type { McpSessionEvent, SessionEndReason } from './session-events.js';
-import type { SessionCaps, SessionPatch } from './session-store.js';
+import type { SessionCaps } from './session-store.js';
 
 /** How sessions behave, and how many there may be. @publicApi */
 export interface McpSessionOptions {
@@ -140,28 +134,4 @@ export type SessionLimits = Pick<
 export function capsFor(principal: string | undefined, limits: SessionLimits): SessionCaps {
   const { maxSessions: total, maxSessionsPerPrincipal, maxAnonymousSessions } = limits;
   return { total, perPrincipal: principal === undefined ? maxAnonymousSessions : maxSessionsPerPrincipal };
-}
-
-/** How a session answers. */
-export type SessionBehaviour = Pick<
-  ResolvedSessionOptions,
-  'responseMode' | 'sseAfterMs' | 'retryMs' | 'serverRequestTimeoutMs' | 'requestTimeoutMs'
->;
-
-/** What the sessions of one endpoint share: one object, however many sessions there are. */
-export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour {
-  readonly clock: Clock;
-  readonly dispatcher: McpDispatcher;
-  readonly peers: StreamPeers & SessionPeers;
-  readonly calls: Calls;
-  /** When a store, or the way to other nodes, was last found to have been away. */
-  readonly storeAwayAt?: number | undefined;
-  /** Hears of everything that happens to a session. */
-  event(event: McpSessionEvent): void;
-  /** The client changed what a session *is*: the record follows. Rejects when the store was away for too long. */
-  patched(sessionId: string, patch: SessionPatch): Promise<void>;
-  /** The log no longer knows a session: it may have ended elsewhere. */
-  suspect(sessionId: string): void;
-  /** A session has ended by itself: its server was closed. */
-  ended(sessionId: string, reason: SessionEndReason): void;
 }

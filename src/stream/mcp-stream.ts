@@ -61,7 +61,7 @@ export class McpStream {
     readonly id: string,
     private readonly session: string,
     private readonly environment: StreamEnvironment,
-    private readonly observer: StreamObserver,
+    private readonly observer?: StreamObserver,
     /** Of a POST stream that begins here: the requests whose messages it carries. */
     private readonly requests?: readonly RequestId[],
   ) {
@@ -157,7 +157,7 @@ export class McpStream {
       }
       subscriber.add(() => this.#detach(attached));
       subscriber.add((this.#signal$ ??= new Subject()).subscribe((signal) => reader.accept(signal)));
-      this.observer.attached(this);
+      this.observer?.attached(this);
       reader.wake();
     });
   }
@@ -301,7 +301,7 @@ export class McpStream {
       this.#abandonLog();
       for (const { reader } of this.#all()) reader?.fail(error);
     }
-    this.observer.failed(this, error);
+    this.observer?.failed(this, error);
     this.#settleDown();
   }
 
@@ -336,7 +336,7 @@ export class McpStream {
 
   #log() {
     const { session, id: stream } = this;
-    const evicted = (after: number, oldest: number): void => this.observer.evicted(this, after, oldest);
+    const evicted = (after: number, oldest: number): void => this.observer?.evicted(this, after, oldest);
     const log = { store: this.environment.store, session, stream, retry: this.#retries(), evicted };
     // A GET without a cursor begins after what was acknowledged, and may come to another node.
     if (stream !== STANDALONE_STREAM || !this.#shared) return log;
@@ -385,7 +385,7 @@ export class McpStream {
     const claim = () => this.#retries().run(() => this.environment.store.claim(this.session, this.id, attached.ref));
     const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
     const failed = (error: unknown): void => {
-      if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer.fault(this, error);
+      if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer?.fault(this, error);
     };
     const told = claimed.then((result) => this.#claimed(attached, result), failed);
     attached.claiming = told.finally(() => (attached.claiming = undefined));
@@ -407,7 +407,7 @@ export class McpStream {
     if (!before.reader) return this.#detach(before);
     before.reader.silence();
     this.#silent = [...this.#silent, before];
-    this.observer.replacedHere(this);
+    this.observer?.replacedHere(this);
   }
 
   #compare(mine: AttachedReader | undefined, { reader, last, ended }: ReadResult): void {
@@ -419,7 +419,7 @@ export class McpStream {
       if (reader) this.#tell(store.release(this.session, this.id, reader));
       this.#claimAgain(mine);
     }
-    if (ended) this.observer.ended?.(this);
+    if (ended) this.observer?.ended?.(this);
     if (ended || last > (mine.reader?.cursor ?? last)) this.poke();
   }
 
@@ -440,7 +440,7 @@ export class McpStream {
     if (before) this.#tellReplaced(before, cursor);
     if (reader) {
       reader.release();
-      this.observer.detached(this);
+      this.observer?.detached(this);
     }
     if (isNewest) this.#endSilent(cursor);
     this.#settleDown();
@@ -452,7 +452,7 @@ export class McpStream {
   }
 
   #settleDown(): void {
-    if (this.#all().length === 0 && this.#claims === 0 && this.settled) this.observer.idle(this);
+    if (this.#all().length === 0 && this.#claims === 0 && this.settled) this.observer?.idle(this);
   }
 
   #retries(): Retry {
@@ -463,10 +463,10 @@ export class McpStream {
 
   /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
   #tell(told: Promise<unknown>): void {
-    this.observer.telling?.(told);
+    this.observer?.telling?.(told);
     told.catch((error: unknown) => {
       // Of a session that is over there is nothing to keep.
-      if (!isOver(error)) this.observer.fault(this, error);
+      if (!isOver(error)) this.observer?.fault(this, error);
     });
   }
 }
