@@ -36,7 +36,7 @@ export function decoded(code: string): string {
  * The braces hold the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
  * tags. Codes have no colon, so `{:…}` is the tag of no session.
  *
- * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`. Redis does not tell databases apart in them.
+ * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`. Channels are shared by all databases of a Redis.
  */
 export class RedisKeys {
   readonly sessions: string;

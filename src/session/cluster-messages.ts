@@ -1,19 +1,19 @@
 import type { McpMessageBus } from '../bus/message-bus.js';
 import type { AppendedMessage, ReaderRef } from '../stream/event-store.js';
 import type { StreamPeers } from '../stream/stream.options.js';
-import { EVERYBODY } from './inbox.js';
+import { ALL_NODES } from './inbox.js';
 import type { SessionEndReason } from './session-events.js';
 import type { SessionPatch } from './session-store.js';
 
 /**
- * What nodes tell each other of sessions. Signals only: whoever misses one finds the same in the stores, later.
+ * The messages between nodes about sessions. They are hints only: a node that misses one finds the same in the stores later.
  *
- * - `session-began`: there is a record, which may expire; or a node stops, and leaves its records to the others
+ * - `session-began`: there is a record, which may expire; or a node stops, and its records stay for the others
  * - `session-ended`: its record is gone, and why
  * - `appended`: there is more to read on a stream
  * - `replaced`: a reader is not the newest of its stream any more; with `upTo` its response is to end now
- * - `inbox`: the client sent something to another node than the one that waits for it, or that all copies must know
- * - `patched`: the client changed what a session is, and other live copies are to follow
+ * - `inbox`: the client sent something to another node than the one that waits for it, or something for all copies
+ * - `patched`: the client changed the record of a session, and other live copies follow
  */
 export type ClusterMessage =
   | {
@@ -40,7 +40,7 @@ export type ClusterMessage =
 
 const TYPES: readonly unknown[] = [...['session-began', 'session-ended', 'appended', 'replaced', 'inbox', 'patched']];
 
-/** Other nodes may be of another version, and the bus carries more than this: what is not understood is nobody's. */
+/** The bus carries other messages too, and other nodes may run another version: those are ignored. */
 export function clusterMessage(message: unknown): ClusterMessage | undefined {
   const { type, session } = (message ?? {}) as { type?: unknown; session?: unknown };
   return TYPES.includes(type) && typeof session === 'string' ? (message as ClusterMessage) : undefined;
@@ -61,7 +61,7 @@ export class ClusterPeers implements StreamPeers {
   /** Something was put into the inbox of a session. @param to a node, or `*` for all */
   delivered(session: string, to: string): void {
     const message: ClusterMessage = { type: 'inbox', session, node: this.bus.nodeId };
-    if (to === EVERYBODY) this.bus.broadcast(message);
+    if (to === ALL_NODES) this.bus.broadcast(message);
     else this.bus.send(to, message);
   }
 

@@ -4,7 +4,7 @@ import type { RequestId } from '../wire/json-rpc.js';
 /** Ids of cancelled requests that are kept, for handlers that go on sending. */
 const REMEMBERED = 256;
 
-/** What a message of the server belongs to. */
+/** The request that a message of the server belongs to. */
 export type Related =
   | { is: 'nothing' }
   | { is: 'open'; call: McpCall }
@@ -64,7 +64,7 @@ export class InFlightCalls {
   relatedTo(call: McpCall): Related {
     const { state, requestId } = call;
     if (state !== 'open') return { is: state, requestId };
-    // Of a notification of the client nothing is open that could carry a message.
+    // A notification of the client has no response that could carry a message.
     return requestId === undefined ? NOTHING : { is: 'open', call };
   }
 

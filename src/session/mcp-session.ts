@@ -62,13 +62,13 @@ export class McpSession implements CallingClient {
   readonly #calls: InFlightCalls;
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
-  /** Made when somebody listens, or it ends: most sessions are only sessions, thousands of them. */
+  /** Made by the first subscriber, or the end: it would cost memory in each of thousands of sessions. */
   #closed$: AsyncSubject<SessionEndReason> | undefined;
   #inbox: Inbox | undefined;
   #info: McpSessionInfo;
   #lifetime: Lifetime = { is: 'new' };
 
-  /** What the client has set. @internal */
+  /** Log level and subscriptions of the client. @internal */
   readonly state = new SessionState();
 
   /** Milliseconds since the epoch of the last message from the client. */
@@ -105,7 +105,7 @@ export class McpSession implements CallingClient {
   get clock(): Clock {
     return this.runtime.clock;
   }
-  /** Emits the reason when the session has ended, also to whoever subscribes afterwards; then completes. */
+  /** Emits the reason when the session has ended, also to later subscribers; then completes. */
   get closed$(): Observable<SessionEndReason> {
     return (this.#closed$ ??= new AsyncSubject());
   }
@@ -173,7 +173,7 @@ export class McpSession implements CallingClient {
     return this.#streams.open(lastEventId);
   }
 
-  /** The client has changed another live copy: this one follows. @internal */
+  /** The client has changed another live copy, and this one follows. @internal */
   follow(patch: SessionPatch): void {
     this.state.note(patch);
     this.runtime.dispatcher.sessionChanged?.(this, patch);
@@ -198,9 +198,9 @@ export class McpSession implements CallingClient {
   #register(call: McpCall): McpCall {
     const { method, params = {} } = call.message;
     if (method === 'initialize') {
-      const said = params as Partial<InitializeParams>;
-      const protocolVersion = negotiateLegacyRevision(said.protocolVersion);
-      this.#info = introduced({ ...this.#info, protocolVersion }, said);
+      const offered = params as Partial<InitializeParams>;
+      const protocolVersion = negotiateLegacyRevision(offered.protocolVersion);
+      this.#info = introduced({ ...this.#info, protocolVersion }, offered);
     }
     this.#calls.add(call);
     this.runtime.calls.add(call);
@@ -227,7 +227,7 @@ export class McpSession implements CallingClient {
       const call = new McpCall(http, message, this);
       runInCall(call, () => this.runtime.dispatcher.notification(call));
     } catch (error) {
-      // Of what the application has listen, too: that is not the client's fault.
+      // Listeners of the application may throw, too: the client gets no error for that.
       this.report(error);
     }
   }
@@ -240,8 +240,8 @@ export class McpSession implements CallingClient {
   }
 
   /**
-   * Before messages are received here, what concerns other nodes is handed on, so that nothing is dropped behind a 202; and
-   * what the client has told others before is taken first.
+   * Before messages are received here, those for other nodes are handed on, so that nothing is dropped behind a 202; and
+   * messages that the client sent to other nodes before are taken first.
    *
    * @throws McpError (rejects) as `receive` does, and UNAVAILABLE while the log is away
    * @internal
@@ -253,7 +253,7 @@ export class McpSession implements CallingClient {
     } else if (this.#outgoing.waiting > 0 && !body.messages.every(isRequest)) await this.inbox.glance();
   }
 
-  /** Takes what the client has sent to another node. */
+  /** Takes a message that the client has sent to another node. */
   #receiveFromPeer(message: FromClient): void {
     if (this.#lifetime.is !== 'live') return;
     if (isResponse(message)) return this.#outgoing.answered(message);
@@ -261,7 +261,7 @@ export class McpSession implements CallingClient {
     this.#notified({ era: 'legacy', principal, request: undefined }, message);
   }
 
-  /** Looks for what other nodes have said. @param missed some of it may not have come through @internal */
+  /** Looks for messages from other nodes, and events. @param missed hints may have been lost @internal */
   refresh(missed = false): void {
     this.#streams.refresh();
     if (this.runtime.store.scope === 'node' || this.over) return;
@@ -319,7 +319,7 @@ export class McpSession implements CallingClient {
     return reachesLevel(level, this.state.logLevel);
   }
 
-  /** The client may rely on what it was told: the record comes first. @internal */
+  /** The client may rely on an answered change: so it is recorded first. @internal */
   succeeded(call: McpCall, result: object): Promise<void> | undefined {
     if (call.method === 'initialize' && this.#lifetime.is === 'new') {
       const { protocolVersion } = result as { protocolVersion?: unknown };
@@ -332,7 +332,7 @@ export class McpSession implements CallingClient {
     const recorded = this.runtime.patched(this.sessionId, patch);
     this.state.note(patch, recorded);
     return recorded.catch(() => {
-      // The client must not believe that a change was made which is in no record.
+      // A change that is in no record must not be answered with success.
       const text = 'The storage of this server is away, so the change could not be kept. Try again later.';
       throw new McpError('INTERNAL_ERROR', text);
     });
@@ -344,12 +344,12 @@ export class McpSession implements CallingClient {
     if (call.aborted) this.#outgoing.failOf(call);
   }
 
-  /** An answer came that no client waits for: a second one, or one of a request that was cancelled (P8). @internal */
+  /** A handler answered a request twice, or a cancelled one (P8). @internal */
   lateAnswer(requestId: RequestId): void {
     void this.#outgoing.late(undefined, requestId, 'dropped');
   }
 
-  /** Tells of what failed and no answer tells of. @internal */
+  /** Reports a failure that no answer shows. @internal */
   report(error: unknown): void {
     this.runtime.event({ type: 'protocol-error', sessionId: this.sessionId, error });
   }
@@ -367,20 +367,20 @@ export class McpSession implements CallingClient {
   /**
    * Ends the session: every open call is answered with an error, its handler cancelled, every response ends.
    *
-   * @param told the text of that error
+   * @param text the text of that error
    * @returns settles when everything is released; bounded, also when the event store is not
    */
-  end(reason: SessionEndReason, told = endedText(reason)): Promise<void> {
+  end(reason: SessionEndReason, text = endedText(reason)): Promise<void> {
     if (this.#lifetime.is === 'ended') return this.#lifetime.done;
     const done = deferred();
     // First, since handlers that are aborted may end the session too.
     this.#lifetime = { is: 'ended', done: done.promise };
-    this.#finish(reason, told).then(done.resolve, done.reject);
+    this.#finish(reason, text).then(done.resolve, done.reject);
     return done.promise;
   }
 
-  async #finish(reason: SessionEndReason, told: string): Promise<void> {
-    for (const call of this.#calls.all()) this.runtime.calls.fail(call, REQUEST_FAILED, told);
+  async #finish(reason: SessionEndReason, text: string): Promise<void> {
+    for (const call of this.#calls.all()) this.runtime.calls.fail(call, REQUEST_FAILED, text);
     this.#outgoing.clear();
     this.#inbox?.close();
     try {
@@ -390,13 +390,13 @@ export class McpSession implements CallingClient {
     }
     await within(this.#streams.flushed(), FLUSH_MS, this.clock);
     this.#streams.close();
-    await within(this.#streams.told(), FLUSH_MS, this.clock);
+    await within(this.#streams.bookkept(), FLUSH_MS, this.clock);
     const closed$ = (this.#closed$ ??= new AsyncSubject());
     closed$.next(reason);
     closed$.complete();
   }
 
-  /** Its streams, for what the log and other nodes have to say of them. @internal */
+  /** For messages of other nodes about them. @internal */
   get streams(): SessionStreams {
     return this.#streams;
   }

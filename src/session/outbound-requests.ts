@@ -11,7 +11,7 @@ import { SESSION_OVER } from './session.errors.js';
  * # Requests of the server that wait for the client
  *
  *     issued ──answered──▶ over
- *        ├──timed out, given up by its signal──▶ over (the client is told by `notifications/cancelled`)
+ *        ├──timed out, given up by its signal──▶ over (the client gets `notifications/cancelled`)
  *        └──not sent, its call or session over──▶ over
  *
  * Ids are unique for all live copies of a session, on any node, and name the node that waits. A request that asks for
@@ -29,7 +29,7 @@ export class OutboundRequests {
     private readonly session: {
       /** Whether a store was away at some time since; milliseconds since the epoch. */
       storeAwaySince(time: number): boolean;
-      /** Takes a request back, on the way that it went: that of its call, if it had one. */
+      /** Sends the cancellation on the same way as the request: that of its call, if it had one. */
       recall(cancelled: JsonRpcNotification, call: McpCall | undefined): Promise<void>;
     },
   ) {}
@@ -97,7 +97,7 @@ export class OutboundRequests {
     return true;
   }
 
-  /** The call is over, and what it asked with it. */
+  /** The call is over: its requests fail. */
   failOf(call: McpCall): void {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
@@ -139,7 +139,7 @@ export class OutboundRequests {
     this.#fail(pending, error);
   }
 
-  /** So that it does not go on asking its user. A log that refuses says so elsewhere. */
+  /** So that the client stops asking its user. A log that fails is reported elsewhere. */
   #cancelAtClient({ id: requestId, call }: Pending, reason: string): void {
     const params = { requestId, reason };
     this.session.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});

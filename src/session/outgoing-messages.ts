@@ -13,14 +13,14 @@ import { SESSION_OVER } from './session.errors.js';
 import type { SessionRuntime } from './session-runtime.js';
 
 /**
- * # Where the messages of a server go, answers apart
+ * # The streams that notifications and requests of a server go to
  *
  * | the message belongs to | notification | request |
  * |---|---|---|
  * | a request that is being handled | its stream (P6); in `json` mode the standalone stream | its stream; in `json` mode refused (P7) |
  * | a request that was answered | logs and changes: the standalone stream; progress: dropped (P8) | refused |
  * | a request that was cancelled | dropped | refused |
- * | nothing | the standalone stream | the standalone stream, if somebody listens |
+ * | nothing | the standalone stream | the standalone stream, if a client reads it |
  */
 export class OutgoingMessages {
   #requests: OutboundRequests | undefined;
@@ -54,8 +54,8 @@ export class OutgoingMessages {
   async request(question: OutboundMessage, options: OutboundOptions, related: Related): Promise<unknown> {
     this.#assertUnderstood(question);
     const call = this.#callThatCarries(question.method, related);
-    // Of a call nothing is awaited: it may be over in the next moment.
-    if (!call) await this.#assertHeard(question.method);
+    // With a call nothing is awaited: it may be over in the next moment.
+    if (!call) await this.#assertReader(question.method);
     const { signal } = options;
     if (signal?.aborted) throw givenUp(signal.reason);
     const requests = (this.#requests ??= this.#makeRequests());
@@ -65,7 +65,7 @@ export class OutgoingMessages {
     return answer;
   }
 
-  /** A response of the client. P1: one that nobody waits for is taken too. */
+  /** A response of the client. P1: one without a waiting request is taken too. */
   answered(response: JsonRpcResponse): void {
     if (this.#requests?.answered(response)) return;
     if (!this.#isAwaitedElsewhere(response.id)) this.#unknownResponse(response.id);
@@ -77,13 +77,13 @@ export class OutgoingMessages {
     if (!this.#isAwaitedElsewhere(notification.params?.['progressToken'])) this.#unknownResponse(undefined);
   }
 
-  /** Answers come to any node; the one that asked is named by the id, and has it from the {@link Inbox}. */
+  /** An answer may come to any node; the id names the one that waits, which gets it from its {@link Inbox}. */
   #isAwaitedElsewhere(wireId: unknown): boolean {
     const { nodeId, store } = this.runtime;
     return store.scope === 'shared' && issuerElsewhere(wireId, nodeId) !== undefined;
   }
 
-  /** A call is over, and what was asked on its behalf. */
+  /** A call is over: the requests on its behalf fail. */
   failOf(call: McpCall): void {
     this.#requests?.failOf(call);
   }
@@ -94,7 +94,7 @@ export class OutgoingMessages {
     this.#requests?.clear();
   }
 
-  /** Says that a message came too late. */
+  /** Reports a message that came too late. */
   late(method: string | undefined, requestId: RequestId | undefined, disposition: LateDisposition): Promise<void> {
     const sessionId = this.session.info.id;
     this.runtime.event({ type: 'late-message', sessionId, method, requestId, disposition });
@@ -102,7 +102,7 @@ export class OutgoingMessages {
   }
 
   #accompany(message: JsonRpcNotification, { exchange, requestId }: McpCall): Promise<void> {
-    // Of a notification of the client, or of what is replayed when a session is rebuilt: no POST waits for it.
+    // A notification of the client, or a replay when a session is rebuilt: no POST waits for it.
     if (!exchange) return this.#standalone(message);
     switch (exchange.carries) {
       case 'messages':
@@ -138,13 +138,13 @@ export class OutgoingMessages {
     throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
   }
 
-  async #assertHeard(method: string): Promise<void> {
-    const heard = await this.streams.isHeard().catch((error: unknown) => {
+  async #assertReader(method: string): Promise<void> {
+    const read = await this.streams.hasReader().catch((error: unknown) => {
       this.runtime.storeFault(this.session.info.id, error, STANDALONE_STREAM);
       throw unsent(method, error);
     });
     if (this.#over) throw new ServerRequestError('SESSION_OVER', SESSION_OVER);
-    if (heard) return;
+    if (read) return;
     const text = `"${method}" cannot be sent: no response of this session is open that could carry it. Send it while a request of the client is being handled, or after the client has opened its GET stream.`;
     throw new ServerRequestError('NO_STREAM', text);
   }
@@ -183,7 +183,7 @@ export class OutgoingMessages {
   }
 }
 
-/** What a handler is told when the log took no message: not its fault, and the client may be told. */
+/** The error for a handler whose message the log did not take; the client may see its text. */
 function unsent(method: string, error: unknown): unknown {
   if (error instanceof EventStoreError || error instanceof ServerRequestError) return error;
   const text = `"${method}" could not be sent: the storage of this server is away at the moment. The request may be repeated: try again soon.`;

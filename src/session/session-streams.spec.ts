@@ -270,14 +270,14 @@ describe('the streams of a session', () => {
 
   it('the standalone one is heard while it is read, here or on another node', async () => {
     const { log, streams, get } = await setup();
-    expect(await streams.isHeard()).toBe(false);
+    expect(await streams.hasReader()).toBe(false);
     const reading = await get();
-    expect(await streams.isHeard()).toBe(true);
+    expect(await streams.hasReader()).toBe(true);
     reading.leave();
     await Promise.resolve();
-    expect(await streams.isHeard()).toBe(false);
+    expect(await streams.hasReader()).toBe(false);
     await log.claim('s', '0', { node: 'other', reader: 'r' });
-    expect(await streams.isHeard()).toBe(true);
+    expect(await streams.hasReader()).toBe(true);
   });
 
   it('one that fails is told of, and the others go on', async () => {

@@ -1,6 +1,6 @@
 import { streamMessages } from './stream.messages.js';
 
-/** A final refusal of an event store; anything else that it throws is taken for a passing fault. @publicApi */
+/** A final refusal of an event store; any other error of it counts as a passing fault. @publicApi */
 export abstract class EventStoreError extends Error {
   abstract readonly code: string;
   override get name(): string {

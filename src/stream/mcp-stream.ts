@@ -19,10 +19,10 @@ const NONE: readonly never[] = [];
  * # One logical stream
  *
  * Messages of one POST, or of the standalone stream `0`, in the order in which they were sent; logged, so that a client
- * whose connection broke finds them again. One Subject per stream says that something was logged.
+ * whose connection broke finds them again. One Subject per stream signals each append.
  *
  *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
- *       └──append refused──▶ failed: its owner is told
+ *       └──append refused──▶ failed: its owner is notified
  *
  * **One reader: the newest** (row G7). Which one that is the log decides, by `claim`:
  *
@@ -30,16 +30,16 @@ const NONE: readonly never[] = [];
  *        └──not opened for a whole tick──▶ released
  *
  * A silent one ends at the next keep-alive tick, so that two readers of one client do not evict each other in a loop, or as
- * soon as the newest leaves. Nodes tell each other of it; what is lost on the way, `refresh` finds in the log.
+ * soon as the newest leaves. Nodes notify each other of it; when that is lost, `refresh` finds it in the log.
  *
  * Most streams `0` are read and never written, others written and never read: what only one of them needs is made for it.
  */
 export class McpStream {
   #writer: StreamWriter | undefined;
-  /** Heard by the readers here. */
+  /** For the readers here. */
   #signal$: Subject<StreamSignal> | undefined;
   #retry: Retry | undefined;
-  /** If it is on this node; one on another may have replaced it, of which nothing was heard yet. */
+  /** If it is on this node; one on another node may have replaced it, and the message be under way. */
   #newest: AttachedReader | undefined;
   #silent: readonly AttachedReader[] = NONE;
   /** Index of the newest event, when this object alone writes the stream. */
@@ -50,11 +50,11 @@ export class McpStream {
   /** Claims that are under way. */
   #claims = 0;
   #looking = false;
-  /** So far the log knows what was handed out. */
+  /** Index up to which the log knows that events were handed out. */
   #acknowledged = 0;
   /** Why the log refused, once it has. */
   #failure: unknown;
-  /** While an end is being put to what a failed stream has logged. */
+  /** While the log of a failed stream is being ended. */
   #abandoning: Retry | undefined;
 
   constructor(
@@ -98,11 +98,11 @@ export class McpStream {
     return (this.#writer ??= this.#makeWriter()).push(entry);
   }
 
-  /** Settles when everything that was said so far is in the log, and with the reader here. */
+  /** Settles when every message so far is in the log, and with the reader here. */
   async flushed(): Promise<void> {
     await this.#writer?.flushed();
     // Other nodes write too, and drop.
-    if (this.#shared) this.poke();
+    if (this.#shared) this.look();
     await this.#newest?.reader?.rested();
   }
 
@@ -117,7 +117,7 @@ export class McpStream {
     try {
       const result = await this.environment.store.claim(this.session, this.id, attached.ref);
       const delivered = Math.max(result.delivered, this.#newest?.reader?.cursor ?? 0);
-      if (this.#closed) this.#tell(this.environment.store.release(this.session, this.id, attached.ref));
+      if (this.#closed) this.#inBackground(this.environment.store.release(this.session, this.id, attached.ref));
       else this.#attach(attached);
       this.#claimed(attached, result);
       return { ...result, delivered, attached };
@@ -146,7 +146,7 @@ export class McpStream {
       if (this.#closed) return subscriber.complete();
       if (failed) return subscriber.error(this.#failure);
       const attached = claim?.attached ?? this.#claimMeanwhile();
-      // Of a stream that has ended no signal will tell: it may have, between the reply and its response.
+      // A stream that ended between the reply and its response signals nothing any more.
       const open = this.#state === 'idle' || this.#state === 'appending';
       const fresh = open && after === this.#last;
       const reader = new StreamReader(this.#log(), flow, subscriber, { after, fresh });
@@ -170,9 +170,9 @@ export class McpStream {
   disconnectReaders(): boolean {
     const attached = this.#all();
     if (!this.#newest && this.#shared) {
-      this.#tell(
+      this.#inBackground(
         this.#read(0).then(({ reader }) => {
-          if (reader) this.#tellReplaced(reader, 0);
+          if (reader) this.#notifyReplaced(reader, 0);
         }),
       );
     }
@@ -185,12 +185,12 @@ export class McpStream {
     return this.#newest?.ref ?? (await this.#read(0)).reader;
   }
 
-  /** The log may hold more than was signalled here: another node wrote, or signals were lost. */
-  poke(): void {
+  /** Makes the reader look into the log: another node wrote, or signals were lost. */
+  look(): void {
     this.#signal$?.next(LOOK);
   }
 
-  /** Another node says that a reader here is not the newest any more. @param upTo given, its response ends now */
+  /** Another node has a newer reader than one here. @param upTo given, its response ends now */
   replaced(reader: string, upTo?: number): void {
     const attached = this.#all().find(({ ref }) => ref.reader === reader);
     if (!attached) return;
@@ -201,8 +201,8 @@ export class McpStream {
   }
 
   /**
-   * At each keep-alive tick: ends the silent readers, tells the log what was handed out, and looks whether other nodes have a
-   * newer reader, or have written what was not signalled.
+   * At each keep-alive tick: ends the silent readers, acknowledges events in the log, and looks whether other nodes have a
+   * newer reader, or have written without a signal coming through.
    */
   refresh(): void {
     const newest = this.#newest;
@@ -226,9 +226,9 @@ export class McpStream {
       this.#endSilent(cursor);
       if (!(error instanceof EventStoreError)) throw error;
       // It is gone: reading it, the reader learns why.
-      this.poke();
+      this.look();
     };
-    this.#tell(compared.catch(failed));
+    this.#inBackground(compared.catch(failed));
   }
 
   /** The session is over: readers complete, retries end. */
@@ -265,13 +265,13 @@ export class McpStream {
 
   #committed(signal: StreamSignal, reader: ReaderRef | undefined): void {
     this.#hasBegun();
-    this.#tellAppended(reader);
+    this.#notifyAppended(reader);
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
     if (this.#isReader(reader)) this.#signal$?.next(signal);
     if (signal.ended) this.#settleDown();
   }
 
-  /** Whether events go to the reader here. If the log does not say so, it is asked; until then nothing is handed out. */
+  /** Whether events go to the reader here. If the log names another one, it is asked again; until then nothing is handed out. */
   #isReader(reader: ReaderRef | undefined): boolean {
     const newest = this.#newest;
     if (!newest || newest.known === undefined || (newest.known && newest.ref.reader === reader?.reader)) return true;
@@ -279,7 +279,7 @@ export class McpStream {
       newest.known = false;
       const look = this.#retries().run(() => this.#read(0));
       const asked = look.finally(() => (newest.known = true));
-      this.#tell(asked.then((head) => this.#compare(newest, head)));
+      this.#inBackground(asked.then((head) => this.#compare(newest, head)));
     }
     return false;
   }
@@ -293,8 +293,8 @@ export class McpStream {
     this.#failure = error;
     this.#hasBegun();
     if (isOver(error)) {
-      // Another node has put an end to it, and what the reader lacks is in the log.
-      this.poke();
+      // Another node has ended it, and the missing events are in the log.
+      this.look();
     } else {
       this.#retry?.cancel();
       // First: until that is done this object is not to be let go of, though its readers are.
@@ -306,8 +306,8 @@ export class McpStream {
   }
 
   /**
-   * What a failed stream has logged is of no use: ended, it can be forgotten, its requests are settled, and no client that
-   * comes back waits for what will never follow. Tried until the log is back, or the session is over.
+   * Ends a failed stream in the log: so it can be forgotten, its requests are settled, and no client that comes back waits
+   * for events that never follow. Repeated until the log is back, or the session is over.
    */
   #abandonLog(): void {
     // With its session the log goes anyway.
@@ -321,10 +321,10 @@ export class McpStream {
       this.#abandoning = undefined;
       this.#settleDown();
     };
-    this.#tell(ended.then(({ reader }) => this.#tellAppended(reader)).finally(settled));
+    this.#inBackground(ended.then(({ reader }) => this.#notifyAppended(reader)).finally(settled));
   }
 
-  #tellAppended(reader: ReaderRef | undefined): void {
+  #notifyAppended(reader: ReaderRef | undefined): void {
     const { nodeId, peers } = this.environment;
     if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
   }
@@ -338,12 +338,12 @@ export class McpStream {
     const { session, id: stream } = this;
     const evicted = (after: number, oldest: number): void => this.observer?.evicted(this, after, oldest);
     const log = { store: this.environment.store, session, stream, retry: this.#retries(), evicted };
-    // A GET without a cursor begins after what was acknowledged, and may come to another node.
+    // A GET without a cursor begins after the acknowledged events, and may come to another node.
     if (stream !== STANDALONE_STREAM || !this.#shared) return log;
     return { ...log, handedOut: (cursor: number) => this.#acknowledge(cursor) };
   }
 
-  /** At most one command under way: what is handed out meanwhile is acknowledged by the next one. */
+  /** At most one command under way: the next one acknowledges what is handed out meanwhile. */
   #acknowledge(cursor: number): void {
     if (cursor <= this.#acknowledged || this.#looking || this.#closed) return;
     this.#looking = true;
@@ -351,14 +351,14 @@ export class McpStream {
       this.#acknowledged = Math.max(this.#acknowledged, delivered);
       this.#acknowledge(this.#newest?.reader?.cursor ?? 0);
     };
-    this.#tell(
+    this.#inBackground(
       this.#read(cursor)
         .finally(() => (this.#looking = false))
         .then(settled),
     );
   }
 
-  /** Looks, and acknowledges what was handed out. */
+  /** Reads the head, and acknowledges events up to the cursor. */
   #read(cursor: number): Promise<ReadResult> {
     return this.environment.store.read(this.session, this.id, cursor, 0, cursor);
   }
@@ -387,8 +387,8 @@ export class McpStream {
     const failed = (error: unknown): void => {
       if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer?.fault(this, error);
     };
-    const told = claimed.then((result) => this.#claimed(attached, result), failed);
-    attached.claiming = told.finally(() => (attached.claiming = undefined));
+    const known = claimed.then((result) => this.#claimed(attached, result), failed);
+    attached.claiming = known.finally(() => (attached.claiming = undefined));
   }
 
   #claimed(attached: AttachedReader, { before, delivered }: ClaimResult): void {
@@ -396,10 +396,10 @@ export class McpStream {
     this.#acknowledged = Math.max(this.#acknowledged, delivered);
     if (!before || before.node === this.environment.nodeId) return;
     attached.before = before;
-    this.#tellReplaced(before);
+    this.#notifyReplaced(before);
   }
 
-  /** The newest reader here is it no more. */
+  /** The reader here is not the newest any more. */
   #replace(): void {
     const before = this.#newest;
     if (!before) return;
@@ -415,12 +415,12 @@ export class McpStream {
     if (!mine.claiming && this.#claims === 0 && reader?.reader !== mine.ref.reader) {
       const { nodeId, store } = this.environment;
       if (reader && reader.node !== nodeId) return this.#replace();
-      // The log has lost it, or knows one that left here while the log was away.
-      if (reader) this.#tell(store.release(this.session, this.id, reader));
+      // The log has lost this reader, or keeps one that left here while the log was away.
+      if (reader) this.#inBackground(store.release(this.session, this.id, reader));
       this.#claimAgain(mine);
     }
     if (ended) this.observer?.ended?.(this);
-    if (ended || last > (mine.reader?.cursor ?? last)) this.poke();
+    if (ended || last > (mine.reader?.cursor ?? last)) this.look();
   }
 
   #endSilent(upTo: number): void {
@@ -433,11 +433,11 @@ export class McpStream {
     if (isNewest) this.#newest = undefined;
     this.#silent = this.#silent.filter((other) => other !== attached);
     const cursor = reader?.cursor ?? 0;
-    // Also one that seems to be replaced: signals come late. And not before the log has heard of it, or it would stay there.
+    // Also one that seems to be replaced: signals come late. After its claim, or the log would keep it.
     const { store } = this.environment;
     const release = () => this.#retries().run(() => store.release(this.session, this.id, ref, cursor));
-    this.#tell(attached.claiming ? attached.claiming.then(release) : release());
-    if (before) this.#tellReplaced(before, cursor);
+    this.#inBackground(attached.claiming ? attached.claiming.then(release) : release());
+    if (before) this.#notifyReplaced(before, cursor);
     if (reader) {
       reader.release();
       this.observer?.detached(this);
@@ -446,7 +446,7 @@ export class McpStream {
     this.#settleDown();
   }
 
-  #tellReplaced(reader: ReaderRef, upTo?: number): void {
+  #notifyReplaced(reader: ReaderRef, upTo?: number): void {
     const { nodeId, peers } = this.environment;
     if (reader.node !== nodeId) peers.replaced(this.session, this.id, reader, upTo);
   }
@@ -461,11 +461,11 @@ export class McpStream {
     return this.#retry;
   }
 
-  /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
-  #tell(told: Promise<unknown>): void {
-    this.observer?.telling?.(told);
-    told.catch((error: unknown) => {
-      // Of a session that is over there is nothing to keep.
+  /** For commands that no message waits for: when one fails, the log only knows less of the readers. */
+  #inBackground(done: Promise<unknown>): void {
+    this.observer?.bookkeeping?.(done);
+    done.catch((error: unknown) => {
+      // The log of a session that is over needs none.
       if (!isOver(error)) this.observer?.fault(this, error);
     });
   }
@@ -486,14 +486,14 @@ export interface StreamObserver {
   replacedHere(stream: McpStream): void;
   /** A response goes on with the oldest event that is kept. */
   evicted(stream: McpStream, after: number, oldest: number): void;
-  /** Nothing to write and no reader: the object may go, what it logged stays. */
+  /** Nothing to write and no reader: the object may go, its log stays. */
   idle(stream: McpStream): void;
-  /** The log has refused a message: the stream is lost. Said once. */
+  /** The log has refused a message: the stream is lost. Called once. */
   failed(stream: McpStream, error: unknown): void;
   /** It was found at a tick that another node has ended it. */
   ended?(stream: McpStream): void;
-  /** The event store failed at bookkeeping. */
+  /** Such a command failed. */
   fault(stream: McpStream, error: unknown): void;
-  /** Bookkeeping is under way. */
-  telling?(told: Promise<unknown>): void;
+  /** A command is under way that no message waits for. */
+  bookkeeping?(done: Promise<unknown>): void;
 }

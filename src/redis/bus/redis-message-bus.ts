@@ -15,10 +15,10 @@ const PUBLISH = `return redis.call('PUBLISH', ARGV[1], ARGV[2])`;
 /**
  * # The message bus on Redis
  *
- * Plain pub/sub: a channel of each node, one of all, and one on which a node says that messages of it were lost. Messages of a
+ * Plain pub/sub: a channel of each node, one of all, and one for the notice that messages of a node were lost. Messages of a
  * node to itself do not pass Redis, so that they arrive while Redis is away.
  *
- *     idle ──first subscriber to one of its streams──▶ open (heard by the others, beating) ──close()──▶ closed
+ *     idle ──first subscriber to one of its streams──▶ open (subscribed, beating) ──close()──▶ closed
  *
  * A message whose PUBLISH fails is not repeated: the logs and records are the truth. `reconnected$` emits whenever some may
  * have been lost: the subscription was interrupted (or came late: between the first subscriber and the first subscription),
@@ -49,8 +49,8 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   ) {
     const { keys } = connection;
     this.#subscription = new Subscription(connection, [keys.channel(this.nodeId), keys.everyone, keys.gaps], {
-      heard: (channel, text) => this.#heard(channel, text),
-      hears: () => this.#hears(),
+      received: (channel, text) => this.#received(channel, text),
+      subscribed: () => this.#subscribed(),
     });
     this.#heartbeat = new Heartbeat(connection, this.nodeId, life, (forgotten) => this.#beaten(forgotten));
     this.messages$ = this.#opening(this.#messages$);
@@ -58,7 +58,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     this.lost$ = this.#opening(this.#heartbeat.lost$);
   }
 
-  /** Settles when this node hears and is heard for the first time; not before Redis can be reached. */
+  /** Settles when this node is subscribed and has beaten for the first time; not before Redis can be reached. */
   connected(): Promise<void> {
     this.#open();
     return this.#connected.promise;
@@ -105,8 +105,8 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     this.#subscription.start();
   }
 
-  #hears(): void {
-    // Not before: other nodes send to a node that beats, and it has to hear them.
+  #subscribed(): void {
+    // Only now: other nodes send to a node that beats, and it has to receive that.
     void this.#heartbeat.start().then(() => this.#connected.resolve());
     this.#reconnected$.next();
   }
@@ -143,7 +143,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     this.#publishing.add(published);
   }
 
-  #heard(channel: string, text: string): void {
+  #received(channel: string, text: string): void {
     if (channel === this.connection.keys.gaps) return this.#reconnected$.next();
     const envelope = parsed<Message>(text);
     if (!envelope) {

@@ -91,7 +91,7 @@ function settings({ commandTimeoutMs, retryMs }: ClientLimits): RedisOptions {
     // Detects a dead connection that was never closed.
     socketTimeout: commandTimeoutMs * 2,
     retryStrategy: (attempts) => backoff(attempts, retryMs),
-    // After a failover the connection may still lead to what is a replica now.
+    // After a failover the connection may still lead to the old master, a replica by now.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
   };
 }

@@ -29,7 +29,7 @@ const BATCH = 64;
  *
  * It connects at its first use, so that a module that is merely imported keeps no process alive. The first commands wait for
  * the first connection; from then on a command fails at once while there is none, and in time when there is no answer. The
- * client reconnects by itself, for ever.
+ * client reconnects by itself, without end.
  *
  * @publicApi
  */
