@@ -1,10 +1,11 @@
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred } from '../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { ServerRequestError } from '../context/server-request.error.js';
+import type { SessionRuntime } from './session-runtime.js';
 import { SESSION_OVER } from './session.errors.js';
 
 /**
@@ -24,14 +25,9 @@ export class OutboundRequests {
   constructor(
     /** Unique for each live copy of a session; begins with the id of the node, and `-`. */
     private readonly prefix: string,
-    private readonly clock: Clock,
-    private readonly timeoutMs: number,
-    private readonly session: {
-      /** Whether a store was away at some time since; milliseconds since the epoch. */
-      storeAwaySince(time: number): boolean;
-      /** Sends the cancellation on the same way as the request: that of its call, if it had one. */
-      recall(cancelled: JsonRpcNotification, call: McpCall | undefined): Promise<void>;
-    },
+    private readonly runtime: Pick<SessionRuntime, 'clock' | 'serverRequestTimeoutMs' | 'storeAwayAt'>,
+    /** Sends the cancellation on the same way as the request: that of its call, if it had one. */
+    private readonly recall: (cancelled: JsonRpcNotification, call: McpCall | undefined) => Promise<void>,
   ) {}
 
   get size(): number {
@@ -52,7 +48,7 @@ export class OutboundRequests {
   ): { message: JsonRpcRequest; answer: Promise<unknown> } {
     const id = `${this.prefix}-${++this.#issued}`;
     const answer = deferred<unknown>();
-    const pending: Pending = { id, method, call, answer, options, since: this.clock.now(), timer: undefined };
+    const pending: Pending = { id, method, call, answer, options, since: this.runtime.clock.now(), timer: undefined };
     this.#pending.set(id, pending);
     this.#arm(pending);
     const { signal } = options;
@@ -114,20 +110,21 @@ export class OutboundRequests {
   }
 
   #arm(pending: Pending): void {
-    this.clock.clear(pending.timer);
+    this.runtime.clock.clear(pending.timer);
     const { timeoutMs = Infinity, maxTotalTimeoutMs = Infinity } = pending.options;
-    const limitMs = Math.min(timeoutMs, this.timeoutMs);
-    const leftMs = pending.since + maxTotalTimeoutMs - this.clock.now();
+    const limitMs = Math.min(timeoutMs, this.runtime.serverRequestTimeoutMs);
+    const leftMs = pending.since + maxTotalTimeoutMs - this.runtime.clock.now();
     const limitedToMs = leftMs < limitMs ? maxTotalTimeoutMs : limitMs;
-    pending.timer = this.clock.setTimeout(() => this.#timeOut(pending, limitedToMs), Math.min(leftMs, limitMs));
+    pending.timer = this.runtime.clock.setTimeout(() => this.#timeOut(pending, limitedToMs), Math.min(leftMs, limitMs));
   }
 
   #timeOut(pending: Pending, ms: number): void {
     // An answer that came to a node while the log was away was refused, and many clients do not repeat it.
-    const lost = this.session.storeAwaySince(pending.since)
-      ? ' The storage of this server was away meanwhile, so that an answer may have been refused. The request may be repeated.'
-      : '';
-    const option = ms === this.timeoutMs ? ' ("serverRequestTimeoutMs")' : '';
+    const lost =
+      (this.runtime.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= pending.since
+        ? ' The storage of this server was away meanwhile, so that an answer may have been refused. The request may be repeated.'
+        : '';
+    const option = ms === this.runtime.serverRequestTimeoutMs ? ' ("serverRequestTimeoutMs")' : '';
     const reason = `The client did not answer "${pending.method}" within ${ms} ms${option}.${lost}`;
     this.#cancelAtClient(pending, reason);
     this.#fail(pending, new ProtocolError(REQUEST_TIMEOUT, reason));
@@ -142,7 +139,7 @@ export class OutboundRequests {
   /** So that the client stops asking its user. A log that fails is reported elsewhere. */
   #cancelAtClient({ id: requestId, call }: Pending, reason: string): void {
     const params = { requestId, reason };
-    this.session.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});
+    this.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});
   }
 
   #fail(pending: Pending, error: unknown): void {
@@ -151,7 +148,7 @@ export class OutboundRequests {
   }
 
   #remove({ id, timer, options: { signal }, onAbort }: Pending): void {
-    this.clock.clear(timer);
+    this.runtime.clock.clear(timer);
     this.#pending.delete(id);
     if (onAbort) signal?.removeEventListener('abort', onAbort);
   }

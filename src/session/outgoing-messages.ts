@@ -169,13 +169,9 @@ export class OutgoingMessages {
   }
 
   #makeRequests(): OutboundRequests {
-    const { nodeId, clock, serverRequestTimeoutMs } = this.runtime;
-    const prefix = `${nodeId}-${randomToken(8)}`;
-    const { runtime } = this;
-    return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, {
-      storeAwaySince: (time) => (runtime.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= time,
-      recall: (cancelled, call) => (call ? this.#accompany(cancelled, call) : this.#standalone(cancelled)),
-    });
+    return new OutboundRequests(`${this.runtime.nodeId}-${randomToken(8)}`, this.runtime, (cancelled, call) =>
+      call ? this.#accompany(cancelled, call) : this.#standalone(cancelled),
+    );
   }
 
   #unknownResponse(requestId: RequestId | undefined): void {

@@ -142,7 +142,8 @@ export class RedisEventStore implements McpEventStore {
     for (const node of await this.connection.masters('stats')) {
       let cursor = '0';
       do {
-        const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN);
+        const from = cursor;
+        const scan = () => node.scan(from, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN);
         const [next, keys] = await this.connection.command('stats', scan);
         cursor = next;
         // Redis may name a key twice.
