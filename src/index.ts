@@ -5,7 +5,6 @@ export type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.
 export type { McpStreamableExtras } from './http/endpoint-extras.js';
 export type { McpEndpointVersion } from './context/endpoint-name.js';
 export { getMcpRegistryToken, InjectMcpRegistry } from './handlers/registry/mcp-registry.token.js';
-export { getMcpSessionServiceToken, InjectMcpSessionService } from './session/mcp-session-service.token.js';
 
 export { McpOptionError } from './common/option-checks.js';
 export { Clock, systemClock } from './common/clock.js';
@@ -125,7 +124,12 @@ export type { McpStateOptions } from './state/state.options.js';
 
 export { McpSession } from './session/mcp-session.js';
 export { createMcpSession, type StandaloneSessionOptions } from './standalone/standalone-session.js';
-export { McpSessionService, type McpCounts } from './session/mcp-session.service.js';
+export {
+  getMcpSessionServiceToken,
+  InjectMcpSessionService,
+  type McpCounts,
+  McpSessionService,
+} from './session/mcp-session.service.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';

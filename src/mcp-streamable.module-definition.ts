@@ -10,8 +10,7 @@ import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './handlers/discovery/app-scan.js';
 import { McpRegistry } from './handlers/registry/mcp-registry.js';
 import { getMcpRegistryToken } from './handlers/registry/mcp-registry.token.js';
-import { McpSessionService } from './session/mcp-session.service.js';
-import { getMcpSessionServiceToken, SESSION_SERVICE } from './session/mcp-session-service.token.js';
+import { getMcpSessionServiceToken, McpSessionService, SESSION_SERVICE } from './session/mcp-session.service.js';
 import { McpShutdownModule } from './endpoint/endpoint-shutdown.js';
 
 /** What Nest itself reads beside a factory, and the extras. */

@@ -2,7 +2,7 @@ import { map, of, startWith, Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
+import { McpStream } from '../stream/mcp-stream.js';
 import { NO_STREAM_PEERS } from '../stream/stream.options.js';
 import { ManualClock } from '../testing/index.js';
 import type { RequestId } from '../wire/json-rpc.js';
@@ -14,10 +14,6 @@ type SinkKind = (typeof SINKS)[number];
 
 const MAX_BUFFERED = 100;
 const ignore = (): void => {};
-const UNOBSERVED: StreamObserver = {
-  ...{ attached: ignore, detached: ignore, evicted: ignore, idle: ignore, failed: ignore, fault: ignore },
-  replacedHere: ignore,
-};
 
 /** A stream in a log, as the sink of an exchange. */
 class StreamSink implements ExchangeSink {
@@ -56,7 +52,7 @@ async function setup(kind: SinkKind, { requests = [1], ...form }: Form = {}) {
     ...{ clock, mode: 'auto', sseAfterMs: 500, batch: false, clientsComeBack: kind === 'a log', clientGone, ...form },
     sink: (open, cut) => {
       begun.push(open);
-      const stream = (): McpStream => new McpStream('stream', 's', environment, UNOBSERVED, open);
+      const stream = (): McpStream => new McpStream('stream', 's', environment, undefined, open);
       const sink = kind === 'a log' ? new StreamSink(stream()) : new ResponseSink(MAX_BUFFERED, cut);
       const write = sink.write.bind(sink);
       sink.write = (entry) => {

@@ -13,8 +13,7 @@ import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
 import { type McpHandlerOptions, resolveHandlerOptions } from '../handlers/handlers.options.js';
 import { globalGuardNames } from '../handlers/invocation/enhancers.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
-import { SESSION_SERVICE } from '../session/mcp-session-service.token.js';
-import type { McpSessionService } from '../session/mcp-session.service.js';
+import { type McpSessionService, SESSION_SERVICE } from '../session/mcp-session.service.js';
 import { ListChangedRelay } from './lists.js';
 
 /** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */

@@ -10,7 +10,7 @@ import type { RedisBackendOptions } from './redis.options.js';
 import { RedisSessionStore } from './sessions/redis-session-store.js';
 import { RedisStateStore } from './states/redis-state-store.js';
 
-/** What the nodes of one deployment share. @publicApi */
+/** The stores and the bus that the nodes of one deployment share. @publicApi */
 export interface RedisBackend {
   readonly sessionStore: McpSessionStore;
   readonly stateStore: McpStateStore;
@@ -29,8 +29,8 @@ export interface RedisBackend {
  * })
  * ```
  *
- * Connects when it is first used. Serves one endpoint of one app: it is closed with it, and each app, also each one that a
- * test starts, needs its own.
+ * Connects when it is first used. Serves one endpoint of one app and is closed with it: each app, also each one that a test
+ * starts, needs its own.
  *
  * @param redis a URL (`redis://`, `rediss://`), or an instance of `Redis` or `Cluster` of ioredis. An instance is copied, with settings of
  *   our own for timeouts and queues; it is neither used nor closed
@@ -42,7 +42,7 @@ export function redisBackend(redis: RedisClient | string, options?: RedisBackend
   return makeRedisBackend(redis, options);
 }
 
-/** With what tests replace. @internal */
+/** With replaceable internals, for tests. @internal */
 export function makeRedisBackend(
   redis: RedisClient | string,
   options?: RedisBackendOptions,

@@ -1,11 +1,11 @@
-/** What stands for the empty id: nothing else is encoded so. */
+/** The code of the empty id, and of no other. */
 const EMPTY = '%';
 /** Ids that are their own code. */
 const PLAIN = /^[A-Za-z0-9_.-]+$/;
 
 /**
  * An id from outside as part of a key. Different ids have different codes, of ASCII without braces, colons, patterns and
- * line breaks: a session id cannot break out of its hash tag, and what is no proper Unicode does not collapse on its way.
+ * line breaks: a session id cannot break out of its hash tag, and lone surrogates stay distinct.
  */
 export function encoded(id: string): string {
   if (PLAIN.test(id)) return id;
@@ -31,12 +31,12 @@ export function decoded(code: string): string {
  *     mcp:{:sessions}:…                       which sessions there are: see session-index.scripts.ts
  *     mcp:{:state:<owner>}:…                  state of one owner: see redis-state-store.ts
  *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
- *     mcp:{:bus}:nodes, :lost, :heirs         who is alive, who has died, see heartbeat.ts
+ *     mcp:{:bus}:nodes, :lost, :heirs         which nodes are alive, which have died: see heartbeat.ts
  *
- * What stands in braces is the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
+ * The braces hold the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
  * tags. Codes have no colon, so `{:…}` is the tag of no session.
  *
- * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`. Redis does not tell databases apart in them.
+ * Channels: `mcp:<db>:node:<node>`, `mcp:<db>:all`, `mcp:<db>:gaps`. Channels are shared by all databases of a Redis.
  */
 export class RedisKeys {
   readonly sessions: string;
@@ -65,7 +65,7 @@ export class RedisKeys {
     return `${this.prefix}:{${encoded(session)}}:session`;
   }
 
-  /** What is to be put before the names of an owner's state, and the code of one of its ids. */
+  /** The prefix of the keys of an owner's state, and the code of one of its ids. */
   state(owner: string, id: string): { tag: string; id: string } {
     return { tag: `${this.prefix}:{:state:${encoded(owner)}}`, id: encoded(id) };
   }

@@ -1,8 +1,6 @@
-import { redisMessages } from './redis.messages.js';
-
 /**
- * Redis did not carry out what it was asked for, or may have and did not say so: no connection, no answer in time, no
- * memory, a failover. A passing fault: the same call may succeed a moment later.
+ * Redis did not carry out a command, or may have without an answer: no connection, no answer in time, no memory, a
+ * failover. A passing fault: the same call may succeed a moment later.
  *
  * @publicApi
  */
@@ -14,21 +12,25 @@ export class RedisUnavailableError extends Error {
     readonly operation: string,
     cause: unknown,
   ) {
-    super(redisMessages.away(operation, cause instanceof Error ? cause.message : String(cause)), { cause });
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const advice = 'Try again; if it goes on, check that Redis can be reached and has memory.';
+    super(`Redis did not carry out "${operation}": ${why}. ${advice}`, { cause });
   }
 }
 
-/** The backend was closed; nothing will bring it back. @publicApi */
+/** The backend was closed, for good. @publicApi */
 export class RedisClosedError extends Error {
   override readonly name = 'RedisClosedError';
   readonly code = 'REDIS_CLOSED';
 
   constructor(readonly operation: string) {
-    super(redisMessages.closed(operation));
+    super(
+      `The connection to Redis is closed, so "${operation}" was not carried out. A backend serves one app: call redisBackend() anew for another one.`,
+    );
   }
 }
 
-/** `ioredis` is not installed, or what was given is none of its clients. @publicApi */
+/** `ioredis` is not installed, or the target is none of its clients. @publicApi */
 export class RedisSetupError extends Error {
   override readonly name = 'RedisSetupError';
   readonly code = 'REDIS_SETUP';

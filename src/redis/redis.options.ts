@@ -1,6 +1,5 @@
 import { check, McpOptionError, namesOf } from '../common/option-checks.js';
 import { MIN_EVENTS } from '../stream/event-store.js';
-import { redisMessages } from './redis.messages.js';
 
 /** Options of `redisBackend()`. @publicApi */
 export interface RedisBackendOptions {
@@ -12,28 +11,28 @@ export interface RedisBackendOptions {
    */
   prefix?: string;
   /**
-   * Milliseconds for which a command may take. After that it fails, whatever becomes of it. Lower, and a busy Redis is taken for
-   * one that is away; higher, and requests hang for longer before they are answered with 503.
+   * Milliseconds that a command may take; then it fails, though Redis may still carry it out. Lower: a busy Redis counts as
+   * away. Higher: requests hang for longer before they are answered with 503.
    *
    * @default 2000
    */
   commandTimeoutMs?: number;
   /**
-   * Milliseconds between two signs of life of this node.
+   * Milliseconds between two heartbeats of this node. Lower: more commands. Higher: `deadAfterMs` has to be higher, too.
    *
    * @default 2000
    */
   heartbeatMs?: number;
   /**
-   * Milliseconds without a sign of life after which a node is taken for dead: the others end its open calls with an error. At
-   * least three times `heartbeatMs`. Lower, and clients hear sooner of a node that has died, but a node that merely paused loses its calls.
+   * Milliseconds without a heartbeat after which a node counts as dead: the others end its open calls with an error. At
+   * least three times `heartbeatMs`. Lower: clients learn sooner of a dead node, but a node that merely paused loses its calls.
    *
    * @default 10000
    */
   deadAfterMs?: number;
   /**
-   * Milliseconds after which a session of which nothing is heard vanishes from Redis, also when no node is left that could end
-   * it. Must be several times `sessions.idleTimeoutMs`; the store raises it to three times the idle timeout by itself.
+   * Milliseconds after which an unused session expires in Redis, also when no node is left that could end it. Must be several
+   * times `sessions.idleTimeoutMs`; the store raises it to three times the idle timeout by itself.
    *
    * @default 86400000 (a day)
    */
@@ -42,7 +41,7 @@ export interface RedisBackendOptions {
   eventLog?: RedisEventLogOptions;
 }
 
-/** Bounds of the event log in Redis; what all sessions hold together is bounded by `maxmemory` of Redis alone. @publicApi */
+/** Bounds of the event log in Redis; the sum of all sessions is bounded by `maxmemory` of Redis alone. @publicApi */
 export interface RedisEventLogOptions {
   /**
    * Events that a stream keeps, at least 100. The oldest go first. More of them let a client be away for longer, and cost
@@ -87,7 +86,10 @@ export function resolveRedisOptions(options: RedisBackendOptions = {}): Resolved
     finishedStreamMs = 300_000,
   } = check.group('eventLog', options.eventLog, EVENT_LOG_NAMES) ?? {};
   if (check.timer('deadAfterMs', deadAfterMs) < 3 * check.timer('heartbeatMs', heartbeatMs)) {
-    throw new McpOptionError('deadAfterMs', redisMessages.deadAfter(heartbeatMs, deadAfterMs));
+    throw new McpOptionError(
+      'deadAfterMs',
+      `The option "deadAfterMs" (${deadAfterMs}) must be at least three times "heartbeatMs" (${heartbeatMs}), or one lost beat ends the calls of a living node.`,
+    );
   }
   return {
     prefix: check.text('prefix', prefix),

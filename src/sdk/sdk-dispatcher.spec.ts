@@ -11,14 +11,14 @@ import {
   runInCall,
 } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
-import { Calls } from '../exchange/calls.js';
-import { NO_PEERS } from '../session/cluster-messages.js';
+import { CallObserver } from '../exchange/call-observer.js';
+import { InMemorySessionStore } from '../session/in-memory-session-store.js';
 import { McpSession } from '../session/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
-import { resolveSessionOptions, type SessionEnvironment } from '../session/session.options.js';
+import { SessionRuntime } from '../session/session-runtime.js';
+import { resolveSessionOptions } from '../session/session.options.js';
 import type { McpSessionRecord } from '../session/session-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
 import { SdkDispatcher, type SdkDispatcherParts } from './sdk-dispatcher.js';
@@ -27,6 +27,11 @@ const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: { of: 
 const CLIENT = { capabilities: { roots: {} }, clientInfo: { name: 'spec', version: '1' } };
 const INITIALIZE = { protocolVersion: '2025-11-25', ...CLIENT };
 const CAPABILITIES = { capabilities: { logging: {}, resources: { subscribe: true }, tools: {} } };
+
+const NO_OTHER_NODE = {
+  ...{ nodeId: 'n', messages$: NEVER, reconnected$: NEVER, lost$: NEVER },
+  ...{ send: () => {}, broadcast: () => {}, close: () => Promise.resolve() },
+};
 
 type Make = (server: Server, count: number) => unknown;
 type Context = Parameters<SdkDispatcherParts['make']>[0];
@@ -52,20 +57,17 @@ function setup(make: Make = () => {}) {
     report: (error) => reports.push(error),
     onLegacyServer: () => legacyServers++,
   });
-  const environment: SessionEnvironment = {
-    ...resolveSessionOptions(),
-    ...{ store, dispatcher, clock, nodeId: 'n', peers: NO_PEERS },
-    calls: new Calls(dispatcher, { clock, requestTimeoutMs: Infinity }, () => {}),
-    ...{ retry: DEFAULT_RETRY, maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES },
-    event: (event) => events.push(event),
-    patched: () => Promise.resolve(),
+  const [options, records, observer] = [resolveSessionOptions(), new InMemorySessionStore(clock), new CallObserver()];
+  const runtime = new SessionRuntime(options, clock, records, store, NO_OTHER_NODE, dispatcher, observer);
+  runtime.events$.subscribe((event) => events.push(event));
+  runtime.serve({
     suspect: () => {},
-    ended: (id, reason) => void ended.push(`${id} ${reason}`),
-  };
+    end: async (id, reason) => ended.push(`${id} ${reason}`) > 0,
+  });
   /** A session, and the answer to its `initialize`. */
   const begin = async (id = 's', params = INITIALIZE) => {
     await store.open(id);
-    const session = new McpSession({ id }, environment);
+    const session = new McpSession({ id }, runtime);
     sessions.push(session);
     const reply = await post(session, { jsonrpc: '2.0', id: 'init', method: 'initialize', params }).reply;
     return { session, status: (reply as { status?: number }).status, answer: bodyOf(reply) };
@@ -79,7 +81,7 @@ function setup(make: Make = () => {}) {
       ...(logLevel !== undefined && { logLevel }),
       subscriptions: [...subscribe],
     };
-    const session = McpSession.rebuilt(record, environment);
+    const session = McpSession.rebuilt(record, runtime);
     dispatcher.sessionRebuilt(session, { initialize: INITIALIZE, ...said });
     return session;
   };

@@ -3,11 +3,10 @@ import { McpError } from '../wire/errors.js';
 import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../wire/json-rpc.js';
 import { allowsBatches } from '../wire/revisions.js';
 import type { InFlightCalls } from './in-flight-calls.js';
-import { sessionMessages } from './session.messages.js';
 
 /** Requests that one session may have in flight. */
 const MAX_CALLS = 1_000;
-/** Resources that one session, or one modern subscription, may be told of. */
+/** Resources that one session, or one modern subscription, may subscribe to. */
 export const MAX_SUBSCRIPTIONS = 1_000;
 /** Characters of a URI that can be subscribed to. */
 export const MAX_URI = 2_048;
@@ -18,7 +17,7 @@ const MAX_BATCH = 100;
  * Whether a session takes the messages of a POST; all of them or none.
  *
  * @returns the requests among them
- * @throws McpError INVALID_REQUEST with the id of the request that is to blame
+ * @throws McpError INVALID_REQUEST with the id of the offending request
  */
 export function admit(
   { batch, messages }: IncomingBody,
@@ -29,20 +28,22 @@ export function admit(
 ): JsonRpcRequest[] {
   const requests = messages.filter(isRequest);
   if (inFlight.size + requests.length > MAX_CALLS) {
-    throw new McpError('TOO_MANY_REQUESTS', sessionMessages.tooManyCalls(MAX_CALLS), { requestId: requests[0]!.id });
+    const text = `This session has ${MAX_CALLS} requests in flight, the most it may have. Wait for answers before you send more.`;
+    throw new McpError('TOO_MANY_REQUESTS', text, { requestId: requests[0]!.id });
   }
   if (batch) assertBatch(messages.length, requests, protocolVersion);
   const seen = requests.length > 1 ? new Set<unknown>() : undefined;
   for (const request of requests) {
     const { id: requestId } = request;
     if (isInitializeRequest(request) === initialized) {
-      const message = initialized
-        ? sessionMessages.initializedAlready()
-        : sessionMessages.notInitialized(request.method);
-      throw new McpError('INVALID_REQUEST', message, { requestId });
+      const text = initialized
+        ? 'This session is initialized already. Send "initialize" without Mcp-Session-Id to start another one.'
+        : `"${request.method}" came before "initialize". Initialize the session first.`;
+      throw new McpError('INVALID_REQUEST', text, { requestId });
     }
     if (inFlight.has(requestId) || seen?.has(requestId)) {
-      throw new McpError('INVALID_REQUEST', sessionMessages.duplicateId(requestId), { requestId });
+      const text = `A request with the id ${JSON.stringify(requestId)} is in flight in this session. Give each request an id of its own.`;
+      throw new McpError('INVALID_REQUEST', text, { requestId });
     }
     if (request.method === 'resources/subscribe') assertSubscribable(request, subscriptions);
     seen?.add(requestId);
@@ -50,21 +51,32 @@ export function admit(
   return requests;
 }
 
-/** What a session is subscribed to is kept, and looked through, for as long as it lives. */
+/** Subscriptions are kept, and searched, for as long as the session lives. */
 function assertSubscribable({ id: requestId, params }: JsonRpcRequest, subscriptions: number): void {
   const uri = params?.['uri'];
   const refuse = (message: string): never => {
     throw new McpError('INVALID_PARAMS', message, { requestId });
   };
-  if (subscriptions >= MAX_SUBSCRIPTIONS) refuse(sessionMessages.tooManySubscriptions(MAX_SUBSCRIPTIONS));
-  if (typeof uri === 'string' && uri.length > MAX_URI) refuse(sessionMessages.longUri(uri.length, MAX_URI));
+  if (subscriptions >= MAX_SUBSCRIPTIONS) {
+    refuse(
+      `This session has ${MAX_SUBSCRIPTIONS} subscriptions, the most it may have. Unsubscribe from something first.`,
+    );
+  }
+  if (typeof uri === 'string' && uri.length > MAX_URI) {
+    refuse(`The URI has ${uri.length} characters; ${MAX_URI} is the most.`);
+  }
 }
 
 /** @throws McpError INVALID_REQUEST (E9) */
 export function assertBatch(size: number, requests: readonly JsonRpcRequest[], protocolVersion: string): void {
+  const refuse = (message: string): never => {
+    throw new McpError('INVALID_REQUEST', message);
+  };
   if (!allowsBatches(protocolVersion)) {
-    throw new McpError('INVALID_REQUEST', sessionMessages.noBatches(protocolVersion));
+    refuse(
+      `Revision "${protocolVersion}" of the protocol has no batches. Send the messages one by one, or negotiate "2025-03-26".`,
+    );
   }
-  if (size > MAX_BATCH) throw new McpError('INVALID_REQUEST', sessionMessages.batchTooLarge(size, MAX_BATCH));
-  if (requests.some(isInitializeRequest)) throw new McpError('INVALID_REQUEST', sessionMessages.initializeInBatch());
+  if (size > MAX_BATCH) refuse(`The batch has ${size} messages; ${MAX_BATCH} is the most. Send it in parts.`);
+  if (requests.some(isInitializeRequest)) refuse('"initialize" cannot be part of a batch. Send it alone.');
 }

@@ -3,17 +3,17 @@ import { Observable, Subject } from 'rxjs';
 import { McpMessageBus } from '../bus/message-bus.js';
 import { isChangedList, type McpChange } from '../wire/notifications.js';
 
-/** What is heard of changes: of one, or that some may have been missed. @internal */
+/** A change, or `missed`: some changes may have been lost. @internal */
 export type HeardChange = McpChange | 'missed';
 
 /**
  * # The changes of an endpoint, from every node to every node
  *
- * Sessions are told of a change through their logs, whichever node serves them. Who has no session and no log hears of it
- * here: what one node publishes, all nodes hear by the bus, the publishing one too. Nothing is stored: a change is a hint
- * to look again, and `missed` says that some hints may have been lost.
+ * Sessions learn of a change through their logs, on any node. Clients without a session have no log; this feed is for them:
+ * a change that one node publishes reaches all nodes by the bus, the publishing one too. Nothing is stored: a change is a
+ * hint to look again, and `missed` means that some hints may have been lost.
  *
- * Invariant: `listeners` is the number of subscribers of `changes$`, so that whoever stays behind is seen.
+ * Invariant: `listeners` is the number of subscribers of `changes$`, which shows one that was never unsubscribed.
  *
  * @internal
  */
@@ -39,12 +39,12 @@ export class ChangeFeed {
     bus.reconnected$.subscribe(() => this.#heard$.next('missed'));
   }
 
-  /** How many listen to `changes$` on this node. */
+  /** Subscribers of `changes$` on this node. */
   get listeners(): number {
     return this.#listeners;
   }
 
-  /** Tells every node, this one included, a moment later. */
+  /** Reaches every node, this one included, a moment later. */
   publish(change: McpChange): void {
     this.bus.broadcast({ type: 'changed', ...change } satisfies Changed);
   }
@@ -55,10 +55,10 @@ export class ChangeFeed {
   }
 }
 
-/** Said to all nodes when something has changed. */
+/** Broadcast to all nodes when something has changed. */
 type Changed = { readonly type: 'changed' } & McpChange;
 
-/** Other nodes may be of another version: what is not understood is not passed on. */
+/** Other nodes may run another version: messages of an unknown form are ignored. */
 function changeIn(message: unknown): McpChange | undefined {
   const { type, list, uri } = (message ?? {}) as { type?: unknown; list?: unknown; uri?: unknown };
   if (type !== 'changed') return undefined;

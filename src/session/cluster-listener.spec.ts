@@ -11,7 +11,7 @@ function setup() {
     (...of: unknown[]): void => {
       done.push([what, ...of]);
     };
-  const streams = { poke: note('poke'), replaced: note('replaced') };
+  const streams = { look: note('look at stream'), replaced: note('replaced') };
   const follow = (patch: unknown): void => {
     if (patch === 'nonsense') throw new TypeError('not understood');
     done.push(['follow', patch]);
@@ -33,7 +33,7 @@ describe('the listener', () => {
     [{ type: 'session-began', session: 'new', node: 'other' }, [['watch']]],
     [{ type: 'session-began', session: '', node: 'other' }, [['watch'], ['relax']]],
     [{ type: 'session-ended', session: 'any', node: 'other', reason: 'deleted' }, [['ended', 'any', 'deleted']]],
-    [{ type: 'appended', session: 's', stream: '0' }, [['poke', '0']]],
+    [{ type: 'appended', session: 's', stream: '0' }, [['look at stream', '0']]],
     [{ type: 'replaced', session: 's', stream: '0', reader: 'r' }, [['replaced', '0', 'r', undefined]]],
     [{ type: 'replaced', session: 's', stream: '0', reader: 'r', upTo: 7 }, [['replaced', '0', 'r', 7]]],
     [{ type: 'inbox', session: 's', node: 'other' }, [['look']]],

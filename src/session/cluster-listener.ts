@@ -5,10 +5,10 @@ import { LiveSessions } from './live-sessions.js';
 import { SessionRuntime } from './session-runtime.js';
 
 /**
- * Hears what other nodes say of the sessions that are live here.
+ * Receives the messages of other nodes about the sessions that are live here.
  *
- * Each message is a hint: what it tells of is in the stores. Hints may be lost while the bus is away; then everything that is
- * live here is looked after once it is back.
+ * Each message is a hint that something in the stores has changed. Hints may be lost while the bus is away; then every live
+ * session is refreshed once it is back.
  */
 @Injectable()
 export class ClusterListener {
@@ -24,20 +24,20 @@ export class ClusterListener {
     bus.reconnected$.subscribe(() => sessions.refreshAll());
   }
 
-  /** A node of another version may mean something else by it; that must not end this one. */
+  /** A node of another version may send something unexpected; that must not end this one. */
   #take(message: ClusterMessage): void {
     try {
-      this.#hear(message);
+      this.#handle(message);
     } catch (error) {
       this.runtime.event({ type: 'protocol-error', sessionId: message.session, error });
     }
   }
 
-  #hear(message: ClusterMessage): void {
+  #handle(message: ClusterMessage): void {
     if ('node' in message && message.node === this.bus.nodeId) return;
     if (message.type === 'session-began') {
       this.sessions.watch();
-      // Of a node that stops: maybe it has left nothing.
+      // From a node that stops: maybe no record is left.
       return message.session === '' ? this.sessions.relax() : undefined;
     }
     if (message.type === 'session-ended') return this.sessions.endedElsewhere(message.session, message.reason);
@@ -45,7 +45,7 @@ export class ClusterListener {
     if (!session) return;
     switch (message.type) {
       case 'appended':
-        return session.streams.poke(message.stream);
+        return session.streams.look(message.stream);
       case 'replaced':
         return session.streams.replaced(message.stream, message.reader, message.upTo);
       case 'inbox':

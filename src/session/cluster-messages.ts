@@ -1,18 +1,19 @@
+import type { McpMessageBus } from '../bus/message-bus.js';
 import type { AppendedMessage, ReaderRef } from '../stream/event-store.js';
-import { NO_STREAM_PEERS, type StreamPeers } from '../stream/stream.options.js';
-import { EVERYBODY } from './inbox.js';
+import type { StreamPeers } from '../stream/stream.options.js';
+import { ALL_NODES } from './inbox.js';
 import type { SessionEndReason } from './session-events.js';
 import type { SessionPatch } from './session-store.js';
 
 /**
- * What nodes tell each other of sessions. Signals only: whoever misses one finds the same in the stores, later.
+ * The messages between nodes about sessions. They are hints only: a node that misses one finds the same in the stores later.
  *
- * - `session-began`: there is a record, which may expire; or a node stops, and leaves its records to the others
+ * - `session-began`: there is a record, which may expire; or a node stops, and its records stay for the others
  * - `session-ended`: its record is gone, and why
  * - `appended`: there is more to read on a stream
  * - `replaced`: a reader is not the newest of its stream any more; with `upTo` its response is to end now
- * - `inbox`: the client sent something to another node than the one that waits for it, or that all copies must know
- * - `patched`: the client changed what a session is, and other live copies are to follow
+ * - `inbox`: the client sent something to another node than the one that waits for it, or something for all copies
+ * - `patched`: the client changed the record of a session, and other live copies follow
  */
 export type ClusterMessage =
   | {
@@ -39,31 +40,15 @@ export type ClusterMessage =
 
 const TYPES: readonly unknown[] = [...['session-began', 'session-ended', 'appended', 'replaced', 'inbox', 'patched']];
 
-/** Other nodes may be of another version, and the bus carries more than this: what is not understood is nobody's. */
+/** The bus carries other messages too, and other nodes may run another version: those are ignored. */
 export function clusterMessage(message: unknown): ClusterMessage | undefined {
   const { type, session } = (message ?? {}) as { type?: unknown; session?: unknown };
   return TYPES.includes(type) && typeof session === 'string' ? (message as ClusterMessage) : undefined;
 }
 
-/** The way from a live session to what else there is of it on other nodes. */
-export interface SessionPeers {
-  /** Something was put into the inbox of a session. @param to a node, or `*` for all */
-  delivered(session: string, to: string): void;
-}
-
-/** There is no other node. */
-export const NO_PEERS: SessionPeers & StreamPeers = { ...NO_STREAM_PEERS, delivered: () => {} };
-
-/** A bus, as far as sessions speak by it. */
-export interface ClusterBus {
-  readonly nodeId: string;
-  send(node: string, message: ClusterMessage): void;
-  broadcast(message: ClusterMessage): void;
-}
-
-/** Speaks to the other nodes about sessions and their streams. */
-export class ClusterPeers implements SessionPeers {
-  constructor(private readonly bus: ClusterBus) {}
+/** Sends messages about sessions and their streams to the other nodes. */
+export class ClusterPeers implements StreamPeers {
+  constructor(private readonly bus: Pick<McpMessageBus<ClusterMessage>, 'nodeId' | 'send' | 'broadcast'>) {}
 
   appended(session: string, stream: string, { node }: ReaderRef): void {
     this.bus.send(node, { type: 'appended', session, stream });
@@ -73,9 +58,10 @@ export class ClusterPeers implements SessionPeers {
     this.bus.send(node, { type: 'replaced', session, stream, reader, ...(upTo !== undefined && { upTo }) });
   }
 
+  /** Something was put into the inbox of a session. @param to a node, or `*` for all */
   delivered(session: string, to: string): void {
     const message: ClusterMessage = { type: 'inbox', session, node: this.bus.nodeId };
-    if (to === EVERYBODY) this.bus.broadcast(message);
+    if (to === ALL_NODES) this.bus.broadcast(message);
     else this.bus.send(to, message);
   }
 

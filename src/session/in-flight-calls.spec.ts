@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../context/mcp-call.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { InFlightCalls } from './in-flight-calls.js';
+import { CancelledRequests, InFlightCalls } from './in-flight-calls.js';
 
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
 
@@ -132,5 +132,37 @@ describe('a message of a call', () => {
     const fresh = begin(1);
     expect(calls.relatedTo(old)).toEqual({ is: how, requestId: 1 });
     expect(calls.relatedTo(fresh)).toEqual({ is: 'open', call: fresh });
+  });
+});
+
+describe('CancelledRequests', () => {
+  it('remembers the latest 256, whatever their ids look like', () => {
+    const cancelled = new CancelledRequests();
+    for (let id = 0; id < 300; id++) cancelled.add(id);
+    expect([cancelled.has(43), cancelled.has(44), cancelled.has(299)]).toEqual([false, true, true]);
+    expect([cancelled.has('44'), cancelled.has('__proto__'), cancelled.has('constructor')]).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    cancelled.add('__proto__');
+    expect(cancelled.has('__proto__')).toBe(true);
+  });
+
+  it('remembers for longer what is cancelled again', () => {
+    const cancelled = new CancelledRequests();
+    cancelled.add('again');
+    for (let id = 0; id < 255; id++) cancelled.add(id);
+    cancelled.add('again');
+    cancelled.add('one more');
+    expect([cancelled.has('again'), cancelled.has(0), cancelled.has(1)]).toEqual([true, false, true]);
+  });
+
+  it('forgets an id that the client uses again', () => {
+    const cancelled = new CancelledRequests();
+    cancelled.add(1);
+    cancelled.delete(1);
+    cancelled.delete(2);
+    expect(cancelled.has(1)).toBe(false);
   });
 });

@@ -1,8 +1,10 @@
 import { currentMcpCall, type McpCall } from '../context/mcp-call.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import { CancelledRequests } from './late-messages.js';
 
-/** What a message of the server belongs to. */
+/** Ids of cancelled requests that are kept, for handlers that go on sending. */
+const REMEMBERED = 256;
+
+/** The request that a message of the server belongs to. */
 export type Related =
   | { is: 'nothing' }
   | { is: 'open'; call: McpCall }
@@ -62,7 +64,7 @@ export class InFlightCalls {
   relatedTo(call: McpCall): Related {
     const { state, requestId } = call;
     if (state !== 'open') return { is: state, requestId };
-    // Of a notification of the client nothing is open that could carry a message.
+    // A notification of the client has no response that could carry a message.
     return requestId === undefined ? NOTHING : { is: 'open', call };
   }
 
@@ -70,5 +72,25 @@ export class InFlightCalls {
   #current(): McpCall | undefined {
     const call = currentMcpCall();
     return call?.from === this.session ? call : undefined;
+  }
+}
+
+/** The latest cancelled requests of a session: nothing is sent on their behalf any more. */
+export class CancelledRequests {
+  readonly #ids = new Set<RequestId>();
+
+  add(id: RequestId): void {
+    this.#ids.delete(id);
+    this.#ids.add(id);
+    if (this.#ids.size > REMEMBERED) this.#ids.delete(this.#ids.values().next().value!);
+  }
+
+  has(id: RequestId): boolean {
+    return this.#ids.has(id);
+  }
+
+  /** The client uses the id again. */
+  delete(id: RequestId): void {
+    this.#ids.delete(id);
   }
 }

@@ -11,8 +11,8 @@ import type {
 /**
  * # The sessions in the memory of this process
  *
- * Each call runs to its end synchronously, which makes it atomic. Records are frozen through and through, and made of
- * copies: what a caller does to a record, or to what it gave us, changes nothing here.
+ * Each call runs to its end synchronously, which makes it atomic. Records are deeply frozen copies: a caller that changes its
+ * own objects changes nothing here.
  *
  * Invariants:
  * - `#records` is in order of creation: a change puts another record in the same place;
@@ -118,7 +118,7 @@ function changes(record: McpSessionRecord, patch: SessionPatch): Partial<McpSess
   };
 }
 
-/** By way of JSON, so that nothing is kept here which a store on another machine would lose. Values may be deep: no recursion. */
+/** A copy through JSON loses the same as one on another machine would. Values may be deep: no recursion. */
 function frozenCopy<T>(value: T): T {
   const copy = JSON.parse(JSON.stringify(value)) as T;
   const left: unknown[] = [copy];

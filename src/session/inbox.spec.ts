@@ -1,4 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
+import type { McpDispatcher } from '../context/mcp-dispatcher.js';
+import { CallObserver } from '../exchange/call-observer.js';
 import { DROPPED_SESSION_MS } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import type { AppendOptions, ReadResult } from '../stream/event-store.js';
@@ -7,7 +10,9 @@ import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
 import { addressee, Inbox } from './inbox.js';
 import type { McpSessionEvent } from './session-events.js';
-import type { SessionEnvironment } from './session.options.js';
+import { InMemorySessionStore } from './in-memory-session-store.js';
+import { SessionRuntime } from './session-runtime.js';
+import { resolveSessionOptions } from './session.options.js';
 
 const answer = (id: string) => ({ jsonrpc: '2.0', id, result: {} }) as const;
 const note = (method: string, params: object = {}) => ({ jsonrpc: '2.0', method, params }) as JsonRpcMessage;
@@ -30,6 +35,11 @@ class Log extends InMemoryEventStore {
   }
 }
 
+/** The inbox never calls it. */
+const dispatcher: McpDispatcher = {
+  ...{ request: () => ({}), notification: () => {}, sessionEnded: () => {}, capabilities: () => ({}) },
+};
+
 async function setup() {
   const clock = new ManualClock();
   const log = new Log({}, clock, 'shared');
@@ -38,13 +48,16 @@ async function setup() {
   const events: McpSessionEvent[] = [];
   const node = (nodeId: string, take?: (message: unknown) => void) => {
     const taken: unknown[] = [];
-    const environment = {
-      ...{ nodeId, clock, store: log, retry: DEFAULT_RETRY, suspect: () => {} },
-      peers: { delivered: (_: string, to: string) => told.push(to) },
-      event: (event: McpSessionEvent) => events.push(event),
-    } as unknown as SessionEnvironment;
+    const [options, records, bus] = [
+      resolveSessionOptions(),
+      new InMemorySessionStore(clock),
+      new InMemoryMessageBus(nodeId),
+    ];
+    const runtime = new SessionRuntime(options, clock, records, log, bus, dispatcher, new CallObserver());
+    runtime.peers.delivered = (_, to) => void told.push(to);
+    runtime.events$.subscribe((event) => events.push(event));
     const calls = { has: (id: unknown) => id === 'mine' };
-    return { taken, inbox: new Inbox('s', environment, calls, take ?? ((message) => taken.push(message))) };
+    return { taken, inbox: new Inbox('s', runtime, calls, take ?? ((message) => taken.push(message))) };
   };
   return { clock, log, told, events, node };
 }

@@ -4,26 +4,25 @@ import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../strea
 import { INBOX_STREAM, type ReadResult } from '../stream/event-store.js';
 import { McpError } from '../wire/errors.js';
 import { isResponse, type JsonRpcMessage, type JsonRpcNotification, type JsonRpcResponse } from '../wire/json-rpc.js';
-import { asking } from './asking.js';
 import type { InFlightCalls } from './in-flight-calls.js';
 import { issuerElsewhere } from './outbound-requests.js';
-import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import { SESSION_OVER } from './session.errors.js';
+import type { SessionRuntime } from './session-runtime.js';
 
 /**
- * # What a client sent to another node
+ * # Messages of a client that arrived on another node
  *
- * An answer, its progress or a cancellation may arrive on any node; whoever waits for it runs on one. It is put into the log of
- * its session, on a stream of its own, before the client is told that it was taken (202); the bus merely says that there is
- * something. Every live copy of the session reads on from where it stopped, also when no word of it came through.
+ * An answer, its progress or a cancellation may arrive on any node, while the handler that waits for it runs on one. It is put
+ * into the log of its session, on a stream of its own, before the client gets its 202; the bus carries only a hint. Every
+ * live copy of the session reads on from where it stopped, also when the hint was lost.
  *
  *     idle ──look──▶ reading ──all read──▶ idle
  *                       └──the log is away──▶ behind ──look, now and then──▶ reading
  *
  * Invariants:
- * - what was taken from a client is in the log, within its bounds, or was refused (503): nothing is lost silently behind a 202;
- * - each entry is handed over once, in the order of the log; what this node has put there it knew already;
- * - one append at a time; what waits for one that fails is refused with it: a log that is away lets nobody wait in a queue.
+ * - a message of a client is in the log, within its bounds, or was refused (503): nothing is lost silently behind a 202;
+ * - each entry is handed over once, in the order of the log; a node ignores its own entries;
+ * - one append at a time; those that wait for one that fails are refused with it: a log that is away makes no queue.
  */
 export class Inbox {
   /** Index of the last entry that was read. */
@@ -31,7 +30,7 @@ export class Inbox {
   /** Settles when it is known where to begin; `undefined`: at the beginning, or it is known. */
   #skipping: Promise<void> | undefined;
   #reading = false;
-  /** More was announced while it was being read. */
+  /** An entry was announced during the read. */
   #again = false;
   #writer = randomToken();
   #seq = 0;
@@ -42,33 +41,33 @@ export class Inbox {
 
   constructor(
     private readonly sessionId: string,
-    private readonly environment: SessionEnvironment,
+    private readonly runtime: SessionRuntime,
     private readonly calls: Pick<InFlightCalls, 'has'>,
     private readonly take: (message: FromClient) => void,
   ) {
-    const { retry, clock } = environment;
+    const { retry, clock } = runtime;
     this.#retry = new Retry(retry, clock, (error) => error instanceof EventStoreError);
   }
 
-  /** Whether other nodes have to hear of something in a POST. */
+  /** Whether a POST has messages for other nodes. */
   concerns(messages: readonly JsonRpcMessage[]): boolean {
     return messages.some((message) => this.#addressee(message) !== undefined);
   }
 
   /**
-   * Hands on what concerns other nodes.
+   * Hands on the messages for other nodes.
    *
    * @returns settles when it is in the log
    * @throws McpError (rejects) UNAVAILABLE while the log is away, SESSION_NOT_FOUND when the session is gone
    */
   async put(messages: readonly JsonRpcMessage[]): Promise<void> {
-    const { nodeId: from, peers } = this.environment;
+    const { nodeId: from, peers } = this.runtime;
     const entries = messages.flatMap((message): Entry[] => {
       const to = this.#addressee(message);
       return to === undefined ? [] : [{ from, to, message }];
     });
     const texts = entries.map((entry) => JSON.stringify(entry));
-    const append = () => asking(this.environment, this.sessionId, () => this.#append(texts));
+    const append = () => this.runtime.ask(this.sessionId, () => this.#append(texts));
     const putting = this.#putting?.then(append) ?? append();
     this.#putting = putting;
     try {
@@ -80,11 +79,11 @@ export class Inbox {
   }
 
   /**
-   * Begins behind what was there before this copy of the session: it concerns others. Nothing waits for it but the first look, and
-   * it is asked once: what is put there from now on must not be passed over.
+   * Begins behind the entries from before this copy of the session: they concern others. Only the first look waits for it, and
+   * it reads once: entries from now on must not be skipped.
    */
   skip(): void {
-    if (this.environment.store.scope === 'node') return;
+    if (this.runtime.store.scope === 'node') return;
     const skipped = this.#read(0).then(
       ({ last }) => {
         this.#seen = Math.max(this.#seen, last);
@@ -94,24 +93,24 @@ export class Inbox {
     this.#skipping = skipped.finally(() => (this.#skipping = undefined));
   }
 
-  /** Something was announced that has not been read. */
+  /** An entry was announced that has not been read. */
   get behind(): boolean {
     return this.#behind;
   }
 
-  /** There is something, another node says; a log that is away is asked again. */
+  /** Another node has announced an entry: reads, and repeats that while the log is away. */
   look(): void {
     this.#again = true;
     if (this.#reading) return;
     this.#reading = true;
     void this.#readWhile(() => this.#retry.run(() => this.#readSome())).finally(() => {
       this.#reading = false;
-      // Said between the last look and now.
+      // Announced between the last look and now.
       if (this.#again) this.look();
     });
   }
 
-  /** There may be something, of which nothing was heard. Tried once. @returns settles when it was read, or cannot be */
+  /** Reads once, in case an announcement was lost. @returns settles when it was read, or cannot be */
   glance(): Promise<void> {
     return this.#readWhile(() => this.#readSome());
   }
@@ -124,14 +123,14 @@ export class Inbox {
   async #append(texts: readonly string[]): Promise<void> {
     try {
       const options = { writer: this.#writer, seq: this.#seq + 1 };
-      await this.environment.store.append(this.sessionId, INBOX_STREAM, texts, options);
+      await this.runtime.store.append(this.sessionId, INBOX_STREAM, texts, options);
       this.#seq++;
     } catch (error) {
-      // Whether it got through is not known: under its number nothing else may be said.
+      // It may have been carried out: its number must not be used for another append.
       [this.#writer, this.#seq] = [randomToken(), 0];
       if (!(error instanceof SessionGoneError)) throw error;
-      this.environment.suspect(this.sessionId);
-      throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+      this.runtime.suspect(this.sessionId);
+      throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
     }
   }
 
@@ -158,46 +157,45 @@ export class Inbox {
       }
       return more || this.#again;
     } catch (error) {
-      // Nothing was put there, when it was asked.
+      // There was no entry yet.
       if (error instanceof StreamNotFoundError) return this.#again;
       throw error;
     }
   }
 
   #read(limit: number): Promise<ReadResult> {
-    return this.environment.store.read(this.sessionId, INBOX_STREAM, this.#seen, limit);
+    return this.runtime.store.read(this.sessionId, INBOX_STREAM, this.#seen, limit);
   }
 
   #open(data: string): void {
-    const { nodeId } = this.environment;
+    const { nodeId } = this.runtime;
     const { from, to, message } = JSON.parse(data) as Entry;
-    if (from === nodeId || (to !== nodeId && to !== EVERYBODY)) return;
+    if (from === nodeId || (to !== nodeId && to !== ALL_NODES)) return;
     try {
       this.take(message);
     } catch (error) {
-      this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+      this.runtime.event({ type: 'protocol-error', sessionId: this.sessionId, error });
     }
   }
 
-  /** Who waits for a message, or may, or has to know it; `undefined`: nobody elsewhere. */
+  /** The other node that has to get a message, or `*`; `undefined`: none. */
   #addressee(message: JsonRpcMessage): string | undefined {
-    return addressee(message, this.environment.nodeId, this.calls);
+    return addressee(message, this.runtime.nodeId, this.calls);
   }
 
   #failed(error: unknown): void {
     this.#behind = !(error instanceof EventStoreError);
-    if (error instanceof SessionGoneError) return this.environment.suspect(this.sessionId);
-    const { environment, sessionId } = this;
-    environment.event({ type: 'store-fault', sessionId, streamId: INBOX_STREAM, fatal: false, error });
+    if (error instanceof SessionGoneError) return this.runtime.suspect(this.sessionId);
+    this.runtime.storeFault(this.sessionId, error, INBOX_STREAM);
   }
 }
 
 /** All live copies of a session. */
-export const EVERYBODY = '*';
+export const ALL_NODES = '*';
 /** Entries that are read in one step. */
 const AT_ONCE = 100;
 
-/** What one node takes from a client for another. */
+/** A message that one node takes from a client for another. */
 export type FromClient = JsonRpcResponse | JsonRpcNotification;
 
 interface Entry {
@@ -208,9 +206,9 @@ interface Entry {
 }
 
 /**
- * The node that has to hear of a message of the client, `*` for all of them, `undefined` for none but this one.
+ * The node that has to get a message of the client, `*` for all of them, `undefined` for none but this one.
  *
- * @param calls what is in flight here
+ * @param calls the requests in flight here
  */
 export function addressee(
   message: JsonRpcMessage,
@@ -221,17 +219,17 @@ export function addressee(
   const { method, params } = message;
   switch (method) {
     case 'notifications/cancelled':
-      return isElsewhere(params?.['requestId'], calls) ? EVERYBODY : undefined;
+      return isElsewhere(params?.['requestId'], calls) ? ALL_NODES : undefined;
     case 'notifications/progress':
       return issuerElsewhere(params?.['progressToken'], nodeId);
     case 'notifications/roots/list_changed':
-      return EVERYBODY;
+      return ALL_NODES;
     default:
       return undefined;
   }
 }
 
-/** Whether other nodes may know of a request. What is no id, nobody knows. */
+/** Whether a request may run on another node. */
 function isElsewhere(id: unknown, calls: Pick<InFlightCalls, 'has'>): boolean {
   return (typeof id === 'string' || typeof id === 'number') && !calls.has(id);
 }

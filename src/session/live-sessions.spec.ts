@@ -9,7 +9,7 @@ import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage } from '../wire/json-rpc.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
-import { type LiveSession, LiveSessions } from './live-sessions.js';
+import { type LiveSession, LiveSessions, Sweeper } from './live-sessions.js';
 import { ChangeFeed } from './change-feed.js';
 import { ClusterListener } from './cluster-listener.js';
 import { McpSessionService } from './mcp-session.service.js';
@@ -532,7 +532,7 @@ describe('a session that is being initialized', () => {
   it('does not become live beside a copy that was rebuilt from its record', async () => {
     const { sessions, sessionStore, begin } = node();
     const live = await begin('s');
-    const late = new McpSession({ id: 's' }, live.session['environment']);
+    const late = new McpSession({ id: 's' }, live.session['runtime']);
     expect([sessions.add(late), sessions.peek('s')]).toEqual([false, live]);
     await sessions.end('s', 'deleted');
     expect(await sessionStore.count()).toBe(0);
@@ -701,3 +701,48 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
   await turn();
   return done;
 }
+
+function sweeperOf(left: () => Promise<number>) {
+  const clock = new ManualClock();
+  let sweeps = 0;
+  const sweeper = new Sweeper(clock, 10, () => void sweeps++, left);
+  return { clock, sweeper, sweeps: () => sweeps };
+}
+
+describe('the sweeper', () => {
+  it('sweeps from the first start until it is stopped, with one timer', async () => {
+    const { clock, sweeper, sweeps } = sweeperOf(async () => 0);
+    sweeper.start();
+    sweeper.start();
+    await clock.advance(30);
+    expect([sweeps(), clock.pending]).toEqual([3, 1]);
+    sweeper.stop();
+    sweeper.stop();
+    await clock.advance(30);
+    expect([sweeps(), clock.pending]).toEqual([3, 0]);
+  });
+
+  it.each([
+    ['nothing is left', async () => 0, 0],
+    ['something is left', async () => 1, 1],
+    ['what is left cannot be counted', () => Promise.reject(new Error('away')), 1],
+  ])('looks on or rests when %s', async (_, left, timers) => {
+    const { clock, sweeper } = sweeperOf(left);
+    sweeper.start();
+    await sweeper.stopIfNothingLeft();
+    expect(clock.pending).toBe(timers);
+    sweeper.stop();
+  });
+
+  it('looks on when something came while it was being counted', async () => {
+    const counted = deferred<number>();
+    const { clock, sweeper } = sweeperOf(() => counted.promise);
+    sweeper.start();
+    const looked = sweeper.stopIfNothingLeft();
+    sweeper.start();
+    counted.resolve(0);
+    await looked;
+    expect(clock.pending).toBe(1);
+    sweeper.stop();
+  });
+});

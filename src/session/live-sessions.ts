@@ -1,25 +1,24 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { Clock, ClockTimer } from '../common/clock.js';
 import { isThenable, quiet } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
 import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../exchange/response.options.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../wire/errors.js';
-import { asking } from './asking.js';
 import type { ClusterPeers } from './cluster-messages.js';
 import { McpSession } from './mcp-session.js';
 import type { SessionEndReason } from './session-events.js';
-import { infoOf } from './session-record.js';
+import { infoOf } from './session-state.js';
 import { type McpSessionRecord, McpSessionStore } from './session-store.js';
-import { sessionMessages } from './session.messages.js';
+import { endedText } from './session.errors.js';
 import { SessionRuntime } from './session-runtime.js';
 import { type ResolvedSessionOptions, SESSION_OPTIONS } from './session.options.js';
-import { Sweeper } from './sweeper.js';
 
 /** A session of this node. */
 export interface LiveSession {
   readonly session: McpSession;
-  /** When the store last heard of it; milliseconds since the epoch. */
+  /** When it was last touched in the store; milliseconds since the epoch. */
   touchedAt: number;
   /** When its record was last looked at; milliseconds since the epoch. */
   askedAt: number;
@@ -27,7 +26,7 @@ export interface LiveSession {
   ready?: Promise<void> | undefined;
 }
 
-/** What is known of a session: its live copy here, or its record. */
+/** A session as a request finds it: its live copy here, or its record. */
 export interface KnownSession {
   readonly info: McpSessionInfo;
   readonly live?: LiveSession;
@@ -37,23 +36,22 @@ export interface KnownSession {
 /**
  * # The sessions that are live on this node
  *
- * What a session *is* stands in the {@link McpSessionStore}; what it *does* happens here, in a {@link McpSession}. A session
- * whose record is there but which is not live is made from it by the first request that names it: after a restart, or on a
- * node that has not met it.
+ * The {@link McpSessionStore} holds the record of a session; its live copy is a {@link McpSession}. The first request that names
+ * a session without a live copy makes one from the record: after a restart, or on another node than before.
  *
  *     record only ──request──▶ live ──end──▶ (nothing)
  *
  * Invariants:
  * - at most one live copy per session and node;
  * - no request finds a session that is being initialized, though its record is there;
- * - whoever takes the record out of the store cleans up; there is exactly one;
+ * - the one caller that gets the record from `delete` or `claimExpired` cleans up;
  * - after an end there is no record, no live object, no stream, no log entry and no timer.
  */
 @Injectable()
 export class LiveSessions {
   readonly #live = new Map<string, LiveSession>();
   /** Being initialized. */
-  readonly #newborn = new Map<string, McpSession>();
+  readonly #initializing = new Map<string, McpSession>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
   readonly #sweeper: Sweeper;
@@ -63,19 +61,19 @@ export class LiveSessions {
 
   constructor(
     @Inject(McpSessionStore) private readonly store: McpSessionStore,
-    @Inject(SessionRuntime) private readonly environment: SessionRuntime,
+    @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
     @Inject(SESSION_OPTIONS) private readonly timing: Pick<ResolvedSessionOptions, 'idleTimeoutMs'>,
     @Inject(RESPONSE_OPTIONS) { keepAliveMs }: Pick<ResolvedResponseOptions, 'keepAliveMs'>,
   ) {
-    environment.serve(this);
-    this.peers = environment.peers;
-    this.#drops = new Retry(environment.retry, environment.clock, () => false);
+    runtime.serve(this);
+    this.peers = runtime.peers;
+    this.#drops = new Retry(runtime.retry, runtime.clock, () => false);
     const { idleTimeoutMs } = timing;
     const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
     const left = async () => this.#live.size + (await store.count());
-    this.#sweeper = new Sweeper(environment.clock, periodMs, () => void this.#sweep(), left);
+    this.#sweeper = new Sweeper(runtime.clock, periodMs, () => void this.#sweep(), left);
     if (store.scope === 'node') return;
-    // What other nodes have left there expires too, and this may be the only node.
+    // Records of nodes that are gone expire too, and this may be the only node left.
     this.#sweeper.start();
     this.relax();
   }
@@ -83,7 +81,7 @@ export class LiveSessions {
   get size(): number {
     return this.#live.size;
   }
-  /** The node stops: nothing becomes live any more. */
+  /** The node stops: no session becomes live any more. */
   get closing(): boolean {
     return this.#closing;
   }
@@ -97,17 +95,15 @@ export class LiveSessions {
     return this.#live.get(id);
   }
 
-  /** What is known of a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is away */
+  /** Finds a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is away */
   lookup(id: string): KnownSession | undefined | Promise<KnownSession | undefined> {
     const live = this.#live.get(id);
     if (live) return { info: live.session.info, live };
-    if (this.#newborn.has(id)) return undefined;
-    return asking(this.environment, id, () => this.store.get(id)).then(
-      (record) => record && { info: infoOf(record), record },
-    );
+    if (this.#initializing.has(id)) return undefined;
+    return this.runtime.ask(id, () => this.store.get(id)).then((record) => record && { info: infoOf(record), record });
   }
 
-  /** The live copy of a session, on behalf of its client; made from the record if there is none. */
+  /** The live copy of a session for a request of its client; made from the record if there is none. */
   enter({ info: { id }, live: known, record }: KnownSession): LiveSession | undefined {
     const live = this.#live.get(id);
     if (live) this.#touch(live);
@@ -117,28 +113,28 @@ export class LiveSessions {
 
   /** A session that has a record, and is being initialized: to be added, or discarded. */
   begin(session: McpSession): void {
-    this.#newborn.set(session.sessionId, session);
+    this.#initializing.set(session.sessionId, session);
   }
 
   /** Whether a session that has a record is being initialized here. */
-  isNewborn(id: string): boolean {
-    return this.#newborn.has(id);
+  isInitializing(id: string): boolean {
+    return this.#initializing.has(id);
   }
 
   /**
-   * Leaves nothing of a session that was to begin and does not. Never rejects.
+   * Removes a session whose `initialize` failed. Never rejects.
    *
    * @param session `undefined`: whether there is a record is not known, and there is no log yet
    */
   async discard(id: string, session: McpSession | undefined): Promise<void> {
     await session?.end('initialize-failed');
     await this.store.delete(id).catch((error: unknown) => {
-      this.#fault(id, error);
+      this.runtime.storeFault(id, error);
       // There may be a record, which expires if this node looks for it.
       this.watch();
     });
     if (!session) return;
-    this.#newborn.delete(id);
+    this.#initializing.delete(id);
     void this.forget(id);
   }
 
@@ -146,7 +142,7 @@ export class LiveSessions {
   add(session: McpSession): boolean {
     const { sessionId } = session;
     if (session.over || this.#closing || this.#live.has(sessionId)) return false;
-    this.#newborn.delete(sessionId);
+    this.#initializing.delete(sessionId);
     this.#enter(session);
     if (this.store.scope === 'shared') this.peers.began(sessionId);
     return true;
@@ -154,7 +150,7 @@ export class LiveSessions {
 
   #enter(session: McpSession): LiveSession {
     const { sessionId } = session;
-    const now = this.environment.clock.now();
+    const now = this.runtime.clock.now();
     const live: LiveSession = { session, touchedAt: now, askedAt: now };
     this.#live.set(sessionId, live);
     this.#sweeper.start();
@@ -177,12 +173,12 @@ export class LiveSessions {
    */
   async end(id: string, reason: SessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
-    // An earlier attempt may have taken the record, and never heard of it. To end the rest twice does no harm.
+    // An earlier attempt may have removed the record without getting the answer. Ending the rest twice does no harm.
     const taken = record !== undefined || this.store.scope === 'node';
     const rest = record !== undefined || (!taken && this.#live.has(id));
-    // Whoever took the record says so, once; the client is told the reason in any case.
-    if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', sessionMessages.ended(reason));
-    this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, tellNodes: rest });
+    // The node that got the record reports the end, once; the client gets the reason in any case.
+    if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', endedText(reason));
+    this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, notifyNodes: rest });
     return record !== undefined;
   }
 
@@ -194,23 +190,23 @@ export class LiveSessions {
   }
 
   /**
-   * Ends all live copies; records and logs go only if they could not be used by anybody else. Calls are answered first: a
-   * store that is away keeps nobody waiting.
+   * Ends all live copies; records and logs go only if no other node could use them. Calls are answered first: a store that
+   * is away delays no answer.
    */
   async shutdown(): Promise<void> {
     this.#closing = true;
     this.#drops.cancel();
-    const known = new Set([...this.#newborn.keys(), ...this.#live.keys()]);
-    for (const [id, session] of this.#newborn) {
+    const known = new Set([...this.#initializing.keys(), ...this.#live.keys()]);
+    for (const [id, session] of this.#initializing) {
       void session.end('shutdown');
       this.#track(this.discard(id, session));
     }
     const forget = this.store.scope === 'node';
     for (const id of this.#live.keys()) this.#finish(id, 'shutdown', { forget: forget || this.#ownsLogs });
-    if (forget) await this.#forgetAll(known).catch((error: unknown) => this.#fault('', error));
+    if (forget) await this.#forgetAll(known).catch((error: unknown) => this.runtime.storeFault('', error));
     await this.settled();
     this.#sweeper.stop();
-    // Records that stay are for others to end.
+    // The other nodes end the records that stay.
     if (!forget) this.peers.began('');
   }
 
@@ -229,15 +225,15 @@ export class LiveSessions {
 
   /** No other node can drop what lies in this process. */
   get #ownsLogs(): boolean {
-    return this.environment.store.scope === 'node';
+    return this.runtime.store.scope === 'node';
   }
 
-  #finish(id: string, reason: SessionEndReason, { forget, tellNodes = false }: Rest): void {
+  #finish(id: string, reason: SessionEndReason, { forget, notifyNodes = false }: Rest): void {
     const live = this.#live.get(id);
     this.#live.delete(id);
-    void this.#newborn.get(id)?.end(reason);
+    void this.#initializing.get(id)?.end(reason);
     if (!live && !forget) return;
-    this.#track(this.#windUp(id, live, reason, { forget, tellNodes }));
+    this.#track(this.#windUp(id, live, reason, { forget, notifyNodes }));
   }
 
   #track(end: Promise<void>): void {
@@ -246,40 +242,42 @@ export class LiveSessions {
   }
 
   async #windUp(id: string, live: LiveSession | undefined, reason: SessionEndReason, rest: Rest): Promise<void> {
-    // A shared store has the session for other nodes.
-    const told =
-      this.store.scope === 'shared' ? sessionMessages.nodeStopped() : sessionMessages.nodeStoppedWithSession();
-    await live?.session.end(reason, reason === 'shutdown' ? told : undefined);
-    this.environment.event({ type: 'closed', sessionId: id, reason });
+    const [also, advice] =
+      this.store.scope === 'shared'
+        ? ['', 'Repeat it']
+        : [', and its session with it', 'Start a new session, and repeat the request'];
+    const text = `This server is shutting down and ended this request before it was answered${also}. Whether it had an effect is not known. ${advice} if that does no harm.`;
+    await live?.session.end(reason, reason === 'shutdown' ? text : undefined);
+    this.runtime.event({ type: 'closed', sessionId: id, reason });
     if (rest.forget) await this.forget(id, reason);
-    // After that: their readers find the end in the log.
-    if (rest.tellNodes) this.peers.ended(id, reason);
+    // Afterwards, so that readers on other nodes find the end in the log.
+    if (rest.notifyNodes) this.peers.ended(id, reason);
     await this.#sweeper.stopIfNothingLeft();
   }
 
   /** Drops a log; tried again after passing faults, as no other node will. Never rejects. */
   async forget(id: string, reason: SessionEndReason = 'ended-elsewhere'): Promise<void> {
-    const lastError = { code: REQUEST_FAILED, message: sessionMessages.ended(reason) };
-    const drop = () => this.environment.store.drop(id, lastError);
-    await this.#drops.run(drop).catch((error: unknown) => this.#fault(id, error));
+    const lastError = { code: REQUEST_FAILED, message: endedText(reason) };
+    const drop = () => this.runtime.store.drop(id, lastError);
+    await this.#drops.run(drop).catch((error: unknown) => this.runtime.storeFault(id, error));
   }
 
-  /** Something that is not live may be in the store, and expire. */
+  /** The store may hold records without a live copy, which expire. */
   watch(): void {
     if (!this.#closing) this.#sweeper.start();
   }
 
-  /** Something that was not live has gone from the store. */
+  /** A record without a live copy was removed. */
   relax(): void {
     void this.#sweeper.stopIfNothingLeft();
   }
 
   /** @throws McpError UNAVAILABLE when this node stops */
   #rebuild(record: McpSessionRecord): LiveSession {
-    const { environment } = this;
+    const { runtime } = this;
     const { id } = record;
     if (this.#closing) throw shutdownRefusal();
-    const session = McpSession.rebuilt(record, environment);
+    const session = McpSession.rebuilt(record, runtime);
     const live = this.#enter(session);
     session.inbox.skip();
     if (this.#ownsLogs) {
@@ -288,8 +286,8 @@ export class LiveSessions {
       });
       void quiet(live.ready);
     }
-    environment.dispatcher.sessionRebuilt?.(session, saidIn(record));
-    environment.event({ type: 'rebuilt', sessionId: id, session: session.info });
+    runtime.dispatcher.sessionRebuilt?.(session, saidIn(record));
+    runtime.event({ type: 'rebuilt', sessionId: id, session: session.info });
     // It may have ended, or have been changed on another node, since its record was read.
     this.#touchNow(live);
     if (this.store.scope === 'shared') this.#verify(live);
@@ -298,11 +296,11 @@ export class LiveSessions {
 
   /** A log of this process has not survived a restart as the record has. */
   async #openLog(live: LiveSession): Promise<void> {
-    const { environment } = this;
+    const { runtime } = this;
     const { sessionId: id } = live.session;
     try {
-      await asking(environment, id, () => environment.store.open(id));
-      // It ended meanwhile, and its log is open again.
+      await runtime.ask(id, () => runtime.store.open(id));
+      // It ended meanwhile, and `open` has made its log again.
       if (live.session.over) await this.forget(id);
     } catch (error) {
       // The next request tries again.
@@ -313,15 +311,15 @@ export class LiveSessions {
 
   /** Another node has ended a session. */
   endedElsewhere(id: string, why?: SessionEndReason): void {
-    void this.#live.get(id)?.session.end('ended-elsewhere', why && sessionMessages.ended(why));
+    void this.#live.get(id)?.session.end('ended-elsewhere', why && endedText(why));
     this.#finish(id, 'ended-elsewhere', { forget: this.#ownsLogs });
     this.relax();
   }
 
-  /** What was said meanwhile may have been lost: whether sessions still exist, what they are, and what is on their streams. */
+  /** Messages of other nodes may have been lost: compares records, and looks at streams and inboxes. */
   refreshAll(): void {
     for (const live of this.#live.values()) this.#refresh(live);
-    // What they have left here to expire, too.
+    // Other nodes may have left records that expire.
     this.watch();
     this.relax();
   }
@@ -331,52 +329,53 @@ export class LiveSessions {
     live.session.refresh(true);
   }
 
-  /** Something speaks against a live copy. */
+  /** A live copy may be out of date. */
   suspect(id: string): void {
     const live = this.#live.get(id);
     if (live) this.#verify(live);
   }
 
-  /** Whether a live copy is what its record says. No sign of life. */
+  /** Compares a live copy with its record. Does not count as activity. */
   #verify(live: LiveSession): void {
     const { session } = live;
     const { changes, recording } = session.state;
-    // Until then the record knows less than this copy.
+    // Until then the record lacks changes of this copy.
     if (recording) return void recording.then(() => this.suspect(session.sessionId));
-    live.askedAt = this.environment.clock.now();
+    live.askedAt = this.runtime.clock.now();
     this.store.get(session.sessionId).then(
       (record) => {
         if (!record) return this.#finish(session.sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
-        // What it has heard meanwhile may be newer.
+        // Changes that came meanwhile may be newer.
         const missed = session.state.changes === changes ? session.state.missed(record) : undefined;
         if (missed && !session.over) session.follow(missed);
       },
-      (error: unknown) => this.#fault(session.sessionId, error),
+      (error: unknown) => this.runtime.storeFault(session.sessionId, error),
     );
   }
 
-  /** Keeps busy sessions alive, ends idle ones, and tells the log what was delivered. */
+  /** Keeps busy sessions alive, ends idle ones, and acknowledges delivered events in the log. */
   async #sweep(): Promise<void> {
     for (const live of this.#live.values()) this.#lookAfter(live);
     try {
       const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
       for (const { id } of expired) {
-        this.#finish(id, 'idle', { forget: true, tellNodes: true });
+        this.#finish(id, 'idle', { forget: true, notifyNodes: true });
       }
       if (this.#live.size === 0) await this.#sweeper.stopIfNothingLeft();
     } catch (error) {
-      this.#fault('', error);
+      this.runtime.storeFault('', error);
     }
   }
 
   #lookAfter(live: LiveSession): void {
     const { session, touchedAt, askedAt } = live;
     const { idleTimeoutMs } = this.timing;
-    const now = this.environment.clock.now();
+    const now = this.runtime.clock.now();
     // It ended by itself, while the store was away.
-    if (session.over) this.end(session.sessionId, 'terminated').catch((error: unknown) => this.#fault('', error));
+    if (session.over)
+      this.end(session.sessionId, 'terminated').catch((error: unknown) => this.runtime.storeFault('', error));
     else if (session.busy || session.lastSeenAt > touchedAt) this.#touch(live);
-    // Idle here; whether it is anywhere, other nodes have told, if that was not lost.
+    // Idle here. Another node that ended it has sent a message, which may have been lost.
     else if (
       this.store.scope === 'shared' &&
       now - Math.max(touchedAt, askedAt) >= Math.min(idleTimeoutMs, VERIFY_MS)
@@ -386,46 +385,83 @@ export class LiveSessions {
     session.refresh();
   }
 
-  /** The store hears of a sign of life at most ten times per idle timeout. */
+  /** Activity is written to the store at most ten times per idle timeout. */
   #touch(live: LiveSession): void {
-    const now = this.environment.clock.now();
+    const now = this.runtime.clock.now();
     if (now - live.touchedAt >= this.timing.idleTimeoutMs / 10) this.#touchNow(live);
   }
 
   #touchNow(live: LiveSession): void {
-    live.touchedAt = this.environment.clock.now();
+    live.touchedAt = this.runtime.clock.now();
     const { sessionId } = live.session;
     this.store.touch(sessionId).then(
       (exists) => {
         if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
       },
-      (error: unknown) => this.#fault(sessionId, error),
+      (error: unknown) => this.runtime.storeFault(sessionId, error),
     );
-  }
-
-  #fault(sessionId: string, error: unknown): void {
-    this.environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
   }
 }
 
-/** What its client has said of a session, for dispatchers that keep something of it. */
+/** The client's settings, for dispatchers that keep some of them. */
 function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSessionRecord): McpSaid {
   return {
-    // What was agreed on then, whatever a server would agree on by now.
+    // The revision negotiated then; a newer server might negotiate another one.
     initialize: { ...initialize, protocolVersion },
     ...(logLevel !== undefined && { logLevel }),
     subscribe: subscriptions,
   };
 }
 
-/** What an end leaves to be done, by the node that took the record. */
+/** The cleaning up that the node does that got the record. */
 interface Rest {
   /** The log goes too. */
   readonly forget: boolean;
-  readonly tellNodes?: boolean;
+  readonly notifyNodes?: boolean;
 }
 
 /** Sessions that one sweep ends at most; the next one goes on. */
 const EXPIRED_AT_ONCE = 1_000;
-/** After so many milliseconds at most a copy that nobody uses is compared with its record. */
+/** An unused copy is compared with its record at least this often. */
 const VERIFY_MS = 1_800_000;
+
+/**
+ * # When to look for expired sessions
+ *
+ *     resting ──start: something was added that may expire──▶ sweeping ──nothing is left──▶ resting
+ *                                                           └─────────────stop: the node ends───▶ resting
+ *
+ * It keeps sweeping while any record is left: the other nodes may be gone. Invariant: the timer is armed exactly while
+ * sweeping.
+ */
+export class Sweeper {
+  #timer: ClockTimer | undefined;
+  /** How often `start` was called. */
+  #arrivals = 0;
+
+  /** @param left how many sessions there are; when it rejects, sweeping goes on */
+  constructor(
+    private readonly clock: Clock,
+    private readonly periodMs: number,
+    private readonly sweep: () => void,
+    private readonly left: () => Promise<number>,
+  ) {}
+
+  start(): void {
+    this.#arrivals++;
+    this.#timer ??= this.clock.setInterval(this.sweep, this.periodMs);
+  }
+
+  stop(): void {
+    this.clock.clear(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Never rejects. */
+  async stopIfNothingLeft(): Promise<void> {
+    const arrivals = this.#arrivals;
+    const left = await this.left().catch(() => 1);
+    // Something may have been added meanwhile.
+    if (left === 0 && arrivals === this.#arrivals) this.stop();
+  }
+}

@@ -1,5 +1,5 @@
 import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontextprotocol/server';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
@@ -7,17 +7,16 @@ import { ServerRequestError } from '../context/server-request.error.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { SessionGoneError } from '../stream/event-store.errors.js';
 import type { EventStoreStats } from '../stream/event-store.js';
-import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
+import { McpStream } from '../stream/mcp-stream.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
-import { changeOf } from '../wire/notifications.js';
+import { changeOf, reachesLevel } from '../wire/notifications.js';
 import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
 import { ChangeFeed } from './change-feed.js';
 import { type LiveSession, LiveSessions } from './live-sessions.js';
-import { infoOf, wantsNotification } from './session-record.js';
+import { infoOf } from './session-state.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
-import { sessionMessages } from './session.messages.js';
 import { SessionRuntime } from './session-runtime.js';
 import { type McpSessionRecord, McpSessionStore } from './session-store.js';
 
@@ -30,7 +29,7 @@ import { type McpSessionRecord, McpSessionStore } from './session-store.js';
  */
 @Injectable()
 export class McpSessionService {
-  /** What happens to sessions on this node: they come, go, are read, and say something too late. Never errors. */
+  /** Events of the sessions on this node. Never errors. */
   readonly events$: Observable<McpSessionEvent>;
   /** Each request of a client that this node has served, when it has ended. Never errors. */
   readonly calls$: Observable<McpCallEnd>;
@@ -39,11 +38,11 @@ export class McpSessionService {
   constructor(
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
     @Inject(McpSessionStore) private readonly store: McpSessionStore,
-    @Inject(SessionRuntime) private readonly environment: SessionRuntime,
+    @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
     @Inject(ChangeFeed) private readonly changes: ChangeFeed,
     @Inject(CallObserver) observer: CallObserver,
   ) {
-    this.events$ = environment.events$;
+    this.events$ = runtime.events$;
     this.calls$ = observer.calls$;
   }
 
@@ -52,7 +51,7 @@ export class McpSessionService {
    * 503, those that run may end (`drainMs`), and the load balancer should send no more.
    */
   get accepting(): boolean {
-    return this.environment.calls.state === 'open';
+    return this.runtime.calls.state === 'open';
   }
 
   /**
@@ -62,12 +61,12 @@ export class McpSessionService {
    */
   async list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
     const records = await this.store.list(filter);
-    return records.filter(({ id }) => !this.sessions.isNewborn(id));
+    return records.filter(({ id }) => !this.sessions.isInitializing(id));
   }
 
   /** @returns the session's record, or `undefined` if there is none (any more) */
   async get(id: string): Promise<McpSessionRecord | undefined> {
-    return this.sessions.isNewborn(id) ? undefined : this.store.get(id);
+    return this.sessions.isInitializing(id) ? undefined : this.store.get(id);
   }
 
   /**
@@ -77,7 +76,7 @@ export class McpSessionService {
    * @returns whether there was such a session
    */
   async terminate(id: string): Promise<boolean> {
-    return !this.sessions.isNewborn(id) && this.sessions.end(id, 'terminated');
+    return !this.sessions.isInitializing(id) && this.sessions.end(id, 'terminated');
   }
 
   /** Ends all sessions of the endpoint. @returns how many there were */
@@ -94,10 +93,9 @@ export class McpSessionService {
    * Called while a request of that session is handled, it travels with the answer of the request; otherwise on the
    * standalone stream, where a client that is not listening finds it later.
    *
-   * A predicate chooses among sessions. Clients of the era without sessions have none to be chosen by: whoever of them
-   * subscribed to a change (`subscriptions/listen`) hears of `list_changed` and `resources/updated`, whatever the predicate
-   * says. They are told that something has changed, and no other parameters of the notification; of other notifications,
-   * and of what is sent to one session, they hear nothing.
+   * A predicate chooses among sessions. Clients of the era without sessions that subscribed to a change
+   * (`subscriptions/listen`) get `list_changed` and `resources/updated` whatever the predicate returns, without any other
+   * parameters of the notification. They get no other notifications, and none that is sent to one session.
    *
    * @param to a session id, or a predicate over sessions
    * @returns to how many sessions it was sent, subscribers without a session not counted; an id that is unknown counts 0
@@ -117,8 +115,8 @@ export class McpSessionService {
   }
 
   /**
-   * Tells everybody who subscribed to a resource that it has changed: sessions (`resources/subscribe`), and clients of the
-   * era without sessions (`subscriptions/listen`), on every node.
+   * Notifies all subscribers of a resource that it has changed: sessions (`resources/subscribe`), and clients of the era
+   * without sessions (`subscriptions/listen`), on every node.
    *
    * @param uri as the clients subscribed to it
    * @returns to how many sessions it was sent, subscribers without a session not counted
@@ -131,7 +129,7 @@ export class McpSessionService {
     return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } }, FACT);
   }
 
-  /** Tells everybody of something that has changed, whoever changed it. @internal */
+  /** Notifies all sessions and subscribers of a change, also within a cancelled call. @internal */
   async announce(notification: { method: string }): Promise<number> {
     this.#publish(notification);
     return this.#broadcast(await this.list(), notification, FACT);
@@ -146,7 +144,7 @@ export class McpSessionService {
    * @param options `timeout` in milliseconds, `signal`, `onprogress`; at most `serverRequestTimeoutMs` in any case
    * @returns the client's result, checked against the specification
    * @throws UnknownSessionError no such session
-   * @throws ServerRequestError nothing was sent: nobody listens, the client lacks the capability, or the request is over
+   * @throws ServerRequestError nothing was sent: no stream is open, the client lacks the capability, or the request is over
    * @throws ProtocolError the client answered with an error, or not in time
    */
   async request<M extends RequestMethod>(
@@ -155,7 +153,7 @@ export class McpSessionService {
     options: RequestOptions = {},
   ): Promise<ResultTypeMap[M]> {
     const live = await this.sessions.acquire(id).catch((error: unknown) => {
-      // The application has no use for what HTTP would say.
+      // The application gets the store's error, not the one for HTTP.
       throw error instanceof McpError && error.cause !== undefined ? error.cause : error;
     });
     if (!live) throw new UnknownSessionError(id);
@@ -170,14 +168,9 @@ export class McpSessionService {
     return checkedResult(request, result) as ResultTypeMap[M];
   }
 
-  /** What there is at this moment: for health checks, metrics, and tests that want nothing left behind. */
+  /** The current counts: for health checks, metrics, and tests of what is left behind. */
   async counts(): Promise<McpCounts> {
-    const {
-      sessions: logs,
-      streams: loggedStreams,
-      events,
-      bytes,
-    } = (await this.environment.store.stats?.()) ?? UNCOUNTED;
+    const { sessions: logs, streams: loggedStreams, events, bytes } = (await this.runtime.store.stats?.()) ?? UNCOUNTED;
     const counts = { sessions: await this.store.count(), live: this.sessions.size };
     const sum = { streams: 0, readers: 0, outbound: 0 };
     for (const { session } of this.sessions.all()) {
@@ -188,7 +181,7 @@ export class McpSessionService {
     }
     return {
       ...counts,
-      inFlight: this.environment.calls.count,
+      inFlight: this.runtime.calls.count,
       ...sum,
       subscriptions: this.changes.listeners,
       logs,
@@ -198,7 +191,7 @@ export class McpSessionService {
     };
   }
 
-  /** Tells who listens without a session, if it is a change. */
+  /** Notifies subscribers without a session, if it is a change. */
   #publish(notification: { method: string; params?: Record<string, unknown> }): void {
     const change = changeOf(notification);
     if (change) this.changes.publish(change);
@@ -209,13 +202,13 @@ export class McpSessionService {
     return this.sessions.release(id);
   }
 
-  /** One session that cannot be reached does not keep the others from hearing. */
+  /** A failure of one session does not stop the others. */
   async #broadcast(
     records: readonly McpSessionRecord[],
     notification: { method: string; params?: Record<string, unknown> },
-    say: Saying = REMARK,
+    how: Relation = REMARK,
   ): Promise<number> {
-    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, notification, say)));
+    const outcomes = await Promise.allSettled(records.map(({ id }) => this.#send(id, notification, how)));
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
     const [failure] = failed;
     // A session that has just ended, or is just being initialized on another node, has no log.
@@ -224,18 +217,41 @@ export class McpSessionService {
     return outcomes.length - failed.length;
   }
 
-  async #send(id: string, notification: OutboundMessage, say: Saying): Promise<void> {
+  async #send(id: string, notification: OutboundMessage, how: Relation): Promise<void> {
     const live: LiveSession | undefined = this.sessions.peek(id);
-    if (live) return say(() => live.session.notify(notification));
-    // Not live here: what the client will read is the log, so the log is enough.
-    const stream = new McpStream(STANDALONE_STREAM, id, this.environment, UNOBSERVED);
+    if (live) return how(() => live.session.notify(notification));
+    // Not live here: the client reads from the log, so an append is enough.
+    const stream = new McpStream(STANDALONE_STREAM, id, this.runtime);
     await stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
     // It may be live by now, and read.
-    this.sessions.peek(id)?.session.streams.poke(STANDALONE_STREAM);
+    this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM);
   }
 }
 
-/** What the requests of a server are answered with. */
+/** The injection token of the {@link McpSessionService} within its endpoint, whether that has a name or not. */
+export const SESSION_SERVICE = Symbol('nestjs-mcp-streamable:session-service');
+
+/**
+ * The token of the {@link McpSessionService} of an endpoint.
+ *
+ * @param name the option `name` of the endpoint; without it the class itself is the token
+ * @publicApi
+ */
+export function getMcpSessionServiceToken(name?: string): InjectionToken<McpSessionService> {
+  return name === undefined ? McpSessionService : `McpSessionService:${name}`;
+}
+
+/**
+ * Injects the {@link McpSessionService} of an endpoint that has a name.
+ *
+ * @param name the option `name` of the endpoint
+ * @publicApi
+ */
+export function InjectMcpSessionService(name?: string): ReturnType<typeof Inject> {
+  return Inject(getMcpSessionServiceToken(name));
+}
+
+/** The result types of the requests of a server. */
 const RESULTS: Readonly<Record<string, SpecTypeName>> = {
   ping: 'EmptyResult',
   'elicitation/create': 'ElicitResult',
@@ -253,15 +269,26 @@ function checkedResult({ method, params }: OutboundMessage, result: unknown): un
   const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
   const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
   if (!problem) return value;
-  throw new ServerRequestError('INVALID_ANSWER', sessionMessages.invalidAnswer(method, problem.path, problem.message));
+  const text = `The client answered "${method}" with something else than the specification has: "${problem.path}": ${problem.message}.`;
+  throw new ServerRequestError('INVALID_ANSWER', text);
 }
 
-/** How a notification stands to the call in which it is sent. */
-type Saying = (send: () => Promise<void>) => Promise<void>;
-/** Part of the call, and over with it. */
-const REMARK: Saying = (send) => send();
-/** So whatever becomes of the call. */
-const FACT: Saying = runBeyondCancelledCall;
+/**
+ * Whether the client of a session gets a notification: log messages only at or above the level that it set.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+ */
+function wantsNotification({ logLevel }: McpSessionRecord, { method, params }: OutboundMessage): boolean {
+  const level = method === 'notifications/message' ? params?.['level'] : undefined;
+  return typeof level !== 'string' || reachesLevel(level, logLevel);
+}
+
+/** How a notification relates to the call in which it is sent. */
+type Relation = (send: () => Promise<void>) => Promise<void>;
+/** Part of the call: dropped when the call is cancelled. */
+const REMARK: Relation = (send) => send();
+/** Independent of the call: sent even when it is cancelled. */
+const FACT: Relation = runBeyondCancelledCall;
 
 /** Counts of one endpoint on one node. @publicApi */
 export interface McpCounts {
@@ -287,14 +314,3 @@ export interface McpCounts {
 }
 
 const UNCOUNTED: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
-
-const ignore = (): void => {};
-const UNOBSERVED: StreamObserver = {
-  attached: ignore,
-  detached: ignore,
-  replacedHere: ignore,
-  evicted: ignore,
-  idle: ignore,
-  failed: ignore,
-  fault: ignore,
-};

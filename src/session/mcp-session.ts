@@ -31,14 +31,13 @@ import { hasPrimingEvents, negotiateLegacyRevision } from '../wire/revisions.js'
 import { admit } from './admission.js';
 import { InFlightCalls, type Related } from './in-flight-calls.js';
 import { type FromClient, Inbox } from './inbox.js';
-import { introduced } from './introduction.js';
 import { OutgoingMessages } from './outgoing-messages.js';
 import type { SessionEndReason } from './session-events.js';
-import { SessionState, statePatch } from './session-state.js';
+import { infoOf, introduced, SessionState, statePatch } from './session-state.js';
 import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
 import { LoggedSink, SessionStreams } from './session-streams.js';
-import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import { endedText, SESSION_OVER } from './session.errors.js';
+import type { SessionRuntime } from './session-runtime.js';
 
 /** Milliseconds that an ending session waits for its last answers to be logged. */
 const FLUSH_MS = 1_000;
@@ -63,13 +62,13 @@ export class McpSession implements CallingClient {
   readonly #calls: InFlightCalls;
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
-  /** Made when somebody listens, or it ends: most sessions are only sessions, thousands of them. */
+  /** Made by the first subscriber, or the end: it would cost memory in each of thousands of sessions. */
   #closed$: AsyncSubject<SessionEndReason> | undefined;
   #inbox: Inbox | undefined;
   #info: McpSessionInfo;
   #lifetime: Lifetime = { is: 'new' };
 
-  /** What the client has set. @internal */
+  /** Log level and subscriptions of the client. @internal */
   readonly state = new SessionState();
 
   /** Milliseconds since the epoch of the last message from the client. */
@@ -77,21 +76,21 @@ export class McpSession implements CallingClient {
 
   constructor(
     identity: { id: string; principal?: string | undefined; routeParams?: McpSessionInfo['routeParams'] },
-    private readonly environment: SessionEnvironment,
+    private readonly runtime: SessionRuntime,
   ) {
-    const { id, principal, routeParams } = identity;
-    this.#info = introduced({ id, principal, protocolVersion: '', ...(routeParams && { routeParams }) });
+    const { id } = identity;
+    this.#info = introduced({ ...identity, protocolVersion: '' });
     this.#calls = new InFlightCalls(this);
-    this.#streams = new SessionStreams(id, environment, this);
-    this.#outgoing = new OutgoingMessages(environment, this.#streams, this);
-    this.lastSeenAt = environment.clock.now();
+    this.#streams = new SessionStreams(id, runtime, this);
+    this.#outgoing = new OutgoingMessages(runtime, this.#streams, this);
+    this.lastSeenAt = runtime.clock.now();
   }
 
   /** The live copy of a session that has a record. @internal */
-  static rebuilt(record: McpSessionRecord, environment: SessionEnvironment): McpSession {
-    const { protocolVersion, initialize, logLevel, subscriptions } = record;
-    const session = new McpSession(record, environment);
-    session.#info = introduced({ ...session.#info, protocolVersion }, initialize);
+  static rebuilt(record: McpSessionRecord, runtime: SessionRuntime): McpSession {
+    const { logLevel, subscriptions } = record;
+    const session = new McpSession(record, runtime);
+    session.#info = infoOf(record);
     session.#lifetime = LIVE;
     session.state.note({ ...(logLevel !== undefined && { logLevel }), subscribe: subscriptions });
     return session;
@@ -104,15 +103,15 @@ export class McpSession implements CallingClient {
     return this.#info;
   }
   get clock(): Clock {
-    return this.environment.clock;
+    return this.runtime.clock;
   }
-  /** Emits the reason when the session has ended, also to whoever subscribes afterwards; then completes. */
+  /** Emits the reason when the session has ended, also to later subscribers; then completes. */
   get closed$(): Observable<SessionEndReason> {
     return (this.#closed$ ??= new AsyncSubject());
   }
   /** @internal */
   get inbox(): Inbox {
-    return (this.#inbox ??= new Inbox(this.sessionId, this.environment, this.#calls, (m) => this.#receiveFromPeer(m)));
+    return (this.#inbox ??= new Inbox(this.sessionId, this.runtime, this.#calls, (m) => this.#receiveFromPeer(m)));
   }
   /** `initialize` was answered with success. @internal */
   get initialized(): boolean {
@@ -153,10 +152,10 @@ export class McpSession implements CallingClient {
     }
     const exchange = this.#exchange(requests, body);
     const calls = requests.map((request) => this.#register(new McpCall(http, request, this, exchange)));
-    if (!body.batch) this.environment.calls.dispatch(calls[0]!);
+    if (!body.batch) this.runtime.calls.dispatch(calls[0]!);
     else {
       for (const message of body.messages) {
-        if (isRequest(message)) this.environment.calls.dispatch(calls.shift()!);
+        if (isRequest(message)) this.runtime.calls.dispatch(calls.shift()!);
         else this.#take(http, message);
       }
     }
@@ -169,24 +168,24 @@ export class McpSession implements CallingClient {
    * @throws McpError BAD_REQUEST, SESSION_NOT_FOUND (behaviour G1–G7)
    */
   async open(lastEventId?: string): Promise<McpReply> {
-    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
     this.lastSeenAt = this.clock.now();
     return this.#streams.open(lastEventId);
   }
 
-  /** The client has changed another live copy: this one follows. @internal */
+  /** The client has changed another live copy, and this one follows. @internal */
   follow(patch: SessionPatch): void {
     this.state.note(patch);
-    this.environment.dispatcher.sessionChanged?.(this, patch);
+    this.runtime.dispatcher.sessionChanged?.(this, patch);
   }
 
   #admit(body: IncomingBody): JsonRpcRequest[] {
-    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', sessionMessages.sessionOver());
+    if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
     return admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state.subscriptions);
   }
 
   #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): Exchange {
-    const { responseMode, sseAfterMs, clock } = this.environment;
+    const { responseMode, sseAfterMs, clock } = this.runtime;
     // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
     const mode = isInitializeRequest(requests[0]!) ? 'json' : responseMode;
     const ids = requests.length === 1 ? [requests[0]!.id] : requests.map(({ id }) => id);
@@ -199,12 +198,12 @@ export class McpSession implements CallingClient {
   #register(call: McpCall): McpCall {
     const { method, params = {} } = call.message;
     if (method === 'initialize') {
-      const said = params as Partial<InitializeParams>;
-      const protocolVersion = negotiateLegacyRevision(said.protocolVersion);
-      this.#info = introduced({ ...this.#info, protocolVersion }, said);
+      const offered = params as Partial<InitializeParams>;
+      const protocolVersion = negotiateLegacyRevision(offered.protocolVersion);
+      this.#info = introduced({ ...this.#info, protocolVersion }, offered);
     }
     this.#calls.add(call);
-    this.environment.calls.add(call);
+    this.runtime.calls.add(call);
     return call;
   }
 
@@ -223,12 +222,12 @@ export class McpSession implements CallingClient {
         case 'notifications/progress':
           return this.#outgoing.progressed(message);
         case 'notifications/roots/list_changed':
-          this.environment.event({ type: 'roots-changed', sessionId: this.sessionId });
+          this.runtime.event({ type: 'roots-changed', sessionId: this.sessionId });
       }
       const call = new McpCall(http, message, this);
-      runInCall(call, () => this.environment.dispatcher.notification(call));
+      runInCall(call, () => this.runtime.dispatcher.notification(call));
     } catch (error) {
-      // Of what the application has listen, too: that is not the client's fault.
+      // Listeners of the application may throw, too: the client gets no error for that.
       this.report(error);
     }
   }
@@ -237,12 +236,12 @@ export class McpSession implements CallingClient {
   #cancel(id: RequestId, reason: unknown): void {
     const call = this.#calls.get(id);
     if (!call || call.method === 'initialize') return;
-    this.environment.calls.cancel(call, typeof reason === 'string' ? reason : undefined);
+    this.runtime.calls.cancel(call, typeof reason === 'string' ? reason : undefined);
   }
 
   /**
-   * Before messages are received here, what concerns other nodes is handed on, so that nothing is dropped behind a 202; and
-   * what the client has told others before is taken first.
+   * Before messages are received here, those for other nodes are handed on, so that nothing is dropped behind a 202; and
+   * messages that the client sent to other nodes before are taken first.
    *
    * @throws McpError (rejects) as `receive` does, and UNAVAILABLE while the log is away
    * @internal
@@ -254,7 +253,7 @@ export class McpSession implements CallingClient {
     } else if (this.#outgoing.waiting > 0 && !body.messages.every(isRequest)) await this.inbox.glance();
   }
 
-  /** Takes what the client has sent to another node. */
+  /** Takes a message that the client has sent to another node. */
   #receiveFromPeer(message: FromClient): void {
     if (this.#lifetime.is !== 'live') return;
     if (isResponse(message)) return this.#outgoing.answered(message);
@@ -262,10 +261,10 @@ export class McpSession implements CallingClient {
     this.#notified({ era: 'legacy', principal, request: undefined }, message);
   }
 
-  /** Looks for what other nodes have said. @param missed some of it may not have come through @internal */
+  /** Looks for messages from other nodes, and events. @param missed hints may have been lost @internal */
   refresh(missed = false): void {
     this.#streams.refresh();
-    if (this.environment.store.scope === 'node' || this.over) return;
+    if (this.runtime.store.scope === 'node' || this.over) return;
     if (missed) this.inbox.look();
     else if (this.#calls.size > 0 || this.#outgoing.waiting > 0 || this.#inbox?.behind) void this.inbox.glance();
   }
@@ -296,7 +295,7 @@ export class McpSession implements CallingClient {
    *   error, or not in time
    */
   request(question: OutboundMessage, options: OutboundOptions = {}, of?: McpCall | RequestId): Promise<unknown> {
-    if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
+    if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', SESSION_OVER));
     return this.#outgoing.request(question, options, this.#related(of));
   }
 
@@ -320,7 +319,7 @@ export class McpSession implements CallingClient {
     return reachesLevel(level, this.state.logLevel);
   }
 
-  /** The client may rely on what it was told: the record comes first. @internal */
+  /** The client may rely on an answered change: so it is recorded first. @internal */
   succeeded(call: McpCall, result: object): Promise<void> | undefined {
     if (call.method === 'initialize' && this.#lifetime.is === 'new') {
       const { protocolVersion } = result as { protocolVersion?: unknown };
@@ -330,11 +329,12 @@ export class McpSession implements CallingClient {
     }
     const patch = statePatch(call);
     if (!patch) return undefined;
-    const recorded = this.environment.patched(this.sessionId, patch);
+    const recorded = this.runtime.patched(this.sessionId, patch);
     this.state.note(patch, recorded);
     return recorded.catch(() => {
-      // The client must not believe that a change was made which is in no record.
-      throw new McpError('INTERNAL_ERROR', sessionMessages.unrecorded());
+      // A change that is in no record must not be answered with success.
+      const text = 'The storage of this server is away, so the change could not be kept. Try again later.';
+      throw new McpError('INTERNAL_ERROR', text);
     });
   }
 
@@ -344,14 +344,14 @@ export class McpSession implements CallingClient {
     if (call.aborted) this.#outgoing.failOf(call);
   }
 
-  /** An answer came that no client waits for: a second one, or one of a request that was cancelled (P8). @internal */
+  /** A handler answered a request twice, or a cancelled one (P8). @internal */
   lateAnswer(requestId: RequestId): void {
     void this.#outgoing.late(undefined, requestId, 'dropped');
   }
 
-  /** Tells of what failed and no answer tells of. @internal */
+  /** Reports a failure that no answer shows. @internal */
   report(error: unknown): void {
-    this.environment.event({ type: 'protocol-error', sessionId: this.sessionId, error });
+    this.runtime.event({ type: 'protocol-error', sessionId: this.sessionId, error });
   }
 
   // ---- ends -----------------------------------------------------------------------------------------------------
@@ -360,43 +360,43 @@ export class McpSession implements CallingClient {
   async close(): Promise<void> {
     if (this.over) return;
     const ended = this.end('terminated');
-    this.environment.ended(this.sessionId, 'terminated');
+    this.runtime.ended(this.sessionId, 'terminated');
     await ended;
   }
 
   /**
    * Ends the session: every open call is answered with an error, its handler cancelled, every response ends.
    *
-   * @param told the text of that error
+   * @param text the text of that error
    * @returns settles when everything is released; bounded, also when the event store is not
    */
-  end(reason: SessionEndReason, told = sessionMessages.ended(reason)): Promise<void> {
+  end(reason: SessionEndReason, text = endedText(reason)): Promise<void> {
     if (this.#lifetime.is === 'ended') return this.#lifetime.done;
     const done = deferred();
     // First, since handlers that are aborted may end the session too.
     this.#lifetime = { is: 'ended', done: done.promise };
-    this.#finish(reason, told).then(done.resolve, done.reject);
+    this.#finish(reason, text).then(done.resolve, done.reject);
     return done.promise;
   }
 
-  async #finish(reason: SessionEndReason, told: string): Promise<void> {
-    for (const call of this.#calls.all()) this.environment.calls.fail(call, REQUEST_FAILED, told);
+  async #finish(reason: SessionEndReason, text: string): Promise<void> {
+    for (const call of this.#calls.all()) this.runtime.calls.fail(call, REQUEST_FAILED, text);
     this.#outgoing.clear();
     this.#inbox?.close();
     try {
-      this.environment.dispatcher.sessionEnded(this);
+      this.runtime.dispatcher.sessionEnded(this);
     } catch (error) {
       this.report(error);
     }
     await within(this.#streams.flushed(), FLUSH_MS, this.clock);
     this.#streams.close();
-    await within(this.#streams.told(), FLUSH_MS, this.clock);
+    await within(this.#streams.bookkept(), FLUSH_MS, this.clock);
     const closed$ = (this.#closed$ ??= new AsyncSubject());
     closed$.next(reason);
     closed$.complete();
   }
 
-  /** Its streams, for what the log and other nodes have to say of them. @internal */
+  /** For messages of other nodes about them. @internal */
   get streams(): SessionStreams {
     return this.#streams;
   }
@@ -405,7 +405,7 @@ export class McpSession implements CallingClient {
   streamFailed(stream: McpStream, error: unknown): void {
     for (const call of this.#calls.all()) {
       const { sink } = call.exchange as Exchange;
-      if (sink instanceof LoggedSink && sink.stream === stream) this.environment.calls.cancel(call, error);
+      if (sink instanceof LoggedSink && sink.stream === stream) this.runtime.calls.cancel(call, error);
     }
   }
 }

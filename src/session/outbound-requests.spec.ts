@@ -15,12 +15,10 @@ const ANSWER = { action: 'accept' };
 function setup(prefix = 'p', recall: () => Promise<void> = async () => {}) {
   const clock = new ManualClock();
   const recalled: [JsonRpcNotification, McpCall | undefined][] = [];
-  const requests = new OutboundRequests(prefix, clock, TIMEOUT_MS, {
-    storeAwaySince: () => false,
-    recall: (cancelled, call) => {
-      recalled.push([cancelled, call]);
-      return recall();
-    },
+  const runtime = { clock, serverRequestTimeoutMs: TIMEOUT_MS, storeAwayAt: undefined };
+  const requests = new OutboundRequests(prefix, runtime, (cancelled, call) => {
+    recalled.push([cancelled, call]);
+    return recall();
   });
   /** Issues a request, and notes how it ends. */
   const issue = (

@@ -1,17 +1,18 @@
-import type { Clock, ClockTimer } from '../common/clock.js';
+import type { ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred } from '../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { ServerRequestError } from '../context/server-request.error.js';
-import { sessionMessages } from './session.messages.js';
+import type { SessionRuntime } from './session-runtime.js';
+import { SESSION_OVER } from './session.errors.js';
 
 /**
  * # Requests of the server that wait for the client
  *
  *     issued ──answered──▶ over
- *        ├──timed out, given up by its signal──▶ over (the client is told by `notifications/cancelled`)
+ *        ├──timed out, given up by its signal──▶ over (the client gets `notifications/cancelled`)
  *        └──not sent, its call or session over──▶ over
  *
  * Ids are unique for all live copies of a session, on any node, and name the node that waits. A request that asks for
@@ -24,14 +25,9 @@ export class OutboundRequests {
   constructor(
     /** Unique for each live copy of a session; begins with the id of the node, and `-`. */
     private readonly prefix: string,
-    private readonly clock: Clock,
-    private readonly timeoutMs: number,
-    private readonly session: {
-      /** Whether a store was away at some time since; milliseconds since the epoch. */
-      storeAwaySince(time: number): boolean;
-      /** Takes a request back, on the way that it went: that of its call, if it had one. */
-      recall(cancelled: JsonRpcNotification, call: McpCall | undefined): Promise<void>;
-    },
+    private readonly runtime: Pick<SessionRuntime, 'clock' | 'serverRequestTimeoutMs' | 'storeAwayAt'>,
+    /** Sends the cancellation on the same way as the request: that of its call, if it had one. */
+    private readonly recall: (cancelled: JsonRpcNotification, call: McpCall | undefined) => Promise<void>,
   ) {}
 
   get size(): number {
@@ -52,7 +48,7 @@ export class OutboundRequests {
   ): { message: JsonRpcRequest; answer: Promise<unknown> } {
     const id = `${this.prefix}-${++this.#issued}`;
     const answer = deferred<unknown>();
-    const pending: Pending = { id, method, call, answer, options, since: this.clock.now(), timer: undefined };
+    const pending: Pending = { id, method, call, answer, options, since: this.runtime.clock.now(), timer: undefined };
     this.#pending.set(id, pending);
     this.#arm(pending);
     const { signal } = options;
@@ -97,48 +93,53 @@ export class OutboundRequests {
     return true;
   }
 
-  /** The call is over, and what it asked with it. */
+  /** The call is over: its requests fail. */
   failOf(call: McpCall): void {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
-      this.#fail(pending, new ServerRequestError('CALL_OVER', sessionMessages.askedInVain(pending.method)));
+      const text = `The answer to "${pending.method}" is not awaited any more: the request on whose behalf it was sent is over.`;
+      this.#fail(pending, new ServerRequestError('CALL_OVER', text));
     }
   }
 
   /** The session is over. */
   clear(): void {
     for (const pending of this.#pending.values()) {
-      this.#fail(pending, new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver()));
+      this.#fail(pending, new ServerRequestError('SESSION_OVER', SESSION_OVER));
     }
   }
 
   #arm(pending: Pending): void {
-    this.clock.clear(pending.timer);
+    this.runtime.clock.clear(pending.timer);
     const { timeoutMs = Infinity, maxTotalTimeoutMs = Infinity } = pending.options;
-    const limitMs = Math.min(timeoutMs, this.timeoutMs);
-    const leftMs = pending.since + maxTotalTimeoutMs - this.clock.now();
-    const toldMs = leftMs < limitMs ? maxTotalTimeoutMs : limitMs;
-    pending.timer = this.clock.setTimeout(() => this.#timeOut(pending, toldMs), Math.min(leftMs, limitMs));
+    const limitMs = Math.min(timeoutMs, this.runtime.serverRequestTimeoutMs);
+    const leftMs = pending.since + maxTotalTimeoutMs - this.runtime.clock.now();
+    const limitedToMs = leftMs < limitMs ? maxTotalTimeoutMs : limitMs;
+    pending.timer = this.runtime.clock.setTimeout(() => this.#timeOut(pending, limitedToMs), Math.min(leftMs, limitMs));
   }
 
   #timeOut(pending: Pending, ms: number): void {
     // An answer that came to a node while the log was away was refused, and many clients do not repeat it.
-    const text = this.session.storeAwaySince(pending.since) ? 'answerMayBeLost' : 'serverRequestTimedOut';
-    const reason = sessionMessages[text](pending.method, ms, ms === this.timeoutMs);
-    this.#tellClient(pending, reason);
+    const lost =
+      (this.runtime.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= pending.since
+        ? ' The storage of this server was away meanwhile, so that an answer may have been refused. The request may be repeated.'
+        : '';
+    const option = ms === this.runtime.serverRequestTimeoutMs ? ' ("serverRequestTimeoutMs")' : '';
+    const reason = `The client did not answer "${pending.method}" within ${ms} ms${option}.${lost}`;
+    this.#cancelAtClient(pending, reason);
     this.#fail(pending, new ProtocolError(REQUEST_TIMEOUT, reason));
   }
 
   #giveUp(pending: Pending, reason: unknown): void {
     const error = givenUp(reason);
-    this.#tellClient(pending, error.message);
+    this.#cancelAtClient(pending, error.message);
     this.#fail(pending, error);
   }
 
-  /** So that it does not go on asking its user. A log that refuses says so elsewhere. */
-  #tellClient({ id: requestId, call }: Pending, reason: string): void {
+  /** So that the client stops asking its user. A log that fails is reported elsewhere. */
+  #cancelAtClient({ id: requestId, call }: Pending, reason: string): void {
     const params = { requestId, reason };
-    this.session.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});
+    this.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});
   }
 
   #fail(pending: Pending, error: unknown): void {
@@ -147,7 +148,7 @@ export class OutboundRequests {
   }
 
   #remove({ id, timer, options: { signal }, onAbort }: Pending): void {
-    this.clock.clear(timer);
+    this.runtime.clock.clear(timer);
     this.#pending.delete(id);
     if (onAbort) signal?.removeEventListener('abort', onAbort);
   }

@@ -6,29 +6,28 @@ import { capabilityNames, missingCapabilities, requiredCapabilities } from '../w
 import { STANDALONE_STREAM } from '../wire/sse.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
 import type { Related } from './in-flight-calls.js';
-import { outlivesItsRequest } from './late-messages.js';
 import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
 import { ServerRequestError } from '../context/server-request.error.js';
-import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import { SESSION_OVER } from './session.errors.js';
+import type { SessionRuntime } from './session-runtime.js';
 
 /**
- * # Where the messages of a server go, answers apart
+ * # The streams that notifications and requests of a server go to
  *
  * | the message belongs to | notification | request |
  * |---|---|---|
  * | a request that is being handled | its stream (P6); in `json` mode the standalone stream | its stream; in `json` mode refused (P7) |
  * | a request that was answered | logs and changes: the standalone stream; progress: dropped (P8) | refused |
  * | a request that was cancelled | dropped | refused |
- * | nothing | the standalone stream | the standalone stream, if somebody listens |
+ * | nothing | the standalone stream | the standalone stream, if a client reads it |
  */
 export class OutgoingMessages {
   #requests: OutboundRequests | undefined;
   #over = false;
 
   constructor(
-    private readonly environment: SessionEnvironment,
+    private readonly runtime: SessionRuntime,
     private readonly streams: SessionStreams,
     private readonly session: { readonly info: McpSessionInfo },
   ) {}
@@ -55,8 +54,8 @@ export class OutgoingMessages {
   async request(question: OutboundMessage, options: OutboundOptions, related: Related): Promise<unknown> {
     this.#assertUnderstood(question);
     const call = this.#callThatCarries(question.method, related);
-    // Of a call nothing is awaited: it may be over in the next moment.
-    if (!call) await this.#assertHeard(question.method);
+    // With a call nothing is awaited: it may be over in the next moment.
+    if (!call) await this.#assertReader(question.method);
     const { signal } = options;
     if (signal?.aborted) throw givenUp(signal.reason);
     const requests = (this.#requests ??= this.#makeRequests());
@@ -66,7 +65,7 @@ export class OutgoingMessages {
     return answer;
   }
 
-  /** A response of the client. P1: one that nobody waits for is taken too. */
+  /** A response of the client. P1: one without a waiting request is taken too. */
   answered(response: JsonRpcResponse): void {
     if (this.#requests?.answered(response)) return;
     if (!this.#isAwaitedElsewhere(response.id)) this.#unknownResponse(response.id);
@@ -78,13 +77,13 @@ export class OutgoingMessages {
     if (!this.#isAwaitedElsewhere(notification.params?.['progressToken'])) this.#unknownResponse(undefined);
   }
 
-  /** Answers come to any node; the one that asked is named by the id, and has it from the {@link Inbox}. */
+  /** An answer may come to any node; the id names the one that waits, which gets it from its {@link Inbox}. */
   #isAwaitedElsewhere(wireId: unknown): boolean {
-    const { nodeId, store } = this.environment;
+    const { nodeId, store } = this.runtime;
     return store.scope === 'shared' && issuerElsewhere(wireId, nodeId) !== undefined;
   }
 
-  /** A call is over, and what was asked on its behalf. */
+  /** A call is over: the requests on its behalf fail. */
   failOf(call: McpCall): void {
     this.#requests?.failOf(call);
   }
@@ -95,15 +94,15 @@ export class OutgoingMessages {
     this.#requests?.clear();
   }
 
-  /** Says that a message came too late. */
+  /** Reports a message that came too late. */
   late(method: string | undefined, requestId: RequestId | undefined, disposition: LateDisposition): Promise<void> {
     const sessionId = this.session.info.id;
-    this.environment.event({ type: 'late-message', sessionId, method, requestId, disposition });
+    this.runtime.event({ type: 'late-message', sessionId, method, requestId, disposition });
     return Promise.resolve();
   }
 
   #accompany(message: JsonRpcNotification, { exchange, requestId }: McpCall): Promise<void> {
-    // Of a notification of the client, or of what is replayed when a session is rebuilt: no POST waits for it.
+    // A notification of the client, or a replay when a session is rebuilt: no POST waits for it.
     if (!exchange) return this.#standalone(message);
     switch (exchange.carries) {
       case 'messages':
@@ -134,18 +133,20 @@ export class OutgoingMessages {
     const { clientCapabilities } = this.session.info;
     const missing = missingCapabilities(requiredCapabilities(method, params), clientCapabilities);
     if (!missing) return;
-    const text = sessionMessages.lacksCapability(method, capabilityNames(missing, clientCapabilities));
+    const capability = capabilityNames(missing, clientCapabilities);
+    const text = `"${method}" cannot be sent: the client did not declare the capability "${capability}".`;
     throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
   }
 
-  async #assertHeard(method: string): Promise<void> {
-    const heard = await this.streams.isHeard().catch((error: unknown) => {
-      const sessionId = this.session.info.id;
-      this.environment.event({ type: 'store-fault', sessionId, streamId: STANDALONE_STREAM, fatal: false, error });
+  async #assertReader(method: string): Promise<void> {
+    const read = await this.streams.hasReader().catch((error: unknown) => {
+      this.runtime.storeFault(this.session.info.id, error, STANDALONE_STREAM);
       throw unsent(method, error);
     });
-    if (this.#over) throw new ServerRequestError('SESSION_OVER', sessionMessages.sessionOver());
-    if (!heard) throw new ServerRequestError('NO_STREAM', sessionMessages.noStream(method));
+    if (this.#over) throw new ServerRequestError('SESSION_OVER', SESSION_OVER);
+    if (read) return;
+    const text = `"${method}" cannot be sent: no response of this session is open that could carry it. Send it while a request of the client is being handled, or after the client has opened its GET stream.`;
+    throw new ServerRequestError('NO_STREAM', text);
   }
 
   /** @returns the call on whose stream a request travels; `undefined`: on the standalone stream */
@@ -153,35 +154,43 @@ export class OutgoingMessages {
     if (related.is === 'nothing') return undefined;
     if (related.is !== 'open') {
       void this.late(method, related.requestId, 'refused');
-      throw new ServerRequestError('CALL_OVER', sessionMessages.callOver(method));
+      const text = `"${method}" cannot be sent: the request on whose behalf it is sent is over. Send it before the handler returns.`;
+      throw new ServerRequestError('CALL_OVER', text);
     }
     const { exchange } = related.call;
     if (!exchange) return undefined;
     const { carries } = exchange;
-    if (carries === 'answers') throw new ServerRequestError('NO_STREAM', sessionMessages.jsonOnly(method));
-    if (carries === 'nothing') throw new ServerRequestError('NO_STREAM', sessionMessages.clientGone(method));
-    return related.call;
+    if (carries === 'messages') return related.call;
+    const why =
+      carries === 'answers'
+        ? '"responseMode" is "json", and a JSON answer carries nothing else. Use "auto" or "sse".'
+        : 'the client closed the connection before it learnt how to come back to it.';
+    throw new ServerRequestError('NO_STREAM', `"${method}" cannot be sent: ${why}`);
   }
 
   #makeRequests(): OutboundRequests {
-    const { nodeId, clock, serverRequestTimeoutMs } = this.environment;
-    const prefix = `${nodeId}-${randomToken(8)}`;
-    const { environment } = this;
-    return new OutboundRequests(prefix, clock, serverRequestTimeoutMs, {
-      storeAwaySince: (time) => (environment.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= time,
-      recall: (cancelled, call) => (call ? this.#accompany(cancelled, call) : this.#standalone(cancelled)),
-    });
+    return new OutboundRequests(`${this.runtime.nodeId}-${randomToken(8)}`, this.runtime, (cancelled, call) =>
+      call ? this.#accompany(cancelled, call) : this.#standalone(cancelled),
+    );
   }
 
   #unknownResponse(requestId: RequestId | undefined): void {
-    this.environment.event({ type: 'unknown-response', sessionId: this.session.info.id, requestId });
+    this.runtime.event({ type: 'unknown-response', sessionId: this.session.info.id, requestId });
   }
 }
 
-/** What a handler is told when the log took no message: not its fault, and the client may be told. */
+/** The error for a handler whose message the log did not take; the client may see its text. */
 function unsent(method: string, error: unknown): unknown {
   if (error instanceof EventStoreError || error instanceof ServerRequestError) return error;
-  return new ServerRequestError('STORE_UNAVAILABLE', sessionMessages.unsentAsStoreAway(method), { cause: error });
+  const text = `"${method}" could not be sent: the storage of this server is away at the moment. The request may be repeated: try again soon.`;
+  return new ServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
+}
+
+/** Late notifications that are still worth something to the client, on the standalone stream (behaviour P8). */
+const OUTLIVES_ITS_REQUEST = /^notifications\/(?!progress$|cancelled$)/;
+
+export function outlivesItsRequest(method: string): boolean {
+  return OUTLIVES_ITS_REQUEST.test(method);
 }
 
 type LateDisposition = 'standalone' | 'dropped' | 'refused';

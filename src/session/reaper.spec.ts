@@ -22,16 +22,17 @@ async function setup() {
     send: (node, message) => sent.push([node, message]),
     broadcast: () => {},
   });
-  const [events, poked, lost$]: [McpSessionEvent[], string[], Subject<LostNode>] = [[], [], new Subject()];
+  const [events, looked, lost$]: [McpSessionEvent[], string[], Subject<LostNode>] = [[], [], new Subject()];
   const environment = {
     store,
     clock,
     nodeId: 'n',
     retry: RETRY,
     peers,
-    event: (event: McpSessionEvent) => events.push(event),
+    storeFault: (sessionId: string, error: unknown) =>
+      events.push({ type: 'store-fault', sessionId, streamId: '', fatal: false, error }),
   };
-  const session = { streams: { poke: (stream: string) => poked.push(stream) } };
+  const session = { streams: { look: (stream: string) => looked.push(stream) } };
   const watch = vi.fn<() => void>();
   const sessions = { watch, peek: (id: string) => (id === 'live' ? { session } : undefined) };
   const reaper = new Reaper({ lost$ }, environment, sessions as unknown as LiveSessions);
@@ -52,7 +53,7 @@ async function setup() {
     store,
     sent,
     events,
-    poked,
+    looked,
     watch,
     reaper,
     stop: () => lost$.complete(),
@@ -85,13 +86,13 @@ describe('what a dead node leaves behind', () => {
   });
 
   it('the reader of a stream hears of its end, on this node or another', async () => {
-    const { log, begin, die, sent, poked } = await setup();
+    const { log, begin, die, sent, looked } = await setup();
     await begin('live', 'here', [1]);
     await begin('s', 'there', [1]);
     await log.claim('live', 'here', { node: 'n', reader: 'mine' });
     await log.claim('s', 'there', { node: 'b', reader: 'theirs' });
     await die();
-    expect(poked).toEqual(['here']);
+    expect(looked).toEqual(['here']);
     expect(sent).toEqual([['b', { type: 'appended', session: 's', stream: 'there' }]]);
   });
 

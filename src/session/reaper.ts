@@ -6,18 +6,20 @@ import { EventStoreError } from '../stream/event-store.errors.js';
 import type { ReaderRef, UnfinishedStream } from '../stream/event-store.js';
 import { errorResponse, REQUEST_FAILED } from '../wire/errors.js';
 import { LiveSessions } from './live-sessions.js';
-import { sessionMessages } from './session.messages.js';
 import { SessionRuntime } from './session-runtime.js';
 
+const NODE_DIED =
+  'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.';
+
 /**
- * # What a dead node leaves behind
+ * # Ends the calls of dead nodes
  *
- * Its calls will never be answered. Another node does that for it: each call that was logged is answered with an error, on its
- * own stream, so that a client that comes back to any node finds it. Its readers stay in the log until newer ones claim their
- * streams.
+ * A dead node never answers its calls, so another node does: each call that was logged is answered with an error, on its own
+ * stream, where a client that comes back to any node finds it. The readers of the dead node stay in the log until newer ones
+ * claim their streams.
  *
- * All of it can be done twice: an answered call is open no longer, and a stream that has ended takes nothing more. That also
- * fences a node that was only thought dead.
+ * All of it can be done twice: an answered call is open no longer, and a stream that has ended takes no append. That also
+ * fences a node that only seemed dead.
  */
 @Injectable()
 export class Reaper {
@@ -26,51 +28,46 @@ export class Reaper {
   constructor(
     @Inject(McpMessageBus) bus: Pick<McpMessageBus, 'lost$'>,
     @Inject(SessionRuntime)
-    private readonly environment: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'peers' | 'event'>,
+    private readonly runtime: Pick<SessionRuntime, 'store' | 'clock' | 'retry' | 'nodeId' | 'peers' | 'storeFault'>,
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
   ) {
-    const { retry, clock } = environment;
-    // Tried until the log is back: nobody else will.
+    const { retry, clock } = runtime;
+    // Repeated until the log is back: no other node has claimed the dead one.
     const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
     this.#retry = new Retry(patience, clock, (error) => error instanceof EventStoreError);
     bus.lost$.subscribe({
-      next: (lost) => void this.#bury(lost).catch((error: unknown) => this.#fault('', error)),
+      next: (lost) => void this.#endCalls(lost).catch((error: unknown) => this.runtime.storeFault('', error)),
       complete: () => this.#retry.cancel(),
     });
   }
 
-  async #bury(lost: LostNode): Promise<void> {
-    const { store } = this.environment;
+  async #endCalls(lost: LostNode): Promise<void> {
+    const { store } = this.runtime;
     const { node } = lost;
-    // What it would have swept is for the others to sweep.
+    // Its records expire, too.
     this.sessions.watch();
     const unfinished = await this.#retry.run(() => store.unfinished(node));
     await Promise.all(unfinished.map((stream) => this.#answer(stream)));
     await lost.done();
   }
 
-  /** In one step, and the last one of its stream: of nodes that find the same one dead, one does it. */
+  /** One append, which ends the stream: when two nodes try, one succeeds. */
   async #answer({ session, stream, requests }: UnfinishedStream): Promise<void> {
-    const answers = requests.map((id) => errorResponse(id, REQUEST_FAILED, sessionMessages.nodeDied()));
+    const answers = requests.map((id) => errorResponse(id, REQUEST_FAILED, NODE_DIED));
     const events = answers.map((answer) => JSON.stringify(answer));
     const end = { writer: randomToken(), seq: 1, settles: requests, end: true };
     try {
-      const { reader } = await this.#retry.run(() => this.environment.store.append(session, stream, events, end));
-      this.#tell(session, stream, reader);
+      const { reader } = await this.#retry.run(() => this.runtime.store.append(session, stream, events, end));
+      this.#notify(session, stream, reader);
     } catch (error) {
       // The session has ended, or the node was not dead and has ended the stream itself.
-      if (!(error instanceof EventStoreError)) this.#fault(session, error);
+      if (!(error instanceof EventStoreError)) this.runtime.storeFault(session, error);
     }
   }
 
   /** The reader may be here. */
-  #tell(session: string, stream: string, reader: ReaderRef | undefined): void {
-    if (reader && reader.node !== this.environment.nodeId)
-      return this.environment.peers.appended(session, stream, reader);
-    this.sessions.peek(session)?.session.streams.poke(stream);
-  }
-
-  #fault(sessionId: string, error: unknown): void {
-    this.environment.event({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
+  #notify(session: string, stream: string, reader: ReaderRef | undefined): void {
+    if (reader && reader.node !== this.runtime.nodeId) return this.runtime.peers.appended(session, stream, reader);
+    this.sessions.peek(session)?.session.streams.look(stream);
   }
 }

@@ -5,9 +5,9 @@ import type { McpSessionInfo } from '../context/mcp-call.js';
  * Why a session ended.
  *
  * - `deleted`: the client sent DELETE
- * - `idle`: no sign of life for `idleTimeoutMs`
- * - `terminated`: the application said so, or closed the session's server
- * - `initialize-failed`: it never came to be
+ * - `idle`: no activity for `idleTimeoutMs`
+ * - `terminated`: by the application, which may also have closed the session's server
+ * - `initialize-failed`: it never began
  * - `shutdown`: this node stops; over a shared store the session itself lives on
  * - `ended-elsewhere`: another node ended it
  *
@@ -15,7 +15,7 @@ import type { McpSessionInfo } from '../context/mcp-call.js';
  */
 export type SessionEndReason = 'deleted' | 'idle' | 'terminated' | 'initialize-failed' | 'shutdown' | 'ended-elsewhere';
 
-/** What happened to a session on this node. For logs, metrics and tests. @publicApi */
+/** An event of a session on this node. For logs, metrics and tests. @publicApi */
 export type McpSessionEvent = { readonly sessionId: string } & (
   | { readonly type: 'created'; readonly session: McpSessionInfo }
   /** A live copy was made from the session's record. */
@@ -31,14 +31,14 @@ export type McpSessionEvent = { readonly sessionId: string } & (
       readonly requestId: RequestId | undefined;
       readonly disposition: 'standalone' | 'dropped' | 'refused';
     }
-  /** The client answered, or reported progress of, a request that nobody waits for. */
+  /** The client answered, or reported progress of, a request that does not wait (any more). */
   | { readonly type: 'unknown-response'; readonly requestId: RequestId | undefined }
   /** A client came back for events that the log no longer holds; it goes on with the oldest one (behaviour G6). */
   | { readonly type: 'events-evicted'; readonly streamId: string; readonly after: number; readonly oldest: number }
   /** A store failed; `fatal`: the stream is lost. */
   | { readonly type: 'store-fault'; readonly streamId: string; readonly fatal: boolean; readonly error: unknown }
-  /** The client says that its roots have changed: ask for them again. */
+  /** The roots of the client have changed: ask for them again. */
   | { readonly type: 'roots-changed' }
-  /** Something failed that no answer tells of: in a dispatcher, or in a server of the application. */
+  /** A failure that no answer shows: in a dispatcher, or in a server of the application. */
   | { readonly type: 'protocol-error'; readonly error: unknown }
 );

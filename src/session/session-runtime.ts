@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
 import { Clock } from '../common/clock.js';
-import { logError } from '../context/operator-log.js';
+import { logError, logger } from '../context/operator-log.js';
 import { Retry } from '../common/retry.js';
 import { McpMessageBus } from '../bus/message-bus.js';
 import { McpDispatcher } from '../context/mcp-dispatcher.js';
@@ -10,21 +10,26 @@ import { Calls } from '../exchange/calls.js';
 import type { ResponseMode } from '../exchange/exchange.js';
 import { EventStoreError } from '../stream/event-store.errors.js';
 import { McpEventStore } from '../stream/event-store.js';
-import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY } from '../stream/stream.options.js';
+import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../stream/stream.options.js';
+import { McpError } from '../wire/errors.js';
 import { ClusterPeers } from './cluster-messages.js';
-import type { LiveSessions } from './live-sessions.js';
 import type { McpSessionEvent, SessionEndReason } from './session-events.js';
 import { McpSessionStore, type SessionPatch } from './session-store.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS, type SessionEnvironment } from './session.options.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from './session.options.js';
+
+/** Seconds after which a request may be repeated that failed because a store was away. */
+const RETRY_AFTER = { 'Retry-After': '5' };
+/** Store faults that are further apart than this are two outages. */
+const QUIET_MS = 60_000;
 
 /**
- * What all sessions of an endpoint share: its options, stores and calls, the way to other nodes, and the events that tell
- * the application what happens.
+ * Everything that the sessions of an endpoint share: options, stores and calls, the messages to other nodes, and the events
+ * for the application.
  *
  * It closes with the message bus, which is the last part of an endpoint to close.
  */
 @Injectable()
-export class SessionRuntime implements SessionEnvironment {
+export class SessionRuntime implements StreamEnvironment {
   readonly retry = DEFAULT_RETRY;
   readonly maxQueuedBytes = DEFAULT_MAX_QUEUED_BYTES;
   readonly nodeId: string;
@@ -38,7 +43,7 @@ export class SessionRuntime implements SessionEnvironment {
   readonly events$: Observable<McpSessionEvent>;
   readonly #events$ = new Subject<McpSessionEvent>();
   readonly #patches: Retry;
-  #sessions: LiveSessions | undefined;
+  #sessions: SessionsInUse | undefined;
   #storeAwayAt: number | undefined;
 
   constructor(
@@ -84,9 +89,26 @@ export class SessionRuntime implements SessionEnvironment {
     return this.#storeAwayAt;
   }
 
-  /** Says which sessions `suspect` and `ended` are about; they need this object first. */
-  serve(sessions: LiveSessions): void {
+  /** Sets the owner of the sessions, which itself needs this object. */
+  serve(sessions: SessionsInUse): void {
     this.#sessions = sessions;
+  }
+
+  /**
+   * Runs a call of a store on behalf of a request. A failing store is neither the client's fault nor a defect of this node:
+   * the client is asked to come back, and the operator gets an event.
+   *
+   * @throws McpError UNAVAILABLE (503, `Retry-After`) with the store's error as its cause
+   */
+  async ask<T>(sessionId: string, call: () => Promise<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (error) {
+      if (error instanceof McpError) throw error;
+      this.storeFault(sessionId, error);
+      const text = 'The storage of this server is away at the moment. Try again soon.';
+      throw new McpError('UNAVAILABLE', text, { headers: RETRY_AFTER, cause: error });
+    }
   }
 
   event(event: McpSessionEvent): void {
@@ -94,32 +116,74 @@ export class SessionRuntime implements SessionEnvironment {
     this.#events$.next(event);
   }
 
+  /** A store failed, and no stream is lost by it. @param sessionId '' if it concerns no single session */
+  storeFault(sessionId: string, error: unknown, streamId = ''): void {
+    this.event({ type: 'store-fault', sessionId, streamId, fatal: false, error });
+  }
+
+  /** Records a change that the client has made to its session. Rejects when the store was away for too long. */
   async patched(sessionId: string, patch: SessionPatch): Promise<void> {
     try {
       await this.#patches.run(() => this.records.patch(sessionId, patch));
       if (this.records.scope !== 'shared') return;
       this.peers.patched(sessionId, patch);
-      // The client may send its next request to another node as soon as it is answered: that node must have been told.
+      // Once answered, the client may send its next request to another node, which must have the change by then.
       await this.bus.flushed?.();
     } catch (error) {
-      this.#fault(sessionId, error);
+      this.storeFault(sessionId, error);
       throw error;
     }
   }
 
+  /** The log no longer has a session: it may have ended on another node. */
   suspect(sessionId: string): void {
     this.#sessions?.suspect(sessionId);
   }
 
+  /** A session has ended by itself: its server was closed. */
   ended(sessionId: string, reason: SessionEndReason): void {
-    this.#sessions?.end(sessionId, reason).catch((error: unknown) => this.#fault(sessionId, error));
-  }
-
-  #fault(sessionId: string, error: unknown): void {
-    this.#events$.next({ type: 'store-fault', sessionId, streamId: '', fatal: false, error });
+    this.#sessions?.end(sessionId, reason).catch((error: unknown) => this.storeFault(sessionId, error));
   }
 
   #noteAway(): void {
     this.#storeAwayAt = this.clock.now();
+  }
+}
+
+/** Implemented by `LiveSessions`, which imports this file. */
+interface SessionsInUse {
+  suspect(id: string): void;
+  end(id: string, reason: SessionEndReason): Promise<boolean>;
+}
+
+/**
+ * Logs faults of sessions for operators. While a store is away every request fails: that is one error per outage, and then
+ * detail for debugging.
+ */
+@Injectable()
+export class FaultLog {
+  #faultAt = Number.NEGATIVE_INFINITY;
+
+  constructor(
+    @Inject(Clock) private readonly clock: Clock,
+    @Inject(SessionRuntime) runtime: Pick<SessionRuntime, 'events$'>,
+  ) {
+    runtime.events$.subscribe((event) => {
+      if (event.type === 'protocol-error') {
+        logger.debug(`Session "${event.sessionId.slice(0, 6)}…": ${String(event.error)}`);
+      } else if (event.type === 'store-fault') this.#storeFault(event);
+    });
+  }
+
+  #storeFault({ streamId, error }: Extract<McpSessionEvent, { type: 'store-fault' }>): void {
+    if (error instanceof EventStoreError) {
+      // Caused by the client, which sends too much, reads too little, or has gone: not for the operator.
+      return logger.debug(`Stream "${streamId}" was refused by the event store: ${String(error)}`);
+    }
+    const now = this.clock.now();
+    const text = `A store failed${streamId && ` (stream "${streamId}")`}: ${String(error)}`;
+    if (now - this.#faultAt >= QUIET_MS) logger.error(text);
+    else logger.debug(text);
+    this.#faultAt = now;
   }
 }

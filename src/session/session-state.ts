@@ -1,10 +1,7 @@
-import type { McpCall } from '../context/mcp-call.js';
-import type { McpSessionRecord, SessionPatch } from './session-store.js';
+import type { McpCall, McpSessionInfo } from '../context/mcp-call.js';
+import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
 
-/**
- * What a request that was answered with success has changed in the session's record, so that a session that is rebuilt
- * elsewhere behaves as this one did.
- */
+/** The change that a successful request makes to the session's record, so that a rebuilt session behaves the same. */
 export function statePatch({ message: { method, params } }: McpCall): SessionPatch | undefined {
   switch (method) {
     case 'logging/setLevel':
@@ -18,7 +15,7 @@ export function statePatch({ message: { method, params } }: McpCall): SessionPat
   }
 }
 
-/** What of a session's record a live copy knows. */
+/** The part of a session's record that a live copy holds. */
 export class SessionState {
   #subscriptions: Set<string> | undefined;
   #logLevel: string | undefined;
@@ -30,7 +27,7 @@ export class SessionState {
     return this.#subscriptions?.size ?? 0;
   }
 
-  /** Set by `logging/setLevel`; `undefined`: the client wants all messages. */
+  /** Set by `logging/setLevel`; `undefined`: the client gets all messages. */
   get logLevel(): string | undefined {
     return this.#logLevel;
   }
@@ -40,12 +37,12 @@ export class SessionState {
     return this.#changes;
   }
 
-  /** Settles when the record has followed, or will not; `undefined`: there is nothing that it has yet to be told. */
+  /** Settles when the record has the changes, or failed to take them; `undefined`: it has them all. */
   get recording(): Promise<void> | undefined {
     return this.#recording;
   }
 
-  /** @param recorded given, the record is yet to follow */
+  /** @param recorded settles when the record has the change; absent: it has it already */
   note({ logLevel, subscribe = [], unsubscribe = [] }: SessionPatch, recorded?: Promise<void>): void {
     this.#changes++;
     if (recorded) this.#await(recorded);
@@ -61,7 +58,7 @@ export class SessionState {
     this.#recording = recording;
   }
 
-  /** What this copy has not heard of; `undefined` if that is nothing. */
+  /** The changes that the record has and this copy lacks; `undefined`: none. */
   missed({ logLevel, subscriptions }: Pick<McpSessionRecord, 'logLevel' | 'subscriptions'>): SessionPatch | undefined {
     const recorded = new Set(subscriptions);
     const subscribe = subscriptions.filter((uri) => !this.#subscriptions?.has(uri));
@@ -71,3 +68,19 @@ export class SessionState {
     return { ...(missedLevel !== undefined && { logLevel: missedLevel }), subscribe, unsubscribe };
   }
 }
+
+export function infoOf({ initialize, ...record }: McpSessionRecord): McpSessionInfo {
+  return introduced(record, initialize);
+}
+
+/** The client of a session as far as it is known: nothing at first, then the parameters of its `initialize`. */
+export function introduced(
+  { id, principal, protocolVersion, routeParams }: Unintroduced,
+  params: Partial<InitializeParams> = {},
+): McpSessionInfo {
+  const { clientInfo = { name: 'unknown', version: '0' }, capabilities: clientCapabilities = {} } = params;
+  const info = { id, principal, protocolVersion, clientInfo, clientCapabilities };
+  return routeParams ? { ...info, routeParams } : info;
+}
+
+type Unintroduced = Pick<McpSessionInfo, 'id' | 'protocolVersion' | 'routeParams'> & { principal?: string | undefined };

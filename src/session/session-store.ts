@@ -1,18 +1,18 @@
 /**
  * # The session store
  *
- * What a session *is*, as opposed to what it does: plain JSON from which any node can rebuild a live session.
+ * The records of sessions: plain JSON from which any node can rebuild a live session.
  *
  * Written for the implementer of a store:
  *
  * - **Calls run concurrently**, from several nodes. Each call is atomic; two patches of one record both take effect.
  * - **Caps.** `create` counts records, in total and per principal, and refuses newcomers. It never evicts.
  * - **Time** is the store's own, so that clocks of nodes need not agree: `create` and `touch` stamp `lastSeenAt`.
- * - **Ends.** `delete` and `claimExpired` give a record to exactly one caller, who then cleans up the rest.
+ * - **Ends.** `delete` and `claimExpired` give a record to exactly one caller, which then cleans up the rest.
  * - Keys come from outside: `constructor` and `__proto__` are ids like any other.
  *
- * A record is there from the moment on when its `initialize` is taken; should that fail, it is deleted. The record of a node
- * that dies in between is idle, and expires.
+ * A record is made before `initialize` is answered, and deleted if that fails. If its node dies in between, the record is
+ * idle, and expires.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
  *
@@ -25,7 +25,7 @@ export interface McpSessionStore {
   /**
    * Makes a record, if its id is free and the caps allow it; otherwise changes nothing.
    *
-   * @param caps for the principal of the record; without one: for the anonymous callers, who count together
+   * @param caps for the principal of the record; without one: for the anonymous callers, which count together
    */
   create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome>;
 
@@ -34,14 +34,14 @@ export interface McpSessionStore {
   /** Changes a record in one step. @returns the record after the change, or `undefined` if it is gone */
   patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined>;
 
-  /** Notes a sign of life. @returns whether the session still exists */
+  /** Records activity. @returns whether the session still exists */
   touch(id: string): Promise<boolean>;
 
   /** Removes a record. @returns the record, to exactly one caller; `undefined` to all others */
   delete(id: string): Promise<McpSessionRecord | undefined>;
 
   /**
-   * Removes the sessions that gave no sign of life for `idleMs`, at most `limit` of them, the longest silent first.
+   * Removes the sessions without activity for `idleMs`, at most `limit` of them, the longest idle first.
    *
    * @returns the removed records; each goes to exactly one caller
    */
@@ -68,7 +68,7 @@ export interface SessionCaps {
 /** `taken`: the id has a record, so the id generator is broken. @publicApi */
 export type CreateOutcome = 'created' | 'total-cap' | 'principal-cap' | 'taken';
 
-/** What the client said in `initialize`. @publicApi */
+/** The parameters of the client's `initialize`. @publicApi */
 export interface InitializeParams {
   protocolVersion: string;
   capabilities: Record<string, unknown>;
@@ -79,7 +79,7 @@ export interface InitializeParams {
 /** @publicApi */
 export interface McpSessionRecord {
   id: string;
-  /** Who owns the session; absent: anonymous. */
+  /** The owner; absent: anonymous. */
   principal?: string;
   /** The parameters of the path that the session began at; absent without any. */
   routeParams?: Readonly<Record<string, unknown>>;
@@ -97,7 +97,7 @@ export interface McpSessionRecord {
   lastSeenAt: number;
 }
 
-/** What `create` is given; the store stamps the times. @publicApi */
+/** A record before `create`; the store stamps the times. @publicApi */
 export type NewSessionRecord = Pick<
   McpSessionRecord,
   'id' | 'principal' | 'routeParams' | 'protocolVersion' | 'initialize'
@@ -105,7 +105,7 @@ export type NewSessionRecord = Pick<
 
 /** @publicApi */
 export interface SessionPatch {
-  /** A server of the application negotiated another revision than was expected. */
+  /** Set when a server of the application negotiated another revision than was recorded. */
   protocolVersion?: string;
   logLevel?: string;
   /** Added to `subscriptions`, once each. */

@@ -2,14 +2,16 @@ import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpReply } from '../context/mcp-exchange.js';
-import { Calls } from '../exchange/calls.js';
+import { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
+import { CallObserver } from '../exchange/call-observer.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import { formatEventId } from '../wire/sse.js';
 import type { McpSessionEvent } from './session-events.js';
 import { type LoggedSink, SessionStreams } from './session-streams.js';
-import { NO_PEERS } from './cluster-messages.js';
-import { resolveSessionOptions, type SessionEnvironment } from './session.options.js';
+import { InMemorySessionStore } from './in-memory-session-store.js';
+import { SessionRuntime } from './session-runtime.js';
+import { resolveSessionOptions } from './session.options.js';
 
 const FLOWING = { paused: false, resumed$: NEVER };
 /** Streams never ask it. */
@@ -24,17 +26,17 @@ async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options 
   const store = new FaultyEventStore(log, clock, faults);
   const events: McpSessionEvent[] = [];
   const failures: [string, unknown][] = [];
-  const environment: SessionEnvironment = {
-    ...resolveSessionOptions({ retryMs: 77 }),
-    ...{ store, clock, nodeId: 'n', maxQueuedBytes: 100_000, peers: NO_PEERS, dispatcher },
-    calls: new Calls(dispatcher, { clock, requestTimeoutMs: Infinity }, () => {}),
-    retry: { firstDelayMs: 10, maxDelayMs: 10, giveUpAfterMs: 20 },
-    event: (event) => events.push(event),
-    patched: () => Promise.resolve(),
-    suspect: () => {},
-    ended: () => {},
-  };
-  const streams = new SessionStreams('s', environment, {
+  const [options, records, bus] = [
+    resolveSessionOptions({ retryMs: 77 }),
+    new InMemorySessionStore(clock),
+    new InMemoryMessageBus('n'),
+  ];
+  const runtime = Object.assign(
+    new SessionRuntime(options, clock, records, store, bus, dispatcher, new CallObserver()),
+    { maxQueuedBytes: 100_000, retry: { firstDelayMs: 10, maxDelayMs: 10, giveUpAfterMs: 20 } },
+  );
+  runtime.events$.subscribe((event) => events.push(event));
+  const streams = new SessionStreams('s', runtime, {
     primes,
     streamFailed: ({ id }, error) => failures.push([id, error]),
   });
@@ -268,14 +270,14 @@ describe('the streams of a session', () => {
 
   it('the standalone one is heard while it is read, here or on another node', async () => {
     const { log, streams, get } = await setup();
-    expect(await streams.isHeard()).toBe(false);
+    expect(await streams.hasReader()).toBe(false);
     const reading = await get();
-    expect(await streams.isHeard()).toBe(true);
+    expect(await streams.hasReader()).toBe(true);
     reading.leave();
     await Promise.resolve();
-    expect(await streams.isHeard()).toBe(false);
+    expect(await streams.hasReader()).toBe(false);
     await log.claim('s', '0', { node: 'other', reader: 'r' });
-    expect(await streams.isHeard()).toBe(true);
+    expect(await streams.hasReader()).toBe(true);
   });
 
   it('one that fails is told of, and the others go on', async () => {

@@ -19,27 +19,26 @@ import {
   STANDALONE_STREAM,
 } from '../wire/sse.js';
 import type { McpSessionEvent } from './session-events.js';
-import { sessionMessages } from './session.messages.js';
-import type { SessionEnvironment } from './session.options.js';
+import type { SessionRuntime } from './session-runtime.js';
 
 /**
  * # The streams of a live session
  *
- * A {@link McpStream} is here while it is written or read. What it logged outlives it: a client that comes back later gets a
- * fresh object over the same log.
+ * A {@link McpStream} exists while it is written or read. Its log outlives it: a client that comes back later gets a new
+ * object over the same log.
  */
 export class SessionStreams implements StreamObserver {
   /** Made with the first: an idle session has none. */
   #streams: Map<string, McpStream> | undefined;
   /** Responses that wait for the log to be back. */
   #held: Set<Subscriber<string>> | undefined;
-  /** What a shared log is being told. */
-  #telling: Set<Promise<unknown>> | undefined;
+  /** Commands to a shared log that no message waits for. */
+  #bookkeeping: Set<Promise<unknown>> | undefined;
   #closed = false;
 
   constructor(
     private readonly sessionId: string,
-    private readonly environment: SessionEnvironment,
+    private readonly runtime: SessionRuntime,
     private readonly session: { readonly primes: boolean; streamFailed(stream: McpStream, error: unknown): void },
   ) {}
 
@@ -58,8 +57,8 @@ export class SessionStreams implements StreamObserver {
     return readers;
   }
 
-  /** Whether a client listens to the standalone stream, on this node or another. */
-  async isHeard(): Promise<boolean> {
+  /** Whether a client reads the standalone stream, on this node or another. */
+  async hasReader(): Promise<boolean> {
     return (await this.#find(STANDALONE_STREAM).newestReader()) !== undefined;
   }
 
@@ -70,24 +69,23 @@ export class SessionStreams implements StreamObserver {
 
   /** The stream of a POST that has become one. */
   begin(requests: readonly RequestId[]): LoggedSink {
-    return new LoggedSink(
-      this.#keep(new McpStream(randomToken(), this.sessionId, this.environment, this, requests)),
-      this,
-    );
+    return new LoggedSink(this.#keep(new McpStream(randomToken(), this.sessionId, this.runtime, this, requests)), this);
   }
 
   /**
    * Answers a GET.
    *
-   * @param lastEventId where the client stopped; `undefined`: the standalone stream, from what it did not get yet
+   * @param lastEventId where the client stopped; `undefined`: the standalone stream, after the last delivered event
    * @throws McpError BAD_REQUEST for a cursor that is malformed, or of a stream that this session does not have (G3, G4)
    */
   async open(lastEventId: string | undefined): Promise<McpReply> {
     const cursor = lastEventId === undefined ? undefined : parseEventId(lastEventId);
     if (lastEventId !== undefined && !cursor) {
-      throw new McpError('BAD_REQUEST', sessionMessages.malformedCursor(lastEventId));
+      const shown = lastEventId.slice(0, 100);
+      const text = `Last-Event-ID "${shown}" is not an event id of this server ("<stream>_<index>"). Send the id of the last event you received, or none.`;
+      throw new McpError('BAD_REQUEST', text);
     }
-    // Its client was told of it before the log knows it.
+    // The client has its id before the first append is done.
     const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
     if (begun) return { kind: 'stream', open: (flow) => this.#whenBack(begun, cursor, flow) };
     let start: Start | undefined;
@@ -98,7 +96,7 @@ export class SessionStreams implements StreamObserver {
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
       return { kind: 'stream', open: (flow) => this.#whenBack(undefined, cursor, flow) };
     }
-    // An empty 200 makes both official clients come back for ever; 405 is quiet in both (G2).
+    // After an empty 200 both official clients come back endlessly; 405 is quiet in both (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
     return { kind: 'stream', open: (flow) => this.frames$(start.stream, start.after, { flow, claim: start.claim }) };
   }
@@ -116,8 +114,9 @@ export class SessionStreams implements StreamObserver {
       claim = await stream.claim(heldMs);
     } catch (error) {
       if (!(error instanceof StreamNotFoundError)) throw error;
-      const { stream: id, index } = cursor!;
-      throw new McpError('BAD_REQUEST', sessionMessages.unknownCursor(formatEventId(id, index)));
+      const id = formatEventId(cursor!.stream, cursor!.index);
+      const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never begun, or it finished and its time is over. Repeat the request, or send no Last-Event-ID.`;
+      throw new McpError('BAD_REQUEST', text);
     }
     const after = Math.min(cursor?.index ?? claim.delivered, claim.last);
     if (claim.late) return { stream, claim, after };
@@ -127,15 +126,14 @@ export class SessionStreams implements StreamObserver {
   }
 
   /**
-   * Holds the response while the log is away (G11): after two refused GETs the official clients give up for good. What
-   * would have been refused ends the response, and so does a reader that has claimed the stream meanwhile: the client of this one
-   * may have given it up long ago.
+   * Holds the response while the log is away (G11): after two refused GETs the official clients give up for good. A refusal
+   * ends the response, and so does a reader that has claimed the stream meanwhile: the client may have given this response up.
    *
    * @param begun settles when the log may know the stream
    */
   #whenBack(begun: Promise<void> | undefined, cursor: Cursor | undefined, flow: StreamFlow): Observable<string> {
     return new Observable((subscriber) => {
-      const { retry, clock } = this.environment;
+      const { retry, clock } = this.runtime;
       const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
       const waiting = new Retry(patience, clock, (e) => e instanceof McpError || e instanceof EventStoreError);
       const held = (this.#held ??= new Set());
@@ -167,8 +165,8 @@ export class SessionStreams implements StreamObserver {
   }
 
   /**
-   * The frames of one response: where the client is, then what follows. A stream that begins is not named before the log knows it: a
-   * client that comes back to another node must find it there.
+   * The frames of one response: the client's cursor, then the events after it. A stream that begins is not named before the log
+   * knows it: a client that comes back to another node must find it there.
    */
   frames$(stream: McpStream, after: number, { flow, headOnly, claim }: FrameOptions): Observable<string> {
     return new Observable((subscriber) => {
@@ -186,10 +184,10 @@ export class SessionStreams implements StreamObserver {
   }
 
   #headFrame(stream: string, index: number): string {
-    return this.session.primes ? primingFrame(formatEventId(stream, index), this.environment.retryMs) : commentFrame();
+    return this.session.primes ? primingFrame(formatEventId(stream, index), this.runtime.retryMs) : commentFrame();
   }
 
-  /** The frame of an event; of one without data, that tells where the stream has come to, only for clients that take it. @internal */
+  /** The frame of an event. One without data only moves the cursor, and goes to clients with priming events. @internal */
   frame(stream: string, { index, data }: StoredEvent): string {
     if (data !== NO_DATA) return messageFrame(formatEventId(stream, index), data);
     return this.session.primes ? this.#headFrame(stream, index) : '';
@@ -201,8 +199,8 @@ export class SessionStreams implements StreamObserver {
   }
 
   /** Another node has written to a stream. */
-  poke(stream: string): void {
-    this.#streams?.get(stream)?.poke();
+  look(stream: string): void {
+    this.#streams?.get(stream)?.look();
   }
 
   /** Another node has a newer reader of a stream. @param upTo given, the response of the older one ends now */
@@ -210,14 +208,14 @@ export class SessionStreams implements StreamObserver {
     this.#streams?.get(stream)?.replaced(reader, upTo);
   }
 
-  /** Settles when everything that was sent is in the log and with those who read it here, or never will be. */
+  /** Settles when every message is in the log and with the readers here, or never will be. */
   async flushed(): Promise<void> {
     await Promise.all([...(this.#streams?.values() ?? [])].map((stream) => stream.flushed()));
   }
 
-  /** Settles when a shared log has been told everything: that readers have left, above all. */
-  async told(): Promise<void> {
-    await Promise.all([...(this.#telling ?? [])]);
+  /** Settles when the bookkeeping of a shared log is done: above all the release of its readers. */
+  async bookkept(): Promise<void> {
+    await Promise.all([...(this.#bookkeeping ?? [])]);
   }
 
   /** The session is over. */
@@ -244,7 +242,7 @@ export class SessionStreams implements StreamObserver {
     if (this.#streams?.get(stream.id) === stream) this.#streams.delete(stream.id);
   }
   failed(stream: McpStream, error: unknown): void {
-    // Of a session that is over another event tells.
+    // The end of a session has an event of its own.
     if (!(error instanceof SessionGoneError)) {
       this.#event({ type: 'store-fault', streamId: stream.id, fatal: true, error });
     }
@@ -252,31 +250,31 @@ export class SessionStreams implements StreamObserver {
     this.suspect(error);
   }
   ended({ id }: McpStream): void {
-    // It ends with its session alone.
-    if (id === STANDALONE_STREAM && !this.#closed) this.environment.suspect(this.sessionId);
+    // Stream 0 ends only with its session.
+    if (id === STANDALONE_STREAM && !this.#closed) this.runtime.suspect(this.sessionId);
   }
   fault(stream: McpStream, error: unknown): void {
     if (!this.#closed) this.#event({ type: 'store-fault', streamId: stream.id, fatal: false, error });
   }
-  telling(told: Promise<unknown>): void {
-    if (this.environment.store.scope === 'node') return;
-    const telling = (this.#telling ??= new Set());
-    const settled = told.catch(() => {}).finally(() => telling.delete(settled));
-    telling.add(settled);
+  bookkeeping(done: Promise<unknown>): void {
+    if (this.runtime.store.scope === 'node') return;
+    const all = (this.#bookkeeping ??= new Set());
+    const settled = done.catch(() => {}).finally(() => all.delete(settled));
+    all.add(settled);
   }
 
-  /** The log may say by an error that the session is gone. @internal */
+  /** An error of the log may mean that the session is gone. @internal */
   suspect(error: unknown): void {
-    if (error instanceof SessionGoneError && !this.#closed) this.environment.suspect(this.sessionId);
+    if (error instanceof SessionGoneError && !this.#closed) this.runtime.suspect(this.sessionId);
   }
 
   #obtain(id: string): McpStream {
     return this.#keep(this.#find(id));
   }
 
-  /** For a moment; what is to stay is kept. */
+  /** Not kept, if it is a new one. */
   #find(id: string): McpStream {
-    return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.environment, this);
+    return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.runtime, this);
   }
 
   #keep(stream: McpStream): McpStream {
@@ -286,11 +284,11 @@ export class SessionStreams implements StreamObserver {
   }
 
   #event(event: WithoutSession<McpSessionEvent>): void {
-    this.environment.event({ sessionId: this.sessionId, ...event });
+    this.runtime.event({ sessionId: this.sessionId, ...event });
   }
 }
 
-/** The events of a stream as frames, for one response: an object, since three functions would be three times as large. */
+/** The events of a stream as frames, for one response. One object takes a third of the memory of three closures. */
 class StreamFrames implements Observer<StoredEvent> {
   constructor(
     private readonly streamId: string,
@@ -322,7 +320,7 @@ class StreamFrames implements Observer<StoredEvent> {
   }
 }
 
-/** A stream in the log of a session as that of an exchange: its client comes back for what it did not get. */
+/** A logged stream as the sink of an exchange: its client can come back for missed events. */
 export class LoggedSink implements ExchangeSink {
   constructor(
     readonly stream: McpStream,
@@ -341,7 +339,7 @@ export class LoggedSink implements ExchangeSink {
     return this.stream.disconnectReaders();
   }
 
-  /** What was logged can be dropped. */
+  /** Its events are not needed any more. */
   abandon(): void {
     this.stream.write({ end: true }).catch(() => {});
   }
@@ -349,9 +347,9 @@ export class LoggedSink implements ExchangeSink {
 
 export interface FrameOptions {
   readonly flow: StreamFlow;
-  /** What tells the client where it is, and no more. */
+  /** Only the head frame, which has the client's cursor. */
   readonly headOnly?: boolean;
-  /** Of a response that has made itself the reader of its stream. */
+  /** The claim of a response that is already the reader of its stream. */
   readonly claim?: StreamClaim | undefined;
 }
 

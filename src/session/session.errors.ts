@@ -1,16 +1,22 @@
-import { sessionMessages } from './session.messages.js';
-
 /** The option `server` returned something that cannot serve a session. @publicApi */
 export class ServerFactoryError extends Error {
   override readonly name = 'ServerFactoryError';
   readonly code = 'SERVER_FACTORY';
 }
 
-/** @publicApi */
+/** No session has this id, or not any more. @publicApi */
 export class UnknownSessionError extends Error {
   override readonly name = 'UnknownSessionError';
   readonly code = 'UNKNOWN_SESSION';
   constructor(readonly sessionId: string) {
-    super(sessionMessages.unknownSession(sessionId));
+    super(`There is no session "${sessionId}". It may have ended.`);
   }
+}
+
+/** Answers a request of an ended session. */
+export const SESSION_OVER = 'The session has ended: nothing can be sent to its client any more.';
+
+/** Answers the open requests of a session that ends. */
+export function endedText(reason: string): string {
+  return `The session has ended (${reason}), and this request with it. Start a new session and repeat it.`;
 }

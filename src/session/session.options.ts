@@ -1,27 +1,21 @@
-import type { Clock } from '../common/clock.js';
 import { check } from '../common/option-checks.js';
-import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import type { Calls } from '../exchange/calls.js';
 import type { ResponseMode } from '../exchange/exchange.js';
-import type { StreamEnvironment, StreamPeers } from '../stream/stream.options.js';
-import type { SessionPeers } from './cluster-messages.js';
-import type { McpSessionEvent, SessionEndReason } from './session-events.js';
-import type { SessionCaps, SessionPatch } from './session-store.js';
+import type { SessionCaps } from './session-store.js';
 
 /** How sessions behave, and how many there may be. @publicApi */
 export interface McpSessionOptions {
   /**
    * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. `off`: each POST stands alone, for serverless
    * platforms and for fleets without a shared store. Then there is nothing to resume, nothing is announced, handlers cannot
-   * ask, and GET and DELETE are 405; revision 2026-07-28 is served as ever.
+   * ask, and GET and DELETE are 405. Revision 2026-07-28 is not affected.
    *
    * @default 'required'
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
    */
   sessions?: 'required' | 'off';
   /**
-   * Makes the ids of sessions: 16 to 256 visible ASCII characters, unguessable and unique. Who knows the id of an
-   * anonymous session has the session.
+   * Makes the ids of sessions: 16 to 256 visible ASCII characters, unguessable and unique. Knowledge of
+   * its id is all that an anonymous session asks of a caller.
    *
    * @default 22 random characters of `[A-Za-z0-9]` (131 bits)
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
@@ -56,20 +50,20 @@ export interface McpSessionOptions {
   /**
    * Milliseconds that a handler has to answer; then its signal aborts and the client gets an error.
    *
-   * @default Infinity: as long as it likes
+   * @default Infinity: no limit
    */
   requestTimeoutMs?: number;
   /**
    * Milliseconds that running calls have to end when the app shuts down; those that are left get an error. Meanwhile new ones
    * are refused (503), and `McpSessionService.accepting` is `false`. Raising it delays `app.close()` while calls run: keep it
-   * below what the process is given (30 s in Kubernetes). 0: running calls are ended at once.
+   * below the grace period of the process (30 s in Kubernetes). 0: running calls are ended at once.
    *
    * @default 10000 (10 s) with a shared session store, 0 without
    */
   drainMs?: number;
   /**
-   * Milliseconds without a sign of life after which a session ends. Running calls and open streams are signs of life. State
-   * that outlives a call (`ctx.state()`) ends when it was not used for as long.
+   * Milliseconds without activity after which a session ends. Running calls and open streams are activity. State that
+   * outlives a call (`ctx.state()`) ends when it was not used for as long.
    * Lower: less memory; clients that come back later must initialize again, and many cannot.
    *
    * @default 1800000 (30 min)
@@ -88,8 +82,8 @@ export interface McpSessionOptions {
    */
   maxSessionsPerPrincipal?: number;
   /**
-   * Sessions of all anonymous callers together. One more gets 429. Lower than `maxSessions`: places that anonymous callers
-   * cannot take from those who are signed in.
+   * Sessions of all anonymous callers together. One more gets 429. Lower than `maxSessions`: anonymous callers leave room for
+   * authenticated ones.
    *
    * @default Infinity: as many as `maxSessions`
    */
@@ -136,32 +130,8 @@ export type SessionLimits = Pick<
   'maxSessions' | 'maxSessionsPerPrincipal' | 'maxAnonymousSessions'
 >;
 
-/** What a newcomer is held to. Anonymous callers are many clients, so the cap of one principal is not theirs. */
+/** The caps for a new session. Anonymous callers are many clients, so they have a cap of their own. */
 export function capsFor(principal: string | undefined, limits: SessionLimits): SessionCaps {
   const { maxSessions: total, maxSessionsPerPrincipal, maxAnonymousSessions } = limits;
   return { total, perPrincipal: principal === undefined ? maxAnonymousSessions : maxSessionsPerPrincipal };
-}
-
-/** How a session answers. */
-export type SessionBehaviour = Pick<
-  ResolvedSessionOptions,
-  'responseMode' | 'sseAfterMs' | 'retryMs' | 'serverRequestTimeoutMs' | 'requestTimeoutMs'
->;
-
-/** What the sessions of one endpoint share: one object, however many sessions there are. */
-export interface SessionEnvironment extends StreamEnvironment, SessionBehaviour {
-  readonly clock: Clock;
-  readonly dispatcher: McpDispatcher;
-  readonly peers: StreamPeers & SessionPeers;
-  readonly calls: Calls;
-  /** When a store, or the way to other nodes, was last found to have been away. */
-  readonly storeAwayAt?: number | undefined;
-  /** Hears of everything that happens to a session. */
-  event(event: McpSessionEvent): void;
-  /** The client changed what a session *is*: the record follows. Rejects when the store was away for too long. */
-  patched(sessionId: string, patch: SessionPatch): Promise<void>;
-  /** The log no longer knows a session: it may have ended elsewhere. */
-  suspect(sessionId: string): void;
-  /** A session has ended by itself: its server was closed. */
-  ended(sessionId: string, reason: SessionEndReason): void;
 }

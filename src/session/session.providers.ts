@@ -6,11 +6,10 @@ import { CallObserver } from '../exchange/call-observer.js';
 import { RESPONSE_OPTIONS, resolveResponseOptions } from '../exchange/response.options.js';
 import { ChangeFeed } from './change-feed.js';
 import { ClusterListener } from './cluster-listener.js';
-import { FaultLog } from './fault-log.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
 import { LiveSessions } from './live-sessions.js';
 import { Reaper } from './reaper.js';
-import { SessionRuntime } from './session-runtime.js';
+import { FaultLog, SessionRuntime } from './session-runtime.js';
 import { McpSessionStore } from './session-store.js';
 import { resolveSessionOptions, SESSION_OPTIONS } from './session.options.js';
 

@@ -1,20 +1,17 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server';
 import { systemClock, type Clock, type ClockTimer } from '../common/clock.js';
 import { randomToken } from '../common/random-token.js';
-import { Calls } from '../exchange/calls.js';
+import { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
+import { CallObserver } from '../exchange/call-observer.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import {
-  DEFAULT_MAX_QUEUED_BYTES,
-  DEFAULT_RETRY,
-  resolveEventLogOptions,
-  type EventLogOptions,
-} from '../stream/stream.options.js';
+import { resolveEventLogOptions, type EventLogOptions } from '../stream/stream.options.js';
 import { SdkDispatcher } from '../sdk/sdk-dispatcher.js';
-import { NO_PEERS } from '../session/cluster-messages.js';
+import { InMemorySessionStore } from '../session/in-memory-session-store.js';
 import { McpSession } from '../session/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
-import { resolveSessionOptions, type McpSessionOptions, type SessionEnvironment } from '../session/session.options.js';
+import { SessionRuntime } from '../session/session-runtime.js';
+import { resolveSessionOptions, type McpSessionOptions } from '../session/session.options.js';
 
 /** Milliseconds after which a response ends that a newer one has replaced (behaviour G7). */
 const TICK_MS = 15_000;
@@ -55,43 +52,28 @@ export async function createMcpSession(
 ): Promise<McpSession> {
   const { id = randomToken(), principal, clock = systemClock, onEvent } = options;
   const store = options.eventStore ?? new InMemoryEventStore(resolveEventLogOptions(options.eventLog), clock);
-  const report = (error: unknown): void => environment.event({ type: 'protocol-error', sessionId: id, error });
+  const report = (error: unknown): void => runtime.event({ type: 'protocol-error', sessionId: id, error });
   const dispatcher = new SdkDispatcher({ make: () => server, report, onLegacyServer: () => {} });
-  await store.open(id);
+  const [records, bus] = [new InMemorySessionStore(clock), new InMemoryMessageBus()];
   const resolved = resolveSessionOptions(options);
-  const { requestTimeoutMs } = resolved;
+  const runtime = new SessionRuntime(resolved, clock, records, store, bus, dispatcher, new CallObserver());
+  await store.open(id);
   let tick: ClockTimer | undefined;
   const endReplaced = (): void => {
     tick = undefined;
     session.refresh();
   };
-  const environment: SessionEnvironment = {
-    ...resolved,
-    store,
-    dispatcher,
-    clock,
-    nodeId: randomToken(10),
-    peers: NO_PEERS,
-    calls: new Calls(dispatcher, { clock, requestTimeoutMs }, report),
-    retry: DEFAULT_RETRY,
-    maxQueuedBytes: DEFAULT_MAX_QUEUED_BYTES,
-    event: (event) => {
-      if (event.type === 'reader-replaced') tick ??= clock.setTimeout(endReplaced, TICK_MS);
-      onEvent?.(event);
-    },
-    patched: () => Promise.resolve(),
-    suspect: () => {},
-    ended: () => {},
-  };
-  const session: McpSession = new McpSession({ id, principal }, environment);
+  runtime.events$.subscribe((event) => {
+    if (event.type === 'reader-replaced') tick ??= clock.setTimeout(endReplaced, TICK_MS);
+    onEvent?.(event);
+  });
+  const session: McpSession = new McpSession({ id, principal }, runtime);
   // Before `initialize`, so that closing the server ends the session from the beginning.
   await dispatcher.connect(session);
   session.closed$.subscribe((reason) => {
     clock.clear(tick);
-    environment.event({ type: 'closed', sessionId: id, reason });
-    store.drop(id).catch((error: unknown) => {
-      environment.event({ type: 'store-fault', sessionId: id, streamId: '', fatal: false, error });
-    });
+    runtime.event({ type: 'closed', sessionId: id, reason });
+    store.drop(id).catch((error: unknown) => runtime.storeFault(id, error));
   });
   return session;
 }

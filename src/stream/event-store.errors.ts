@@ -1,6 +1,4 @@
-import { streamMessages } from './stream.messages.js';
-
-/** A final refusal of an event store; anything else that it throws is taken for a passing fault. @publicApi */
+/** A final refusal of an event store; any other error of it counts as a passing fault. @publicApi */
 export abstract class EventStoreError extends Error {
   abstract readonly code: string;
   override get name(): string {
@@ -12,7 +10,7 @@ export abstract class EventStoreError extends Error {
 export class SessionGoneError extends EventStoreError {
   readonly code = 'SESSION_GONE';
   constructor(readonly session: string) {
-    super(streamMessages.sessionGone());
+    super('The session has ended: its event log takes and gives nothing any more. Start a new session.');
   }
 }
 
@@ -20,7 +18,9 @@ export class SessionGoneError extends EventStoreError {
 export class StreamNotFoundError extends EventStoreError {
   readonly code = 'STREAM_NOT_FOUND';
   constructor(readonly stream: string) {
-    super(streamMessages.streamNotFound(stream));
+    super(
+      `Stream "${stream}" does not exist in this session: it was never begun, or it finished and its time is over. Repeat the request.`,
+    );
   }
 }
 
@@ -28,7 +28,7 @@ export class StreamNotFoundError extends EventStoreError {
 export class StreamEndedError extends EventStoreError {
   readonly code = 'STREAM_ENDED';
   constructor(readonly stream: string) {
-    super(streamMessages.streamEnded(stream));
+    super(`Stream "${stream}" has ended: nothing can be added to it.`);
   }
 }
 
@@ -41,7 +41,9 @@ export class EventsEvictedError extends EventStoreError {
     /** Index of the oldest event that is kept. */
     readonly oldest: number,
   ) {
-    super(streamMessages.eventsEvicted(stream, after, oldest));
+    super(
+      `The reader of stream "${stream}" was too slow: of the events after ${after} the oldest one kept is ${oldest}. Read faster, or raise "eventLog.maxEvents" or "eventLog.maxBytes".`,
+    );
   }
 }
 
@@ -52,7 +54,9 @@ export class EventLogFullError extends EventStoreError {
     readonly stream: string,
     readonly limit: string,
   ) {
-    super(streamMessages.eventLogFull(stream, limit));
+    super(
+      `The event log has no room on stream "${stream}": more was handed on within a minute than "${limit}" allows. Send less at a time, or raise the limit.`,
+    );
   }
 }
 
@@ -63,6 +67,8 @@ export class StreamOverflowError extends EventStoreError {
     readonly stream: string,
     readonly maxQueuedBytes: number,
   ) {
-    super(streamMessages.streamOverflow(stream, maxQueuedBytes));
+    super(
+      `More than ${maxQueuedBytes} bytes wait for stream "${stream}" while the event store fails: the stream is given up. Check the event store.`,
+    );
   }
 }

@@ -3,9 +3,9 @@ import type { RequestId } from '../wire/json-rpc.js';
 /**
  * # The event log
  *
- * What was sent on a stream and may have to be sent again. One log per (session, stream); a stream is either `0`, the
- * standalone one, or an unguessable id of 22 characters that belongs to one POST, or `inbox`: what the client sent to one
- * node and another waits for. No client can read that one.
+ * The messages that were sent on a stream and may have to be sent again. One log per (session, stream); a stream is either
+ * `0`, the standalone one, or an unguessable id of 22 characters that belongs to one POST, or `inbox`: messages that the client
+ * sent to one node and another waits for. No client can read that one.
  *
  *     open ──append … append──▶ ended (`end`) ──its time──▶ forgotten
  *       └────────drop(session)─────┴──▶ ended, refusing ──30 s──▶ forgotten
@@ -20,14 +20,14 @@ import type { RequestId } from '../wire/json-rpc.js';
  * - **Fencing.** After `drop(session)`, and after `end`, every append is refused, also one of a node that was paused
  *   meanwhile: a running handler must not bring a deleted session back. A stream that is forgotten is not begun anew
  *   by a writer that has written to it: unknown stream other than `0` and `seq` above 1 means `StreamEndedError`.
- * - **Bounds.** A stream is a ring: it keeps its newest events, as many as the implementation's own option says (100 or
+ * - **Bounds.** A stream is a ring: it keeps its newest events, as many as an option of the implementation allows (100 or
  *   more), and its newest event always. Where bytes are bounded too, finished streams go first, the one that ended first
  *   before the others. An append is never refused for want of room, but for one to the inbox: that keeps each event for a
  *   minute at least, and throws `EventLogFullError` when it is full.
  * - **One reader.** Of the readers that have claimed a stream the newest is its reader, until it is released.
- * - **Who cleans up.** Finished streams are forgotten by the store itself after its own time; stream `0` and the inbox go
+ * - **Cleaning up.** Finished streams are forgotten by the store itself after its own time; stream `0` and the inbox go
  *   with their session. A dropped session is forgotten 30 s later; a store of scope `node` may forget it at once.
- * - **Errors** of {@link EventStoreError} are final. Any other error is taken for a passing fault and retried.
+ * - **Errors** of {@link EventStoreError} are final. Any other error counts as a passing fault and is retried.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
  *
@@ -77,7 +77,7 @@ export interface McpEventStore {
    */
   claim(session: string, stream: string, reader: ReaderRef, heldMs?: number): Promise<ClaimResult>;
 
-  /** Takes a reader away, if it is still the newest. Idempotent; what is gone is ignored. @param delivered as for `read` */
+  /** Takes a reader away, if it is still the newest. Idempotent; unknown sessions and streams are ignored. @param delivered as for `read` */
   release(session: string, stream: string, reader: ReaderRef, delivered?: number): Promise<void>;
 
   /** The streams with requests that a node has opened and that are not settled, for other nodes to answer when it has died. */
@@ -85,17 +85,17 @@ export interface McpEventStore {
 
   /**
    * Ends the session: appends an error for each request that is not settled to its stream, ends every stream, and refuses all
-   * further appends. What was logged can be read for 30 s more, so that readers on all nodes find the end. Idempotent.
+   * further appends. Its events can be read for 30 s more, so that readers on all nodes find the end. Idempotent.
    *
-   * @param lastError what unsettled requests are answered with; absent: they get no answer
+   * @param lastError the answer to unsettled requests; absent: they get none
    */
   drop(session: string, lastError?: LastError): Promise<void>;
 
-  /** What is held, for tests, metrics and health checks. Dropped sessions do not count. Optional. */
+  /** Counts, for tests, metrics and health checks. Dropped sessions do not count. Optional. */
   stats?(): Promise<EventStoreStats>;
 }
 
-/** The stream of what nodes hand on to each other. It begins like any other, and goes with its session. @publicApi */
+/** The stream of messages that nodes hand on to each other. It begins like any other, and goes with its session. @publicApi */
 export const INBOX_STREAM = 'inbox';
 
 /** Events that a stream keeps at least: fewer would not cover the moment in which a client comes back (behaviour G6). @publicApi */
@@ -109,7 +109,7 @@ export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
 
 /** @publicApi */
 export interface AppendOptions {
-  /** Who appends: unique per live copy of a stream. */
+  /** The appending object: unique per live copy of a stream. */
   writer: string;
   /** Counts the appends of this writer, from 1. A refused append was none: it may be repeated with its number. */
   seq: number;
@@ -117,7 +117,7 @@ export interface AppendOptions {
   opens?: { node: string; requests: readonly RequestId[] };
   /** Requests that are settled by this append, with an answer among `events` or without one. */
   settles?: readonly RequestId[];
-  /** Nothing will follow on this stream; what is not settled is. */
+  /** Nothing will follow on this stream; all its requests are settled. */
   end?: boolean;
 }
 
@@ -126,20 +126,20 @@ export interface AppendResult {
   /** Index of the first appended event, or of the next one if there were none. */
   first: number;
   /**
-   * The newest reader, for its node to be told that there is more to read; absent when there is none. A store that tells
-   * the node in the same step, by the {@link AppendedMessage} on the bus, leaves it out for readers on other nodes.
+   * The newest reader, whose node has to be notified that there is more to read; absent when there is none. A store that
+   * notifies the node in the same step, by the {@link AppendedMessage} on the bus, leaves it out for readers on other nodes.
    */
   reader?: ReaderRef;
 }
 
-/** Said to the node of the newest reader when something was appended to its stream. @publicApi */
+/** Sent to the node of the newest reader after an append to its stream. @publicApi */
 export interface AppendedMessage {
   type: 'appended';
   session: string;
   stream: string;
 }
 
-/** What a stream is at the moment. @publicApi */
+/** The current state of a stream. @publicApi */
 export interface StreamHead {
   /** Index of the newest event; 0 if there never was one. */
   last: number;
@@ -162,7 +162,7 @@ export interface ReadResult extends StreamHead {
 
 /** @publicApi */
 export interface ClaimResult extends StreamHead {
-  /** The reader until now, for its node to be told. */
+  /** The reader until now, whose node has to be notified. */
   before?: ReaderRef;
   /** The claim came too late: another reader is the newer one. */
   late?: boolean;
@@ -186,7 +186,7 @@ export interface ReaderRef {
 export interface UnfinishedStream {
   session: string;
   stream: string;
-  /** What is not settled. */
+  /** Those that are not settled. */
   requests: RequestId[];
 }
 

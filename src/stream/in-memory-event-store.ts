@@ -29,8 +29,8 @@ const INBOX_KEPT_MS = 60_000;
 /**
  * # The event log in the memory of this process
  *
- * Sessions, their streams, a ring each. A call runs to its end synchronously, which makes it atomic; there are no timers: what
- * is to be forgotten goes when its session is used, and everything that is due when some stream ends.
+ * Sessions, their streams, a ring each. A call runs to its end synchronously, which makes it atomic. There are no timers: due
+ * streams are forgotten when their session is used, and those of all sessions when some stream ends.
  *
  * **Bounds.** When a session holds more than `maxBytes`, its finished streams give their oldest events, the one that ended
  * first before the others; then its largest open stream; all but the newest of each. Then finished streams are forgotten. When
@@ -83,7 +83,7 @@ export class InMemoryEventStore implements McpEventStore {
     let target = log.streams.get(stream);
     const repeated = target?.repeated(options);
     if (repeated !== undefined) return resultOf(target!, repeated);
-    // A writer that finds nothing of what it has written: the stream ended, and was forgotten.
+    // A writer that has written before: the stream ended, and was forgotten.
     const forgotten = !target && options.seq > 1 && stream !== STANDALONE_STREAM;
     if (target?.ended || forgotten) throw new StreamEndedError(stream);
     if (stream === INBOX_STREAM && events.length > 0) this.#makeRoomInInbox(log, events);
@@ -190,7 +190,7 @@ export class InMemoryEventStore implements McpEventStore {
     if (now - this.#sweptAt > this.#finishedStreamMs / 4) this.#sweep(now);
   }
 
-  /** Drops what has been in the inbox for long enough. @throws EventLogFullError */
+  /** Drops events of the inbox that are a minute old. @throws EventLogFullError */
   #makeRoomInInbox(log: SessionLog, events: readonly string[]): void {
     const inbox = log.streams.get(INBOX_STREAM) ?? log.begin(INBOX_STREAM);
     const now = this.clock.now();
@@ -332,7 +332,7 @@ class StreamLog {
     return this.last - this.oldest + 1;
   }
 
-  /** @returns the length of what was evicted for it */
+  /** @returns the length of the event that was evicted for it, or 0 */
   push(data: string): number {
     const evicted = this.last - this.oldest + 1 >= this.most ? this.evictOldest() : 0;
     this.#ring[this.#slot(++this.last)] = data;
@@ -349,7 +349,7 @@ class StreamLog {
     return length;
   }
 
-  /** What the append was answered with, if it was carried out. */
+  /** The result of the append, if it was carried out before. */
   repeated({ writer, seq }: AppendOptions): number | undefined {
     const mark = this.#mark(writer);
     // Of an older one, a late copy, it matters only that it changes nothing.
@@ -374,7 +374,7 @@ class StreamLog {
   }
 
   acknowledge(index: number): void {
-    // A cursor past the end says nothing about events to come.
+    // A cursor past the end does not acknowledge events to come.
     this.delivered = Math.max(this.delivered, Math.min(index, this.last));
   }
 

@@ -66,7 +66,7 @@ async function setup(faults: EventStoreFaults = {}) {
   /** Signals arrive. */
   const deliver = async (): Promise<void> => {
     for (const { to, reader, is, upTo } of signals.splice(0)) {
-      if (is === 'appended') streams.get(to)!.poke();
+      if (is === 'appended') streams.get(to)!.look();
       else streams.get(to)!.replaced(reader, upTo);
     }
     await clock.advance(0);

@@ -157,11 +157,11 @@ describe('another node', () => {
     await there.write(data);
     await there.write(data);
     expect(reading.got).toEqual([]);
-    here.poke();
+    here.look();
     await clock.advance(0);
     expect(reading.got).toEqual([1, 2]);
     await Promise.all([here.write(data), there.write(data)]);
-    here.poke();
+    here.look();
     await clock.advance(0);
     expect(reading.got).toEqual([1, 2, 3, 4]);
   });
@@ -464,7 +464,7 @@ describe('a stream whose log refuses', () => {
     expect(await written).toMatchObject([{ reason: full }]);
     expect(await head('post')).toMatchObject({ last: 1, ended: true });
     expect(await log.unfinished('n')).toEqual([]);
-    elsewhere.poke();
+    elsewhere.look();
     await clock.advance(0);
     expect([reading.got, reading.end]).toEqual([[1], 'complete']);
   });

@@ -18,10 +18,10 @@ const NONE: readonly never[] = [];
  * # One logical stream
  *
  * Messages of one POST, or of the standalone stream `0`, in the order in which they were sent; logged, so that a client
- * whose connection broke finds them again. One Subject per stream says that something was logged.
+ * whose connection broke finds them again. One Subject per stream signals each append.
  *
  *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
- *       └──append refused──▶ failed: its owner is told
+ *       └──append refused──▶ failed: its owner is notified
  *
  * **One reader: the newest** (row G7). Which one that is the log decides, by `claim`:
  *
@@ -29,16 +29,16 @@ const NONE: readonly never[] = [];
  *        └──not opened for a whole tick──▶ released
  *
  * A silent one ends at the next keep-alive tick, so that two readers of one client do not evict each other in a loop, or as
- * soon as the newest leaves. Nodes tell each other of it; what is lost on the way, `refresh` finds in the log.
+ * soon as the newest leaves. Nodes notify each other of it; when that is lost, `refresh` finds it in the log.
  *
  * Most streams `0` are read and never written, others written and never read: what only one of them needs is made for it.
  */
 export class McpStream {
   #writer: StreamWriter | undefined;
-  /** Heard by the readers here. */
+  /** For the readers here. */
   #signal$: Subject<StreamSignal> | undefined;
   #retry: Retry | undefined;
-  /** If it is on this node; one on another may have replaced it, of which nothing was heard yet. */
+  /** If it is on this node; one on another node may have replaced it, and the message be under way. */
   #newest: AttachedReader | undefined;
   #silent: readonly AttachedReader[] = NONE;
   /** Index of the newest event, when this object alone writes the stream. */
@@ -49,18 +49,18 @@ export class McpStream {
   /** Claims that are under way. */
   #claims = 0;
   #looking = false;
-  /** So far the log knows what was handed out. */
+  /** Index up to which the log knows that events were handed out. */
   #acknowledged = 0;
   /** Why the log refused, once it has. */
   #failure: unknown;
-  /** While an end is being put to what a failed stream has logged. */
+  /** While the log of a failed stream is being ended. */
   #abandoning: Retry | undefined;
 
   constructor(
     readonly id: string,
     private readonly session: string,
     private readonly environment: StreamEnvironment,
-    private readonly observer: StreamObserver,
+    private readonly observer?: StreamObserver,
     /** Of a POST stream that begins here: the requests whose messages it carries. */
     private readonly requests?: readonly RequestId[],
   ) {
@@ -97,11 +97,11 @@ export class McpStream {
     return (this.#writer ??= this.#makeWriter()).push(entry);
   }
 
-  /** Settles when everything that was said so far is in the log, and with the reader here. */
+  /** Settles when every message so far is in the log, and with the reader here. */
   async flushed(): Promise<void> {
     await this.#writer?.flushed();
     // Other nodes write too, and drop.
-    if (this.#shared) this.poke();
+    if (this.#shared) this.look();
     await this.#newest?.reader?.rested();
   }
 
@@ -119,7 +119,7 @@ export class McpStream {
       const result = await this.environment.store.claim(this.session, this.id, attached.ref, heldMs);
       if (result.late) return { ...result, attached };
       const delivered = Math.max(result.delivered, this.#newest?.reader?.cursor ?? 0);
-      if (this.#closed) this.#tell(this.environment.store.release(this.session, this.id, attached.ref));
+      if (this.#closed) this.#inBackground(this.environment.store.release(this.session, this.id, attached.ref));
       else this.#attach(attached);
       this.#claimed(attached, result);
       return { ...result, delivered, attached };
@@ -148,7 +148,7 @@ export class McpStream {
       if (this.#closed) return subscriber.complete();
       if (failed) return subscriber.error(this.#failure);
       const attached = claim?.attached ?? this.#claimMeanwhile();
-      // Of a stream that has ended no signal will tell: it may have, between the reply and its response.
+      // A stream that ended between the reply and its response signals nothing any more.
       const open = this.#state === 'idle' || this.#state === 'appending';
       const fresh = open && after === this.#last;
       const reader = new StreamReader(this.#log(), flow, subscriber, { after, last: claim?.last ?? after, fresh });
@@ -159,7 +159,7 @@ export class McpStream {
       }
       subscriber.add(() => this.#detach(attached));
       subscriber.add((this.#signal$ ??= new Subject()).subscribe((signal) => reader.accept(signal)));
-      this.observer.attached(this);
+      this.observer?.attached(this);
       reader.wake();
     });
   }
@@ -172,9 +172,9 @@ export class McpStream {
   disconnectReaders(): boolean {
     const attached = this.#all();
     if (!this.#newest && this.#shared) {
-      this.#tell(
+      this.#inBackground(
         this.#read(0).then(({ reader }) => {
-          if (reader) this.#tellReplaced(reader, 0);
+          if (reader) this.#notifyReplaced(reader, 0);
         }),
       );
     }
@@ -187,12 +187,12 @@ export class McpStream {
     return this.#newest?.ref ?? (await this.#read(0)).reader;
   }
 
-  /** The log may hold more than was signalled here: another node wrote, or signals were lost. */
-  poke(): void {
+  /** Makes the reader look into the log: another node wrote, or signals were lost. */
+  look(): void {
     this.#signal$?.next(LOOK);
   }
 
-  /** Another node says that a reader here is not the newest any more. @param upTo given, its response ends now */
+  /** Another node has a newer reader than one here. @param upTo given, its response ends now */
   replaced(reader: string, upTo?: number): void {
     const attached = this.#all().find(({ ref }) => ref.reader === reader);
     if (!attached) return;
@@ -203,8 +203,8 @@ export class McpStream {
   }
 
   /**
-   * At each keep-alive tick: ends the silent readers, tells the log what was handed out, and looks whether other nodes have a
-   * newer reader, or have written what was not signalled.
+   * At each keep-alive tick: ends the silent readers, acknowledges events in the log, and looks whether other nodes have a
+   * newer reader, or have written without a signal coming through.
    */
   refresh(): void {
     const newest = this.#newest;
@@ -229,9 +229,9 @@ export class McpStream {
       this.#endSilent(cursor);
       if (!(error instanceof EventStoreError)) throw error;
       // It is gone: reading it, the reader learns why.
-      this.poke();
+      this.look();
     };
-    this.#tell(compared.catch(failed));
+    this.#inBackground(compared.catch(failed));
   }
 
   /** The session is over: readers complete, retries end. */
@@ -268,13 +268,13 @@ export class McpStream {
 
   #committed(signal: StreamSignal, reader: ReaderRef | undefined): void {
     this.#hasBegun();
-    this.#tellAppended(reader);
+    this.#notifyAppended(reader);
     if (this.#last !== undefined) this.#last = signal.first + signal.events.length - 1;
     if (this.#isReader(reader)) this.#signal$?.next(signal);
     if (signal.ended) this.#settleDown();
   }
 
-  /** Whether events go to the reader here. If the log does not say so, it is asked; until then nothing is handed out. */
+  /** Whether events go to the reader here. If the log names another one, it is asked again; until then nothing is handed out. */
   #isReader(reader: ReaderRef | undefined): boolean {
     const newest = this.#newest;
     if (!newest || newest.known === undefined || (newest.known && newest.ref.reader === reader?.reader)) return true;
@@ -282,7 +282,7 @@ export class McpStream {
       newest.known = false;
       const look = this.#retries().run(() => this.#read(0));
       const asked = look.finally(() => (newest.known = true));
-      this.#tell(asked.then((head) => this.#compare(newest, head)));
+      this.#inBackground(asked.then((head) => this.#compare(newest, head)));
     }
     return false;
   }
@@ -296,21 +296,21 @@ export class McpStream {
     this.#failure = error;
     this.#hasBegun();
     if (isOver(error)) {
-      // Another node has put an end to it, and what the reader lacks is in the log.
-      this.poke();
+      // Another node has ended it, and the missing events are in the log.
+      this.look();
     } else {
       this.#retry?.cancel();
       // First: until that is done this object is not to be let go of, though its readers are.
       this.#abandonLog();
       for (const { reader } of this.#all()) reader?.fail(error);
     }
-    this.observer.failed(this, error);
+    this.observer?.failed(this, error);
     this.#settleDown();
   }
 
   /**
-   * What a failed stream has logged is of no use: ended, it can be forgotten, its requests are settled, and no client that
-   * comes back waits for what will never follow. Tried until the log is back, or the session is over.
+   * Ends a failed stream in the log: so it can be forgotten, its requests are settled, and no client that comes back waits
+   * for events that never follow. Repeated until the log is back, or the session is over.
    */
   #abandonLog(): void {
     // With its session the log goes anyway.
@@ -324,24 +324,24 @@ export class McpStream {
       this.#abandoning = undefined;
       this.#settleDown();
     };
-    this.#tell(ended.then(({ reader }) => this.#tellAppended(reader)).finally(settled));
+    this.#inBackground(ended.then(({ reader }) => this.#notifyAppended(reader)).finally(settled));
   }
 
-  #tellAppended(reader: ReaderRef | undefined): void {
+  #notifyAppended(reader: ReaderRef | undefined): void {
     const { nodeId, peers } = this.environment;
     if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
   }
 
   #log() {
     const { session, id: stream } = this;
-    const evicted = (after: number, oldest: number): void => this.observer.evicted(this, after, oldest);
+    const evicted = (after: number, oldest: number): void => this.observer?.evicted(this, after, oldest);
     const log = { store: this.environment.store, session, stream, retry: this.#retries(), evicted };
-    // A GET without a cursor begins after what was acknowledged, and may come to another node.
+    // A GET without a cursor begins after the acknowledged events, and may come to another node.
     if (stream !== STANDALONE_STREAM || !this.#shared) return log;
     return { ...log, handedOut: (cursor: number) => this.#acknowledge(cursor) };
   }
 
-  /** At most one command under way: what is handed out meanwhile is acknowledged by the next one. */
+  /** At most one command under way: the next one acknowledges what is handed out meanwhile. */
   #acknowledge(cursor: number): void {
     if (cursor <= this.#acknowledged || this.#looking || this.#closed) return;
     this.#looking = true;
@@ -349,14 +349,14 @@ export class McpStream {
       this.#acknowledged = Math.max(this.#acknowledged, delivered);
       this.#acknowledge(this.#newest?.reader?.cursor ?? 0);
     };
-    this.#tell(
+    this.#inBackground(
       this.#read(cursor)
         .finally(() => (this.#looking = false))
         .then(settled),
     );
   }
 
-  /** Looks, and acknowledges what was handed out. */
+  /** Reads the head, and acknowledges events up to the cursor. */
   #read(cursor: number): Promise<ReadResult> {
     return this.environment.store.read(this.session, this.id, cursor, 0, cursor);
   }
@@ -386,10 +386,10 @@ export class McpStream {
       this.#retries().run(() => store.claim(this.session, this.id, attached.ref, clock.now() - since));
     const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
     const failed = (error: unknown): void => {
-      if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer.fault(this, error);
+      if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer?.fault(this, error);
     };
-    const told = claimed.then((result) => this.#claimed(attached, result), failed);
-    attached.claiming = told.finally(() => (attached.claiming = undefined));
+    const known = claimed.then((result) => this.#claimed(attached, result), failed);
+    attached.claiming = known.finally(() => (attached.claiming = undefined));
   }
 
   #claimed(attached: AttachedReader, { before, delivered, late }: ClaimResult): void {
@@ -398,10 +398,10 @@ export class McpStream {
     this.#acknowledged = Math.max(this.#acknowledged, delivered);
     if (!before || before.node === this.environment.nodeId) return;
     attached.before = before;
-    this.#tellReplaced(before);
+    this.#notifyReplaced(before);
   }
 
-  /** The newest reader here is it no more. */
+  /** The reader here is not the newest any more. */
   #replace(): void {
     const before = this.#newest;
     if (!before) return;
@@ -409,7 +409,7 @@ export class McpStream {
     if (!before.reader) return this.#detach(before);
     before.reader.silence();
     this.#silent = [...this.#silent, before];
-    this.observer.replacedHere(this);
+    this.observer?.replacedHere(this);
   }
 
   #compare(mine: AttachedReader | undefined, { reader, last, ended }: ReadResult): void {
@@ -417,12 +417,12 @@ export class McpStream {
     if (!mine.claiming && this.#claims === 0 && reader?.reader !== mine.ref.reader) {
       const { nodeId, store } = this.environment;
       if (reader && reader.node !== nodeId) return this.#replace();
-      // The log has lost it, or knows one that left here while the log was away.
-      if (reader) this.#tell(store.release(this.session, this.id, reader));
+      // The log has lost this reader, or keeps one that left here while the log was away.
+      if (reader) this.#inBackground(store.release(this.session, this.id, reader));
       this.#claimAgain(mine);
     }
-    if (ended) this.observer.ended?.(this);
-    if (ended || last > (mine.reader?.cursor ?? last)) this.poke();
+    if (ended) this.observer?.ended?.(this);
+    if (ended || last > (mine.reader?.cursor ?? last)) this.look();
   }
 
   #endSilent(upTo: number): void {
@@ -435,26 +435,26 @@ export class McpStream {
     if (isNewest) this.#newest = undefined;
     this.#silent = this.#silent.filter((other) => other !== attached);
     const cursor = reader?.cursor ?? 0;
-    // Also one that seems to be replaced: signals come late. And not before the log has heard of it, or it would stay there.
+    // Also one that seems to be replaced: signals come late. After its claim, or the log would keep it.
     const { store } = this.environment;
     const release = () => this.#retries().run(() => store.release(this.session, this.id, ref, cursor));
-    this.#tell(attached.claiming ? attached.claiming.then(release) : release());
-    if (before) this.#tellReplaced(before, cursor);
+    this.#inBackground(attached.claiming ? attached.claiming.then(release) : release());
+    if (before) this.#notifyReplaced(before, cursor);
     if (reader) {
       reader.release();
-      this.observer.detached(this);
+      this.observer?.detached(this);
     }
     if (isNewest) this.#endSilent(cursor);
     this.#settleDown();
   }
 
-  #tellReplaced(reader: ReaderRef, upTo?: number): void {
+  #notifyReplaced(reader: ReaderRef, upTo?: number): void {
     const { nodeId, peers } = this.environment;
     if (reader.node !== nodeId) peers.replaced(this.session, this.id, reader, upTo);
   }
 
   #settleDown(): void {
-    if (this.#all().length === 0 && this.#claims === 0 && this.settled) this.observer.idle(this);
+    if (this.#all().length === 0 && this.#claims === 0 && this.settled) this.observer?.idle(this);
   }
 
   #retries(): Retry {
@@ -463,12 +463,12 @@ export class McpStream {
     return this.#retry;
   }
 
-  /** Bookkeeping of the log that nothing waits for: when it fails, the log is a little less well informed. */
-  #tell(told: Promise<unknown>): void {
-    this.observer.telling?.(told);
-    told.catch((error: unknown) => {
-      // Of a session that is over there is nothing to keep.
-      if (!isOver(error)) this.observer.fault(this, error);
+  /** For commands that no message waits for: when one fails, the log only knows less of the readers. */
+  #inBackground(done: Promise<unknown>): void {
+    this.observer?.bookkeeping?.(done);
+    done.catch((error: unknown) => {
+      // The log of a session that is over needs none.
+      if (!isOver(error)) this.observer?.fault(this, error);
     });
   }
 }
@@ -486,14 +486,14 @@ export interface StreamObserver {
   replacedHere(stream: McpStream): void;
   /** A response goes on with the oldest event that is kept. */
   evicted(stream: McpStream, after: number, oldest: number): void;
-  /** Nothing to write and no reader: the object may go, what it logged stays. */
+  /** Nothing to write and no reader: the object may go, its log stays. */
   idle(stream: McpStream): void;
-  /** The log has refused a message: the stream is lost. Said once. */
+  /** The log has refused a message: the stream is lost. Called once. */
   failed(stream: McpStream, error: unknown): void;
   /** It was found at a tick that another node has ended it. */
   ended?(stream: McpStream): void;
-  /** The event store failed at bookkeeping. */
+  /** Such a command failed. */
   fault(stream: McpStream, error: unknown): void;
-  /** Bookkeeping is under way. */
-  telling?(told: Promise<unknown>): void;
+  /** A command is under way that no message waits for. */
+  bookkeeping?(done: Promise<unknown>): void;
 }

@@ -14,20 +14,20 @@ const RESTED = Promise.resolve();
 /**
  * # The reader of one stream, for one response
  *
- * The log is the truth, a signal only says that there may be more. The cursor moves forward only, by one event at a time:
+ * The log is the truth, a signal only means that there may be more. The cursor moves forward only, by one event at a time:
  *
  * - a signal that carries exactly what comes next is emitted as it is, without a look into the log;
  * - anything else (a gap, an empty signal, a signal while busy or full) means *behind*: the log is read from the cursor,
  *   again and again while behind.
  *
- * So no order of signals, lost or doubled ones included, can lose, repeat or reorder an event. What must hold:
+ * So no order of signals, lost or doubled ones included, can lose, repeat or reorder an event. Invariants:
  *
  * - it listens to signals before its first read;
  * - `#busy` is set whenever events are handed out, so that a signal caused by handing one out is not overtaken;
  * - while the response is full it reads nothing, and stays behind until there is room.
  *
- * What was evicted before its first event is passed over (row G6). What is evicted later, the response was too slow for: it is
- * cut, and its client comes back (row P13).
+ * Events that were evicted before its first one are passed over (row G6). When later ones are evicted, the response was too
+ * slow: it is cut, and its client comes back (row P13).
  *
  *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
  *        └────the stream ended and all was handed out, the log refused, the response closed────▲
@@ -90,8 +90,7 @@ export class StreamReader {
   }
 
   /**
-   * Settles when it has handed out what it was behind with, or cannot: neither a response that is full nor a log that fails
-   * is waited for.
+   * Settles when it has caught up, or cannot: it waits neither for a full response nor for a failing log.
    */
   rested(): Promise<void> {
     return this.#busy && !this.#retrying ? (this.#resting ??= deferred()).promise : RESTED;
@@ -202,7 +201,7 @@ export class StreamReader {
   }
 }
 
-/** Of an event that is none: it tells the client where the stream has come to. No message is empty. */
+/** In place of a message: the event only moves the client's cursor. No message is empty. */
 export const NO_DATA = '';
 
 export interface ReaderStart {
@@ -225,7 +224,7 @@ export interface ReadableLog {
   handedOut?(cursor: number): void;
 }
 
-/** What was found when a reader became the newest of a stream. */
+/** The state of a stream when a reader became its newest. */
 export interface StreamClaim extends StreamHead {
   /** Another reader is the newer one; this one was not made a reader. */
   readonly late?: boolean;
@@ -238,13 +237,13 @@ export interface AttachedReader {
   readonly ref: ReaderRef;
   /** Absent until the response is opened. */
   reader: StreamReader | undefined;
-  /** The log knows it as the newest; `undefined`: it is being told; `false`: it is being asked. */
+  /** The log has it as the newest; `undefined`: the claim is under way; `false`: the log is being asked. */
   known: boolean | undefined;
   /** On another node: it ends when this one does. */
   before: ReaderRef | undefined;
   /** A tick has passed, and no response was opened. */
   waited: boolean;
-  /** Settles when the log has been told, while it is. */
+  /** Settles with the claim, while that is under way. */
   claiming: Promise<void> | undefined;
 }
 

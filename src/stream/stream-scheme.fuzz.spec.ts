@@ -295,7 +295,7 @@ class World {
     };
     const of = (name: string) => this.nodes.find((other) => other.name === name)!.stream;
     const peers = {
-      appended: (_: string, __: string, to: { node: string }) => this.tamper(() => of(to.node).poke()),
+      appended: (_: string, __: string, to: { node: string }) => this.tamper(() => of(to.node).look()),
       replaced: (_: string, __: string, to: { node: string; reader: string }, upTo?: number) =>
         this.tamper(() => of(to.node).replaced(to.reader, upTo)),
     };
@@ -353,7 +353,7 @@ class World {
       flow.resumed$.next();
     }
     await this.clock.advance(A_LONG_TIME);
-    for (const { stream } of this.nodes) stream.poke();
+    for (const { stream } of this.nodes) stream.look();
     // Keep-alive ticks: signals were lost, and silent readers end.
     for (let tick = 0; tick < 3; tick++) {
       for (const { stream } of this.nodes) stream.refresh();
@@ -386,7 +386,7 @@ const STEPS: Readonly<Record<string, readonly [likelihood: number, step: Step]>>
       }
     },
   ],
-  poke: [3, (_, { stream }) => stream.poke()],
+  poke: [3, (_, { stream }) => stream.look()],
   tick: [2, (_, { stream }) => stream.refresh()],
   disconnect: [1, (world, node) => world.disconnect(node)],
   replaceFailed: [1, (world, node) => world.replace(node)],
@@ -405,7 +405,7 @@ const QUIRKS: readonly ((world: World, reading: Reading) => void)[] = [
   (world, reading) => world.leave(reading),
   (_, { flow }) => void (flow.paused = true),
   (_, { flow }) => void (flow.paused = true),
-  (_, { node }) => node.stream.poke(),
+  (_, { node }) => node.stream.look(),
   (world, { node, got }) => world.get(node, got.at(-1)!.index),
   (world, { node }) => world.disconnect(node),
 ];

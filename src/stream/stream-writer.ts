@@ -22,7 +22,7 @@ import type { AppendOptions, AppendResult, McpEventStore, ReaderRef } from './ev
  */
 export class StreamWriter {
   #state: WriterState = IDLE;
-  /** What waits for the append that is in flight, and who waits for it. */
+  /** The entries that wait for the append in flight, and their promise. */
   #queued: QueuedBatch | undefined;
   #queuedBytes = 0;
   /** Settles with the append that is in flight. */
@@ -42,7 +42,7 @@ export class StreamWriter {
    * Queues an entry.
    *
    * @returns settles when the entry is in the log
-   * @throws (rejects) StreamEndedError, StreamOverflowError, or whatever made the stream fail
+   * @throws (rejects) StreamEndedError, StreamOverflowError, or the error that made the stream fail
    */
   push(entry: StreamEntry): Promise<void> {
     switch (this.#state.is) {
@@ -74,7 +74,7 @@ export class StreamWriter {
     return this.#queued.done.promise;
   }
 
-  /** Callbacks, not an `async` loop: this is done for each event, and nearly always nothing else waits. */
+  /** Callbacks, not an `async` loop: this runs for each event, and nearly always the queue is empty. */
   #commit(batch: Batch): Promise<void> {
     this.#state = { is: 'appending', retrying: false };
     const { retry } = this.target;
@@ -104,7 +104,7 @@ export class StreamWriter {
   }
 
   #committed({ events, end }: Batch, { first, reader }: AppendResult): void {
-    // Before readers hear of it: what they write in answer to it waits for a log that works.
+    // Before readers get it: they may write in turn, and the log works again.
     this.#noteRetrying(false);
     // An overflow while the append was under way has made the stream fail: what got through is logged all the same.
     if (this.#state.is === 'failed') return;
@@ -164,7 +164,7 @@ export interface StreamEntry {
   end?: boolean;
 }
 
-/** What the writer says after each commit. */
+/** Emitted after each commit. */
 export interface StreamSignal {
   /** Index of the first of `events`, or of the next event. */
   first: number;

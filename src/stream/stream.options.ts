@@ -3,12 +3,12 @@ import { check, namesOf } from '../common/option-checks.js';
 import type { RetryPolicy } from '../common/retry.js';
 import { MIN_EVENTS, type McpEventStore, type ReaderRef } from './event-store.js';
 
-/** Passing faults of the event store are ridden out for half a minute; a second after its return nothing waits for it any more. */
+/** Passing faults of the event store are retried for half a minute, at least once a second. */
 export const DEFAULT_RETRY: RetryPolicy = { firstDelayMs: 50, maxDelayMs: 1_000, giveUpAfterMs: 30_000 };
 /** Bytes that may wait for a failing event store, per stream. */
 export const DEFAULT_MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 
-/** The way to the same stream on other nodes. Nothing here waits, fails, or is certain to arrive. */
+/** Notifies other nodes that have the same stream. Nothing here waits or fails, and any message may be lost. */
 export interface StreamPeers {
   /** There is more to read: the node of the reader looks into the log. */
   appended(session: string, stream: string, reader: ReaderRef): void;
@@ -19,7 +19,7 @@ export interface StreamPeers {
 /** There is no other node. */
 export const NO_STREAM_PEERS: StreamPeers = { appended: () => {}, replaced: () => {} };
 
-/** What the streams of one endpoint share. */
+/** The parts that the streams of one endpoint share. */
 export interface StreamEnvironment {
   readonly peers: StreamPeers;
   readonly store: McpEventStore;
@@ -47,8 +47,8 @@ export interface EventLogOptions {
    */
   maxBytes?: number;
   /**
-   * Bytes that all sessions keep together. Beyond it the session that holds the most gives first. Raising it raises what an
-   * attacker can make this process hold.
+   * Bytes that all sessions keep together. Beyond it the session that holds the most gives first. Raising it lets an attacker
+   * take more memory of this process.
    *
    * @default 268435456 (256 MiB)
    */

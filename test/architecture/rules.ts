@@ -54,7 +54,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'methods',
     'endpoint',
   ],
-  standalone: ['common', 'wire', 'context', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
+  standalone: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
 };
 
 /** Where the SDK may be loaded from: its servers in a room of their own, its schema tools through one door. */

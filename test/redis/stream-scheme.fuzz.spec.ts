@@ -103,7 +103,7 @@ class Node {
   }
 
   #heard(said: Said): void {
-    if (said.type === 'appended') this.stream.poke();
+    if (said.type === 'appended') this.stream.look();
     else if (said.type === 'replaced') this.stream.replaced(said.reader, said.upTo);
   }
 

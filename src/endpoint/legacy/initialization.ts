@@ -2,16 +2,11 @@ import { logError } from '../../context/operator-log.js';
 import { randomToken } from '../../common/random-token.js';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
-import { asking } from '../../session/asking.js';
 import type { LiveSessions } from '../../session/live-sessions.js';
 import { McpSession } from '../../session/mcp-session.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
-import {
-  capsFor,
-  type ResolvedSessionOptions,
-  type SessionEnvironment,
-  type SessionLimits,
-} from '../../session/session.options.js';
+import type { SessionRuntime } from '../../session/session-runtime.js';
+import { capsFor, type ResolvedSessionOptions, type SessionLimits } from '../../session/session.options.js';
 import type { CreateOutcome, InitializeParams, McpSessionStore, SessionCaps } from '../../session/session-store.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { SESSION_ID_HEADER } from '../../wire/headers.js';
@@ -145,7 +140,7 @@ export class Initialization implements PendingReply {
   }
 
   #asking<T>(ask: () => Promise<T>): Promise<T> {
-    return asking(this.host.environment, this.#id, ask);
+    return this.host.environment.ask(this.#id, ask);
   }
 
   #failure(error: unknown, { id: requestId }: JsonRpcRequest): McpError {
@@ -158,7 +153,7 @@ export class Initialization implements PendingReply {
 export interface InitializationHost {
   readonly sessions: LiveSessions;
   readonly store: McpSessionStore;
-  readonly environment: SessionEnvironment;
+  readonly environment: SessionRuntime;
   readonly limits: SessionLimits & Pick<ResolvedSessionOptions, 'sessionIdGenerator'>;
 }
 

@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
-import { asking } from '../../session/asking.js';
 import { type KnownSession, type LiveSession, LiveSessions } from '../../session/live-sessions.js';
 import type { McpSession } from '../../session/mcp-session.js';
 import { SessionRuntime } from '../../session/session-runtime.js';
@@ -71,7 +70,7 @@ export class LegacyEndpoint implements InitializationHost {
   }
 
   #asking<T>(sessionId: string, ask: () => Promise<T>): Promise<T> {
-    return asking(this.environment, sessionId, ask);
+    return this.environment.ask(sessionId, ask);
   }
 
   async #session(known: KnownSession): Promise<McpSession> {

@@ -1,39 +1,45 @@
+import { Subject } from 'rxjs';
 import type { ClockTimer } from '../../common/clock.js';
 import type { LostNode } from '../../bus/message-bus.js';
-import { RedisUnavailableError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
-import { beat, forgetLost } from './bus.scripts.js';
+import { RedisUnavailableError } from '../redis.errors.js';
+import { RedisScript } from '../connection/redis-script.js';
 
-/** Dead nodes that one beat claims; the others are claimed by the next ones, or by other nodes. */
+/** Dead nodes that one beat claims; the next beats, or other nodes, claim the rest. */
 const CLAIMED_AT_ONCE = 4;
+
 /**
- * # The signs of life of this node
+ * # The heartbeat of this node
  *
  *     resting ──start()──▶ beating, every `heartbeatMs`, one beat at a time ──stop()──▶ stopped (no longer among the nodes)
  *
- * By the clock of Redis alone. A beat that fails is left out: the next one comes soon enough, and nobody is taken for dead
- * because Redis was away. A node that learns from its beat that it was no longer known had been taken for dead: it goes on, but what
- * it ran may have been ended, and its readers may have been forgotten.
+ * Only the clock of Redis counts. A beat that fails is left out: the next one comes soon enough, and no node counts as dead
+ * because Redis was away. A node that learns from its beat that it was no longer known had counted as dead: it goes on, but
+ * its calls may have been ended, and its readers forgotten.
  */
 export class Heartbeat {
+  /** The dead nodes that this node has claimed; it claims none while this has no subscriber. */
+  readonly lost$ = new Subject<LostNode>();
   #timer: ClockTimer | undefined;
   #beating: Promise<void> | undefined;
   #registered = false;
   #stopped = false;
   /** When the last beat was sent that succeeded; milliseconds since the epoch. */
   #beatenAt = Number.NEGATIVE_INFINITY;
-  /** Why the last one did not. */
+  /** Why the last one failed. */
   #failure: unknown;
-  /** The dead that were claimed, and until when they are this node's; milliseconds since the epoch. */
+  /** The dead nodes that were claimed, and until when they are this node's; milliseconds since the epoch. */
   readonly #claimed = new Map<string, number>();
 
+  /** @param beaten runs after each beat; `forgotten`: this node had counted as dead */
   constructor(
     private readonly connection: RedisConnection,
     private readonly node: string,
-    private readonly listener: HeartbeatListener,
+    private readonly life: NodeLife,
+    private readonly beaten: (forgotten: boolean) => void,
   ) {}
 
-  /** Beats at once, and then on and on. Once begun, it merely beats. */
+  /** Beats at once, and from then on periodically; once started, it beats once more. */
   start(): Promise<void> {
     if (!this.#stopped)
       this.#timer ??= this.connection.clock.setInterval(() => void this.#next(), this.connection.options.heartbeatMs);
@@ -41,7 +47,8 @@ export class Heartbeat {
   }
 
   /**
-   * To be awaited before this node leaves anything behind that others would have to see to: they look for what they know of.
+   * To be awaited before this node opens calls that another node would have to end: only a node that has beaten can count as
+   * dead.
    *
    * @throws (rejects) RedisUnavailableError
    */
@@ -54,15 +61,15 @@ export class Heartbeat {
   }
 
   /**
-   * Takes this node off the list, so that nobody takes it for dead; unless it leaves something behind: then somebody is to
-   * see to it. Never rejects.
+   * Takes this node off the list, so that it never counts as dead; unless it leaves open calls behind, which another node
+   * then has to end. Never rejects.
    */
   async stop(): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
     this.connection.clock.clear(this.#timer);
     await this.#beating;
-    if (!(await this.listener.leaves()) || !this.#registered) return;
+    if (!(await this.life.leaves()) || !this.#registered) return;
     const { bus } = this.connection.keys;
     await this.connection.command('leave', (client) => client.zrem(`${bus}nodes`, this.node)).catch(() => {});
   }
@@ -75,44 +82,104 @@ export class Heartbeat {
   async #beat(): Promise<void> {
     const { keys, options } = this.connection;
     const { deadAfterMs, expireAfterMs } = options;
-    const most = this.listener.mourns ? CLAIMED_AT_ONCE : 0;
-    // The node that claimed a dead one has as long to see to it before others try: it may be dead itself by then.
+    const most = this.lost$.observed ? CLAIMED_AT_ONCE : 0;
+    // The node that claimed a dead one has as long to end its calls before others try: it may be dead itself by then.
     const args = [this.node, deadAfterMs, deadAfterMs, expireAfterMs, most];
     const at = this.connection.clock.now();
     try {
       const [known, ...lost] = (await this.connection.run(beat, keys.bus, ...args)) as [number, ...string[]];
-      const presumedDead = this.#registered && known === 0;
+      const forgotten = this.#registered && known === 0;
       this.#registered = true;
       this.#beatenAt = at;
-      if (presumedDead) this.listener.presumedDead();
+      this.beaten(forgotten);
       for (const node of lost) this.#lost(node, at + deadAfterMs);
-      this.listener.beaten();
+      void this.life.beaten();
     } catch (error) {
-      // Redis is away, which was said.
+      // Redis is away, which the connection has logged.
       this.#failure = error;
     }
   }
 
-  /** Told once in each lease: it is named with every beat until it is done. */
+  /** Emitted once in each lease: every beat names it again until it is done. */
   #lost(node: string, until: number): void {
     if ((this.#claimed.get(node) ?? 0) > this.connection.clock.now()) return;
     this.#claimed.set(node, until);
-    this.listener.lost({ node, done: () => this.#done(node) });
+    this.lost$.next({ node, done: () => this.#done(node) });
   }
 
-  /** Should it fail, somebody claims the node again after the lease, and finds nothing left to do. */
+  /** If it fails, a node claims the dead one again after the lease, and finds nothing left to do. */
   async #done(node: string): Promise<void> {
     await this.connection.run(forgetLost, this.connection.keys.bus, node).catch(() => {});
     this.#claimed.delete(node);
   }
 }
 
-export interface HeartbeatListener {
-  /** Whether somebody here sees to nodes that have died. */
-  readonly mourns: boolean;
-  lost(node: LostNode): void;
-  presumedDead(): void;
-  beaten(): void;
-  /** @returns whether it leaves nothing behind */
+/** The part of the event log that lives and dies with this node. Nothing here rejects. @internal */
+export interface NodeLife {
+  /** After each beat. */
+  beaten(): Promise<void>;
+  /** Before this node leaves. @returns whether it leaves no open call behind */
   leaves(): Promise<boolean>;
 }
+
+/**
+ * # Which nodes are alive
+ *
+ *     :nodes  zset  score: the last beat
+ *     :lost   zset  nodes that have died; score: the end of the lease of the node that ends their calls
+ *     :heirs  hash  which node has that lease
+ *
+ * When no node has beaten for half of the time after which a node is dead, it was Redis that was away: that time counts for no
+ * node, so that one that lives is heard in time, and one that has died meanwhile is found as soon as without it.
+ *
+ * ARGV: node, milliseconds without a beat after which a node is dead, milliseconds of the lease, life, how many nodes to claim.
+ * Returns whether this node was known, and the dead nodes that it has claimed.
+ */
+const beat = new RedisScript(
+  'beat',
+  `
+local base, node = KEYS[1], ARGV[1]
+local NODES, LOST, HEIRS = base..'nodes', base..'lost', base..'heirs'
+local dead, lease, life, most = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local at = now()
+
+local latest = call('ZRANGE', NODES, -1, -1, 'WITHSCORES')
+local away = latest[2] and at - tonumber(latest[2]) or 0
+if away > dead / 2 then
+  for _, other in ipairs(call('ZRANGE', NODES, 0, -1)) do call('ZINCRBY', NODES, int(away), other) end
+end
+
+local known = 1 - call('ZADD', NODES, int(at), node)
+for _, silent in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', int(at - dead))) do
+  call('ZREM', NODES, silent)
+  call('ZADD', LOST, int(at), silent)
+end
+
+-- It lives, and no other node has claimed it.
+local own = call('ZSCORE', LOST, node)
+if own and tonumber(own) <= at then call('ZREM', LOST, node) call('HDEL', HEIRS, node) end
+
+-- Again what it has claimed already: it may not have heard of it.
+local claimed = {known}
+local heirs = most > 0 and call('HGETALL', HEIRS) or {}
+for i = 1, #heirs, 2 do
+  if heirs[i + 1] == node and tonumber(call('ZSCORE', LOST, heirs[i]) or 0) > at then table.insert(claimed, heirs[i]) end
+end
+for _, lost in ipairs(call('ZRANGEBYSCORE', LOST, '-inf', int(at), 'LIMIT', 0, most)) do
+  call('ZADD', LOST, int(at + lease), lost)
+  call('HSET', HEIRS, lost, node)
+  table.insert(claimed, lost)
+end
+for _, key in ipairs({NODES, LOST, HEIRS}) do call('PEXPIRE', key, life) end
+return claimed
+`,
+);
+
+/** ARGV: a node that has died, and whose calls have all ended. */
+const forgetLost = new RedisScript(
+  'done',
+  `
+call('ZREM', KEYS[1]..'lost', ARGV[1])
+call('HDEL', KEYS[1]..'heirs', ARGV[1])
+`,
+);

@@ -3,27 +3,28 @@ import type { LostNode, McpMessageBus } from '../../bus/message-bus.js';
 import { deferred, within } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
-import { redisMessages } from '../redis.messages.js';
-import { Heartbeat } from './heartbeat.js';
-import { Outbox } from './outbox.js';
+import { Heartbeat, type NodeLife } from './heartbeat.js';
 import { Subscription } from './subscription.js';
 
 const NODE_ID_LENGTH = 10;
-/** More than there are nodes at a time. */
-const SENDERS_REMEMBERED = 1_000;
+/** Messages that may wait for Redis; more of them are lost. */
+const MOST_UNDER_WAY = 10_000;
+/** With a key, as a cluster routes by keys alone: so all messages of a node take one connection, in order. */
+const PUBLISH = `return redis.call('PUBLISH', ARGV[1], ARGV[2])`;
 
 /**
  * # The message bus on Redis
  *
- * Pub/sub: a channel of each node, one of all, and one on which a node says that it has lost messages. What a node tells itself
- * does not go by way of Redis, so that it gets there when Redis is away.
+ * Plain pub/sub: a channel of each node, one of all, and one for the notice that messages of a node were lost. Messages of a
+ * node to itself do not pass Redis, so that they arrive while Redis is away.
  *
- *     idle ──first subscriber to one of its streams──▶ open (heard by the others, beating) ──close()──▶ closed
+ *     idle ──first subscriber to one of its streams──▶ open (subscribed, beating) ──close()──▶ closed
  *
- * `reconnected$` emits whenever something may have been missed: the subscription was interrupted (or came late: between the first
- * subscriber and the first subscription), another node could not send, or this node was taken for dead.
+ * A message whose PUBLISH fails is not repeated: the logs and records are the truth. `reconnected$` emits whenever some may
+ * have been lost: the subscription was interrupted (or came late: between the first subscriber and the first subscription),
+ * another node could not publish, or this node had counted as dead.
  *
- * Closing it closes the connection, which the stores share: it is what the module closes last.
+ * Closing it closes the connection, which the stores share: the module closes it last.
  *
  * @publicApi
  */
@@ -34,33 +35,30 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   readonly lost$: Observable<LostNode>;
   readonly #messages$ = new Subject<Message>();
   readonly #reconnected$ = new Subject<void>();
-  readonly #lost$ = new Subject<LostNode>();
-  readonly #outbox: Outbox;
   readonly #subscription: Subscription;
   readonly #heartbeat: Heartbeat;
   readonly #connected = deferred();
-  /** By sender, of nodes that may be gone by now. */
-  readonly #heardUpTo = new Map<string, number>();
-  #sent = 0;
+  readonly #publishing = new Set<Promise<void>>();
+  /** Messages were lost, of which the other nodes do not know yet. */
+  #lost = false;
   #state: 'idle' | 'open' | 'closed' = 'idle';
 
   constructor(
     private readonly connection: RedisConnection,
-    private readonly life: NodeLife = NOTHING_ELSE,
+    life: NodeLife = NOTHING_ELSE,
   ) {
     const { keys } = connection;
-    this.#outbox = new Outbox(connection);
     this.#subscription = new Subscription(connection, [keys.channel(this.nodeId), keys.everyone, keys.gaps], {
-      heard: (channel, text) => this.#heard(channel, text),
-      hears: () => this.#hears(),
+      received: (channel, text) => this.#received(channel, text),
+      subscribed: () => this.#subscribed(),
     });
-    this.#heartbeat = new Heartbeat(connection, this.nodeId, this.#onBeat());
+    this.#heartbeat = new Heartbeat(connection, this.nodeId, life, (forgotten) => this.#beaten(forgotten));
     this.messages$ = this.#opening(this.#messages$);
     this.reconnected$ = this.#opening(this.#reconnected$);
-    this.lost$ = this.#opening(this.#lost$);
+    this.lost$ = this.#opening(this.#heartbeat.lost$);
   }
 
-  /** Settles when this node is heard and hears for the first time; not before Redis can be reached. */
+  /** Settles when this node is subscribed and has beaten for the first time; not before Redis can be reached. */
   connected(): Promise<void> {
     this.#open();
     return this.#connected.promise;
@@ -74,17 +72,17 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   send(node: string, message: Message): void {
     if (this.#state === 'closed') return;
     if (node === this.nodeId) this.#deliver(message);
-    else this.#outbox.push(this.connection.keys.channel(node), this.#envelope(message));
+    else this.#publish(this.connection.keys.channel(node), { from: this.nodeId, message });
   }
 
   broadcast(message: Message): void {
     if (this.#state === 'closed') return;
     this.#deliver(message);
-    this.#outbox.push(this.connection.keys.everyone, this.#envelope(message));
+    this.#publish(this.connection.keys.everyone, { from: this.nodeId, message });
   }
 
-  flushed(): Promise<void> {
-    return this.#outbox.flushed();
+  async flushed(): Promise<void> {
+    await Promise.all(this.#publishing);
   }
 
   async close(): Promise<void> {
@@ -92,9 +90,9 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     this.#state = 'closed';
     this.#messages$.complete();
     this.#reconnected$.complete();
-    this.#lost$.complete();
+    this.#heartbeat.lost$.complete();
     const { clock, options } = this.connection;
-    const left = Promise.all([this.#outbox.close(), this.#heartbeat.stop(), this.#subscription.close()]);
+    const left = Promise.all([this.flushed(), this.#heartbeat.stop(), this.#subscription.close()]);
     await within(left, options.commandTimeoutMs, clock);
     await this.connection.close();
   }
@@ -110,50 +108,55 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     if (this.#state !== 'idle') return;
     this.#state = 'open';
     this.#subscription.start();
-    // From here on, as it may serve calls before it hears: what it leaves behind, others have to find.
+    // It may serve calls before it is subscribed, and other nodes have to find them if it dies.
     void this.#heartbeat.start();
   }
 
-  #hears(): void {
+  #subscribed(): void {
     void this.#heartbeat.start().then(() => this.#connected.resolve());
     this.#reconnected$.next();
   }
 
-  #onBeat() {
-    const mourns = () => this.#lost$.observed;
-    return {
-      get mourns(): boolean {
-        return mourns();
-      },
-      lost: (node: LostNode) => this.#lost$.next(node),
-      presumedDead: () => {
-        this.connection.outages.warn(redisMessages.mourned(this.nodeId));
-        this.#reconnected$.next();
-      },
-      beaten: () => {
-        this.#subscription.check();
-        this.#outbox.confess();
-        void this.life.beaten();
-      },
-      leaves: () => this.life.leaves(),
-    };
+  #beaten(forgotten: boolean): void {
+    if (forgotten) {
+      this.connection.outages.warn(
+        `This node ("${this.nodeId}") is no longer known to the others: it counted as dead and they ended its open calls, or Redis has lost its data. It goes on. Raise "deadAfterMs" if the process or its machine pauses for long.`,
+      );
+      this.#reconnected$.next();
+    }
+    this.#subscription.check();
+    if (!this.#lost) return;
+    this.#lost = false;
+    this.#publish(this.connection.keys.gaps, {});
   }
 
-  #heard(channel: string, text: string): void {
+  #publish(channel: string, envelope: Partial<Envelope<Message>>): void {
+    if (this.#publishing.size >= MOST_UNDER_WAY) {
+      this.#lost = true;
+      return;
+    }
+    const text = JSON.stringify(envelope);
+    const { bus } = this.connection.keys;
+    const published: Promise<void> = this.connection
+      .command('publish', (client) => client.eval(PUBLISH, 1, bus, channel, text))
+      .then(
+        () => {},
+        () => {
+          this.#lost = true;
+        },
+      )
+      .finally(() => this.#publishing.delete(published));
+    this.#publishing.add(published);
+  }
+
+  #received(channel: string, text: string): void {
     if (channel === this.connection.keys.gaps) return this.#reconnected$.next();
     const envelope = parsed<Message>(text);
-    if (!envelope) return this.connection.outages.debug(redisMessages.strange(channel));
-    if (!this.#isNews(envelope)) return;
-    this.#messages$.next(envelope.message);
-  }
-
-  /** A message is sent again when its sender does not know whether it was sent. */
-  #isNews({ from, n = 0 }: Envelope<Message>): boolean {
-    if (from === undefined) return true;
-    if (from === this.nodeId || n <= (this.#heardUpTo.get(from) ?? 0)) return false;
-    this.#heardUpTo.set(from, n);
-    if (this.#heardUpTo.size > SENDERS_REMEMBERED) this.#heardUpTo.delete(this.#heardUpTo.keys().next().value!);
-    return true;
+    if (!envelope) {
+      const strange = `A message on the channel "${channel}" is no message of this library and was ignored.`;
+      return this.connection.outages.debug(strange);
+    }
+    if (envelope.from !== this.nodeId) this.#messages$.next(envelope.message);
   }
 
   /** Not within the call that sends it. */
@@ -162,18 +165,6 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
       if (this.#state !== 'closed') this.#messages$.next(message);
     });
   }
-
-  #envelope(message: Message): string {
-    return JSON.stringify({ from: this.nodeId, n: ++this.#sent, message } satisfies Envelope<Message>);
-  }
-}
-
-/** What else lives and dies with this node. Nothing here rejects. @internal */
-export interface NodeLife {
-  /** It has given a sign of life. */
-  beaten(): Promise<void>;
-  /** It is about to go. @returns whether it leaves nothing behind */
-  leaves(): Promise<boolean>;
 }
 
 const NOTHING_ELSE: NodeLife = {
@@ -182,10 +173,8 @@ const NOTHING_ELSE: NodeLife = {
 };
 
 interface Envelope<Message> {
-  /** Absent: from the event log. */
+  /** The sending node; absent: the append script of the event log. */
   readonly from?: string;
-  /** Counts what the sender sends, from 1. */
-  readonly n?: number;
   readonly message: Message;
 }
 

@@ -4,17 +4,17 @@ import { RedisClosedError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { backoff } from '../connection/redis-clients.js';
 
-/** Attempts are at most so far apart. */
+/** Upper bound of the pause between two attempts. */
 const LONGEST_PAUSE_MS = 500;
 
 /**
- * # The connection that hears
+ * # The subscribed connection
  *
- *     connecting ──subscribed──▶ hearing ──connection lost, or silent──▶ connecting (a new one, after a pause that grows) …
+ *     connecting ──subscribed──▶ subscribed ──connection lost, or silent──▶ connecting (a new one, after a pause that grows) …
  *     any ──close()──▶ closed
  *
- * The connection does not reconnect by itself: so it is known when nothing was heard, and in a cluster the next one leads
- * to whichever node is there.
+ * The connection does not reconnect by itself: so every interruption is noticed, and in a cluster the next connection may
+ * lead to another node.
  */
 export class Subscription {
   #state: SubscriptionState = { is: 'connecting' };
@@ -31,9 +31,9 @@ export class Subscription {
     this.#running ??= this.#run();
   }
 
-  /** Asks for a sign of life: a connection may be dead without anybody having said so. */
+  /** Pings: a connection may be dead without having been closed. */
   check(): void {
-    if (this.#state.is !== 'hearing') return;
+    if (this.#state.is !== 'subscribed') return;
     const { client } = this.#state;
     client.ping().catch(() => client.disconnect());
   }
@@ -41,7 +41,7 @@ export class Subscription {
   async close(): Promise<void> {
     const before = this.#state;
     this.#state = { is: 'closed' };
-    if (before.is === 'hearing') before.client.disconnect();
+    if (before.is === 'subscribed') before.client.disconnect();
     this.#awake.resolve();
     await this.#running;
   }
@@ -51,20 +51,20 @@ export class Subscription {
       const client = await this.#subscribed();
       if (client) {
         attempts = 0;
-        await this.#heard(client);
+        await this.#whileSubscribed(client);
       }
       if (!this.#isClosed) await this.#pause(backoff(attempts + 1, LONGEST_PAUSE_MS));
     }
   }
 
-  /** @returns a client that hears, or `undefined` if that cannot be had now */
+  /** @returns a subscribed client; `undefined` if there is none now */
   async #subscribed(): Promise<Redis | undefined> {
     let client: Redis | undefined;
     try {
       client = await this.connection.subscriber();
       if (!client) return undefined;
       client.on('error', (error: unknown) => this.connection.outages.failed('messages', error));
-      client.on('message', (channel: string, text: string) => this.listener.heard(channel, text));
+      client.on('message', (channel: string, text: string) => this.listener.received(channel, text));
       await client.connect();
       await client.subscribe(...this.channels);
       return client;
@@ -75,16 +75,16 @@ export class Subscription {
     }
   }
 
-  /** Lasts for as long as the client hears. */
-  async #heard(client: Redis): Promise<void> {
+  /** Settles when the subscription has ended. */
+  async #whileSubscribed(client: Redis): Promise<void> {
     const ended = deferred();
     client.once('end', () => ended.resolve());
     if (this.#isClosed || client.status !== 'ready') client.disconnect();
     if (client.status === 'end') return;
     if (!this.#isClosed) {
-      this.#state = { is: 'hearing', client };
+      this.#state = { is: 'subscribed', client };
       this.connection.outages.works('messages');
-      this.listener.hears();
+      this.listener.subscribed();
     }
     await ended.promise;
     if (!this.#isClosed) this.#state = { is: 'connecting' };
@@ -103,10 +103,10 @@ export class Subscription {
   }
 }
 
-type SubscriptionState = { is: 'connecting' } | { is: 'hearing'; client: Redis } | { is: 'closed' };
+type SubscriptionState = { is: 'connecting' } | { is: 'subscribed'; client: Redis } | { is: 'closed' };
 
 export interface SubscriptionListener {
-  heard(channel: string, text: string): void;
-  /** Hears, from now on. */
-  hears(): void;
+  received(channel: string, text: string): void;
+  /** The subscription is established, for the first time or again. */
+  subscribed(): void;
 }

@@ -1,7 +1,6 @@
 import type * as ioredis from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import { requirePackage } from '../../common/optional-package.cjs';
-import { redisMessages } from '../redis.messages.js';
 import { RedisSetupError } from '../redis.errors.js';
 
 /** A client of one Redis (or of one behind sentinels), or of a Redis Cluster. */
@@ -12,11 +11,15 @@ const CONNECTION_NAME = 'nestjs-mcp-streamable';
 /**
  * Our own client, not connected yet. A given instance is copied and otherwise left alone.
  *
- * @throws RedisSetupError `ioredis` is not installed, or the target is something else
+ * @throws RedisSetupError `ioredis` is not installed, or the target is none of its clients
  */
 export function ownClient(target: RedisClient | string, limits: ClientLimits): RedisClient {
   if (typeof target === 'string') return clientOf(target, limits);
-  if (typeof target?.duplicate !== 'function') throw new RedisSetupError(redisMessages.target(typeof target));
+  if (typeof target?.duplicate !== 'function') {
+    throw new RedisSetupError(
+      `redisBackend() takes a URL such as "redis://localhost:6379", or an instance of Redis or Cluster of ioredis; got ${typeof target}.`,
+    );
+  }
   if (!isCluster(target)) return target.duplicate(settings(limits));
   return target.duplicate([], clusterSettings(target, limits));
 }
@@ -36,7 +39,7 @@ export function isCluster(client: RedisClient): client is Cluster {
   return client.isCluster;
 }
 
-/** The keys of a given instance begin with a text of its own, which ours have to keep. */
+/** A given instance may have a key prefix, which our keys keep. */
 export function keyPrefixOf(target: RedisClient | string): string {
   return typeof target === 'string' ? '' : (target.options.keyPrefix ?? '');
 }
@@ -61,13 +64,16 @@ function loadIoredis(): typeof ioredis {
     return requirePackage('ioredis') as typeof ioredis;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
-    throw new RedisSetupError(redisMessages.missing(), { cause });
+    throw new RedisSetupError(
+      'redisBackend() was given a URL, and the package "ioredis" is not installed. Install it (npm install ioredis), or pass an instance of your own.',
+      { cause },
+    );
   }
 }
 
 /**
- * Nothing is queued while there is no connection, nothing is sent again behind our back, everything ends in time: whoever
- * asked knows best whether to ask again.
+ * Nothing is queued while there is no connection, ioredis sends nothing again by itself, every command ends in time: the
+ * caller decides whether to repeat it.
  */
 function settings({ commandTimeoutMs, retryMs }: ClientLimits): RedisOptions {
   return {
@@ -82,10 +88,10 @@ function settings({ commandTimeoutMs, retryMs }: ClientLimits): RedisOptions {
     stringNumbers: false,
     commandTimeout: commandTimeoutMs,
     connectTimeout: commandTimeoutMs,
-    // A connection that is dead without anybody having said so.
+    // Detects a dead connection that was never closed.
     socketTimeout: commandTimeoutMs * 2,
     retryStrategy: (attempts) => backoff(attempts, retryMs),
-    // After a failover the connection may still lead to what is a replica now.
+    // After a failover the connection may still lead to the old master, a replica by now.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
   };
 }
@@ -104,7 +110,7 @@ function clusterSettings(target: Cluster, limits: ClientLimits): ClusterOptions 
   };
 }
 
-/** Soon at first, then at most so rarely, for ever. */
+/** Milliseconds before the next attempt: doubled each time, up to `mostMs`. */
 export function backoff(attempts: number, mostMs: number): number {
   return Math.min(mostMs, 25 * 2 ** Math.min(attempts - 1, 10));
 }

@@ -1,10 +1,9 @@
+import { Logger } from '@nestjs/common';
 import { systemClock, type Clock } from '../../common/clock.js';
 import { within } from '../../common/promises.js';
 import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import { RedisKeys } from '../redis-keys.js';
-import { redisMessages } from '../redis.messages.js';
 import { resolveRedisOptions, type RedisBackendOptions, type ResolvedRedisOptions } from '../redis.options.js';
-import { OutageLog } from './outage-log.js';
 import {
   databaseOf,
   isCluster,
@@ -16,17 +15,21 @@ import {
 } from './redis-clients.js';
 import { REDIS_TIME, type LoadedScript, type RedisScript } from './redis-script.js';
 
-/** Attempts to connect are at most so far apart. */
+/** Upper bound of the pause between two attempts to connect. */
 const LONGEST_RETRY_MS = 1_000;
+/** At most one line per outage in this time: a connection that comes and goes is one outage. */
+const QUIET_MS = 10_000;
+/** Commands under way at a time: enough to keep the connection busy, few enough not to fill it. */
+const BATCH = 64;
 
 /**
  * # The way to Redis, shared by the two stores and the bus
  *
- *     idle ──first command──▶ connecting ──connected, or in vain for as long as a command may take──▶ open ──close()──▶ closed
+ *     idle ──first command──▶ connecting ──connected, or not within `commandTimeoutMs`──▶ open ──close()──▶ closed
  *
- * Nothing is connected before it is used, so that a module that is merely imported keeps no process alive. The first commands
- * wait for the first connection; from then on a command fails at once while there is none, and in time when there is no answer.
- * The client reconnects by itself, for ever.
+ * It connects at its first use, so that a module that is merely imported keeps no process alive. The first commands wait for
+ * the first connection; from then on a command fails at once while there is none, and in time when there is no answer. The
+ * client reconnects by itself, without end.
  *
  * @publicApi
  */
@@ -76,7 +79,7 @@ export class RedisConnection {
       try {
         return await client.evalsha(sha, 1, key, ...args);
       } catch (error) {
-        // It was restarted, or failed over to a replica that has not seen the script.
+        // Redis was restarted, or failed over to a replica that has not seen the script.
         if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
         return client.eval(text, 1, key, ...args);
       }
@@ -101,19 +104,19 @@ export class RedisConnection {
     }
   }
 
-  /** Each of the nodes that hold keys. @internal */
+  /** The nodes that hold keys. @internal */
   async masters(operation: string): Promise<RedisClient[]> {
     if (this.#state.is !== 'open') await this.#opened(operation);
     return isCluster(this.#client) ? this.#client.nodes('master') : [this.#client];
   }
 
-  /** A new connection to be subscribed with, or `undefined` while that cannot be. @internal */
+  /** A new connection for a subscription; `undefined` while no node is known. @internal */
   async subscriber(): Promise<ReturnType<typeof ownSubscriber>> {
     if (this.#state.is !== 'open') await this.#opened('subscribe');
     return ownSubscriber(this.#client, this.#limits);
   }
 
-  /** Lets go of the connection. What is under way fails. Idempotent. */
+  /** Disconnects; commands under way fail. Idempotent. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     const wasIdle = this.#state.is === 'idle';
@@ -144,12 +147,12 @@ export class RedisConnection {
     if (this.#state.is === 'connecting') this.#state = { is: 'open' };
   }
 
-  /** Of a cluster: redirections and retries take time of their own. */
+  /** In a cluster redirections and retries take time of their own. */
   #inTime<T>(answer: Promise<T>): Promise<T> {
     if (!isCluster(this.#client)) return answer;
     const { commandTimeoutMs } = this.#limits;
     return new Promise((resolve, reject) => {
-      const late = () => reject(new Error(redisMessages.late(commandTimeoutMs)));
+      const late = () => reject(new Error(`no answer within ${commandTimeoutMs} ms`));
       const timer = this.clock.setTimeout(late, commandTimeoutMs);
       answer.then(resolve, reject).finally(() => this.clock.clear(timer));
     });
@@ -163,4 +166,58 @@ export interface ConnectionInternals {
   readonly clock?: Clock;
   /** Lua that defines `now()`. */
   readonly time?: string;
+}
+
+/**
+ * Logs once that Redis is away, and once that it is back, however many connections and commands notice.
+ *
+ *     fine ──a part fails──▶ away (logged, unless an outage was logged just now) ──every part works──▶ fine (logged, if that was)
+ */
+class OutageLog {
+  readonly #failing = new Set<string>();
+  readonly #logger = new Logger('McpStreamable');
+  #loggedAt = Number.NEGATIVE_INFINITY;
+  #logged = false;
+
+  constructor(private readonly clock: Clock) {}
+
+  failed(part: string, cause: unknown): void {
+    if (this.#failing.size === 0 && this.clock.now() - this.#loggedAt >= QUIET_MS) {
+      this.#logged = true;
+      this.#loggedAt = this.clock.now();
+      this.#logger.error(
+        `Redis is away: ${describe(cause)}. Requests on sessions are answered with 503, open streams stay, and everything goes on when it is back.`,
+      );
+    }
+    this.#failing.add(part);
+  }
+
+  works(part: string): void {
+    if (!this.#failing.delete(part) || this.#failing.size > 0 || !this.#logged) return;
+    this.#logged = false;
+    this.#logger.log('Redis is back.');
+  }
+
+  warn(message: string): void {
+    this.#logger.warn(message);
+  }
+
+  debug(message: string): void {
+    this.#logger.debug(message);
+  }
+}
+
+/** Node's own error for several failed addresses has no message. */
+function describe(cause: unknown): string {
+  if (cause instanceof AggregateError && cause.message === '') return cause.errors.map(describe).join(', ');
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+/** Runs a command for each item, many at a time. @returns the results, in order */
+export async function inBatches<T, R>(items: readonly T[], each: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (let at = 0; at < items.length; at += BATCH) {
+    results.push(...(await Promise.all(items.slice(at, at + BATCH).map(each))));
+  }
+  return results;
 }

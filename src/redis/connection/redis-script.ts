@@ -14,7 +14,7 @@ local call = redis.call
 local function int(n) return string.format('%.0f', n) end
 `;
 
-/** A Lua script. Runs in one step, whatever it does. */
+/** A Lua script: Redis runs it in one step. */
 export class RedisScript {
   constructor(
     /** For messages. */
@@ -32,6 +32,6 @@ export class RedisScript {
 export interface LoadedScript {
   readonly name: string;
   readonly text: string;
-  /** By which Redis knows it, once it has seen it. */
+  /** For `EVALSHA`, once Redis has seen the script. */
   readonly sha: string;
 }

@@ -19,22 +19,23 @@ import {
   type StreamHead,
   type UnfinishedStream,
 } from '../../stream/event-store.js';
-import type { RedisConnection } from '../connection/redis-connection.js';
+import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
 import { RedisScript } from '../connection/redis-script.js';
-import { inBatches } from '../in-batches.js';
 import { decoded, encoded } from '../redis-keys.js';
-import { everyKey } from './every-key.js';
 import * as log from './session-log.scripts.js';
+
+/** Keys that Redis looks at in one step. */
+const KEYS_PER_SCAN = 1_000;
 
 /**
  * # The event log in Redis
  *
  * The log of a session lies in one slot, and each call is one script on it: so a call is atomic, and an append assigns the
- * indices, evicts, and tells the newest reader's node, in one step (see session-log.scripts.ts).
+ * indices, evicts, and notifies the newest reader's node, in one step (see session-log.scripts.ts).
  *
- * Beside it, in a slot of its own, each node has a set of the streams with open requests that it runs, so that another node can
- * answer for it. A note is written together with a stream's first append and removed after its last; whether it is still true
- * the log says. That is a second command, at the same time, for the first append of a POST stream, and one that nothing waits for.
+ * Beside it, in a slot of its own, each node has a set of its streams with open requests, so that another node can answer
+ * them. A stream is added at its first append and removed after its last; an outdated entry is found by a look into the log.
+ * That costs a second command, in parallel, at the first append of a POST stream, and one at the end that nothing waits for.
  *
  * @publicApi
  */
@@ -44,7 +45,7 @@ export class RedisEventStore implements McpEventStore {
   #renewedAt: number;
 
   /**
-   * @param nodeId of the message bus: a reader on this node needs no message to learn of an append
+   * @param nodeId of the message bus: an append publishes nothing for readers on this node
    * @param known settles when other nodes would notice that this one has died
    */
   constructor(
@@ -124,10 +125,10 @@ export class RedisEventStore implements McpEventStore {
     for (let at = 0; at < noted.length; at += 2) this.#unnote(decoded(noted[at + 1]!), session, decoded(noted[at]!));
   }
 
-  /** Looks at every key of Redis, a thousand at a time: for tests and for a metric now and then, not for every request. */
+  /** Scans every key of Redis, a thousand at a time: for tests and rare metrics, not for every request. */
   async stats(): Promise<EventStoreStats> {
     const stats: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
-    for await (const keys of everyKey(this.connection, this.connection.keys.everyLog)) {
+    for await (const keys of this.#everyKey(this.connection.keys.everyLog)) {
       for (const counted of await inBatches(keys, (key) => this.connection.run(log.logStats, key))) {
         if (counted === null) continue;
         const [streams, events, units] = counted as [number, number, number];
@@ -140,7 +141,25 @@ export class RedisEventStore implements McpEventStore {
     return stats;
   }
 
-  /** This node lives, and so does what is noted of it. To be called with each heartbeat. Never rejects. @internal */
+  /** The keys that a pattern fits, some at a time, from every node; one that is there throughout is among them exactly once. */
+  async *#everyKey(pattern: string): AsyncGenerator<string[]> {
+    const known = new Set<string>();
+    for (const node of await this.connection.masters('stats')) {
+      let cursor = '0';
+      do {
+        const from = cursor;
+        const scan = () => node.scan(from, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN);
+        const [next, keys] = await this.connection.command('stats', scan);
+        cursor = next;
+        // Redis may name a key twice.
+        const fresh = keys.filter((key) => !known.has(key));
+        for (const key of fresh) known.add(key);
+        yield fresh;
+      } while (cursor !== '0');
+    }
+  }
+
+  /** Keeps the set of this node's streams from expiring. Called after each heartbeat. Never rejects. @internal */
   async beaten(): Promise<void> {
     const now = this.connection.clock.now();
     if (now - this.#renewedAt < this.#lifeMs / 8) return;
@@ -149,7 +168,7 @@ export class RedisEventStore implements McpEventStore {
     await this.connection.command('note', (client) => client.pexpire(key, this.#lifeMs)).catch(() => {});
   }
 
-  /** @returns whether this node leaves nothing behind that others would have to answer for @internal */
+  /** @returns whether this node leaves no open request behind, which others would have to answer @internal */
   async leaves(): Promise<boolean> {
     await Promise.all(this.#removing);
     const key = this.connection.keys.calls(this.nodeId);
@@ -165,7 +184,7 @@ export class RedisEventStore implements McpEventStore {
     return this.connection.run(script, this.connection.keys.log(session), ...args);
   }
 
-  /** What the append script is told. Names as codes; ids of requests as JSON, as they go into a last error. */
+  /** The arguments of the append script. Names as codes; ids of requests as JSON, as they go into a last error. */
   #orderOf(stream: string, { writer, seq, opens, settles = [], end = false }: AppendOptions): object {
     const { maxEvents, maxBytes, finishedStreamMs } = this.connection.options.eventLog;
     return {
@@ -191,7 +210,7 @@ export class RedisEventStore implements McpEventStore {
     await this.connection.run(writeNote, this.connection.keys.calls(node), this.#lifeMs, note);
   }
 
-  /** A note that stays is found to be about nothing. */
+  /** If it fails, the entry stays until the log shows that it is outdated. */
   #unnote(node: string, session: string, stream: string): void {
     const key = this.connection.keys.calls(node);
     const note = `${encoded(session)} ${encoded(stream)}`;

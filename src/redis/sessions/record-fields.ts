@@ -5,13 +5,13 @@ import type { McpSessionRecord, NewSessionRecord, SessionPatch } from '../../ses
  *
  *     fixed      what never changes: principal, routeParams, initialize
  *     created    when it was made
- *     seen       the last sign of life
+ *     seen       the last activity
  *     revision   the protocol version
  *     level      the log level
  *     u:<uri>    a subscription; value: its number, for the order
  *     count      how many subscriptions were ever numbered
  *
- * URIs are written as JSON, which keeps apart what is no proper Unicode.
+ * URIs are written as JSON, which keeps lone surrogates distinct.
  */
 type Fixed = Pick<McpSessionRecord, 'principal' | 'routeParams' | 'initialize'>;
 
@@ -20,7 +20,7 @@ export function fieldsOf({ principal, routeParams, protocolVersion, initialize }
   return ['fixed', JSON.stringify({ principal, routeParams, initialize }), 'revision', protocolVersion];
 }
 
-/** What the patch script is given: see there. */
+/** The arguments of the patch script: see there. */
 export function changesOf({ protocolVersion, logLevel, unsubscribe = [], subscribe = [] }: SessionPatch): string[] {
   return [
     ...(protocolVersion === undefined ? [] : ['revision', protocolVersion]),

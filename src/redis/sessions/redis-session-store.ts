@@ -6,30 +6,29 @@ import type {
   SessionCaps,
   SessionPatch,
 } from '../../session/session-store.js';
-import { inBatches } from '../in-batches.js';
-import type { RedisConnection } from '../connection/redis-connection.js';
+import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
 import type { RedisScript } from '../connection/redis-script.js';
 import { decoded, encoded } from '../redis-keys.js';
 import { changesOf, fieldsOf, pairs, recordOf } from './record-fields.js';
 import * as index from './session-index.scripts.js';
 import { createRecord, patchRecord, removeRecord, touchRecord } from './session-record.scripts.js';
 
-/** Whoever claimed an expired session has so long to end it, before others try. */
+/** Lease of an expired session: the node that claimed it has this time to end it, before others try. */
 const CLAIM_LEASE_MS = 60_000;
-/** What the log of a deleted session has left, should nobody drop it. */
+/** After this time the log of a deleted session expires, if its node never drops it. */
 const ORPHANED_LOG_MS = 300_000;
-/** Idle timeouts for which a session stays in Redis, when there is no node any more to end it. */
+/** Multiple of the idle timeout for which a session stays in Redis when no node is left to end it. */
 const IDLE_TIMEOUTS_KEPT = 3;
 
 /**
  * # The sessions in Redis
  *
- * A record is a hash in the slot of its session; which sessions there are, and whose, is an index in a slot of its own. Each is
- * changed by scripts, in one step; a call that concerns both makes two steps, in an order in which it may break off: the
+ * A record is a hash in the slot of its session; an index in a slot of its own has all sessions and their owners. Scripts
+ * change each of the two in one step. A call that concerns both takes two steps, in an order in which it may break off: the
  * record is the truth (see session-index.scripts.ts).
  *
- * Exactly one caller is given a record, because only one script can remove its key. When that caller never hears of it, the
- * session is gone all the same, and what is left of its log expires within minutes.
+ * Exactly one caller gets a deleted record, because only one script can remove its key. If the answer to that caller is lost,
+ * the session is gone all the same, and the rest of its log expires within minutes.
  *
  * @publicApi
  */
@@ -109,7 +108,7 @@ export class RedisSessionStore implements McpSessionStore {
     return this.connection.run(script, this.connection.keys.sessions, this.#lifeMs, ...args);
   }
 
-  /** Of a claimed session. @returns its record, or `undefined` if it was touched meanwhile, or is gone, or Redis is */
+  /** Ends a claimed session. @returns its record; `undefined` if it was touched meanwhile, or is gone, or Redis is away */
   async #end(id: string, before: string): Promise<McpSessionRecord | undefined> {
     try {
       const removed = await this.connection.run(removeRecord, this.#key(id), before, ORPHANED_LOG_MS);
@@ -120,18 +119,18 @@ export class RedisSessionStore implements McpSessionStore {
       await this.#leaveIndex(id);
       return removed === null ? undefined : recordOf(id, pairs(removed as string[]));
     } catch {
-      // After the lease it is somebody else's turn; those that were ended before must not be lost over this one.
+      // Another node claims it after the lease; the sessions that were ended before it must be returned.
       return undefined;
     }
   }
 
-  /** The record is gone, which is what counts; an entry that stays is found to be empty when its time comes. */
+  /** Without its record an entry means nothing: one that stays is removed when it is claimed as expired. */
   async #leaveIndex(id: string): Promise<void> {
     await this.#index(index.leave, encoded(id)).catch(() => {});
   }
 }
 
-/** The anonymous caller is an owner like any other, and has the name of none. */
+/** The name of an owner in the index. No principal has that of the anonymous callers. */
 function ownerOf(principal: string | undefined): string {
   return principal === undefined ? '-' : `p:${encoded(principal)}`;
 }

@@ -39,7 +39,7 @@ export class RedisStateStore implements McpStateStore {
   }
 }
 
-/** Of a number: there is none. */
+/** In place of a number: none. */
 const NONE = -1;
 
 const VALUE = `
