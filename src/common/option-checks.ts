@@ -1,4 +1,4 @@
-/** An option that cannot work. Thrown while the app starts; nothing was begun. @publicApi */
+/** An option with an invalid value or name. Thrown while the app starts, before anything is opened. @publicApi */
 export class McpOptionError extends Error {
   override readonly name = 'McpOptionError';
   readonly code = 'OPTION';
@@ -15,7 +15,7 @@ export class McpOptionError extends Error {
 /** The injection token of what an endpoint was given as options; each room takes its own from there. */
 export const MCP_OPTIONS = Symbol('nestjs-mcp-streamable:options');
 
-/** What `setTimeout` can wait at most; longer, and it does not wait at all. */
+/** The longest delay of `setTimeout`; a longer one fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Checks one option after the other; the first one that cannot work is thrown. */
@@ -106,7 +106,7 @@ export function namesOf<T>(names: Record<keyof Required<T>, true>): readonly str
   return Object.keys(names);
 }
 
-/** What to say of an option that does not exist: which one it may have meant, or all there are. */
+/** Advice for an unknown name: the most similar option, or the list of all. */
 export function adviceOn(name: string, names: readonly string[]): string {
   const distances = names.map((known) => editDistance(name.toLowerCase(), known.toLowerCase()));
   const least = Math.min(...distances);

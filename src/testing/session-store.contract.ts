@@ -19,7 +19,7 @@ export interface SessionStoreHarness {
 }
 
 /**
- * What every `McpSessionStore` promises, sentence by sentence.
+ * The contract of `McpSessionStore`, one test for each sentence.
  *
  * @param make a store with nothing in it, for each test
  * @param api of the test runner; by default its globals
@@ -249,7 +249,7 @@ const recordTests: Tests = {
     assert.deepEqual((await store.get('s'))?.initialize.capabilities, { experimental });
   },
 
-  'keys are keys, whatever they look like': async ({ store }) => {
+  'keys may have any form': async ({ store }) => {
     await begin(store, 's');
     await store.patch('s', { subscribe: FORGED_IDS });
     const record = (await store.patch('s', { unsubscribe: ['constructor'] }))!;
