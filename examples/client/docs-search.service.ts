@@ -14,7 +14,7 @@ export interface Line {
 export class DocsSearch {
   constructor(@InjectMcpClient('docs') private readonly docs: McpClient) {}
 
-  /** Who unsubscribes cancels the search on the server. */
+  /** Unsubscribing cancels the search on the server. */
   search$(query: string): Observable<Line> {
     return this.docs.callTool$('search_docs', { query }).pipe(
       switchMap((event) => {

@@ -5,7 +5,7 @@ import { type DocChange, DocsWatcher } from './docs-watcher.service.js';
 import { DocsService } from './docs.service.js';
 import { uriOf } from './docs.uri.js';
 
-/** Lists each document as a resource. Clients are told when the list changes: the registry sees to that. */
+/** Lists each document as a resource. The registry notifies clients when the list changes. */
 @Injectable()
 export class DocsCatalog implements OnModuleInit, OnModuleDestroy {
   readonly #listed = new Map<string, { remove(): boolean }>();
@@ -17,7 +17,7 @@ export class DocsCatalog implements OnModuleInit, OnModuleDestroy {
     @Inject(McpRegistry) private readonly registry: McpRegistry,
   ) {}
 
-  /** Over when the documents that there are at the start are listed. */
+  /** Settles when the documents of the start are listed. */
   onModuleInit(): Promise<void> {
     return new Promise((resolve, reject) => {
       const follow = (changes: DocChange[]): void => {

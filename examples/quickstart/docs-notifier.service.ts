@@ -4,10 +4,10 @@ import { concatMap, filter, mergeAll, Subscription } from 'rxjs';
 import { type DocChange, DocsWatcher } from './docs-watcher.service.js';
 import { uriOf } from './docs.uri.js';
 
-/** Tells the sessions that asked for it what has changed. No request is being handled then: it is the server that begins. */
+/** Notifies sessions of changes, as they asked. Runs outside of requests: the server begins. */
 @Injectable()
 export class DocsNotifier implements OnModuleInit, OnModuleDestroy {
-  /** Ids of the sessions that want to hear of every document; others subscribe to single ones, as the protocol has it. */
+  /** Ids of the sessions that are notified of every document; others subscribe to single ones (`resources/subscribe`). */
   readonly listeners = new Set<string>();
   readonly #logger = new Logger(DocsNotifier.name);
   readonly #subscriptions = new Subscription();
@@ -38,7 +38,7 @@ export class DocsNotifier implements OnModuleInit, OnModuleDestroy {
       const updated = { method: 'notifications/resources/updated', params: { uri } };
       await this.sessions.notify(({ id }) => this.listeners.has(id), updated);
     } catch (error) {
-      this.#logger.warn(`Not everybody was told of ${name}: ${String(error)}`);
+      this.#logger.warn(`Not all sessions were notified of ${name}: ${String(error)}`);
     }
   }
 }

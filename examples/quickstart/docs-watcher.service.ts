@@ -29,8 +29,8 @@ export interface DocChange {
 @Injectable()
 export class DocsWatcher {
   /**
-   * First all documents, as `added`; then what changes. Never errors. The folder is watched as long as somebody is
-   * subscribed; who comes later is told of changes only.
+   * Emits all documents as `added`, then changes. Never errors. The folder is watched while there are subscribers; a later
+   * subscriber gets changes only.
    */
   readonly changes$: Observable<DocChange[]> = defer(() => merge(this.#touched$(), of(undefined))).pipe(
     concatMap(() => this.#versions()),

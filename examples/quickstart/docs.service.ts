@@ -45,7 +45,7 @@ export class DocsService {
     return readFile(doc.path, 'utf8');
   }
 
-  /** Looks for a text, whatever its case; one step per document. Who unsubscribes stops it. */
+  /** Looks for a text, whatever its case; one step per document. Unsubscribing stops it. */
   search(text: string): Observable<SearchStep> {
     const needle = text.toLowerCase();
     const step = async ({ name, path }: Doc, index: number, total: number): Promise<SearchStep> => {

@@ -8,7 +8,7 @@ export function uriOf(name: string): string {
   return ROOT + name.split('/').map(encodeURIComponent).join('/');
 }
 
-/** The name in a URI; what cannot be decoded is the name of nothing. */
+/** The name in a URI. A URI that cannot be decoded names no document. */
 export function nameOf(uri: string): string {
   try {
     return decodeURIComponent(uri.slice(ROOT.length));

@@ -7,11 +7,11 @@ import { AppModule } from './app.module.js';
 import { connectHelp } from './connect-help.js';
 import { readSettings, type Settings, SettingsError } from './settings.js';
 
-/** For this machine only: a server without guards has no business on a network. */
+/** Loopback only: a server without guards must not be reachable from a network. */
 const HOST = '127.0.0.1';
 
 async function start({ port, adapter }: Settings): Promise<void> {
-  // Clients keep connections that they do not use. Once everything is answered, nobody waits for those to end.
+  // Clients keep idle connections open. Closing them lets the shutdown end as soon as all requests are answered.
   const forceCloseConnections = true;
   const httpAdapter = adapter === 'fastify' ? new FastifyAdapter({ forceCloseConnections }) : new ExpressAdapter();
   const options: NestApplicationOptions = { logger: ['error', 'warn'], forceCloseConnections };

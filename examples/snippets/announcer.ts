@@ -6,7 +6,7 @@ import { McpSessionService } from 'nestjs-mcp-streamable';
 export class Announcer {
   constructor(@Inject(McpSessionService) private readonly sessions: McpSessionService) {}
 
-  /** To everybody, or to those that a filter picks. @returns to how many */
+  /** Notifies all sessions; a predicate could pick some of them. @returns the number of sessions */
   announce(text: string): Promise<number> {
     const params = { level: 'notice', data: text };
     return this.sessions.notify(() => true, { method: 'notifications/message', params });

@@ -9,7 +9,7 @@ import type {
   SessionPatch,
 } from 'nestjs-mcp-streamable';
 
-/** Writes down who had a session, and when it ended; keeps the records in another store. */
+/** Logs the beginning and end of each session with its principal; keeps the records in another store. */
 export class AuditedSessionStore implements McpSessionStore {
   readonly #logger = new Logger('Audit');
 
@@ -50,7 +50,7 @@ export class AuditedSessionStore implements McpSessionStore {
     return this.store.count();
   }
 
-  /** Said once for each end: the contract gives a removed record to exactly one caller. */
+  /** Called once for each end: the contract gives a removed record to exactly one caller. */
   #note({ id, principal = 'anonymous' }: NewSessionRecord, what: string): void {
     this.#logger.log(`${principal} ${what} session ${id.slice(0, 6)}`);
   }

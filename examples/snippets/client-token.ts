@@ -1,4 +1,4 @@
-/** From wherever tokens come from. */
+/** Stands for the token source of the application. */
 export function serviceToken(): Promise<string> {
   return Promise.resolve('a token that is valid now');
 }

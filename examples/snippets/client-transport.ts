@@ -20,7 +20,7 @@ export function observe(log: (text: string) => void): void {
   // #endregion
 }
 
-/** What a service needs whose network is bad, and whose tools may all run twice. */
+/** For a service on an unreliable network whose tools may all run twice. */
 export const patient =
   // #region recover
   new StreamableClientTransport('https://orders.example.com/mcp', {

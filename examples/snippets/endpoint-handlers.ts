@@ -11,7 +11,7 @@ export class StaffTools {
   }
 }
 
-/** Knows nothing of endpoints: the module says where it belongs. */
+/** Does not name an endpoint: the module decides where it is served. */
 @Injectable()
 export class OpeningHours {
   @Tool({ name: 'opening_hours', description: 'Says when the shop is open' })

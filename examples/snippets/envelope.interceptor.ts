@@ -9,7 +9,7 @@ import { type CallHandler, type ExecutionContext, Injectable, type NestIntercept
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import { map, type Observable } from 'rxjs';
 
-/** Of the app: `{ data }` around what its routes return. */
+/** An interceptor of the app: puts `{ data }` around the results of its routes. */
 @Injectable()
 export class EnvelopeInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {

@@ -17,7 +17,7 @@ import { UsersModule } from './guarded-app.js';
 const IS_PUBLIC = Symbol('is public');
 export const Public = () => SetMetadata(IS_PUBLIC, true);
 
-/** Of the app, for its pages: nothing in it is about MCP. */
+/** A guard of the app, for its pages: nothing in it is about MCP. */
 @Injectable()
 export class LoginGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
@@ -33,7 +33,7 @@ export class LoginGuard implements CanActivate {
 // #endregion
 
 // #region throttler
-/** Counts by caller: the guards of the endpoint have said who it is when a handler is called. */
+/** Counts by caller: the guards of the endpoint have set `user` before a handler is called. */
 @Injectable()
 export class CallerThrottlerGuard extends ThrottlerGuard {
   protected override getTracker({ user, ip }: { user?: { id: string }; ip: string }): Promise<string> {

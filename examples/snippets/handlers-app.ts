@@ -13,7 +13,7 @@ import { Orders } from './orders.service.js';
 import { Plugins } from './plugins.service.js';
 import { TenantTools } from './tenant-tools.js';
 
-/** Believes everything, as no guard should. */
+/** For the example only: trusts the header without a check. */
 const callerFromHeaders: CanActivate = {
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<{ headers: Record<string, string>; user?: unknown }>();

@@ -23,7 +23,7 @@ export class RolesGuard implements CanActivate {
 const OrderId = z.object({ id: z.string() });
 
 // #region args
-/** Looks at the arguments, so it has no say in lists. */
+/** Reads the arguments, so it does not decide what lists show. */
 @Injectable()
 export class OwnOrderGuard implements CanActivate {
   constructor(@Inject(Orders) private readonly orders: Orders) {}

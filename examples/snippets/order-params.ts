@@ -15,7 +15,7 @@ export class ParamTools {
     @User() user: { id: string } | undefined,
     @McpCtx() ctx: McpContext,
   ): string {
-    return `At most ${limit} orders of ${user?.id ?? ctx.principal ?? 'nobody'}`;
+    return `At most ${limit} orders of ${user?.id ?? ctx.principal ?? 'an anonymous caller'}`;
   }
 
   /** Without decorators: the arguments, and the context. */

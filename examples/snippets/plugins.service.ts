@@ -28,7 +28,7 @@ export class Plugins {
     this.#unload.get(name)?.();
   }
 
-  /** For those who subscribed to the resource. @returns to how many sessions it was sent */
+  /** Notifies the subscribers of the resource. @returns the number of sessions */
   termsChanged(): Promise<number> {
     return this.sessions.resourceUpdated('orders://terms');
   }

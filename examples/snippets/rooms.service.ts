@@ -8,7 +8,7 @@ export interface Offer {
 
 @Injectable()
 export class Rooms {
-  /** Rooms that are held for somebody. */
+  /** Rooms that are reserved, by their ids. */
   readonly reserved: string[] = [];
 
   async reserve(city: string): Promise<Offer> {

@@ -10,7 +10,7 @@ export class SessionLog implements OnModuleInit {
 
   onModuleInit(): void {
     this.sessions.events$.subscribe((event) => {
-      // An id is as good as the session, if the session is anonymous: only its beginning goes to the log.
+      // The id of an anonymous session is a credential: only its first characters go to the log.
       const session = event.sessionId.slice(0, 6);
       if (event.type === 'created') this.#logger.log(`${session} began: ${event.session.clientInfo.name}`);
       if (event.type === 'closed') this.#logger.log(`${session} ended: ${event.reason}`);

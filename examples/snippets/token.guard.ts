@@ -1,7 +1,7 @@
 // #region guard
 import { type CanActivate, type ExecutionContext, Inject, Injectable, UnauthorizedException } from '@nestjs/common';
 
-/** Yours: knows who a token belongs to. */
+/** Part of your app: finds the user of a token. */
 @Injectable()
 export class Users {
   async findByToken(token: string | undefined): Promise<{ id: string; tenant: string } | undefined> {

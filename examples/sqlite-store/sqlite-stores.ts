@@ -29,9 +29,9 @@ export function sqliteStores(
   };
 }
 
-/** The bus of a process that has no others beside it, but had some before: it tells of them as of nodes that have died. */
+/** The bus of a single process. It emits the processes before it on `lost$`, as nodes that have died. */
 class RestartBus extends InMemoryMessageBus implements McpMessageBus {
-  /** Their calls are answered with an error. Those that are not when this process dies, the next one finds. */
+  /** Their calls are answered with an error. Calls that are still open when this process dies are found by the next one. */
   override readonly lost$: Observable<LostNode>;
 
   constructor(

@@ -7,12 +7,12 @@ const NODE_ID_LENGTH = 10;
 /**
  * # The message bus inside one process
  *
- * Buses of one {@link InMemoryMessageHub} are nodes that hear each other, so that tests can have several nodes in one
+ * Buses of one {@link InMemoryMessageHub} are nodes that exchange messages, so that tests can have several nodes in one
  * process. By default each bus has a hub of its own: a deployment of one node.
  *
- * A message is delivered in a microtask, never within `send`: as with a real network, the sender has gone on by then. What a
- * node tells itself is handed over as it is, without copying; what goes to another node is copied through JSON at the time of
- * sending, so that nothing gets across that a network would not carry.
+ * A message is delivered in a microtask, never within `send`: as with a real network, the sender has gone on by then. A
+ * message to the sending node is handed over without copying; a message to another node is copied through JSON at the time of
+ * sending, so that only values that a network carries arrive.
  *
  * States: open ──close()──▶ closed (both streams complete; sending and receiving do nothing).
  *
@@ -23,7 +23,7 @@ export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Mess
   readonly reconnected$: Observable<void>;
   readonly lost$: Observable<LostNode>;
   readonly #messages$ = new Subject<Message>();
-  /** Nothing is ever lost here: it only completes. */
+  /** Messages are never lost in one process: it only completes. */
   readonly #reconnected$ = new Subject<void>();
   readonly #lost$ = new Subject<LostNode>();
   readonly #leave: () => void;
@@ -42,7 +42,7 @@ export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Mess
     this.lost$ = this.#lost$.asObservable();
     this.#leave = hub.join(nodeId, {
       receive: (message) => this.#messages$.next(message as Message),
-      mourn: (node) => this.#lost$.next({ node, done: () => Promise.resolve() }),
+      nodeLost: (node) => this.#lost$.next({ node, done: () => Promise.resolve() }),
     });
   }
 
@@ -70,20 +70,23 @@ export class InMemoryMessageHub {
 
   /** @returns leaves the hub @internal */
   join(node: string, member: Member): () => void {
-    if (this.#members.has(node)) throw new Error(busMessages.nodeTaken(node));
+    if (this.#members.has(node)) {
+      const message = `A message bus with the node id "${node}" is on this hub already. Give each bus an id of its own, or leave it out to get a random one.`;
+      throw new Error(message);
+    }
     this.#members.set(node, member);
     return () => this.#members.delete(node);
   }
 
   /**
-   * A node dies: it hears nothing more and cannot be heard, and another one is told. For tests of what happens then.
+   * Simulates the death of a node: it neither sends nor receives any more, and one other node emits it on `lost$`.
    *
    * @returns whether there was such a node
    */
   kill(node: string): boolean {
     const died = this.#members.delete(node);
-    const [heir] = this.#members.values();
-    if (died && heir) queueMicrotask(() => heir.mourn(node));
+    const [survivor] = this.#members.values();
+    if (died && survivor) queueMicrotask(() => survivor.nodeLost(node));
     return died;
   }
 
@@ -104,15 +107,9 @@ export class InMemoryMessageHub {
 interface Member {
   receive(message: unknown): void;
   /** Another node has died. */
-  mourn(node: string): void;
+  nodeLost(node: string): void;
 }
 
 function copyOf(message: unknown): unknown {
   return JSON.parse(JSON.stringify(message));
 }
-
-/** What users read of this room. */
-export const busMessages = {
-  nodeTaken: (node: string) =>
-    `A message bus with the node id "${node}" is on this hub already. Give each bus an id of its own, or leave it out to get a random one.`,
-};

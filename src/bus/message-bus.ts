@@ -3,31 +3,31 @@ import type { Observable } from 'rxjs';
 /**
  * # The message bus
  *
- * How the nodes of one deployment tell each other that something happened. The event log is the truth, a message only
- * the signal: messages may be lost while a connection is down (`reconnected$` says so afterwards, and readers then look
- * into the log), may come late, and are never stored.
+ * How the nodes of one deployment notify each other. The event log is the truth, a message only the signal: messages may be
+ * lost while a connection is down (`reconnected$` emits afterwards, and readers then look into the log), may come late, and
+ * are never stored.
  *
- * - `send` and `broadcast` do not wait for anybody to listen, and do not throw when nobody does.
+ * - `send` and `broadcast` do not wait for delivery, and do not throw when the receiving node is unknown or gone.
  * - Messages between two nodes keep their order. Messages are plain JSON.
  * - `broadcast` reaches the sending node too.
  *
  * @publicApi
  */
 export interface McpMessageBus<Message = unknown> {
-  /** Of this process, fresh at each start; `[A-Za-z0-9]`. */
+  /** The id of this process, new at each start; `[A-Za-z0-9]`. */
   readonly nodeId: string;
-  /** What was sent to this node, or to all. Never errors. */
+  /** Messages to this node, or to all nodes. Never errors. */
   readonly messages$: Observable<Message>;
   /** Emits when messages may have been lost. */
   readonly reconnected$: Observable<void>;
   /**
-   * Nodes that have died: they gave no sign of life for so long that what they ran is to be ended by somebody else. Each is
-   * emitted on one of the living nodes; when that one dies before it has said that it is done, on another.
+   * Nodes whose heartbeat has stopped for so long that another node has to end what they ran. Each is emitted on one of the
+   * living nodes; when that node dies before it has called `done`, on another.
    */
   readonly lost$: Observable<LostNode>;
   send(node: string, message: Message): void;
   broadcast(message: Message): void;
-  /** Settles when what was said so far is on its way, or lost. Never rejects. Left out: it is so at once. */
+  /** Settles when the messages sent so far are on their way, or lost. Never rejects. Absent: `send` is immediate. */
   flushed?(): Promise<void>;
   /** Releases everything; the streams complete. */
   close(): Promise<void>;

@@ -1,12 +1,12 @@
-/** What a `WWW-Authenticate` header asks for. @publicApi */
+/** A parsed `WWW-Authenticate` header. @publicApi */
 export interface AuthChallenge {
-  /** As it came: `Bearer`. */
+  /** As sent, such as `Bearer`. */
   readonly scheme: string;
   /** All parameters, by their names in lower case. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** Where the protected resource describes itself (RFC 9728 §5.1). */
+  /** The URL of the metadata of the protected resource (RFC 9728 §5.1). */
   readonly resourceMetadata: string | undefined;
-  /** Scopes that are needed, separated by spaces (RFC 6750 §3). */
+  /** Required scopes, separated by spaces (RFC 6750 §3). */
   readonly scope: string | undefined;
   /** For example `invalid_token`, `insufficient_scope` (RFC 6750 §3.1). */
   readonly error: string | undefined;
@@ -26,7 +26,7 @@ const MAX_CHARACTERS = 8_192;
  */
 export function parseAuthChallenge(header: string | null): AuthChallenge | undefined {
   if (header === null || header.length > MAX_CHARACTERS) return undefined;
-  // Quoted texts are hidden while schemes are looked for: they may hold anything.
+  // Quoted texts are masked while schemes are matched: they may contain any characters.
   const masked = header.replace(/"(?:[^"\\]|\\.)*"/g, (quoted) => `"${'_'.repeat(quoted.length - 2)}"`);
   const found = [...masked.matchAll(SCHEME)];
   const challenges = found.map((match, at) => {

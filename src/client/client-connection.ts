@@ -8,7 +8,7 @@ import { HttpEndpoint } from './http-endpoint.js';
 import { delayMs, Idempotency } from './retry.js';
 import { LinkedAbort, pause } from './waiting.js';
 
-/** What the requests and streams of one transport share. Everything under way ends with `life`. */
+/** Shared by the requests and streams of one transport. `life` aborts all of them. */
 export class ClientConnection {
   readonly endpoint: HttpEndpoint;
   readonly idempotency: Idempotency;
@@ -36,19 +36,19 @@ export class ClientConnection {
     }
   }
 
-  /** Tells the client of an error that is not of one call. */
+  /** Passes an error that belongs to no single call to `onerror`. */
   report(error: unknown): void {
     try {
       this.transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
     } catch {
-      // An error of the error handler has no other one to go to.
+      // There is no further handler for an error of the error handler.
     }
   }
 
   /**
-   * Announces another attempt, and waits for its time.
+   * Emits another attempt on `reconnects$`, then waits until it is due.
    *
-   * @param retryMs what the stream asked for; a `Retry-After` of the failure comes first
+   * @param retryMs of the stream; a `Retry-After` of the failure takes precedence
    * @throws (rejects) NOT_CONNECTED once the transport closes; the reason of the signal
    */
   async waitToRetry(event: Omit<ReconnectEvent, 'delayMs'>, signal: AbortSignal, retryMs?: number): Promise<void> {

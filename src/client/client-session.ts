@@ -8,7 +8,7 @@ import { discard } from './response-body.js';
 import { abortable, sharedController } from './waiting.js';
 
 /**
- * Where a transport stands.
+ * The states of a transport.
  *
  *     new ──start()──▶ started ──initialize──▶ initializing ──answer──▶ live
  *                         ▲                        │ failed              │ 404
@@ -28,26 +28,26 @@ export type ClientTransportState =
   | { readonly is: 'live'; readonly sessionId: string | undefined; readonly protocolVersion: string | undefined }
   | { readonly is: 'recovering' | 'lost'; readonly lostSessionId: string };
 
-/** An attempt that is about to be made. @publicApi */
+/** The next attempt of a request or stream. @publicApi */
 export interface ReconnectEvent {
   /**
-   * - `standalone`: the GET for what the server sends on its own
-   * - `resume`: the GET for the rest of a response that broke off
-   * - `retry`: a request is sent once more
-   * - `recover`: a new session is asked for once more
+   * - `standalone`: the GET of the standalone stream
+   * - `resume`: the GET for the rest of a response that broke
+   * - `retry`: a request is sent again
+   * - `recover`: the `initialize` of a new session is sent again
    */
   readonly kind: 'standalone' | 'resume' | 'retry' | 'recover';
-  /** Of the call that it is for. */
+  /** The id of the call, if the attempt belongs to one. */
   readonly requestId?: RequestId;
-  /** Attempts in a row that brought nothing, before this one. */
+  /** Attempts without an event in a row, before this one. */
   readonly failures: number;
-  /** Milliseconds until it is made. */
+  /** Milliseconds until the attempt. */
   readonly delayMs: number;
-  /** Why; `undefined` when the server simply ended the response. */
+  /** The error of the last attempt; `undefined` when the server ended the response. */
   readonly cause?: unknown;
 }
 
-/** A session was lost, and what became of it. @publicApi */
+/** The outcome of the recovery of a lost session. @publicApi */
 export type RecoveryEvent =
   | { readonly outcome: 'recovered'; readonly lostSessionId: string; readonly sessionId: string | undefined }
   | { readonly outcome: 'failed'; readonly lostSessionId: string; readonly error: unknown };
@@ -67,8 +67,8 @@ OPEN.resolve();
  * The states are those of {@link ClientTransportState}. While the gate is closed, messages of the 2025 revisions wait at it
  * (`ready`), except answers to requests of the server: it may need them to answer `initialize`.
  *
- * A session that the server has lost (behaviour.md C7) fails everything of it. With the option `recover` one `initialize` is
- * sent for all requests that found out; they wait at the gate, then go on or fail, each as its own safety allows.
+ * When the server has lost the session (rule C7), its requests fail. With the option `recover` one `initialize` is sent for all
+ * requests that got the 404; they wait at the gate, then are sent again or fail, depending on whether they may run twice.
  *
  * Invariants: the gate is closed from an `initialize` to its answer, and from a loss to the end of the recovery; one recovery
  * per lost session; nothing leaves `closed`, and `state$` and `recoveries$` complete there.
@@ -92,7 +92,7 @@ export class ClientSession {
   get state(): ClientTransportState {
     return this.#state$.value;
   }
-  /** What the next message is sent in. */
+  /** The session of the next message. */
   get current(): SentSession {
     const { state } = this;
     const sessionId = state.is === 'live' ? state.sessionId : this.offered;
@@ -127,7 +127,7 @@ export class ClientSession {
     if (!recovering) this.#open();
   }
 
-  /** `initialize` failed: what waited for it fails too. */
+  /** `initialize` failed: the messages that waited for it fail too. */
   abandon(cause: unknown): void {
     if (this.state.is !== 'initializing') return;
     this.#become({ is: 'started' });
@@ -135,7 +135,7 @@ export class ClientSession {
     this.#open(new ClientTransportError('NOT_CONNECTED', message, { cause }));
   }
 
-  /** The SDK's client says what was negotiated; 2026-07-28 only in this way. */
+  /** Called by the SDK's client with the negotiated revision; 2026-07-28 becomes known only in this way. */
   setProtocolVersion(protocolVersion: string): void {
     this.#protocolVersion = protocolVersion;
     const { state } = this;
@@ -143,7 +143,7 @@ export class ClientSession {
   }
 
   /**
-   * The server does not know a session any more.
+   * The server answered 404 for a session.
    *
    * @returns settles when there is another session
    * @throws (rejects) SessionLostError when there will be none; NOT_CONNECTED; the reason of the signal
@@ -232,7 +232,7 @@ export class ClientSession {
  * The session id of a response of the 2025 revisions; `undefined` for a server without sessions.
  *
  * @param sent of the request
- * @throws SESSION_CHANGED: it is not that of the request (behaviour.md C2), or could not be sent back
+ * @throws SESSION_CHANGED: it is not that of the request (rule C2), or contains characters that a header cannot
  */
 export function sessionIdOf(response: Response, sent: string | undefined): string | undefined {
   const id = response.headers.get(SESSION_ID_HEADER) ?? undefined;

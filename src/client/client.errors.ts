@@ -2,8 +2,8 @@ import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/serv
 import type { AuthChallenge } from './auth-challenge.js';
 
 /**
- * The server, or something before it, answered a message with an HTTP error, and no JSON-RPC error that would be the
- * call's own. The session lives on.
+ * The server, or a proxy, answered a message with an HTTP error that contains no JSON-RPC error for the call. The session
+ * stays usable.
  *
  * An `SdkHttpError` of the MCP SDK, with the codes that the SDK's own transport gives: its era negotiation reads the status.
  *
@@ -37,7 +37,7 @@ export class HttpUnauthorizedError extends HttpStatusError {
   constructor(
     message: string,
     response: { status: number; statusText?: string; text?: string | undefined },
-    /** What `WWW-Authenticate` asks for; `undefined` without that header. */
+    /** The parsed `WWW-Authenticate`; `undefined` without that header. */
     readonly challenge: AuthChallenge | undefined,
   ) {
     const denied = response.status === 403;
@@ -46,7 +46,7 @@ export class HttpUnauthorizedError extends HttpStatusError {
   }
 }
 
-/** The server answered 2xx with something that is no JSON-RPC. The call fails, the session lives. @publicApi */
+/** The server answered 2xx with a body that is not JSON-RPC. The call fails, the session stays usable. @publicApi */
 export class UnexpectedContentError extends SdkError {
   override readonly name: string = 'UnexpectedContentError';
 
@@ -56,13 +56,13 @@ export class UnexpectedContentError extends SdkError {
 }
 
 /**
- * What went wrong in the transport, as a name that stays the same from version to version.
+ * The stable code of a failure of the transport.
  *
  * - `SESSION_LOST`, `STREAM_LOST`: see {@link SessionLostError}, {@link StreamLostError}
  * - `SESSION_CHANGED`: the server answered for another session, or gave an id that cannot be sent
  * - `NO_ANSWER`: no connection, or one that broke before the answer; `cause` is the error of `fetch`
  * - `MESSAGE_TOO_LARGE`: above `maxMessageBytes`
- * - `SILENT`, `TIMEOUT`: nothing came in time
+ * - `SILENT`, `TIMEOUT`: no byte, or no answer, arrived in time
  * - `CANCELLED`: by the caller
  * - `NOT_CONNECTED`: not started, or closed
  *
@@ -109,7 +109,7 @@ export class SessionLostError extends ClientTransportError {
   }
 }
 
-/** A response ended before the answer, and could not be resumed. The session lives. @publicApi */
+/** A response ended before the answer, and could not be resumed. The session stays usable. @publicApi */
 export class StreamLostError extends ClientTransportError {
   override readonly name = 'StreamLostError';
 
@@ -119,7 +119,7 @@ export class StreamLostError extends ClientTransportError {
   }
 }
 
-/** What a transport says that is closing or closed. */
+/** The error of every operation on a transport that is closing or closed. */
 export const closedError = (): ClientTransportError =>
   new ClientTransportError(
     'NOT_CONNECTED',

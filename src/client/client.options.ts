@@ -13,7 +13,7 @@ export type HeadersSource =
   | (() => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>);
 
 /**
- * Why a request would be sent once more, though the server may have carried it out.
+ * Why a request would be sent again although the server may have carried it out.
  *
  * - `no-answer`: the connection broke, or a gateway failed (502, 504), before there was an answer
  * - `stream-lost`: the response ended before the answer, and cannot be resumed
@@ -23,7 +23,7 @@ export type HeadersSource =
  */
 export type ReplayReason = 'no-answer' | 'stream-lost' | 'session-lost';
 
-/** What is known about a request that would be sent once more. @publicApi */
+/** A request that would be sent again, for a {@link ReplayPolicy}. @publicApi */
 export interface ReplayQuestion {
   readonly request: JsonRpcRequest;
   readonly reason: ReplayReason;
@@ -34,18 +34,18 @@ export interface ReplayQuestion {
 /** Which requests may be sent once more. @publicApi */
 export type ReplayPolicy = 'never' | 'idempotent' | 'always' | ((question: ReplayQuestion) => boolean);
 
-/** How a {@link StreamableClientTransport} works. @publicApi */
+/** Options of a {@link StreamableClientTransport}. @publicApi */
 export interface StreamableClientTransportOptions {
   /**
-   * What sends the requests: a `fetch` with a proxy, with tracing, with the SDK's `withOAuth` around it. Redirects are
-   * followed within the origin only.
+   * Sends the requests: a `fetch` with a proxy, with tracing, or wrapped by the SDK's `withOAuth`. Redirects are followed
+   * within the origin only.
    *
    * @default the global fetch
    */
   fetch?: FetchLike;
   /**
-   * Headers of every request, such as `Authorization`; a function is asked before each, so that a token can be fresh.
-   * Headers of the protocol itself are not overridden by them.
+   * Headers of every request, such as `Authorization`; a function is called before each request, so that a token can be fresh.
+   * They do not override headers of the protocol.
    *
    * @default {}
    */
@@ -71,8 +71,8 @@ export interface StreamableClientTransportOptions {
    */
   protocolVersion?: string;
   /**
-   * Whether to keep a GET open for what the server sends on its own, such as `list_changed` (2025 revisions). Without it
-   * such messages are not received.
+   * Whether to keep a GET open for messages that belong to no request, such as `list_changed` (2025 revisions). With `false`
+   * they are not received.
    *
    * @default true
    */
@@ -87,8 +87,8 @@ export interface StreamableClientTransportOptions {
   reconnect?: ReconnectOptions;
   /**
    * Whether to start a new session by itself when the server has lost this one: the `initialize` is repeated, then what is
-   * under way is repeated as far as `replay` allows. What the server kept for the old session (log level, resource
-   * subscriptions) is gone: `recoveries$` tells when to set it again.
+   * under way is repeated as far as `replay` allows. State of the old session on the server (log level,
+   * resource subscriptions) is gone: set it again when `recoveries$` emits.
    *
    * @default false
    */
@@ -102,14 +102,14 @@ export interface StreamableClientTransportOptions {
    */
   replay?: ReplayPolicy;
   /**
-   * Milliseconds without a single byte after which a response that can be resumed is taken for dead. Shorter than the
-   * keep-alive of the server, and it is resumed all the time. Responses that cannot be resumed are never cut for it.
+   * Milliseconds without a byte after which a response that can be resumed is cut and resumed. Set it above the keep-alive
+   * period of the server, or every silent stream is resumed again and again. Responses that cannot be resumed are never cut.
    *
    * @default 120000
    */
   silenceMs?: number;
   /**
-   * Milliseconds in which the head of a GET, or the taking of a notification, must come. Requests have the timeout of their
+   * Milliseconds in which the response head of a GET or of a notification must arrive. Requests have the timeout of their
    * caller.
    *
    * @default 30000
@@ -122,7 +122,7 @@ export interface StreamableClientTransportOptions {
    */
   closeTimeoutMs?: number;
   /**
-   * Bytes that one message of the server may have. Raising it raises what a server can make this process hold.
+   * Bytes that one message of the server may have. A higher limit lets a server make this process buffer more.
    *
    * @default 33554432 (32 MiB)
    */
@@ -133,12 +133,12 @@ export interface StreamableClientTransportOptions {
   random?: () => number;
 }
 
-/** How long to wait between attempts, and how often to try. @publicApi */
+/** Delays and number of attempts. @publicApi */
 export interface ReconnectOptions {
   /**
-   * Milliseconds that the first wait may last. The longest wait doubles with each attempt that brings nothing; each wait is
+   * Milliseconds that the first wait may last. The longest wait doubles with each attempt without an event; each wait is
    * a random part of the longest ("full jitter"), so that the clients of a server that comes back do not arrive together.
-   * What the server asks for (`retry:`, `Retry-After`) is waited at least.
+   * `retry:` and `Retry-After` of the server are the minimum.
    *
    * @default 500
    */
@@ -150,17 +150,17 @@ export interface ReconnectOptions {
    */
   maxDelayMs?: number;
   /**
-   * Attempts in a row that may bring nothing before a call fails. The standalone stream never gives up.
+   * Attempts in a row without an event before a call fails. The standalone stream never gives up.
    *
    * @default 8
    */
   maxAttempts?: number;
 }
 
-/** Called by each request: a global `fetch` that is replaced later is used from then on. */
+/** Looks up the global `fetch` at each request, so that a later replacement takes effect. */
 const globalFetch: FetchLike = (url, init) => globalThis.fetch(url, init);
 
-/** Every option, decided. */
+/** All options with their defaults. */
 export type ResolvedClientOptions = ReturnType<typeof resolveClientOptions>;
 export type ReconnectPolicy = Required<ReconnectOptions>;
 

@@ -9,8 +9,8 @@ import { mediaTypeOf, readEvents, type SseSink } from './response-body.js';
 /**
  * # A stream of the server, over as many responses as it takes
  *
- * Invariants: the cursor only moves on, an attempt that brings nothing keeps it (behaviour.md C4); failures are counted anew
- * after every event, so that a server which closes connections on purpose (2025-11-25) is followed for as long as it likes.
+ * Invariants: the cursor only moves on, an attempt without an event keeps it (rule C4); an event resets the count of failures,
+ * so that a server which closes connections on purpose (2025-11-25) is followed without a limit.
  */
 export abstract class EventStream implements SseSink {
   protected cursor: string | undefined;
@@ -72,13 +72,13 @@ export abstract class EventStream implements SseSink {
 }
 
 /**
- * # The GET for what the server sends on its own
+ * # The GET of the standalone stream
  *
  *     opening ──200──▶ open ──ends, or is cut──▶ pausing ──▶ opening
  *        ├──405──▶ over: the server has none
- *        └──any other failure──▶ pausing (behaviour.md C10: never fatal, never given up)
+ *        └──any other failure──▶ pausing (rule C10: never fatal, never given up)
  *
- * Invariants: the cursor survives all but its refusal; failures are reported once in a row.
+ * Invariants: only a 400 drops the cursor; of failures in a row the first one is reported.
  */
 export class StandaloneStream extends EventStream {
   /** Reads until the signal is aborted, or the server has no such stream. @throws (rejects) the reason of the signal */
@@ -93,9 +93,9 @@ export class StandaloneStream extends EventStream {
         cause = error;
         const status = error instanceof HttpStatusError ? error.status : undefined;
         if (status === 405) return;
-        // Without the cursor that is refused, the stream begins where the server thinks best.
+        // Without the refused cursor the server chooses where the stream begins.
         if (status === 400) this.cursor = undefined;
-        // A server may have no GET at all and say so by 404: only one that had it has lost the session.
+        // Some servers without a GET answer 404: the session is lost only where a GET has worked before.
         const lost = error instanceof SessionLostError && this.opened && connection.options.recover;
         if (lost) return connection.session.lose(error, signal);
       }

@@ -29,15 +29,15 @@ const MAX_ERROR_BYTES = 64 * 1024;
 /** Headers by their names in lower case. */
 export type HeaderMap = Record<string, string>;
 
-/** Decided by the message and the session; the option `headers` does not change them. */
+/** Set by the message and the session; the option `headers` does not override them. */
 const OWN = [
   ...['accept', 'content-type', 'content-length', 'host', LAST_EVENT_ID_HEADER],
   ...[SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, METHOD_HEADER, NAME_HEADER],
 ];
-/** Not for a single message to decide either. */
+/** Headers of a single message do not override these either. */
 const RESERVED: ReadonlySet<string> = new Set([...OWN, 'authorization', 'dpop']);
 
-/** What a request says of its session; on 2026-07-28 only the revision. */
+/** The session of a request, as headers; on 2026-07-28 only the revision. */
 export interface SessionHeaders {
   readonly sessionId: string | undefined;
   readonly protocolVersion: string | undefined;
@@ -57,7 +57,7 @@ export function claimedRevision(message: JsonRpcMessage): string | undefined {
 /**
  * Headers of a POST.
  *
- * @param modern repeats method and name for proxies that route without reading bodies (behaviour.md C13)
+ * @param modern repeats method and name for proxies that route without reading bodies (rule C13)
  * @param extra sent as they are, such as the `Mcp-Param-*` headers of the SDK's client
  */
 export function postHeaders(
@@ -97,14 +97,14 @@ export interface EndpointRequest {
 }
 
 /**
- * Speaks HTTP with one MCP endpoint: credentials, redirects, and what HTTP errors mean.
+ * HTTP requests to one MCP endpoint: credentials, redirects, HTTP errors.
  *
- * Holds no session, and nothing between requests but a refresh of the credentials that is under way.
+ * Holds no session; between requests only a running refresh of the credentials.
  */
 export class HttpEndpoint {
   #refreshing: Promise<void> | undefined;
   #refreshes = 0;
-  /** The URL as messages show it: neither a query nor credentials. */
+  /** The URL for error messages: without query and credentials. */
   readonly #place: string;
 
   constructor(
@@ -140,7 +140,7 @@ export class HttpEndpoint {
     }
   }
 
-  /** That a 2xx has neither JSON nor events. */
+  /** The error for a 2xx that is neither JSON nor an event stream. */
   unexpectedContent(response: Response): UnexpectedContentError {
     discard(response);
     const type = response.headers.get('content-type');
@@ -167,7 +167,7 @@ export class HttpEndpoint {
     const response = await this.#fetch(request);
     if ((response.status !== 401 && response.status !== 403) || !onUnauthorized) return response;
     const refusal = await this.#errorOf(response, method, signal);
-    // Refused with credentials that were replaced meanwhile: the present ones have not been tried.
+    // Refused with credentials that were replaced meanwhile: the new ones are tried first.
     if (refreshes === this.#refreshes) {
       this.#refreshing ??= Promise.resolve()
         .then(() => onUnauthorized(refusal as HttpUnauthorizedError))
@@ -182,7 +182,7 @@ export class HttpEndpoint {
   async #fetch(request: EndpointRequest, url = this.url): Promise<Response> {
     const { method, headers, body, signal } = request;
     const { headers: source, fetch } = this.options;
-    // Abortable, as is `fetch` below: `close()` must not hang because a function of the application does.
+    // Abortable, like `fetch` below: a hanging function of the application must not block `close()`.
     const given = typeof source === 'function' ? await abortable(Promise.resolve().then(source), signal) : source;
     const all = new Headers(given);
     for (const name of OWN) all.delete(name);
@@ -200,10 +200,10 @@ export class HttpEndpoint {
     return this.#fetch(request, target);
   }
 
-  /** What a status other than 2xx says. */
+  /** The error for a status other than 2xx. */
   async #errorOf(response: Response, method: string, signal: AbortSignal): Promise<HttpStatusError> {
     const { status, statusText, headers } = response;
-    // A page that cannot be read is no other error.
+    // The status matters: an unreadable page is left out.
     const page = await readText(response, { maxMessageBytes: MAX_ERROR_BYTES, signal }).catch(() => '');
     signal.throwIfAborted();
     const text = page || undefined;

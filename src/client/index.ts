@@ -20,13 +20,11 @@ export {
   StreamLostError,
   UnexpectedContentError,
 } from './client.errors.js';
-export { McpClientModule } from './nest/mcp-client.module.js';
+export { getMcpClientToken, InjectMcpClient, McpClientModule } from './nest/mcp-client.module.js';
 export type {
   McpClientAuth,
   McpClientModuleExtras,
   McpClientModuleOptions,
   McpClientOptions,
 } from './nest/mcp-client.options.js';
-export { McpClient, type McpToolCallEvent } from './nest/mcp-client.js';
-export { McpClientPackageError } from './nest/mcp-client.js';
-export { getMcpClientToken, InjectMcpClient } from './nest/mcp-client.module.js';
+export { McpClient, McpClientPackageError, type McpToolCallEvent } from './nest/mcp-client.js';

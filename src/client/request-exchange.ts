@@ -27,9 +27,9 @@ import { mediaTypeOf, readText } from './response-body.js';
 import { setbackOf } from './retry.js';
 import { LinkedAbort } from './waiting.js';
 
-/** Milliseconds that a response may go on after the answer; one that ends by itself leaves its connection to others. */
+/** Milliseconds that a response may stay open after the answer; the connection of one that ends by itself can be reused. */
 const DRAIN_MS = 1_000;
-/** Bytes that are read of the answer to a message that wants none. */
+/** Bytes that are read of the body of a 202. */
 const MAX_ONE_WAY_BYTES = 64 * 1024;
 
 const cancelledError = (): Error => new ClientTransportError('CANCELLED', 'The request was cancelled.');
@@ -45,10 +45,10 @@ const cancelledError = (): Error => new ClientTransportError('CANCELLED', 'The r
  *        └─ again ◀──┴─────────────┴ setback: if it did not run, or may run twice; else ──▶ failed
  *
  * Invariants:
- * - the promise of `run` settles once: with the answer, or with the failure; what comes after is not handed over;
- * - every attempt is of one session: when that is lost, so is the attempt, also if another session has begun;
- * - an attempt after one that may have run has an id of its own on the wire: the first may still be served, and two requests
- *   of one id are refused. The caller sees its own id.
+ * - the promise of `run` settles once: with the answer, or with the failure; later messages are not delivered;
+ * - every attempt belongs to one session: it is lost with that session, also if another session has begun;
+ * - an attempt after one that may have run has a new id on the wire: the first may still be served, and servers refuse a second
+ *   request with its id. The caller sees the original id.
  */
 export class RequestExchange extends EventStream {
   readonly #life: LinkedAbort;
@@ -77,7 +77,7 @@ export class RequestExchange extends EventStream {
     this.cursor = sending.resumptionToken;
   }
 
-  /** The id that the server knows it by; `undefined` as long as nothing was sent. */
+  /** The id on the wire; `undefined` before the first attempt. */
   get wireId(): RequestId | undefined {
     return this.#is === 'waiting' && this.#tried === 0 ? undefined : this.#wireId;
   }
@@ -125,7 +125,7 @@ export class RequestExchange extends EventStream {
     else await session.ready(signal);
     const sent: SentSession = alone ? { sessionId: undefined, protocolVersion: this.#revision } : session.current;
     const interrupt = (): void => {
-      // With a recovery, a request that waits for the head of its response learns from the server whether it has run.
+      // During a recovery a request without a response head goes on: the server's answer shows whether it has run.
       if (this.#is !== 'posting' || session.state.is !== 'recovering') attempt.abort(sent.lost?.reason);
     };
     sent.lost?.addEventListener('abort', interrupt, { once: true });
@@ -168,7 +168,7 @@ export class RequestExchange extends EventStream {
     if (!this.#answered) throw endpoint.unexpectedContent(response);
   }
 
-  /** Comes back, from the cursor on, until the answer is there. */
+  /** Resumes from the cursor, until the answer has arrived. */
   async #resume(session: SentSession, signal: AbortSignal, because?: unknown): Promise<void> {
     const { connection } = this;
     const { maxAttempts } = connection.options.reconnect;
@@ -177,7 +177,7 @@ export class RequestExchange extends EventStream {
     for (let failures = 0; failures < maxAttempts; failures = this.count(failures)) {
       const event = { kind: 'resume', requestId: this.request.id, failures, cause } as const;
       await connection.waitToRetry(event, signal, this.retryMs);
-      // Another session knows nothing of this stream.
+      // A new session does not have this stream.
       session.lost?.throwIfAborted();
       cause = await failureOf(this.open(session, signal), signal);
       if (this.#answered) return;
@@ -189,7 +189,7 @@ export class RequestExchange extends EventStream {
     return this.#is === 'answered';
   }
 
-  /** Whether there is a way to come back: not on 2026-07-28. */
+  /** Whether the response can be resumed: never on 2026-07-28. */
   get #resumable(): boolean {
     return this.#revision === undefined && this.cursor !== undefined;
   }
@@ -215,7 +215,7 @@ export class RequestExchange extends EventStream {
   #answer(answer: JsonRpcResponse): void {
     const { session, idempotency } = this.connection;
     session.checkOpen();
-    // The state comes first: what the client sends when it gets the answer is of the session already.
+    // The state comes first: messages that the client sends on the answer belong to the new session.
     if ('result' in answer) {
       idempotency.learn(this.request, answer.result);
       if (this.#initializes) session.establish(this.#begun, answer.result, this.request);
@@ -227,7 +227,7 @@ export class RequestExchange extends EventStream {
     this.#life.deadline(DRAIN_MS, cancelledError);
   }
 
-  /** @throws (rejects) what the caller gets, if there is to be no other attempt */
+  /** @throws (rejects) the failure for the caller, if there is no further attempt */
   async #prepareAnother(error: unknown, failures: number): Promise<void> {
     const { connection, request } = this;
     const { session, options, idempotency } = connection;
@@ -252,7 +252,7 @@ export class RequestExchange extends EventStream {
     const stopped = this.#life.signal.aborted && !this.#answered;
     this.#life.abort(cancelledError());
     const { onRequestStreamEnd } = this.sending;
-    // After the outcome, which says more.
+    // After the outcome, so that the client sees its error first.
     if (!stopped && onRequestStreamEnd) void this.#outcome.promise.catch(() => {}).then(() => onRequestStreamEnd());
   }
 }
@@ -274,7 +274,7 @@ async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<u
   }
 }
 
-/** The JSON-RPC error that the page of an HTTP error is (behaviour.md C9); it may carry no id, or `null`. */
+/** The JSON-RPC error in the body of an HTTP error (rule C9); its id may be missing, or `null`. */
 function errorBodyOf(failure: unknown, requestId: RequestId): JsonRpcErrorResponse | undefined {
   if (!(failure instanceof HttpStatusError) || failure instanceof HttpUnauthorizedError) return undefined;
   if (failure.status >= 500 || setbackOf(failure)) return undefined;
@@ -303,7 +303,7 @@ export async function sendOneWay(
   const { session, endpoint, options, life } = connection;
   const { signal } = life;
   const claim = claimedRevision(message);
-  // The server may need an answer before it can finish the initialization that everything else waits for.
+  // The server may need this answer before it answers `initialize`, which other messages wait for.
   const urgent = isResponse(message) || message.method === 'notifications/initialized';
   for (let failures = 0; ; failures++) {
     if (urgent) session.check();

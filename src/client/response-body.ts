@@ -6,9 +6,9 @@ import { LinkedAbort } from './waiting.js';
 /** The reader of an event stream. */
 export interface SseSink {
   event(event: EventSourceMessage): void;
-  /** The server says how long to wait before coming back, in milliseconds. */
+  /** `retry:` of the server, in milliseconds. */
   retry(ms: number): void;
-  /** Milliseconds of silence from now on after which the response is taken for dead. */
+  /** Milliseconds without a byte, from now on, after which the response is cut. */
   silenceMs(): number;
 }
 
@@ -49,7 +49,7 @@ export async function readText(response: Response, limits: ReadLimits): Promise<
  * Reads a body as server-sent events (WHATWG HTML §9.2.6), to its end.
  *
  * Events of one chunk are handed over one per microtask: the SDK's client hands notifications to their handlers in a
- * microtask, but takes answers at once, and progress would find its call answered (behaviour.md C12).
+ * microtask, but takes answers at once, and progress would find its call answered (rule C12).
  *
  * @throws (rejects) `MESSAGE_TOO_LARGE`, `SILENT`, `NO_ANSWER`, what the sink throws, or the reason of the signal
  */
@@ -80,7 +80,7 @@ export async function readEvents(
     for await (const chunk of chunksOf(response, signal)) {
       const text = decoder.decode(chunk, { stream: true });
       if (text === '') continue;
-      // The parser would wait for what follows a CR: it is completed at once, and a LF that follows is dropped.
+      // The parser would wait for the character after a CR: it is completed to CRLF at once, and a following LF is dropped.
       const rest: string = endedWithCr && text.startsWith('\n') ? text.slice(1) : text;
       endedWithCr = rest.endsWith('\r');
       parser.feed(endedWithCr ? `${rest}\n` : rest);
@@ -108,7 +108,7 @@ function tooLarge({ maxMessageBytes }: ReadLimits): ClientTransportError {
 async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
   if (!response.body) return;
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-  // A read that waits ends with the cancellation as if the body were over, hence the look at the signal.
+  // After a cancellation a pending read ends like the end of the body, hence the check of the signal.
   const stop = (): void => void reader.cancel().catch(() => {});
   signal.addEventListener('abort', stop, { once: true });
   try {

@@ -2,7 +2,7 @@ import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { ClientTransportError, HttpStatusError, SessionLostError, StreamLostError } from './client.errors.js';
 import type { ReconnectPolicy, ReplayPolicy, ReplayReason } from './client.options.js';
 
-/** A server that asks for no wait, and closes every connection, would be asked without a pause. */
+/** Keeps a server with `retry: 0` that closes every connection from being polled without a pause. */
 const SHORTEST_WAIT_MS = 10;
 /** The longest wait that a server can ask for (`retry:`, `Retry-After`). */
 export const LONGEST_WAIT_MS = 10 * 60_000;
@@ -10,8 +10,8 @@ export const LONGEST_WAIT_MS = 10 * 60_000;
 /**
  * Milliseconds to wait before an attempt.
  *
- * @param failures attempts so far that brought nothing; 0 after a connection that did
- * @param askedMs what the server asked for; the first wait after a good connection is exactly that
+ * @param failures attempts in a row without an event; 0 after a connection with one
+ * @param askedMs `retry:` or `Retry-After`; the first wait after a good connection is exactly that
  * @param random gives numbers from 0 to below 1
  */
 export function delayMs(
@@ -30,13 +30,13 @@ export function delayMs(
 export function retryAfterMs(header: string | null, now: number): number | undefined {
   if (header === null) return undefined;
   if (/^\s*\d{1,9}\s*$/.test(header)) return Number(header) * 1_000;
-  // A date begins with its weekday; `Date.parse` reads much else as a date.
+  // A date begins with its weekday; `Date.parse` also accepts other texts.
   const date = /^\s*[A-Za-z]{3}/.test(header) ? Date.parse(header) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }
 
 /**
- * What a failed attempt means for another one (behaviour.md C6, C7).
+ * Whether a failed attempt can be repeated (rules C6, C7).
  *
  * @returns `not-run`: the server certainly did not carry the message out; a reason: it may have; `undefined`: final
  */
@@ -52,7 +52,7 @@ export function setbackOf(error: unknown): 'not-run' | ReplayReason | undefined 
   return error instanceof SessionLostError ? 'session-lost' : 'no-answer';
 }
 
-/** No connection was made: nothing can have arrived. */
+/** No connection was made: the request did not arrive. */
 const NOT_CONNECTED = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'],
 ]);
@@ -61,7 +61,7 @@ const NOT_CONNECTED = new Set([
  * An error of `fetch` as one of the network.
  *
  * @param place of the server
- * @returns `undefined` for an error of code that wraps `fetch`: it is final
+ * @returns `undefined` for an error of code around `fetch`, which is final
  */
 export function networkErrorOf(error: unknown, place: string): ClientTransportError | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -81,14 +81,14 @@ function codesOf(error: unknown, depth = 0): string[] {
   return typeof code === 'string' ? [code, ...rest] : rest;
 }
 
-/** Methods that read, or set something to a value: carrying them out twice does no harm. */
+/** Methods that read, or set a value: a second run has no further effect. */
 const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set([
   ...['initialize', 'ping', 'server/discover', 'tools/list', 'prompts/list', 'prompts/get', 'completion/complete'],
   ...['resources/list', 'resources/templates/list', 'resources/read', 'resources/subscribe', 'resources/unsubscribe'],
   ...['logging/setLevel', 'tasks/get', 'tasks/list', 'tasks/result'],
 ]);
 
-/** Tools that are remembered. */
+/** Tools whose hints are kept. */
 const MAX_TOOLS = 10_000;
 
 interface ListedTool {
@@ -96,7 +96,7 @@ interface ListedTool {
   annotations?: { idempotentHint?: unknown; readOnlyHint?: unknown };
 }
 
-/** Which requests may be carried out twice, as far as the server has said. */
+/** Which requests may run twice, by method and by the hints of tools. */
 export class Idempotency {
   readonly #tools = new Set<string>();
 
@@ -116,7 +116,7 @@ export class Idempotency {
   }
 
   mayReplay(request: JsonRpcRequest, reason: ReplayReason): boolean {
-    // The listener has to know that there was a gap.
+    // The listener must learn that changes may have been missed.
     if (request.method === 'subscriptions/listen') return false;
     const { policy } = this;
     if (policy === 'always' || policy === 'never') return policy === 'always';

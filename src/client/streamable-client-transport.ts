@@ -23,12 +23,12 @@ import { LinkedAbort } from './waiting.js';
 /**
  * # The client's side of Streamable HTTP: a `Transport` for the official `Client`
  *
- * Each message is a POST of its own ({@link RequestExchange}, {@link sendOneWay}); what the server sends on its own comes over
+ * Each message is a POST of its own ({@link RequestExchange}, {@link sendOneWay}); messages that belong to no request arrive over
  * one GET ({@link StandaloneStream}). {@link ClientSession} holds the session, and the messages that wait for it. A message of
- * 2026-07-28, known by its `_meta`, takes no part in the session.
+ * 2026-07-28, recognised by its `_meta`, has no session.
  *
- * Invariants: everything under way ends with the connection's `life`, which `close` aborts; `onclose` is called once; after
- * that nothing is handed over, no timer is armed, and no request is open.
+ * Invariants: all requests and streams end with the connection's `life`, which `close` aborts; `onclose` is called once; after
+ * that no message is delivered, no timer is armed, and no request is open.
  *
  * ```ts
  * const client = new Client({ name: 'me', version: '1.0.0' });
@@ -47,9 +47,9 @@ export class StreamableClientTransport implements Transport {
 
   /** The present state and every one that follows; completes when the transport is closed. */
   readonly state$: Observable<ClientTransportState>;
-  /** Every attempt to come back, before its wait; completes when the transport is closed. */
+  /** Every retry and resumption, before its wait; completes when the transport is closed. */
   readonly reconnects$: Observable<ReconnectEvent>;
-  /** What became of lost sessions, with the option `recover`; completes when the transport is closed. */
+  /** Outcomes of recoveries, with the option `recover`; completes when the transport is closed. */
   readonly recoveries$: Observable<RecoveryEvent>;
   readonly #connection: ClientConnection;
   readonly #session: ClientSession;
@@ -107,9 +107,9 @@ export class StreamableClientTransport implements Transport {
    *
    * @param options `requestSignal` closes the request's response; `headers` are sent as they are; with `resumptionToken` the
    *   answer is fetched from that event on, and nothing is posted
-   * @returns settles when a request is answered, and the answer handed over; or when the server has taken another message
+   * @returns settles when a request is answered, and the answer delivered; or when the server has accepted another message
    * @throws (rejects) HttpStatusError, HttpUnauthorizedError, UnexpectedContentError, SessionLostError, StreamLostError,
-   *   ClientTransportError, or what `fetch`, `headers` and `onUnauthorized` throw. The call has failed then, nothing else.
+   *   ClientTransportError, or what `fetch`, `headers` and `onUnauthorized` throw. Only this call has failed then.
    */
   async send(message: JsonRpcMessage, options: TransportSendOptions = {}): Promise<void> {
     if (isRequest(message)) return this.#request(message, options);
@@ -122,7 +122,7 @@ export class StreamableClientTransport implements Transport {
   /**
    * Ends the session on the server, then every request, response and timer.
    *
-   * @returns settles when nothing is left; after `closeTimeoutMs` at the latest
+   * @returns settles when all of them have ended; after `closeTimeoutMs` at the latest
    */
   close(): Promise<void> {
     // Later, so that an observer of the end may call this too.
@@ -142,7 +142,7 @@ export class StreamableClientTransport implements Transport {
       await ending.then(discard, () => {});
     }
     try {
-      // Before the requests end: calls fail with the reason that the client gives them.
+      // Before the requests end, so that calls fail with the reason of the client.
       this.onclose?.();
     } catch (error) {
       this.#connection.report(error);
@@ -159,7 +159,7 @@ export class StreamableClientTransport implements Transport {
     return exchange.run().finally(() => this.#exchanges.delete(exchange));
   }
 
-  /** A request that was not sent yet is not sent at all; another is cancelled under the id that the server knows. */
+  /** A request that was not sent yet is dropped; another is cancelled under its id on the wire. */
   async #cancel(message: JsonRpcNotification, options: TransportSendOptions): Promise<void> {
     const { requestId } = (message.params ?? {}) as { requestId?: RequestId };
     const exchange = [...this.#exchanges].find(({ request }) => request.id === requestId);
@@ -170,7 +170,7 @@ export class StreamableClientTransport implements Transport {
     await sendOneWay(this.#connection, { ...message, params }, options);
   }
 
-  /** Opens the stream for what the server sends on its own. */
+  /** Opens the standalone stream. */
   #listen(): void {
     const { options, life } = this.#connection;
     if (!options.standaloneStream || this.state.is !== 'live') return;
@@ -181,7 +181,7 @@ export class StreamableClientTransport implements Transport {
       .finally(() => link.release());
   }
 
-  /** Begins another session as the client began the one that is lost; the client does not see the answer. */
+  /** Begins a new session with the `initialize` of the lost one; the client does not get the answer. */
   async #restart(initialize: JsonRpcRequest): Promise<void> {
     let answer: JsonRpcResponse | undefined;
     await new RequestExchange(this.#connection, initialize, {}, (given) => (answer = given)).run();

@@ -1,8 +1,8 @@
 /**
- * Time as a dependency. Everything in the library that waits or stamps takes a {@link Clock}, so that tests turn time
- * by hand instead of sleeping.
+ * Time as a dependency: all code of the library that waits, or reads the time, takes a {@link Clock}, so that tests advance a
+ * manual clock instead of sleeping.
  *
- * Timers never keep the process alive: a server lives by its listening socket, not by our housekeeping.
+ * Timers never keep the process alive: the listening socket of a server does.
  */
 export interface Clock {
   /** Milliseconds since the epoch. */

@@ -1,4 +1,4 @@
-/** An option that cannot work. Thrown while the app starts; nothing was begun. @publicApi */
+/** An option with an invalid value or name. Thrown while the app starts, before anything is opened. @publicApi */
 export class McpOptionError extends Error {
   override readonly name = 'McpOptionError';
   readonly code = 'OPTION';
@@ -15,7 +15,7 @@ export class McpOptionError extends Error {
 /** The injection token of what an endpoint was given as options; each room takes its own from there. */
 export const MCP_OPTIONS = Symbol('nestjs-mcp-streamable:options');
 
-/** What `setTimeout` can wait at most; longer, and it does not wait at all. */
+/** The longest delay of `setTimeout`; a longer one fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Checks one option after the other; the first one that cannot work is thrown. */
@@ -29,20 +29,20 @@ export const check = {
     ) {
       return value;
     }
-    const orInfinity = infinite ? ', or Infinity' : '';
-    throw new McpOptionError(option, messages.count(option, min, orInfinity, value));
+    const wanted = `a whole number of at least ${min}${infinite ? ', or Infinity' : ''}`;
+    throw wrong(option, wanted, value);
   },
 
   /** Milliseconds of a timer. */
   timer(option: string, value: unknown, { min = 1, infinite = false } = {}): number {
     const ms = check.count(option, value, { min, infinite });
     if (ms <= LONGEST_TIMER_MS || ms === Infinity) return ms;
-    throw new McpOptionError(option, messages.timer(option, ms));
+    throw wrong(option, `at most ${LONGEST_TIMER_MS}, which is 24 days`, ms);
   },
 
   flag(option: string, value: unknown): boolean {
     if (typeof value === 'boolean') return value;
-    throw new McpOptionError(option, messages.flag(option, value));
+    throw wrong(option, 'true or false', value);
   },
 
   /**
@@ -53,7 +53,7 @@ export const check = {
   group<T>(option: string, value: T, names?: readonly string[]): T {
     if (value === undefined) return value;
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw new McpOptionError(option, messages.group(option, value));
+      throw wrong(option, 'an object', value);
     }
     if (names) check.names(option, value, names);
     return value;
@@ -68,27 +68,27 @@ export const check = {
     const unknown = Object.keys(options).find((name) => !names.includes(name));
     if (unknown === undefined) return;
     const option = group === '' ? unknown : `${group}.${unknown}`;
-    throw new McpOptionError(option, messages.unknown(option, adviceOn(unknown, names)));
+    throw new McpOptionError(option, `There is no option "${option}". ${adviceOn(unknown, names)}`);
   },
 
   oneOf<const T extends string>(option: string, value: unknown, allowed: readonly T[]): T {
     if (allowed.includes(value as T)) return value as T;
-    throw new McpOptionError(option, messages.oneOf(option, allowed, value));
+    throw wrong(option, `one of ${allowed.map((name) => `"${name}"`).join(', ')}`, value);
   },
 
   fn<T>(option: string, value: T | undefined): T | undefined {
     if (value === undefined || typeof value === 'function') return value;
-    throw new McpOptionError(option, messages.fn(option, value));
+    throw wrong(option, 'a function', value);
   },
 
   text(option: string, value: unknown): string {
     if (typeof value === 'string' && value.length > 0) return value;
-    throw new McpOptionError(option, messages.text(option, value));
+    throw wrong(option, 'a text that is not empty', value);
   },
 
   texts(option: string, value: unknown): readonly string[] {
     if (Array.isArray(value) && value.every((entry) => typeof entry === 'string')) return value;
-    throw new McpOptionError(option, messages.texts(option, value));
+    throw wrong(option, 'an array of texts', value);
   },
 
   /** An object that has the methods of a contract. */
@@ -96,7 +96,8 @@ export const check = {
     if (value === undefined) return undefined;
     const missing = methods.find((method) => typeof (value as Record<string, unknown> | null)?.[method] !== 'function');
     if (missing === undefined) return value;
-    throw new McpOptionError(option, messages.implementation(option, missing));
+    const message = `The option "${option}" must be an object that implements its contract; it has no method "${missing}".`;
+    throw new McpOptionError(option, message);
   },
 };
 
@@ -105,7 +106,7 @@ export function namesOf<T>(names: Record<keyof Required<T>, true>): readonly str
   return Object.keys(names);
 }
 
-/** What to say of an option that does not exist: which one it may have meant, or all there are. */
+/** Advice for an unknown name: the most similar option, or the list of all. */
 export function adviceOn(name: string, names: readonly string[]): string {
   const distances = names.map((known) => editDistance(name.toLowerCase(), known.toLowerCase()));
   const least = Math.min(...distances);
@@ -127,29 +128,16 @@ function editDistance(from: string, to: string): number {
   return row[to.length]!;
 }
 
+function wrong(option: string, wanted: string, value: unknown): McpOptionError {
+  return new McpOptionError(option, `The option "${option}" must be ${wanted}; got ${shown(value)}.`);
+}
+
 /** As JSON, if it can be: a message about a wrong value must not fail over the value (cycles, bigints). */
 function shown(value: unknown): string {
+  if (typeof value === 'number') return String(value);
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
     return String(value);
   }
 }
-
-const messages = {
-  unknown: (option: string, advice: string) => `There is no option "${option}". ${advice}`,
-  count: (option: string, min: number, orInfinity: string, value: unknown) =>
-    `The option "${option}" must be a whole number of at least ${min}${orInfinity}; got ${typeof value === 'number' ? value : shown(value)}.`,
-  timer: (option: string, value: number) =>
-    `The option "${option}" must be at most ${LONGEST_TIMER_MS}, which is 24 days; got ${value}.`,
-  flag: (option: string, value: unknown) => `The option "${option}" must be true or false; got ${shown(value)}.`,
-  group: (option: string, value: unknown) => `The option "${option}" must be an object; got ${shown(value)}.`,
-  oneOf: (option: string, allowed: readonly string[], value: unknown) =>
-    `The option "${option}" must be one of ${allowed.map((name) => `"${name}"`).join(', ')}; got ${shown(value)}.`,
-  fn: (option: string, value: unknown) => `The option "${option}" must be a function; got ${shown(value)}.`,
-  text: (option: string, value: unknown) =>
-    `The option "${option}" must be a text that is not empty; got ${shown(value)}.`,
-  texts: (option: string, value: unknown) => `The option "${option}" must be an array of texts; got ${shown(value)}.`,
-  implementation: (option: string, missing: string) =>
-    `The option "${option}" must be an object that implements its contract; it has no method "${missing}".`,
-};

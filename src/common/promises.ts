@@ -1,6 +1,6 @@
 import type { Clock } from './clock.js';
 
-/** A promise that is settled from outside, and that nobody has to await. */
+/** A promise that is settled from outside. A rejection is marked as handled: awaiting the promise is optional. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
   readonly resolve: (value: T) => void;
@@ -30,17 +30,17 @@ export function once(task: () => void): () => void {
   };
 }
 
-/** Whoever drops the promise does not crash the process by it; whoever awaits it learns of the failure as ever. */
+/** Marks the rejection as handled; awaiting the promise still throws. */
 export function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;
 }
 
 /**
- * Whether a value must be waited for. To await one that is there already takes a turn and some promises, each of which pays for
- * the async context: on the path of every call that is a large part of what it costs.
+ * Whether a value must be awaited. Awaiting a plain value takes a microtask and some promises, each with the cost of the async
+ * context: a large part of the cost of a call.
  *
- * Not every promise is a `Promise`: queries of some libraries run when they are awaited.
+ * Not every thenable is a `Promise`: queries of some libraries run when they are awaited.
  */
 export function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof (value as Partial<PromiseLike<T>> | null | undefined)?.then === 'function';

@@ -7,7 +7,7 @@ const UNBIASED = 248;
 /** 62^22 > 2^130: unguessable. */
 export const TOKEN_LENGTH = 22;
 
-/** Characters that nobody has seen yet: those from `used` to `filled`. */
+/** Characters from `used` to `filled` are in no token yet. */
 const pool = Buffer.alloc(4096);
 let used = 0;
 let filled = 0;

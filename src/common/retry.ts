@@ -1,6 +1,6 @@
 import type { Clock, ClockTimer } from './clock.js';
 
-/** How long to go on after a passing fault. */
+/** Delays and time limit of retries. */
 export interface RetryPolicy {
   /** Milliseconds before the second attempt; doubles with each further one. */
   firstDelayMs: number;
@@ -17,7 +17,7 @@ export interface RetryPolicy {
  */
 export class Retry {
   #cancelled = false;
-  /** Made when one waits: most never do. */
+  /** Made at the first wait: most retries never wait. */
   #waits: Map<ClockTimer, () => void> | undefined;
 
   constructor(
@@ -30,7 +30,7 @@ export class Retry {
     return begin(attempt).catch((error: unknown) => this.#goOn(attempt, error));
   }
 
-  /** The same, and what comes of it: one promise for both, while nothing fails. */
+  /** `run` with handlers for its outcome: one promise fewer while no attempt fails. */
   runThen<T>(
     attempt: () => T | PromiseLike<T>,
     fulfilled: (value: T) => void,
@@ -79,7 +79,7 @@ export class Retry {
   }
 }
 
-/** The first attempt, nearly always the only one: without the price of an `async` function. */
+/** The first attempt, nearly always the only one: without the cost of an `async` function. */
 function begin<T>(attempt: () => T | PromiseLike<T>): Promise<T> {
   try {
     return Promise.resolve(attempt());

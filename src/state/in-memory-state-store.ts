@@ -4,8 +4,8 @@ import type { McpStateStore, StateQuota } from './state-store.js';
 /**
  * # State in the memory of this process
  *
- * Values are kept as JSON, so that nobody shares an object with the store, and nothing is kept here which a store on another
- * machine would lose. There is no timer: each call first removes what has expired.
+ * Values are kept as JSON, so that callers share no object with the store, and a value that a store on another machine would
+ * lose is lost here too. There is no timer: each call first removes the expired values.
  *
  * Invariants:
  * - `#entries` is in order of the last `set`. With one TTL, as an endpoint has, that is the order of expiry: the expired

@@ -1,7 +1,7 @@
 /**
  * # The state store
  *
- * Keeps state that outlives a call (`ctx.state()`, `ctx.principalState()`). It asks for what any key-value store offers: an
+ * Keeps state that outlives a call (`ctx.state()`, `ctx.principalState()`). It needs the operations of any key-value store: an
  * instance of Keyv is a state store as it is.
  *
  * Written for the implementer of a store:

@@ -1,6 +1,6 @@
 import { check } from '../common/option-checks.js';
 
-/** How much state may outlive a call. @publicApi */
+/** Bounds of state that outlives a call. @publicApi */
 export interface McpStateOptions {
   /**
    * States (`ctx.state()`, `ctx.principalState()`) of one principal. The `patch` that would begin one more fails with
@@ -10,8 +10,8 @@ export interface McpStateOptions {
    */
   maxStatesPerPrincipal?: number;
   /**
-   * States of all anonymous callers together; as `maxStatesPerPrincipal` otherwise. Lower: less that callers whom the server
-   * does not know can make it keep, which is this times `maxStateBytes`.
+   * States of all anonymous callers together; otherwise like `maxStatesPerPrincipal`. A lower value bounds what unknown callers
+   * can make the server keep, which is this times `maxStateBytes`.
    *
    * @default 10000
    */

@@ -69,13 +69,13 @@ describe('state with a handle', () => {
     expect(new Set(calls.map(([, key]) => key))).toEqual(new Set([...expected, `path.mcp:${hash}:-`]));
   });
 
-  it('is another one each time, for whoever gives no handle', async () => {
+  it('is a new one for each call without a handle', async () => {
     const { as } = setup();
     const handles = await Promise.all([as().open(undefined), as().open(null), as().open(undefined)]);
     expect(new Set(handles.map(({ handle }) => handle)).size).toBe(3);
   });
 
-  it('is merged key by key, by all who have it at the same time', async () => {
+  it('is merged key by key, also by concurrent calls', async () => {
     const { as } = setup();
     const minted = await as('ann').open(undefined);
     // Also while it begins.
@@ -103,14 +103,14 @@ describe('state with a handle', () => {
   });
 
   it.each([
-    ['nobody minted', () => 'x'.repeat(22)],
+    ['was never minted', () => 'x'.repeat(22)],
     ['is too short', () => 'abc'],
     ['is empty', () => ''],
     ['is a key of objects', () => '__proto__'],
     ['is no text', () => 7 as unknown as string],
     ['is long', () => 'x'.repeat(100_000)],
     ['was minted, and nothing was stored', async (of: Setup) => (await of.as('ann').open(undefined)).handle],
-    ['is somebody else’s', (of: Setup) => stored(of, 'bob')],
+    ['belongs to another principal', (of: Setup) => stored(of, 'bob')],
     ['is an anonymous caller’s', (of: Setup) => stored(of, undefined)],
   ])('is unknown when it %s', async (_, handle) => {
     const of = setup();
@@ -119,7 +119,7 @@ describe('state with a handle', () => {
     expect(error).toBeInstanceOf(UnknownStateError);
     expect([error.name, error.code, error.handle]).toEqual(['UnknownStateError', 'UNKNOWN_STATE', expect.any(String)]);
     if (typeof given === 'string') expect(error.handle).toBe(given);
-    // Nobody learns from the text which of them it was.
+    // The text does not reveal which of them it was.
     const nobodys = (await failure(of.as('ann').open('y'.repeat(22)))) as UnknownStateError;
     const quoted = (text: string) => text.replace(/"[^"]*"…?/, '"…"');
     if (given.length < 50) expect(quoted(error.message)).toBe(quoted(nobodys.message));
@@ -211,7 +211,7 @@ describe('the time of a state', () => {
 });
 
 describe('state of a principal', () => {
-  it('is the same in all calls of the principal, and nobody else’s', async () => {
+  it('is the same in all calls of the principal, and of no other', async () => {
     const { as } = setup();
     const state = await as('ann').ofPrincipal();
     expect(state.data).toEqual({});
@@ -279,7 +279,7 @@ describe('bounds of states', () => {
     });
   });
 
-  it('refuses newcomers beyond the cap of a principal, and nobody else’s', async () => {
+  it('refuses new states beyond the cap of a principal, and of no other', async () => {
     const of = setup({ maxStatesPerPrincipal: 2 });
     const first = await stored(of, 'ann');
     await stored(of, 'ann');

@@ -8,7 +8,7 @@ import { shown } from '../wire/wire.messages.js';
 import type { McpStateStore, StateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
 
-/** What {@link randomToken} makes. Nothing else that a client calls a handle gets near the store. */
+/** A handle as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
 const HANDLE = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
 
 /** In place of the hash of a principal. */
@@ -32,8 +32,8 @@ const NOTHING: Data = Object.freeze({});
  * Invariants:
  * - a key is made of the endpoint, a hash of the principal, and the handle: no caller can name the state of another one, of
  *   another endpoint, or that of a principal;
- * - what is done to one state on this node is done one after the other, so that all patches take effect and the bound on its
- *   size holds. Of two nodes that change one state at the same moment the later one wins.
+ * - operations on one state run one after the other on this node, so that all patches take effect and the bound on its size
+ *   holds. Of two nodes that change one state at the same moment the later one wins.
  */
 export class StoredStates {
   readonly #turns = new Turns();
@@ -42,7 +42,7 @@ export class StoredStates {
     private readonly store: McpStateStore,
     private readonly clock: Clock,
     private readonly options: StoredStatesOptions,
-    /** Hears that the store has failed. */
+    /** Called with each failure of the store. */
     private readonly fault: (error: unknown) => void,
   ) {}
 
@@ -66,7 +66,7 @@ export class StoredStates {
     return this.#turns.run(place.key, async () => {
       const kept = await this.#get(place);
       if (!kept || !this.#isToBeRenewed(kept)) return kept?.data;
-      // What another node does to it between these two is undone: the later one wins.
+      // A change of another node between these two calls is lost: the later one wins.
       await this.#set(place, kept.data);
       return kept.data;
     });
@@ -119,7 +119,7 @@ export class StoredStates {
     try {
       return await ask();
     } catch (error) {
-      // A handler that passes it on tells the client; the operator hears of the fault itself.
+      // The handler may pass the McpStateError on to the client; the log of the app gets the fault itself.
       this.fault(error);
       const message =
         'The storage of this server is away at the moment, so that state can be neither read nor changed. The request may be repeated: try again soon.';
@@ -145,14 +145,14 @@ export interface StoredStatesOptions extends ResolvedStateOptions {
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** What lies in the store. */
+/** A value in the store. */
 interface Kept {
   readonly data: Data;
   /** Milliseconds since the epoch, by the clock of the node that set it. */
   readonly usedAt: number;
 }
 
-/** Where a state is, and whose. */
+/** The key of a state, and its owner. */
 interface StatePlace {
   readonly key: string;
   readonly quota: StateQuota;

@@ -33,23 +33,18 @@ export function runContract<Harness extends { dispose(): Promise<void> }>(
     for (const [chapter, tests] of Object.entries(chapters)) {
       api.describe(chapter, () => {
         for (const [sentence, check] of Object.entries(tests)) {
-          api.it(sentence, () => withHarness(make, check));
+          api.it(sentence, async () => {
+            const harness = await make();
+            try {
+              await check(harness);
+            } finally {
+              await harness.dispose();
+            }
+          });
         }
       });
     }
   });
-}
-
-async function withHarness<Harness extends { dispose(): Promise<void> }>(
-  make: () => Promise<Harness>,
-  check: (harness: Harness) => Promise<void>,
-): Promise<void> {
-  const harness = await make();
-  try {
-    await check(harness);
-  } finally {
-    await harness.dispose();
-  }
 }
 
 /** Ids that a client may send: names of `Object.prototype`, separators, patterns, long ones. */

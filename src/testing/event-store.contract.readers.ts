@@ -29,7 +29,7 @@ const [a, b, c] = ['a', 'b', 'c'].map((reader) => ({ node: `node of ${reader}`, 
 ];
 
 export const readerTests: Tests = {
-  'claim makes a reader the newest, and tells who was it before': async ({ store, peer = store }) => {
+  'claim makes a reader the newest, and returns the one before': async ({ store, peer = store }) => {
     const writer = new TestWriter(store);
     await writer.append(events(3));
     await store.read(SESSION, writer.stream, 0, 9, 2);
@@ -87,7 +87,10 @@ export const readerTests: Tests = {
     assert.equal((await look(store, STANDALONE_STREAM)).delivered, 0);
   },
 
-  'of readers that claim at the same time each is told of another': async ({ store, peer = store }) => {
+  'of readers that claim at the same time each gets another one as its predecessor': async ({
+    store,
+    peer = store,
+  }) => {
     const readers = Array.from({ length: 20 }, (_, n) => ({ node: `n${n % 3}`, reader: `r${n}` }));
     const claim = (reader: ReaderRef, n: number) => (n % 2 ? peer : store).claim(SESSION, STANDALONE_STREAM, reader);
     const before = (await Promise.all(readers.map(claim))).map((claimed) => claimed.before?.reader);
@@ -104,7 +107,7 @@ export const readerTests: Tests = {
     assert.deepEqual(await readerOf(store, STANDALONE_STREAM), a);
   },
 
-  'an append tells the newest reader, unless the store tells its node by itself': async ({ store }) => {
+  'an append returns the newest reader, unless the store notifies its node by itself': async ({ store }) => {
     const append = async (seq: number) =>
       (await store.append(SESSION, STANDALONE_STREAM, [event(seq)], { writer: 'w', seq })).reader;
     assert.equal(await append(1), undefined);
@@ -279,7 +282,7 @@ export const dropTests: Tests = {
     await holds(harness, NOTHING);
   },
 
-  'ids are ids, whatever they look like': async (harness) => {
+  'ids may have any form': async (harness) => {
     const { store } = harness;
     for (const session of FORGED_IDS) {
       await refuses(() => store.read(session, STANDALONE_STREAM, 0, 1), SessionGoneError);

@@ -5,7 +5,7 @@ import { boundsTests, readTests, timeTests } from './event-store.contract.reads.
 import { SESSION, type EventStoreHarness } from './event-store.contract.support.js';
 
 /**
- * What every `McpEventStore` promises, sentence by sentence.
+ * The contract of `McpEventStore`, one test for each sentence.
  *
  * ```ts
  * import { describe, it } from 'vitest';

@@ -16,12 +16,12 @@ import { seededRandom } from './seeded-random.js';
 /**
  * # An event store that is deliberately slow and failing
  *
- * Stands before another store. What happens to a call, in this order:
+ * A decorator of another store. The steps of a call:
  *
  *     refuse ─▶ delay ─▶ failBefore ─▶ the call itself ─▶ delayAnswer ─▶ failAfter
  *
- * A failure *after* the call is the unknown outcome: it was carried out, and the caller hears of a fault. Refusals are
- * what the other store would throw for good; faults are {@link EventStoreFault}, which is no `EventStoreError`, so that the
+ * A failure *after* the call is the unknown outcome: it was carried out, and the caller gets a fault. Refusals are
+ * final errors, as the other store would throw them; faults are {@link EventStoreFault}, which is no `EventStoreError`, so that the
  * caller has to repeat the call.
  *
  * The schedule can be changed while calls are under way: `store.faults = {}` lets everything through again.
@@ -117,7 +117,7 @@ export class FaultyEventStore implements McpEventStore {
 
 const UNCOUNTED: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
 
-/** The schedule: what happens to which call. What is left out does not happen. @publicApi */
+/** The schedule of faults, by call. Absent functions have no effect. @publicApi */
 export interface EventStoreFaults {
   /** Milliseconds of the clock before the call takes effect; 0: at once. */
   delay?: (call: EventStoreCall) => number;
@@ -167,7 +167,7 @@ export interface RandomFaultsOptions {
   succeedFromAttempt?: number;
 }
 
-/** A schedule by chance, the same for the same seed. @publicApi */
+/** A random schedule, the same for the same seed. @publicApi */
 export function randomFaults(options: RandomFaultsOptions): EventStoreFaults {
   const { seed, maxDelayMs = 0, failBefore = 0, failAfter = 0, succeedFromAttempt = 5 } = options;
   const random = seededRandom(seed);

@@ -12,6 +12,5 @@ export {
 export { ManualClock, type ManualClockOptions } from './manual-clock.js';
 export { messageBusContract, type MessageBusHarness } from './message-bus.contract.js';
 export { seededRandom } from './seeded-random.js';
-export { sessionStoreContract } from './session-store.contract.js';
-export type { SessionStoreHarness } from './session-store.contract.support.js';
+export { sessionStoreContract, type SessionStoreHarness } from './session-store.contract.js';
 export { stateStoreContract, type StateStoreHarness } from './state-store.contract.js';

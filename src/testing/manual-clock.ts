@@ -1,13 +1,13 @@
 import type { Clock, ClockTimer } from '../common/clock.js';
 
-/** The real one, also when a test runner replaces the globals later. */
+/** The real function, also when a test runner replaces the globals later. */
 const nextTurn = globalThis.setImmediate;
 
-/** A date that is neither 0 nor today: code that confuses the two shows. */
+/** Neither 0 nor today, so that code which confuses epochs and durations fails. */
 const BEGINNING = Date.UTC(2026, 0, 1);
 
 /**
- * # Time that is turned by hand
+ * # A clock that tests advance
  *
  * Time stands still until `advance`. Timers that become due run in order of their time, those of one time in the order in
  * which they were armed; before each of them everything that waits for no timer (microtasks, I/O that is ready) gets its

@@ -11,7 +11,7 @@ export interface MessageBusHarness {
 }
 
 /**
- * What every `McpMessageBus` promises, sentence by sentence.
+ * The contract of `McpMessageBus`, one test for each sentence.
  *
  * @param make three connected nodes, for each test
  * @param api of the test runner; by default its globals
@@ -137,7 +137,7 @@ const lifeTests: ContractTests<MessageBusHarness> = {
     assert.deepEqual([atA.messages, atC.messages], [[], ['marker']]);
   },
 
-  'after an interruption the nodes are told, and messages arrive again': async ({ nodes: [a, b], interrupt }) => {
+  'after an interruption `reconnected$` emits, and messages arrive again': async ({ nodes: [a, b], interrupt }) => {
     if (!interrupt) return;
     const told = new Promise<void>((resolve) => {
       b.reconnected$.subscribe(() => resolve());

@@ -1,10 +1,25 @@
-import { type ContractTestApi, runContract } from './contract.js';
-import { lifeTests, listTests, recordTests } from './session-store.contract.records.js';
-import { capTests } from './session-store.contract.caps.js';
-import type { SessionStoreHarness } from './session-store.contract.support.js';
+import assert from 'node:assert/strict';
+import type {
+  CreateOutcome,
+  McpSessionRecord,
+  McpSessionStore,
+  NewSessionRecord,
+  SessionCaps,
+} from '../session/session-store.js';
+import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
+
+/** A session store under test. Each test gets one with nothing in it. @publicApi */
+export interface SessionStoreHarness {
+  readonly store: McpSessionStore;
+  /** The same records as another node sees them, for calls that run concurrently. Absent: `store` itself. */
+  readonly peer?: McpSessionStore;
+  /** Lets the store's time pass. Absent: what takes time is not tested. */
+  readonly advance?: (ms: number) => Promise<void>;
+  dispose(): Promise<void>;
+}
 
 /**
- * What every `McpSessionStore` promises, sentence by sentence.
+ * The contract of `McpSessionStore`, one test for each sentence.
  *
  * @param make a store with nothing in it, for each test
  * @param api of the test runner; by default its globals
@@ -15,11 +30,361 @@ export function sessionStoreContract(
   make: () => Promise<SessionStoreHarness>,
   api?: ContractTestApi,
 ): void {
-  const chapters = {
-    caps: capTests,
-    records: recordTests,
-    'signs of life, and ends': lifeTests,
-    lists: listTests,
-  };
+  const chapters = { caps: capTests, records: recordTests, 'activity, and ends': lifeTests, lists: listTests };
   runContract(name, make, chapters, api);
+}
+
+type Tests = ContractTests<SessionStoreHarness>;
+
+const AMPLE: SessionCaps = { total: 1_000, perPrincipal: 1_000 };
+/** More than any test makes. */
+const MANY = 1_000;
+
+function newRecord(id: string, principal?: string): NewSessionRecord {
+  const clientInfo = { name: 'contract', version: '1' };
+  const capabilities = { sampling: {} };
+  const initialize = { protocolVersion: '2025-06-18', capabilities, clientInfo, _meta: { more: [1] } };
+  return { ...{ id, protocolVersion: '2025-11-25', initialize }, ...(principal !== undefined && { principal }) };
+}
+
+/** Creates a record, as a session begins. @internal */
+export async function begin(store: McpSessionStore, id: string, principal?: string): Promise<McpSessionRecord> {
+  assert.equal(await store.create(newRecord(id, principal), AMPLE), 'created');
+  return (await store.get(id))!;
+}
+
+function ids(records: readonly McpSessionRecord[]): string[] {
+  return records.map(({ id }) => id);
+}
+
+/** `count` calls at the same time, from two nodes. */
+function concurrently<T>(
+  { store, peer = store }: SessionStoreHarness,
+  count: number,
+  call: (store: McpSessionStore, n: number) => Promise<T>,
+): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, (_, n) => call(n % 2 ? peer : store, n)));
+}
+
+const create = (
+  store: McpSessionStore,
+  id: string,
+  principal: string | undefined,
+  caps: SessionCaps = AMPLE,
+): Promise<CreateOutcome> => store.create(newRecord(id, principal), caps);
+
+const count = (outcomes: readonly CreateOutcome[], outcome: CreateOutcome): number =>
+  outcomes.filter((one) => one === outcome).length;
+
+const capTests: Tests = {
+  'the total cap refuses new records of any principal, and changes nothing': async ({ store }) => {
+    const two = { total: 2, perPrincipal: 9 };
+    await begin(store, 'a', 'p');
+    assert.equal(await create(store, 'b', 'q', two), 'created');
+    assert.equal(await create(store, 'c', 'r', two), 'total-cap');
+    assert.equal(await store.get('c'), undefined);
+    assert.equal(await store.count(), 2);
+    assert.deepEqual(await store.list({ principal: 'r' }), []);
+    await store.delete('a');
+    assert.equal(await create(store, 'c', 'r', two), 'created');
+    assert.equal(await create(store, 'd', 'r', two), 'total-cap');
+  },
+
+  'the cap of a principal counts its own records, and no others': async ({ store }) => {
+    const two = { total: 99, perPrincipal: 2 };
+    await begin(store, 'a', 'p');
+    assert.equal(await create(store, 'b', 'p', two), 'created');
+    assert.equal(await create(store, 'c', 'p', two), 'principal-cap');
+    assert.equal(await store.get('c'), undefined);
+    assert.equal(await create(store, 'c', 'q', two), 'created');
+    await store.delete('b');
+    assert.equal(await create(store, 'd', 'p', two), 'created');
+    assert.equal(await create(store, 'e', 'p', two), 'principal-cap');
+  },
+
+  'anonymous callers count together, and are no principal of any name': async ({ store }) => {
+    const two = { total: 99, perPrincipal: 2 };
+    await begin(store, 'a');
+    assert.equal(await create(store, 'b', undefined, two), 'created');
+    assert.equal(await create(store, 'c', undefined, two), 'principal-cap');
+    for (const principal of ['', 'undefined', 'null', 'anonymous', '__proto__', 'constructor']) {
+      assert.equal(await create(store, `of ${principal}`, principal, two), 'created');
+    }
+    await store.delete('a');
+    assert.equal(await create(store, 'c', undefined, two), 'created');
+  },
+
+  'a cap of Infinity is none': async ({ store }) => {
+    const only = { total: 6, perPrincipal: Infinity };
+    for (let n = 0; n < 3; n++) assert.equal(await create(store, `anonymous ${n}`, undefined, only), 'created');
+    for (let n = 0; n < 3; n++) assert.equal(await create(store, `p ${n}`, 'p', only), 'created');
+    assert.equal(await create(store, 's', undefined, only), 'total-cap');
+    assert.equal(await create(store, 's', undefined, { total: Infinity, perPrincipal: 4 }), 'created');
+    assert.equal(await create(store, 't', undefined, { total: Infinity, perPrincipal: 4 }), 'principal-cap');
+    assert.equal(await create(store, 't', undefined, { total: Infinity, perPrincipal: Infinity }), 'created');
+  },
+
+  'an id that has a record is taken, whatever the caps': async ({ store }) => {
+    const record = await begin(store, 's', 'p');
+    for (const caps of [AMPLE, { total: 1, perPrincipal: 1 }]) {
+      assert.equal(await create(store, 's', 'other', caps), 'taken');
+    }
+    assert.deepEqual(await store.get('s'), record);
+    assert.deepEqual(await store.list({ principal: 'other' }), []);
+    assert.equal(await store.count(), 1);
+    await store.delete('s');
+    assert.equal(await create(store, 's', 'other'), 'created');
+  },
+
+  'of concurrent creations of one id one succeeds': async (harness) => {
+    const outcomes = await concurrently(harness, 20, (store) => create(store, 's', 'p'));
+    assert.deepEqual([count(outcomes, 'created'), count(outcomes, 'taken')], [1, 19]);
+    assert.equal(await harness.store.count(), 1);
+  },
+
+  'the total cap holds under concurrency': async (harness) => {
+    const caps = { total: 10, perPrincipal: 1_000 };
+    const outcomes = await concurrently(harness, 100, (store, n) => create(store, `s${n}`, `p${n}`, caps));
+    assert.deepEqual([count(outcomes, 'created'), count(outcomes, 'total-cap')], [10, 90]);
+    assert.equal(await harness.store.count(), 10);
+  },
+
+  'the cap of a principal holds under concurrency, the anonymous one’s too': async (harness) => {
+    const caps = { total: 1_000, perPrincipal: 10 };
+    for (const principal of ['p', undefined]) {
+      const outcomes = await concurrently(harness, 100, (store, n) =>
+        create(store, `${principal} ${n}`, principal, caps),
+      );
+      assert.equal(count(outcomes, 'created'), 10);
+    }
+  },
+
+  'an end makes room': async ({ store, advance }) => {
+    const one = { total: 1, perPrincipal: 1 };
+    await begin(store, 'a', 'p');
+    await store.delete('a');
+    assert.equal(await create(store, 'b', 'p', one), 'created');
+    if (!advance) return;
+    await advance(60_000);
+    await store.claimExpired(30_000, MANY);
+    assert.equal(await create(store, 'c', 'p', one), 'created');
+  },
+};
+
+const recordTests: Tests = {
+  'create makes the record that get gives, with its times stamped': async ({ store, peer = store }) => {
+    const made = { ...newRecord('s', 'p'), routeParams: { tenant: 'ü', list: [1] } };
+    assert.equal(await store.create(made, AMPLE), 'created');
+    const record = (await store.get('s'))!;
+    const { createdAt, lastSeenAt } = record;
+    assert.ok(Number.isFinite(createdAt) && createdAt === lastSeenAt);
+    assert.deepEqual(plain(record), { ...made, subscriptions: [], createdAt, lastSeenAt });
+    assert.deepEqual(await peer.get('s'), record);
+    assert.equal(await store.get('unknown'), undefined);
+  },
+
+  'an anonymous record has no principal': async ({ store }) => {
+    const record = await begin(store, 's');
+    assert.equal('principal' in plain(record), false);
+  },
+
+  'a patch changes what it names, and nothing else': async ({ store }) => {
+    const record = await begin(store, 's', 'p');
+    const protocolVersion = '2025-03-26';
+    const patched = await store.patch('s', { protocolVersion, logLevel: 'debug', subscribe: ['u:1', 'u:2', 'u:1'] });
+    const expected = { ...record, protocolVersion, logLevel: 'debug', subscriptions: ['u:1', 'u:2'] };
+    assert.deepEqual(plain(patched), plain(expected));
+    assert.deepEqual(await store.get('s'), patched);
+    assert.deepEqual(plain(await store.patch('s', {})), plain(expected));
+    assert.equal(await store.patch('unknown', { logLevel: 'debug' }), undefined);
+  },
+
+  'a subscription is there once, and unsubscribing removes it': async ({ store }) => {
+    await begin(store, 's');
+    await store.patch('s', { subscribe: ['u:1', 'u:2'] });
+    await store.patch('s', { subscribe: ['u:2', 'u:3'] });
+    const record = await store.patch('s', { unsubscribe: ['u:1', 'u:unknown'] });
+    assert.deepEqual(record?.subscriptions.toSorted(), ['u:2', 'u:3']);
+  },
+
+  'patches that run at the same time all take effect': async (harness) => {
+    await begin(harness.store, 's');
+    await concurrently(harness, 50, (store, n) => store.patch('s', { subscribe: [`u:${n}`] }));
+    const record = (await harness.store.get('s'))!;
+    assert.equal(new Set(record.subscriptions).size, 50);
+    assert.equal(record.subscriptions.length, 50);
+    await concurrently(harness, 50, (store, n) => store.patch('s', n < 25 ? { unsubscribe: [`u:${n}`] } : {}));
+    assert.equal((await harness.store.get('s'))!.subscriptions.length, 25);
+  },
+
+  'what a caller does to a record, or to what it gave, changes nothing in the store': async ({ store }) => {
+    const given = { ...newRecord('s', 'p'), routeParams: { tenant: 'a' } };
+    await store.create(given, AMPLE);
+    const subscribe = ['u:1'];
+    const record = (await store.patch('s', { subscribe }))!;
+    const before = plain(await store.get('s'));
+    const [seen] = await store.list();
+    for (const change of [
+      () => Object.assign(given.initialize, { capabilities: 'changed' }),
+      () => Object.assign(given.routeParams, { tenant: 'changed' }),
+      () => subscribe.push('u:changed'),
+      () => Object.assign(record, { protocolVersion: 'changed' }),
+      () => Object.assign(record.initialize.clientInfo, { name: 'changed' }),
+      () => Object.assign(record.routeParams!, { tenant: 'changed' }),
+      () => (record.subscriptions as string[]).push('u:changed'),
+      () => Object.assign(seen!, { principal: 'changed' }),
+      () => (seen!.subscriptions as string[]).push('u:changed'),
+    ]) {
+      attempt(change);
+    }
+    assert.deepEqual(plain(await store.get('s')), before);
+  },
+
+  'a record is plain JSON': async ({ store }) => {
+    const experimental = { text: 'ünï \u2028 😀 \0', nested: { list: [1.5, -1, null, true, '', {}, []] }, zero: 0 };
+    const { initialize, ...made } = newRecord('s', 'ünï 😀');
+    await store.create({ ...made, initialize: { ...initialize, capabilities: { experimental } } }, AMPLE);
+    const record = await store.patch('s', { logLevel: 'info', subscribe: ['file:///ünï'] });
+    assert.deepEqual(plain(record), record);
+    assert.deepEqual((await store.get('s'))?.initialize.capabilities, { experimental });
+  },
+
+  'keys may have any form': async ({ store }) => {
+    await begin(store, 's');
+    await store.patch('s', { subscribe: FORGED_IDS });
+    const record = (await store.patch('s', { unsubscribe: ['constructor'] }))!;
+    assert.deepEqual(record.subscriptions.toSorted(), FORGED_IDS.filter((id) => id !== 'constructor').toSorted());
+    for (const id of FORGED_IDS) {
+      assert.equal(await store.get(id), undefined);
+      assert.equal(await store.touch(id), false);
+      assert.equal(await store.delete(id), undefined);
+    }
+    for (const id of FORGED_IDS)
+      assert.deepEqual(await store.get((await begin(store, id, id)).id), await store.get(id));
+    for (const id of FORGED_IDS) assert.deepEqual(ids(await store.list({ principal: id })), [id]);
+    for (const id of FORGED_IDS) assert.equal((await store.delete(id))?.id, id);
+    assert.equal(await store.count(), 1);
+  },
+};
+
+const lifeTests: Tests = {
+  'touch stamps the last activity; a patch does not': async ({ store, advance }) => {
+    if (!advance) return;
+    const { createdAt } = await begin(store, 's');
+    await advance(5_000);
+    await store.patch('s', { logLevel: 'debug' });
+    assert.equal((await store.get('s'))?.lastSeenAt, createdAt);
+    assert.equal(await store.touch('s'), true);
+    const { lastSeenAt, createdAt: unchanged } = (await store.get('s'))!;
+    assert.ok(lastSeenAt >= createdAt + 5_000);
+    assert.equal(unchanged, createdAt);
+    assert.equal(await store.touch('unknown'), false);
+  },
+
+  'delete gives the record to exactly one of many callers': async (harness) => {
+    const record = await begin(harness.store, 's', 'p');
+    const outcomes = await concurrently(harness, 20, (store) => store.delete('s'));
+    assert.deepEqual(
+      outcomes.filter((outcome) => outcome !== undefined),
+      [record],
+    );
+    assert.equal(await harness.store.get('s'), undefined);
+    assert.equal(await harness.store.touch('s'), false);
+    assert.equal(await harness.store.patch('s', { logLevel: 'debug' }), undefined);
+    assert.equal(await harness.store.count(), 0);
+    assert.deepEqual(await harness.store.list({ principal: 'p' }), []);
+  },
+
+  'claimExpired takes the idle records, longest idle first, `limit` at most': async (harness) => {
+    const { store, advance } = harness;
+    if (!advance) return;
+    for (const id of ['a', 'b', 'c', 'd']) {
+      await begin(store, id);
+      await advance(1_000);
+    }
+    await store.touch('a');
+    await advance(10_000);
+    await begin(store, 'fresh');
+    assert.deepEqual(await store.claimExpired(60_000, MANY), []);
+    assert.deepEqual(await store.claimExpired(5_000, 0), []);
+    assert.deepEqual(ids(await store.claimExpired(5_000, 2)), ['b', 'c']);
+    assert.equal(await store.get('b'), undefined);
+    assert.deepEqual(ids(await store.claimExpired(5_000, MANY)), ['d', 'a']);
+    assert.deepEqual(ids(await store.list()), ['fresh']);
+  },
+
+  'a session that was touched is not expired': async ({ store, advance }) => {
+    if (!advance) return;
+    await begin(store, 's');
+    for (let n = 0; n < 5; n++) {
+      await advance(50_000);
+      await store.touch('s');
+      assert.deepEqual(await store.claimExpired(60_000, MANY), []);
+    }
+    await advance(61_000);
+    assert.deepEqual(ids(await store.claimExpired(60_000, MANY)), ['s']);
+  },
+
+  'claimExpired gives each record to exactly one of many callers': async (harness) => {
+    const { store, advance } = harness;
+    if (!advance) return;
+    for (let n = 0; n < 30; n++) await begin(store, `s${n}`, `p${n % 3}`);
+    await advance(60_000);
+    const claims = await concurrently(harness, 10, (node) => node.claimExpired(30_000, 7));
+    const claimed = claims.flatMap(ids);
+    for (const claim of claims) assert.ok(claim.length <= 7);
+    assert.equal(claimed.length, 30);
+    assert.equal(new Set(claimed).size, 30);
+    assert.equal(await store.count(), 0);
+    for (const principal of ['p0', 'p1', 'p2']) assert.deepEqual(await store.list({ principal }), []);
+  },
+};
+
+const listTests: Tests = {
+  'list gives all records, oldest first, whatever was touched or patched since': async ({ store, advance }) => {
+    for (const id of ['c', 'a', 'b']) {
+      await begin(store, id, id === 'a' ? undefined : 'p');
+      await advance?.(1_000);
+    }
+    await store.touch('c');
+    await store.patch('a', { logLevel: 'debug' });
+    assert.deepEqual((await store.list()).map(({ id }) => id).toSorted(), ['a', 'b', 'c']);
+    // Without time passing they are all of one age.
+    if (advance) assert.deepEqual(ids(await store.list()), ['c', 'a', 'b']);
+    assert.equal(await store.count(), 3);
+  },
+
+  'list gives the records of one principal, or the anonymous ones': async ({ store }) => {
+    for (const [id, principal] of [['a', 'p'], ['b'], ['c', 'q'], ['d', 'p'], ['e', 'null'], ['f', '']] as const) {
+      await begin(store, id, principal);
+    }
+    const listed = async (principal: string | null) => ids(await store.list({ principal })).toSorted();
+    assert.deepEqual(await listed('p'), ['a', 'd']);
+    assert.deepEqual(await listed(null), ['b']);
+    assert.deepEqual(await listed('null'), ['e']);
+    assert.deepEqual(await listed(''), ['f']);
+    assert.deepEqual(await listed('unknown'), []);
+    assert.equal((await store.list({})).length, 6);
+  },
+
+  'list gives what is current': async ({ store }) => {
+    await begin(store, 's', 'p');
+    await store.patch('s', { logLevel: 'debug' });
+    await store.touch('s');
+    assert.deepEqual(await store.list({ principal: 'p' }), [await store.get('s')]);
+  },
+};
+
+/** As JSON carries it. */
+function plain(record: unknown): McpSessionRecord {
+  return JSON.parse(JSON.stringify(record)) as McpSessionRecord;
+}
+
+/** A frozen record throws, a copy does not care: both are fine. */
+function attempt(change: () => unknown): void {
+  try {
+    change();
+  } catch (error) {
+    assert.ok(error instanceof TypeError);
+  }
 }

@@ -7,7 +7,7 @@ export interface StateStoreHarness {
   readonly store: McpStateStore;
   /** The same values as another node sees them. Absent: `store` itself. */
   readonly peer?: McpStateStore;
-  /** The store heeds `quota`. @default true */
+  /** Whether the store enforces `quota`. @default true */
   readonly caps?: boolean;
   /** Lets the store's time pass. Absent: what takes time is not tested. */
   readonly advance?: (ms: number) => Promise<void>;
@@ -15,7 +15,7 @@ export interface StateStoreHarness {
 }
 
 /**
- * What every `McpStateStore` promises, sentence by sentence.
+ * The contract of `McpStateStore`, one test for each sentence.
  *
  * @param make a store with nothing in it, for each test
  * @param api of the test runner; by default its globals
@@ -81,7 +81,7 @@ const valueTests: Tests = {
     assert.deepEqual(await store.get(`${P}:a`), { data: { list: [1] } });
   },
 
-  'keys are keys, whatever they look like': async ({ store }) => {
+  'keys may have any form': async ({ store }) => {
     for (const id of FORGED_IDS) assert.equal(await store.get(id), undefined);
     for (const id of FORGED_IDS) await keep(store, id, 99, { id });
     for (const id of FORGED_IDS) assert.deepEqual(await store.get(id), { id });
@@ -99,7 +99,7 @@ const timeTests: Tests = {
       assert.deepEqual(await store.get(`${P}:a`), { key: `${P}:a` });
       await keep(store, `${P}:a`);
     }
-    // A look is no use.
+    // Reading does not prolong the life of a value.
     await advance(TTL_MS - 1_000);
     assert.deepEqual(await store.get(`${P}:a`), { key: `${P}:a` });
     await advance(1_001);

@@ -97,7 +97,7 @@ describe('the code of the documentation', () => {
     await client.callTool({ name: 'export_orders', arguments: {} }, { onprogress });
     expect(steps).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     await call(client, 'delete_order', { id: '7' });
-    expect(log).toHaveBeenCalledWith('Somebody deletes order 7 with snippets');
+    expect(log).toHaveBeenCalledWith('An anonymous caller deletes order 7 with snippets');
     expect(await longWork(() => Promise.resolve('outside of any call'))).toBe('outside of any call');
     log.mockRestore();
   });

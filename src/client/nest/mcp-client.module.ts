@@ -45,7 +45,7 @@ function withClients(definition: DynamicModule, { names, isGlobal = false }: Mcp
   const clients = names.map((name) => ({
     provide: getMcpClientToken(name),
     useFactory: async (options: McpClientModuleOptions): Promise<McpClient> => {
-      // Now, so that an app without it does not start; it connects when it is used.
+      // Loaded here, so that an app without the package does not start. The client connects when it is used.
       const clientPackage = await loadClientPackage();
       return new McpClient(name, clientOptionsOf(options, name), clientPackage);
     },
@@ -60,8 +60,8 @@ function withClients(definition: DynamicModule, { names, isGlobal = false }: Mcp
 }
 
 /**
- * MCP servers to be injected: each is an `McpClient`, which connects when it is first used, comes back when it is lost, and is
- * closed when the app shuts down.
+ * Clients of MCP servers for injection: each `McpClient` connects when it is first used, reconnects after a loss, and is closed
+ * when the app shuts down.
  *
  * ```ts
  * imports: [McpClientModule.forRoot({ clients: { orders: { url: 'https://orders.example.com/mcp' } } })]

@@ -15,13 +15,13 @@ export interface McpClientOptions extends Omit<StreamableClientTransportOptions,
   /** Of the MCP endpoint. */
   url: string | URL;
   /**
-   * Credentials. An `Authorization` of the option `headers` gives way to them.
+   * Credentials. They replace an `Authorization` of the option `headers`.
    *
    * @default none
    */
   auth?: McpClientAuth;
   /**
-   * How the client introduces itself.
+   * Name and version that the client sends in `initialize`.
    *
    * @default the name of the client, version "0.0.0"
    */
@@ -33,26 +33,26 @@ export interface McpClientOptions extends Omit<StreamableClientTransportOptions,
    */
   client?: ClientOptions;
   /**
-   * Sets handlers on each official `Client` before it connects: a client that was lost is replaced by a new one.
+   * Sets handlers on each official `Client` before it connects: a lost connection is replaced by one with a new client.
    *
    * @default none
    */
   configure?: (client: Client) => void;
   /**
-   * As of the transport, but on: a service has no user who connects again.
+   * As of the transport, but on by default: a service has no user to connect again.
    *
    * @default true
    */
   recover?: boolean;
 }
 
-/** What `McpClientModule.forRoot` takes. @publicApi */
+/** Options of `McpClientModule.forRoot`. @publicApi */
 export interface McpClientModuleOptions {
   /** The clients, by the names by which they are injected. */
   clients: Readonly<Record<string, McpClientOptions>>;
 }
 
-/** What is decided when the module is declared, also in `forRootAsync`. @publicApi */
+/** Options that are fixed when the module is declared, also in `forRootAsync`. @publicApi */
 export interface McpClientModuleExtras {
   /** The names of the clients; needed in `forRootAsync` only. @default the keys of "clients" */
   names?: readonly string[];

@@ -11,16 +11,16 @@ export type McpToolCallEvent =
   ({ readonly type: 'progress' } & Progress) | { readonly type: 'result'; readonly result: CallToolResult };
 
 /**
- * # One MCP server, as a Nest app sees it
+ * # One MCP server, for a Nest app
  *
  *     idle ──first use──▶ connecting ──▶ connected ──lost, closed by the server──▶ idle
  *                             │ failed ──▶ idle
  *     any ──close(), shutdown──▶ closed
  *
- * It holds the official `Client`, connected over a {@link StreamableClientTransport}, and replaces both when the
- * session is lost for good: so it is injected once, while an official `Client` serves one connection.
+ * Holds the official `Client`, connected over a {@link StreamableClientTransport}, and replaces both when the session is lost
+ * for good: an official `Client` serves one connection only, but providers inject this class once.
  *
- * Invariants: at most one connection at a time, and one attempt for all callers that wait; nothing is opened once it is closed.
+ * Invariants: at most one connection at a time, and one attempt for all callers that wait; no connection is opened after `close()`.
  *
  * @publicApi
  */
@@ -109,7 +109,7 @@ export class McpClient implements BeforeApplicationShutdown {
     return (this.#closing ??= this.#end());
   }
 
-  /** Called by Nest, before the app's own server waits for its connections to end: one of them may be ours. @internal */
+  /** Called by Nest before the app's own server waits for its connections: this client may hold one of them. @internal */
   beforeApplicationShutdown(): Promise<void> {
     return this.close();
   }
@@ -145,7 +145,7 @@ export class McpClient implements BeforeApplicationShutdown {
   #drop(transport: StreamableClientTransport, client: Client): void {
     if (this.#transport !== transport) return;
     this.#connection = this.#transport = undefined;
-    // Calls that are under way fail for their own reason first.
+    // Later, so that running calls fail with their own reason first.
     this.#dropped = nextTurn().then(() => client.close());
   }
 
@@ -184,7 +184,7 @@ export class McpClientPackageError extends Error {
 }
 
 /**
- * Loads the official client. Not before it is needed: the transport alone serves other clients too.
+ * Loads the official client on demand: the transport alone works with other clients too.
  *
  * @throws (rejects) McpClientPackageError when it is not installed
  */
