@@ -17,7 +17,7 @@ import { EDGE_POLICY, type EdgePolicy } from './http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './http/edge/endpoint-route.js';
 import { HttpEdge } from './http/edge/http-edge.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
-import { RefusalLog } from './http/refusal-log.js';
+import { RefusalLog } from './http/mcp-exception.filter.js';
 import { McpResponder } from './http/responder.js';
 import {
   type ASYNC_OPTIONS_TYPE,

@@ -73,9 +73,7 @@ export class McpEndpoint {
       return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(incoming, body, headers);
     }
     if (this.eras === 'modern') return refuseLegacy(body, headers);
-    if (headers[LAST_EVENT_ID_HEADER] !== undefined) {
-      throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
-    }
+    assertNoCursor(headers);
     if (this.sessionless) return this.sessionless.post(incoming, body, headers);
     return this.legacy.post(incoming, body, session);
   }
@@ -150,6 +148,13 @@ export function refuseModern(body: IncomingBody): PendingReply {
   if (!isRequest(message!)) throw new McpError('INVALID_REQUEST', protocolMessages.modernResponse());
   const requested = message.params?._meta?.[PROTOCOL_VERSION_META_KEY];
   throw unsupportedRevision(requested ?? null, LEGACY_REVISIONS, message.id);
+}
+
+/** A stream is resumed by GET. @throws McpError BAD_REQUEST (E10) */
+export function assertNoCursor(headers: RequestHeaders): void {
+  if (headers[LAST_EVENT_ID_HEADER] === undefined) return;
+  const text = 'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.';
+  throw new McpError('BAD_REQUEST', text);
 }
 
 /** An endpoint that serves no sessions: clients of the legacy era are told what it speaks (M3). */

@@ -16,9 +16,8 @@ import {
 } from './edge/edge-policy.js';
 import { httpMessages } from './http.messages.js';
 import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http.options.js';
-import { McpExceptionFilter } from './mcp-exception.filter.js';
+import { McpExceptionFilter, RefusalLog } from './mcp-exception.filter.js';
 import { McpRequestReader } from './mcp-incoming.js';
-import { RefusalLog } from './refusal-log.js';
 import { McpResponder } from './responder.js';
 
 export const httpProviders: Provider[] = [

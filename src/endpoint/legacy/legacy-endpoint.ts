@@ -8,9 +8,11 @@ import { SessionRuntime } from '../../session/session-runtime.js';
 import { McpSessionStore } from '../../session/session-store.js';
 import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
 import { McpError } from '../../wire/errors.js';
+import { PROTOCOL_VERSION_HEADER, type RequestHeaders, singleHeader } from '../../wire/headers.js';
 import { parseEventId } from '../../wire/sse.js';
 import { isInitializeRequest, type IncomingBody } from '../../wire/json-rpc.js';
-import { protocolMessages } from '../endpoint.messages.js';
+import { isLegacyRevision, LEGACY_REVISIONS } from '../../wire/revisions.js';
+import { shown } from '../../wire/wire.messages.js';
 import { Initialization, type InitializationHost } from './initialization.js';
 
 /**
@@ -26,11 +28,6 @@ export class LegacyEndpoint implements InitializationHost {
     @Inject(SessionRuntime) readonly environment: SessionRuntime,
     @Inject(SESSION_OPTIONS) readonly limits: ResolvedSessionOptions,
   ) {}
-
-  /** What is known of a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is away */
-  lookup(id: string): KnownSession | undefined | Promise<KnownSession | undefined> {
-    return this.sessions.lookup(id);
-  }
 
   /**
    * @param known the session that the caller named and may use; `undefined` for an `initialize`
@@ -90,5 +87,26 @@ export function beginsSession({ batch, messages }: IncomingBody): boolean {
 
 /** One body for sessions that are unknown, ended, or of another caller (S6, S7). */
 export function unknownSession(): McpError {
-  return new McpError('SESSION_NOT_FOUND', protocolMessages.unknownSession());
+  const text = 'There is no such session. It may have ended; start a new one with "initialize".';
+  return new McpError('SESSION_NOT_FOUND', text);
+}
+
+/** The first revision of the transport had no header for it. */
+const WITHOUT_HEADER = '2025-03-26';
+
+/**
+ * The revision that a legacy request speaks (S9, S10).
+ *
+ * @param negotiated that of its session; without a session any legacy revision will do
+ * @throws McpError BAD_REQUEST: the header names another one
+ */
+export function revisionOf(headers: RequestHeaders, negotiated?: string): string {
+  const requested = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+  if (requested === undefined) return negotiated ?? WITHOUT_HEADER;
+  const known = isLegacyRevision(requested);
+  if (requested === negotiated || (known && negotiated === undefined)) return requested;
+  const text = known
+    ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send that.`
+    : `MCP-Protocol-Version ${shown(requested)} is not supported. Supported: ${LEGACY_REVISIONS.join(', ')}.`;
+  throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
 }
