@@ -12,10 +12,9 @@ import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.j
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
 import { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
-import { unsupportedRevision } from './modern/modern-classification.js';
+import { loneCall, unsupportedRevision } from './modern/modern-classification.js';
 import { ModernEndpoint } from './modern/modern-endpoint.js';
 import { Subscriptions } from './modern/subscriptions.js';
-import { protocolMessages } from './endpoint.messages.js';
 import { type Eras, PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol.options.js';
 
 /** `drainMs` where other nodes go on with the sessions. */
@@ -142,10 +141,8 @@ const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
 /** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (behaviour §0, M3). */
 export function refuseModern(body: IncomingBody): PendingReply {
-  const [message] = body.messages;
-  if (body.batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
-  if (isNotification(message!)) return ACCEPTED;
-  if (!isRequest(message!)) throw new McpError('INVALID_REQUEST', protocolMessages.modernResponse());
+  const message = loneCall(body);
+  if (!isRequest(message)) return ACCEPTED;
   const requested = message.params?._meta?.[PROTOCOL_VERSION_META_KEY];
   throw unsupportedRevision(requested ?? null, LEGACY_REVISIONS, message.id);
 }
@@ -160,7 +157,7 @@ export function assertNoCursor(headers: RequestHeaders): void {
 /** An endpoint that serves no sessions: clients of the legacy era are told what it speaks (M3). */
 function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
   const [message] = messages;
-  const text = protocolMessages.legacyUnsupported(MODERN_REVISIONS);
+  const text = `This endpoint serves no sessions. Send requests of revision ${MODERN_REVISIONS.join(' or ')}, each with its "_meta".`;
   if (batch) throw new McpError('INVALID_REQUEST', text);
   if (isNotification(message!)) return ACCEPTED;
   if (!isRequest(message!)) throw new McpError('INVALID_REQUEST', text);

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../common/clock.js';
 import { McpError } from '../wire/errors.js';
-import { httpMessages } from './http.messages.js';
+import { shown } from '../wire/wire.messages.js';
 
 /*
  * # Reading the body
@@ -60,7 +60,8 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   const encoding = request.headers['content-encoding'] ?? '';
   // An inflated body would pass the limit uncounted.
   if (encoding !== '' && encoding.toLowerCase() !== 'identity') {
-    throw new McpError('UNSUPPORTED_MEDIA_TYPE', httpMessages.encodedBody(encoding));
+    const text = `The body has the Content-Encoding ${shown(encoding)}, which is not accepted. Send the JSON as it is.`;
+    throw new McpError('UNSUPPORTED_MEDIA_TYPE', text);
   }
   if (request.readableDidRead || request.readableEnded) return takenBody(request, options);
   if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(maxBytes);
@@ -97,7 +98,9 @@ function isWhole({ headers, readableLength }: IncomingMessage): boolean {
 function takenBody(request: IncomingMessage, options: BodyReaderOptions): string {
   const { parsed, maxBytes } = options;
   if (parsed === undefined && request.headers['content-length'] !== '0') {
-    throw new McpError('INTERNAL_ERROR', httpMessages.bodyTaken());
+    const text =
+      'The body was read by something else in this app before it reached the MCP endpoint, and left nothing in "request.body". Exclude the path of the endpoint there.';
+    throw new McpError('INTERNAL_ERROR', text);
   }
   if (Buffer.isBuffer(parsed)) {
     if (parsed.length > maxBytes) throw tooLarge(maxBytes);
@@ -110,8 +113,8 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
 
 /** The whole at once: no character is cut at the border of a chunk (E11). A byte order mark is for who reads the text. */
 function decoded(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw new McpError('PARSE_ERROR', httpMessages.bodyNotUtf8());
-  return bytes.toString('utf8');
+  if (isUtf8(bytes)) return bytes.toString('utf8');
+  throw new McpError('PARSE_ERROR', 'The body is not valid UTF-8. Send one JSON-RPC 2.0 message as JSON, in UTF-8.');
 }
 
 /** The chunks as they come, up to the end, the limit or an interruption; the request stays open. */
@@ -119,7 +122,10 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
   const { maxBytes, timeoutMs, clock, underWay } = options;
   let interrupt!: InterruptBody;
   const interrupted = new Promise<never>((_, reject) => (interrupt = reject));
-  const timer = clock.setTimeout(() => interrupt(tooSlow(timeoutMs)), timeoutMs);
+  const timer = clock.setTimeout(() => {
+    const text = `The body did not arrive within ${timeoutMs} ms. Send it faster, or raise "bodyTimeoutMs".`;
+    interrupt(new McpError('REQUEST_TIMEOUT', text));
+  }, timeoutMs);
   underWay?.add(interrupt);
   let over = false;
   const all = async (): Promise<Buffer> => {
@@ -136,7 +142,11 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
   try {
     return await Promise.race([all(), interrupted]);
   } catch (error) {
-    throw error instanceof McpError ? error : new McpError('BAD_REQUEST', httpMessages.bodyCut());
+    if (error instanceof McpError) throw error;
+    throw new McpError(
+      'BAD_REQUEST',
+      'The connection was closed before the whole body had arrived. Repeat the request.',
+    );
   } finally {
     over = true;
     clock.clear(timer);
@@ -145,11 +155,8 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
 }
 
 function tooLarge(maxBytes: number): McpError {
-  return new McpError('PAYLOAD_TOO_LARGE', httpMessages.bodyTooLarge(maxBytes));
-}
-
-function tooSlow(timeoutMs: number): McpError {
-  return new McpError('REQUEST_TIMEOUT', httpMessages.bodyTooSlow(timeoutMs));
+  const text = `The body is larger than ${maxBytes} bytes. Send less at once, or raise "maxBodyBytes".`;
+  return new McpError('PAYLOAD_TOO_LARGE', text);
 }
 
 /** `Http2ServerRequest`, as far as it is needed, or a request of HTTP/1. */

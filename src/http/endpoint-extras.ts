@@ -67,28 +67,25 @@ export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {
   const extras: ResolvedExtras = { ...DEFAULTS, ...defined(given) };
   const { path, version, guards, decorators, imports, sessionGuard, isGlobal, name } = extras;
   check.text('path', path);
-  if (!isVersion(version))
-    throw new McpOptionError(
-      'version',
-      `The option "version" must be a text, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`,
-    );
-  if (!Array.isArray(guards) || !guards.every(isGuard))
-    throw new McpOptionError(
-      'guards',
-      'The option "guards" must be an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import.',
-    );
+  if (!isVersion(version)) {
+    const text = `The option "version" must be a text, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`;
+    throw new McpOptionError('version', text);
+  }
+  if (!Array.isArray(guards) || !guards.every(isGuard)) {
+    const text =
+      'The option "guards" must be an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import.';
+    throw new McpOptionError('guards', text);
+  }
   if (!Array.isArray(decorators) || !decorators.every((decorator) => typeof decorator === 'function')) {
-    throw new McpOptionError(
-      'decorators',
-      'The option "decorators" must be an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself.',
-    );
+    const text =
+      'The option "decorators" must be an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself.';
+    throw new McpOptionError('decorators', text);
   }
   if (!Array.isArray(imports)) throw new McpOptionError('imports', 'The option "imports" must be an array of modules.');
-  if (!isSessionGuard(sessionGuard))
-    throw new McpOptionError(
-      'sessionGuard',
-      'The option "sessionGuard" must be McpSessionGuard or a class that extends it.',
-    );
+  if (!isSessionGuard(sessionGuard)) {
+    const text = 'The option "sessionGuard" must be McpSessionGuard or a class that extends it.';
+    throw new McpOptionError('sessionGuard', text);
+  }
   check.flag('isGlobal', isGlobal);
   if (name !== undefined) check.text('name', name);
   return extras;

@@ -22,7 +22,6 @@ const ANSWERS = Object.freeze({
   METHOD_NOT_ALLOWED: { status: 405, rpcCode: -32000 },
   NOT_ACCEPTABLE: { status: 406, rpcCode: -32000 },
   REQUEST_TIMEOUT: { status: 408, rpcCode: -32000 },
-  CONFLICT: { status: 409, rpcCode: -32000 },
   PAYLOAD_TOO_LARGE: { status: 413, rpcCode: -32000 },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, rpcCode: -32000 },
   TOO_MANY_REQUESTS: { status: 429, rpcCode: -32000 },

@@ -1,4 +1,4 @@
-import { modernHeaderMessages as messages } from './modern-headers.js';
+import { shown } from './wire.messages.js';
 
 /** The member of a JSON Schema that has its property mirrored into a header. */
 const ANNOTATION = 'x-mcp-header';
@@ -39,8 +39,12 @@ export function paramHeadersOf(inputSchema: unknown): ParamHeaders {
     // Header names do not distinguish upper and lower case (RFC 9110 §5.1).
     const key = header.headerName.toLowerCase();
     const owner = owners.get(key);
-    if (owner !== undefined) return { fault: messages.sameName(pathOf(place).join('.'), header.headerName, owner) };
-    owners.set(key, pathOf(place).join('.'));
+    const name = pathOf(place).join('.');
+    if (owner !== undefined) {
+      const fault = `the "x-mcp-header" of ${shownPath(name)} is ${shown(header.headerName)}, and so is that of ${shownPath(owner)}; upper and lower case make no difference. Rename one.`;
+      return { fault };
+    }
+    owners.set(key, name);
     headers.push(header);
   }
   return { headers: headers.length === 0 ? NONE : Object.freeze(headers) };
@@ -50,11 +54,15 @@ export function paramHeadersOf(inputSchema: unknown): ParamHeaders {
 function read(place: Place, { type, [ANNOTATION]: headerName }: JsonObject): ParamHeader | string {
   const path = pathOf(place);
   const at = path.join('.');
-  if (!place.reachable || path.length === 0) return messages.unreachable(at);
-  if (typeof headerName !== 'string' || headerName === '') return messages.noName(at, headerName);
-  if (!TOKEN.test(headerName)) return messages.notAToken(at, headerName);
+  if (!place.reachable || path.length === 0)
+    return `"x-mcp-header" stands at ${shownPath(at)}, but it belongs to a property that is reached through "properties" alone: not to the root, and to nothing in arrays, alternatives, conditions or definitions ("$ref").`;
+  if (typeof headerName !== 'string' || headerName === '')
+    return `the "x-mcp-header" of ${shownPath(at)} must be a text that is not empty, such as "Region"; got ${shown(headerName)}.`;
+  if (!TOKEN.test(headerName))
+    return `the "x-mcp-header" of ${shownPath(at)} is ${shown(headerName)}, which cannot be part of the name of a header. Use letters, digits and hyphens.`;
   const known = TYPES.find((each) => each === type);
-  return known ? Object.freeze({ path: Object.freeze(path), headerName, type: known }) : messages.wrongType(at, type);
+  if (known) return Object.freeze({ path: Object.freeze(path), headerName, type: known });
+  return `${shownPath(at)} has an "x-mcp-header", so its "type" must be "string", "integer" or "boolean"; got ${shown(type)}. Instead of null, let it be absent.`;
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
@@ -108,6 +116,10 @@ function childrenOf(parent: Place, schema: JsonObject): [Place, unknown][] {
 
 function membersOf(value: unknown): [string, unknown][] {
   return isObject(value) ? Object.entries(value) : [];
+}
+
+function shownPath(path: string): string {
+  return path === '' ? 'the root' : shown(path);
 }
 
 function pathOf(place: Place): string[] {

@@ -19,7 +19,7 @@ import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
 import { negotiateLegacyRevision } from '../../wire/revisions.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
 import { checkedBySpec } from '../../wire/spec.js';
-import { protocolMessages } from '../endpoint.messages.js';
+import { shown } from '../../wire/wire.messages.js';
 
 /** Seconds after which a refused newcomer may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
@@ -29,6 +29,8 @@ const MAX_INITIALIZE = 16 * 1024;
 
 /** Unguessable ids are long ids; the specification wants visible ASCII. */
 const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
+
+const FAILED = 'The session could not be started. The log of the server says why.';
 
 /**
  * # One `initialize`: how a session comes to be
@@ -94,17 +96,23 @@ export class Initialization implements PendingReply {
     const headers = RETRY_AFTER;
     switch (outcome) {
       case 'total-cap': {
-        return new McpError('UNAVAILABLE', protocolMessages.tooManySessions(total), { headers, option: 'maxSessions' });
+        const text = `This server has ${total} sessions, the most it may have ("maxSessions"). Try again later.`;
+        return new McpError('UNAVAILABLE', text, { headers, option: 'maxSessions' });
       }
       case 'principal-cap': {
         const anonymous = this.http.principal === undefined;
         const option = anonymous ? 'maxAnonymousSessions' : 'maxSessionsPerPrincipal';
-        const say = anonymous ? protocolMessages.tooManyAnonymous : protocolMessages.tooManyOfPrincipal;
-        return new McpError('TOO_MANY_SESSIONS', say(perPrincipal), { headers, option });
+        const text = anonymous
+          ? `The anonymous callers of this server have ${perPrincipal} sessions together, the most they may have ("${option}"). Sign in, or try again later.`
+          : `This caller has ${perPrincipal} sessions, the most that one may have ("${option}"). End a session with DELETE, or wait until one is idle for long enough.`;
+        return new McpError('TOO_MANY_SESSIONS', text, { headers, option });
       }
-      case 'taken':
-        logError(new ServerFactoryError(protocolMessages.sessionIdTaken()));
-        return new McpError('INTERNAL_ERROR', protocolMessages.initializeFailed());
+      case 'taken': {
+        const text =
+          'The option "sessionIdGenerator" returned an id that is in use: ids must be unguessable and unique.';
+        logError(new ServerFactoryError(text));
+        return new McpError('INTERNAL_ERROR', FAILED);
+      }
     }
   }
 
@@ -132,7 +140,7 @@ export class Initialization implements PendingReply {
     const { protocolVersion } = session.info;
     if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
     if (!sessions.add(session)) {
-      throw new McpError('UNAVAILABLE', protocolMessages.initializeFailed(), { headers: RETRY_AFTER });
+      throw new McpError('UNAVAILABLE', FAILED, { headers: RETRY_AFTER });
     }
     this.#begun = true;
     environment.event({ type: 'created', sessionId: this.#id, session: session.info });
@@ -150,7 +158,7 @@ export class Initialization implements PendingReply {
 
   #failure(error: unknown, { id: requestId }: JsonRpcRequest): McpError {
     logError(error);
-    return new McpError('INTERNAL_ERROR', protocolMessages.initializeFailed(), { requestId, cause: error });
+    return new McpError('INTERNAL_ERROR', FAILED, { requestId, cause: error });
   }
 }
 
@@ -166,14 +174,17 @@ export interface InitializationHost {
 function makeSessionId(generate: (() => string) | undefined): string {
   const id: unknown = generate ? generate() : randomToken();
   if (typeof id === 'string' && SESSION_ID.test(id)) return id;
-  throw new ServerFactoryError(protocolMessages.badSessionId(id));
+  throw new ServerFactoryError(
+    `The option "sessionIdGenerator" returned ${shown(id)}: a session id must be 16 to 256 visible ASCII characters.`,
+  );
 }
 
 /** The parameters are kept for as long as the session is. @throws McpError INVALID_REQUEST */
 function assertKeepable({ id: requestId, params = {} }: JsonRpcRequest): void {
   const size = JSON.stringify(params).length;
   if (size > MAX_INITIALIZE) {
-    throw new McpError('INVALID_REQUEST', protocolMessages.initializeTooLarge(size, MAX_INITIALIZE), { requestId });
+    const text = `The parameters of "initialize" have ${size} characters as JSON; ${MAX_INITIALIZE} is the most. Say less of the client.`;
+    throw new McpError('INVALID_REQUEST', text, { requestId });
   }
 }
 
@@ -182,7 +193,8 @@ export function initializeParams({ id: requestId, params = {} }: JsonRpcRequest)
   const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
   const { name, version } = clientInfo ?? {};
   const refuse = (what: string, got: unknown): never => {
-    throw new McpError('INVALID_PARAMS', protocolMessages.badInitialize(what, got), { requestId });
+    const text = `"initialize" needs params.${what}; got ${shown(got)}. See the specification, "Lifecycle".`;
+    throw new McpError('INVALID_PARAMS', text, { requestId });
   };
   if (typeof protocolVersion !== 'string') return refuse('protocolVersion, a string', protocolVersion);
   if (!isPlainObject(capabilities)) return refuse('capabilities, an object', capabilities);
@@ -191,7 +203,10 @@ export function initializeParams({ id: requestId, params = {} }: JsonRpcRequest)
   }
   if (!arePlainCapabilities(capabilities) || !isPlainInfo(clientInfo)) {
     const { problem } = checkedBySpec('InitializeRequest', { method: 'initialize', params });
-    if (problem) throw new McpError('INVALID_PARAMS', protocolMessages.malformedInitialize(problem), { requestId });
+    if (problem) {
+      const text = `"initialize" is not as the specification has it: "${problem.path}": ${problem.message}. See the specification, "Lifecycle".`;
+      throw new McpError('INVALID_PARAMS', text, { requestId });
+    }
   }
   return params as InitializeParams;
 }

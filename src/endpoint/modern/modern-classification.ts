@@ -17,7 +17,7 @@ import {
 } from '../../wire/json-rpc.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { classifyInboundRequest } from '../../wire/spec.js';
-import { protocolMessages } from '../endpoint.messages.js';
+import { shown } from '../../wire/wire.messages.js';
 
 /**
  * What a POST of the modern era asks for.
@@ -28,11 +28,9 @@ import { protocolMessages } from '../endpoint.messages.js';
  * @returns the request; `undefined` for a notification, which has nothing to ask for
  * @throws McpError rows M2 and M3, and the header rows of M4 that the classifier decides
  */
-export function modernRequest({ batch, messages }: IncomingBody, headers: RequestHeaders): JsonRpcRequest | undefined {
-  const [message] = messages;
-  if (batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
-  if (!isRequest(message!)) {
-    if (!isNotification(message!)) throw new McpError('INVALID_REQUEST', protocolMessages.modernResponse());
+export function modernRequest(body: IncomingBody, headers: RequestHeaders): JsonRpcRequest | undefined {
+  const message = loneCall(body);
+  if (!isRequest(message)) {
     classify(message, headers, null);
     assertRevision(message, null);
     return undefined;
@@ -42,6 +40,15 @@ export function modernRequest({ batch, messages }: IncomingBody, headers: Reques
     assertRevision(message, message.id);
   }
   return message;
+}
+
+/** The one message of a modern POST. @throws McpError INVALID_REQUEST: a batch, or a response */
+export function loneCall({ batch, messages }: IncomingBody): JsonRpcRequest | JsonRpcNotification {
+  const message = messages[0]!;
+  if (batch) throw new McpError('INVALID_REQUEST', 'Revision 2026-07-28 has no batches. Send the messages one by one.');
+  if (isRequest(message) || isNotification(message)) return message;
+  const text = 'A response of revision 2026-07-28 cannot be posted: answers travel with a repeated request.';
+  throw new McpError('INVALID_REQUEST', text);
 }
 
 function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeaders): boolean {
@@ -90,9 +97,8 @@ export function unsupportedRevision(
   supported: readonly string[],
   requestId: string | number | null,
 ): McpError {
-  return new McpError('UNSUPPORTED_PROTOCOL_VERSION', protocolMessages.modernUnsupported(requested), {
-    requestId,
-    // In the schema it is a text: whatever else was sent is in the message.
-    data: { supported, ...(typeof requested === 'string' && { requested }) },
-  });
+  const text = `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`;
+  // In the schema it is a text: the message shows any other value.
+  const data = { supported, ...(typeof requested === 'string' && { requested }) };
+  return new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { requestId, data });
 }

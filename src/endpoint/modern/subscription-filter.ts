@@ -23,19 +23,34 @@ export function requestedFilter({ id: requestId, params }: JsonRpcRequest): Subs
     throw new McpError('INVALID_PARAMS', message, { requestId });
   };
   const notifications: unknown = params?.['notifications'];
-  if (!isObject(notifications)) return refuse(subscriptionMessages.noFilter(notifications));
+  if (!isObject(notifications))
+    return refuse(
+      `"subscriptions/listen" needs params.notifications, an object that says what to be told of; got ${shown(notifications)}.`,
+    );
   const filter: SubscriptionFilter = {};
   for (const name of FLAG_NAMES) {
     const flag = notifications[name];
-    if (flag !== undefined && typeof flag !== 'boolean') refuse(subscriptionMessages.badFlag(name, flag));
+    if (flag !== undefined && typeof flag !== 'boolean')
+      refuse(
+        `params.notifications.${name} must be true or false; got ${shown(flag)}. Leave it out if you do not want it.`,
+      );
     if (flag === true) filter[name] = true;
   }
   const uris = notifications['resourceSubscriptions'];
   if (uris === undefined) return filter;
-  if (!isTexts(uris)) return refuse(subscriptionMessages.badUris(uris));
-  if (uris.length > MAX_SUBSCRIPTIONS) refuse(subscriptionMessages.tooManyUris(uris.length, MAX_SUBSCRIPTIONS));
+  if (!isTexts(uris))
+    return refuse(
+      `params.notifications.resourceSubscriptions must be an array of URIs, as strings; got ${shown(uris)}.`,
+    );
+  if (uris.length > MAX_SUBSCRIPTIONS)
+    refuse(
+      `params.notifications.resourceSubscriptions has ${uris.length} URIs; ${MAX_SUBSCRIPTIONS} is the most. Ask for less, or open another subscription.`,
+    );
   const long = uris.find(({ length }) => length > MAX_URI);
-  if (long !== undefined) refuse(subscriptionMessages.longUri(long.length, MAX_URI));
+  if (long !== undefined)
+    refuse(
+      `A URI in params.notifications.resourceSubscriptions has ${long.length} characters; ${MAX_URI} is the most.`,
+    );
   return withUris(filter, [...new Set(uris)]);
 }
 
@@ -106,24 +121,3 @@ function isObject(value: unknown): value is Record<string, unknown> {
 function isTexts(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 }
-
-/** What users read of subscriptions. */
-export const subscriptionMessages = {
-  noFilter: (got: unknown) =>
-    `"subscriptions/listen" needs params.notifications, an object that says what to be told of; got ${shown(got)}.`,
-  badFlag: (name: string, got: unknown) =>
-    `params.notifications.${name} must be true or false; got ${shown(got)}. Leave it out if you do not want it.`,
-  badUris: (got: unknown) =>
-    `params.notifications.resourceSubscriptions must be an array of URIs, as strings; got ${shown(got)}.`,
-  tooManyUris: (count: number, max: number) =>
-    `params.notifications.resourceSubscriptions has ${count} URIs; ${max} is the most. Ask for less, or open another subscription.`,
-  longUri: (length: number, max: number) =>
-    `A URI in params.notifications.resourceSubscriptions has ${length} characters; ${max} is the most.`,
-  tooMany: (max: number) =>
-    `This server has ${max} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`,
-  tooManyOfPrincipal: (max: number) =>
-    `There are ${max} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`,
-  failed: () => 'The subscription could not be opened. The log of the server says why.',
-  nothingToAsk: () =>
-    'The client cannot be asked while it is decided what a subscription may hear of. Ask in a handler.',
-};

@@ -8,7 +8,7 @@ import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.j
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import { notificationOf } from '../../wire/notifications.js';
 import { messageFrame } from '../../wire/sse.js';
-import { ChangeSet, isEmpty, subscriptionMessages } from './subscription-filter.js';
+import { ChangeSet, isEmpty } from './subscription-filter.js';
 
 /** What a subscription needs of who keeps it. */
 export interface SubscriptionHost {
@@ -150,7 +150,8 @@ export class Subscription implements PendingReply {
   #fail(error: unknown): void {
     if (error instanceof McpError) return this.#refuse(error);
     if (this.#state.is === 'asked') this.host.report(error);
-    this.#refuse(new McpError('INTERNAL_ERROR', subscriptionMessages.failed(), { cause: error }));
+    const text = 'The subscription could not be opened. The log of the server says why.';
+    this.#refuse(new McpError('INTERNAL_ERROR', text, { cause: error }));
   }
 
   #refuse(error: McpError): void {

@@ -14,7 +14,7 @@ import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../protocol.options.js';
 import { ModernClient } from './modern-client.js';
-import { deliverable, requestedFilter, subscriptionMessages, withUris } from './subscription-filter.js';
+import { deliverable, requestedFilter, withUris } from './subscription-filter.js';
 import { Subscription, type SubscriptionHost } from './subscription.js';
 
 /** Seconds after which a refused newcomer may try again. */
@@ -123,11 +123,11 @@ export class Subscriptions implements SubscriptionHost {
     const options = { requestId, headers: RETRY_AFTER };
     if (this.#closed) throw shutdownRefusal().withRequestId(requestId);
     if (this.#open.size >= maxSubscriptions) {
-      const message = subscriptionMessages.tooMany(maxSubscriptions);
+      const message = `This server has ${maxSubscriptions} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`;
       throw new McpError('UNAVAILABLE', message, { ...options, option: 'maxSubscriptions' });
     }
     if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
-      const message = subscriptionMessages.tooManyOfPrincipal(maxSubscriptionsPerPrincipal);
+      const message = `There are ${maxSubscriptionsPerPrincipal} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`;
       throw new McpError('TOO_MANY_REQUESTS', message, { ...options, option: 'maxSubscriptionsPerPrincipal' });
     }
   }
@@ -172,7 +172,8 @@ class SilentPort implements McpClientPort {
   }
 
   ask(): Promise<never> {
-    return quiet(Promise.reject(new ServerRequestError('NO_STREAM', subscriptionMessages.nothingToAsk())));
+    const text = 'The client cannot be asked before its subscription is decided. Ask in a handler.';
+    return quiet(Promise.reject(new ServerRequestError('NO_STREAM', text)));
   }
 
   once(_key: string, fn: () => unknown): Promise<unknown> {

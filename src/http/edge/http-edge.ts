@@ -4,7 +4,7 @@ import { systemClock, type Clock } from '../../common/clock.js';
 import { McpError } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
 import { McpHttpOptionError } from '../http.errors.js';
-import { httpMessages } from '../http.messages.js';
+import { shown } from '../../wire/wire.messages.js';
 import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
 import type { EndpointKey } from './endpoint-route.js';
 import { installExpressEdge } from './express-edge.js';
@@ -49,7 +49,8 @@ export class HttpEdge {
     const type = adapter.getType();
     if (type === 'express') return installExpressEdge(adapter, endpoint, decide);
     if (type === 'fastify') return installFastifyEdge(adapter, endpoint, decide);
-    throw new McpHttpOptionError('adapter', httpMessages.unknownAdapter(type));
+    const text = `The HTTP adapter ${shown(type)} is not supported. Use @nestjs/platform-express or @nestjs/platform-fastify.`;
+    throw new McpHttpOptionError('adapter', text);
   }
 
   private async refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): Promise<void> {
@@ -93,7 +94,6 @@ export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpErro
 
 /** The answer to a method that is not served (E2). @internal */
 export function methodNotAllowed(method: string | undefined, allow: readonly string[]): McpError {
-  return new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, allow), {
-    headers: { Allow: allow.join(', ') },
-  });
+  const text = `The method ${shown(method)} is not served here. Use one of: ${allow.join(', ')}.`;
+  return new McpError('METHOD_NOT_ALLOWED', text, { headers: { Allow: allow.join(', ') } });
 }
