@@ -67,7 +67,7 @@ OPEN.resolve();
  * The states are those of {@link ClientTransportState}. While the gate is closed, messages of the 2025 revisions wait at it
  * (`ready`), except answers to requests of the server: it may need them to answer `initialize`.
  *
- * A session that the server has lost (behaviour.md C7) fails everything of it. With the option `recover` one `initialize` is
+ * A session that the server has lost (C7) fails everything of it. With the option `recover` one `initialize` is
  * sent for all requests that found out; they wait at the gate, then go on or fail, each as its own safety allows.
  *
  * Invariants: the gate is closed from an `initialize` to its answer, and from a loss to the end of the recovery; one recovery
@@ -232,7 +232,7 @@ export class ClientSession {
  * The session id of a response of the 2025 revisions; `undefined` for a server without sessions.
  *
  * @param sent of the request
- * @throws SESSION_CHANGED: it is not that of the request (behaviour.md C2), or could not be sent back
+ * @throws SESSION_CHANGED: it is not that of the request (C2), or could not be sent back
  */
 export function sessionIdOf(response: Response, sent: string | undefined): string | undefined {
   const id = response.headers.get(SESSION_ID_HEADER) ?? undefined;

@@ -9,7 +9,7 @@ import { mediaTypeOf, readEvents, type SseSink } from './response-body.js';
 /**
  * # A stream of the server, over as many responses as it takes
  *
- * Invariants: the cursor only moves on, an attempt that brings nothing keeps it (behaviour.md C4); failures are counted anew
+ * Invariants: the cursor only moves on, an attempt that brings nothing keeps it (C4); failures are counted anew
  * after every event, so that a server which closes connections on purpose (2025-11-25) is followed for as long as it likes.
  */
 export abstract class EventStream implements SseSink {
@@ -76,7 +76,7 @@ export abstract class EventStream implements SseSink {
  *
  *     opening ──200──▶ open ──ends, or is cut──▶ pausing ──▶ opening
  *        ├──405──▶ over: the server has none
- *        └──any other failure──▶ pausing (behaviour.md C10: never fatal, never given up)
+ *        └──any other failure──▶ pausing (C10: never fatal, never given up)
  *
  * Invariants: the cursor survives all but its refusal; failures are reported once in a row.
  */

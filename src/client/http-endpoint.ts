@@ -57,7 +57,7 @@ export function claimedRevision(message: JsonRpcMessage): string | undefined {
 /**
  * Headers of a POST.
  *
- * @param modern repeats method and name for proxies that route without reading bodies (behaviour.md C13)
+ * @param modern repeats method and name for proxies that route without reading bodies (C13)
  * @param extra sent as they are, such as the `Mcp-Param-*` headers of the SDK's client
  */
 export function postHeaders(

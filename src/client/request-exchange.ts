@@ -274,7 +274,7 @@ async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<u
   }
 }
 
-/** The JSON-RPC error that the page of an HTTP error is (behaviour.md C9); it may carry no id, or `null`. */
+/** The JSON-RPC error that the page of an HTTP error is (C9); it may carry no id, or `null`. */
 function errorBodyOf(failure: unknown, requestId: RequestId): JsonRpcErrorResponse | undefined {
   if (!(failure instanceof HttpStatusError) || failure instanceof HttpUnauthorizedError) return undefined;
   if (failure.status >= 500 || setbackOf(failure)) return undefined;

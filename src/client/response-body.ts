@@ -49,7 +49,7 @@ export async function readText(response: Response, limits: ReadLimits): Promise<
  * Reads a body as server-sent events (WHATWG HTML §9.2.6), to its end.
  *
  * Events of one chunk are handed over one per microtask: the SDK's client hands notifications to their handlers in a
- * microtask, but takes answers at once, and progress would find its call answered (behaviour.md C12).
+ * microtask, but takes answers at once, and progress would find its call answered (C12).
  *
  * @throws (rejects) `MESSAGE_TOO_LARGE`, `SILENT`, `NO_ANSWER`, what the sink throws, or the reason of the signal
  */

@@ -36,7 +36,7 @@ export function retryAfterMs(header: string | null, now: number): number | undef
 }
 
 /**
- * What a failed attempt means for another one (behaviour.md C6, C7).
+ * What a failed attempt means for another one (C6, C7).
  *
  * @returns `not-run`: the server certainly did not carry the message out; a reason: it may have; `undefined`: final
  */

@@ -225,7 +225,7 @@ export function runInCall<T>(call: McpCall, task: () => T): T {
 }
 
 /**
- * Runs `task`, which tells clients of a fact. A call that was cancelled says nothing more (behaviour P8), but what it has
+ * Runs `task`, which tells clients of a fact. A call that was cancelled says nothing more (P8), but what it has
  * changed is so all the same: then the task runs on behalf of no call.
  *
  * @internal

@@ -139,7 +139,7 @@ export class McpEndpoint {
 
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
-/** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (behaviour §0, M3). */
+/** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (§0, M3). */
 export function refuseModern(body: IncomingBody): PendingReply {
   const message = loneCall(body);
   if (!isRequest(message)) return ACCEPTED;

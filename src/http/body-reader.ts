@@ -52,7 +52,7 @@ export interface BodyReaderOptions {
  * @throws McpError `UNSUPPORTED_MEDIA_TYPE` for a `Content-Encoding`, `PAYLOAD_TOO_LARGE`, `REQUEST_TIMEOUT`, `PARSE_ERROR`
  *   for what is not UTF-8, `BAD_REQUEST` when the client goes away before the end, `INTERNAL_ERROR` when something else has
  *   taken the body and kept it. Before it is answered, {@link discardBody}
- * @see behaviour.md E6, E7, E11
+ * @see docs/protocol-rules.md E6, E7, E11
  * @internal
  */
 export async function readBody(request: IncomingMessage, options: BodyReaderOptions): Promise<string> {
@@ -169,7 +169,7 @@ type MaybeHttp2 = IncomingMessage & { readonly stream?: Duplex };
  * @param request the raw one
  * @param response the raw one, before its head is written
  * @param last the connection is not to be kept, as when the server stops
- * @see behaviour.md E6
+ * @see docs/protocol-rules.md E6
  * @internal
  */
 export function discardBody(request: MaybeHttp2, response: ServerResponse, clock: Clock, last = false): void {

@@ -46,7 +46,7 @@ interface ReadRequest {
 }
 
 /**
- * Reads and checks what a request brings, after the app's guards and once (behaviour E4–E8, and its era).
+ * Reads and checks what a request brings, after the app's guards and once (E4–E8, and its era).
  *
  * The result stays with the request, for the guard, the controller and the filter, and goes with it.
  */

@@ -3,7 +3,7 @@ import type { RequestId } from '../wire/json-rpc.js';
 /** Ids that a client cancelled are remembered for a while, for handlers that go on talking. */
 const REMEMBERED = 256;
 
-/** Late notifications that are still worth something to the client, on the standalone stream (behaviour P8). */
+/** Late notifications that are still worth something to the client, on the standalone stream (P8). */
 const OUTLIVES_ITS_REQUEST = /^notifications\/(?!progress$|cancelled$)/;
 
 export function outlivesItsRequest(method: string): boolean {

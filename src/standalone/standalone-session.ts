@@ -16,7 +16,7 @@ import { McpSession } from '../session/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { resolveSessionOptions, type McpSessionOptions, type SessionEnvironment } from '../session/session.options.js';
 
-/** Milliseconds after which a response ends that a newer one has replaced (behaviour G7). */
+/** Milliseconds after which a response ends that a newer one has replaced (G7). */
 const TICK_MS = 15_000;
 
 /** A session of its own. @publicApi */

@@ -6,7 +6,7 @@ export const REQUEST_FAILED = -32000;
 /** JSON-RPC code of a request that took too long, as the SDKs use it. @internal */
 export const REQUEST_TIMEOUT = -32001;
 
-/** HTTP status and JSON-RPC code of every {@link McpErrorCode}: the one place where they are decided (behaviour.md). */
+/** HTTP status and JSON-RPC code of every {@link McpErrorCode}: the one place where they are decided. */
 const ANSWERS = Object.freeze({
   PARSE_ERROR: { status: 400, rpcCode: -32700 },
   INVALID_REQUEST: { status: 400, rpcCode: -32600 },
@@ -57,7 +57,7 @@ export interface McpErrorOptions {
  * The HTTP status and the JSON-RPC code follow from {@link code}. The message is sent to the client: it says what was
  * wrong, with the offending value, and what to do, and holds no stack and no secret.
  *
- * @see behaviour.md §1 to §5 for which case has which code
+ * @see docs/protocol-rules.md for which case has which code
  * @publicApi
  */
 export class McpError extends Error {

@@ -110,7 +110,7 @@ export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpc
 }
 
 /**
- * Reads the body of a POST and checks its structure (JSON-RPC 2.0 §4 to §6, behaviour.md E7 and E8).
+ * Reads the body of a POST and checks its structure (JSON-RPC 2.0 §4 to §6, E7 and E8).
  *
  * This is on the path of every message, hence by hand: a few comparisons per message, whatever its size. It lets
  * nothing through that the SDK would refuse: what the SDK does not take for a message it drops without an answer, and

@@ -18,7 +18,7 @@ import { shown } from './wire.messages.js';
 /**
  * Modern requests say in headers what proxies want to know of their bodies: revision, method, name, and the arguments
  * that a tool asks for. A proxy decides by the header, we by the body: so a request whose headers say something else
- * than its body is refused (2026-07-28, Streamable HTTP, "Server Validation"; behaviour.md M4).
+ * than its body is refused (2026-07-28, Streamable HTTP, "Server Validation"; M4).
  *
  * A header mirrors one value of the body, so both directions are here: what a client makes of the body, and whether what
  * arrived agrees with it.
@@ -40,7 +40,7 @@ export function paramHeaderName(headerName: string): string {
 }
 
 /**
- * The headers that a client sends with a modern message, as they go over the wire (behaviour.md C13).
+ * The headers that a client sends with a modern message, as they go over the wire (C13).
  *
  * @param message as its JSON will say it: a `Date` among the arguments is not a text yet
  * @param declarations those of the tool that is called

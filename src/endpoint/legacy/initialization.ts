@@ -39,7 +39,7 @@ const FAILED = 'The session could not be started. The log of the server says why
  *         └────────────┴──▶ discarded (refused, failed, or the client went away)
  *
  * The record comes first, so that caps hold also for many at once. Whatever goes wrong afterwards leaves nothing behind
- * (behaviour S2); the record of a node that dies meanwhile expires.
+ * (S2); the record of a node that dies meanwhile expires.
  */
 export class Initialization implements PendingReply {
   readonly reply: Promise<McpReply>;

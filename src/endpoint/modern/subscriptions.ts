@@ -27,7 +27,7 @@ const ASKED_AT_ONCE = 50;
  * # The subscriptions of modern clients on this node
  *
  * A `subscriptions/listen` is a request that is answered for as long as the client likes: first with an acknowledgement of
- * what it will be told of, then with what changes, last, if the server ends it, with a result (behaviour M7).
+ * what it will be told of, then with what changes, last, if the server ends it, with a result (M7).
  *
  *     open ──close()──▶ closed (newcomers are refused)
  *

@@ -12,7 +12,7 @@ import { shown } from '../../wire/wire.messages.js';
  * server listens on all addresses: what counts is the address that this connection arrived on. A reverse proxy on the
  * same machine arrives on loopback too, and its public name has to be listed.
  *
- * Spec: 2025-11-25, basic/transports, "Security Warning". Behaviour: row E1.
+ * Spec: 2025-11-25, basic/transports, "Security Warning". Row E1.
  */
 
 /** What the check needs to know of a request. @internal */
