@@ -12,7 +12,7 @@ import { McpRegistry } from './handlers/registry/mcp-registry.js';
 import { getMcpRegistryToken } from './handlers/registry/mcp-registry.token.js';
 import { McpSessionService } from './session/mcp-session.service.js';
 import { getMcpSessionServiceToken } from './session/mcp-session-service.token.js';
-import { McpShutdownModule } from './endpoint/endpoint-shutdown.js';
+import { McpShutdownModule } from './endpoint/mcp-endpoint.js';
 
 /** What Nest itself reads beside a factory, and the extras. */
 const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];
@@ -22,11 +22,12 @@ export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYN
   new ConfigurableModuleBuilder<McpStreamableOptions>({ moduleName: 'McpStreamable' })
     .setClassMethodName('forRoot')
     .setFactoryMethodName('createMcpStreamableOptions')
-    .setExtras<McpStreamableExtras>({ ...DEFAULTS, name: undefined }, endpointModule)
+    .setExtras<McpStreamableExtras>(DEFAULTS, endpointModule)
     .build();
 
 function endpointModule(definition: DynamicModule, extras: McpStreamableExtras): DynamicModule {
-  const { path, version, guards, decorators, sessionGuard, imports, isGlobal, name } = resolveExtras(extras);
+  const resolved = resolveExtras(extras);
+  const { path, version, guards, imports, isGlobal, name } = resolved;
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
   const byName =
     name === undefined
@@ -39,7 +40,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
     ...definition,
     global: isGlobal,
     imports: [...new Set([DiscoveryModule, McpShutdownModule, ...(definition.imports ?? []), ...imports])],
-    controllers: [createEndpointController({ endpoint, path, version, guards, decorators, sessionGuard })],
+    controllers: [createEndpointController(endpoint, resolved)],
     providers: [
       ...(definition.providers ?? []),
       { provide: ENDPOINT_KEY, useValue: endpoint },

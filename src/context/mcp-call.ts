@@ -11,7 +11,7 @@ import type { HttpRefusal, McpExchange } from './mcp-exchange.js';
  * whatever it calls, finds them in the call, through the async context that is set around the handler.
  */
 
-/** What is known of a session. @publicApi */
+/** A session, as its client introduced it. @publicApi */
 export interface McpSessionInfo {
   readonly id: string;
   /** Who owns the session, as `principal(request)` said at `initialize`; `undefined`: anonymous. */

@@ -17,7 +17,7 @@ import { shown } from '../wire/wire.messages.js';
 
 const A_TURN = Promise.resolve();
 
-/** What is read on of a refused body before its connection ends. @internal */
+/** Bounds for the rest of a refused body: beyond them its connection ends. @internal */
 export const DISCARDED_BODY = Object.freeze({ maxBytes: 16 * 1024 * 1024, timeoutMs: 2_000 });
 
 /** So many chunks are joined, since each of them takes more memory than its bytes. */
@@ -65,7 +65,7 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   }
   if (request.readableDidRead || request.readableEnded) return takenBody(request, options);
   if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(maxBytes);
-  // Node tells of a head before it reads on: a body that came with it is there a turn later.
+  // Node emits the request before it reads on: a body in the same packet is there a turn later.
   await A_TURN;
   return decoded(arrived(request) ?? (await collected(request, options)));
 }
@@ -85,7 +85,7 @@ export function parsedBodyOf(request: unknown): unknown {
 function arrived(request: IncomingMessage): Buffer | undefined {
   if (request.destroyed || !isWhole(request)) return undefined;
   const bytes = request.read() as Buffer;
-  // Node has yet to say that it ends, and somebody must hear it.
+  // Node emits the end only to a stream that flows.
   request.resume();
   return bytes;
 }
@@ -111,7 +111,7 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
   return text;
 }
 
-/** The whole at once: no character is cut at the border of a chunk (E11). A byte order mark is for who reads the text. */
+/** The whole at once: no character is cut at the border of a chunk (E11). A byte order mark is left to `readMessages`. */
 function decoded(bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString('utf8');
   throw new McpError('PARSE_ERROR', 'The body is not valid UTF-8. Send one JSON-RPC 2.0 message as JSON, in UTF-8.');

@@ -1,5 +1,5 @@
 import { type CanActivate, type ModuleMetadata, type Type, VERSION_NEUTRAL } from '@nestjs/common';
-import { check, McpOptionError, namesOf } from '../common/option-checks.js';
+import { check, McpOptionError } from '../common/option-checks.js';
 import type { McpEndpointVersion } from '../context/endpoint-name.js';
 import { McpSessionGuard } from './mcp-session.guard.js';
 
@@ -43,13 +43,8 @@ export interface McpStreamableExtras {
   name?: string;
 }
 
-export const EXTRA_NAMES = namesOf<McpStreamableExtras>({
-  ...{ path: true, version: true, guards: true, decorators: true, sessionGuard: true },
-  ...{ imports: true, isGlobal: true, name: true },
-});
-
 /** Every extra, decided. */
-export type ResolvedExtras = Required<Omit<McpStreamableExtras, 'name'>> & Pick<McpStreamableExtras, 'name'>;
+export type ResolvedExtras = Required<Omit<McpStreamableExtras, 'name'>> & { name: string | undefined };
 
 /** What an endpoint is by default. */
 export const DEFAULTS: ResolvedExtras = {
@@ -60,7 +55,10 @@ export const DEFAULTS: ResolvedExtras = {
   sessionGuard: McpSessionGuard,
   imports: [],
   isGlobal: false,
+  name: undefined,
 };
+
+export const EXTRA_NAMES = Object.keys(DEFAULTS);
 
 /** @throws McpOptionError */
 export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {

@@ -26,12 +26,12 @@ export interface StandaloneSessionOptions extends Pick<
 > {
   /** @default 22 random characters */
   id?: string;
-  /** Who owns it. @default nobody */
+  /** The owner of the session. @default the anonymous principal */
   principal?: string;
   /** @default in the memory of this process, within `eventLog` */
   eventStore?: McpEventStore;
   eventLog?: EventLogOptions;
-  /** Hears of what happens to the session. */
+  /** Called with each event of the session. */
   onEvent?: (event: McpSessionEvent) => void;
   clock?: Clock;
 }
@@ -46,7 +46,7 @@ export interface StandaloneSessionOptions extends Pick<
  *
  * @param server a new one of the SDK, which is not connected to anything
  * @returns a session that ends with `session.end(reason)` or `server.close()`, and leaves nothing behind then
- * @throws McpOptionError for an option that cannot work; ServerFactoryError for what is not a new server of the SDK
+ * @throws McpOptionError for an option that cannot work; ServerFactoryError for anything but a new server of the SDK
  * @publicApi
  */
 export async function createMcpSession(

@@ -45,7 +45,7 @@ function admits(ranges: readonly MediaRange[], type: string): boolean {
   for (const range of ranges) {
     const rank = rankOf(range, type, family);
     if (rank === Rank.None || rank < best || (range.parameters && range.excluded)) continue;
-    // Twice the same range: whoever says yes is believed.
+    // The same range twice: one that admits is enough.
     admitted = rank === best ? admitted || !range.excluded : !range.excluded;
     best = rank;
   }

@@ -1,4 +1,4 @@
-import { type IncomingBody, isInitializeRequest, type JsonRpcMessage } from './json-rpc.js';
+import { type IncomingBody, isInitializeRequest, isObject, type JsonRpcMessage } from './json-rpc.js';
 import { isLogLevel } from './notifications.js';
 import { isModernRevision } from './revisions.js';
 
@@ -97,7 +97,3 @@ function isFlag(value: unknown): boolean {
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}

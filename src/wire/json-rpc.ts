@@ -112,9 +112,9 @@ export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpc
 /**
  * Reads the body of a POST and checks its structure (JSON-RPC 2.0 §4 to §6, E7 and E8).
  *
- * This is on the path of every message, hence by hand: a few comparisons per message, whatever its size. It lets
- * nothing through that the SDK would refuse: what the SDK does not take for a message it drops without an answer, and
- * the request would wait for ever.
+ * This is on the path of every message, hence by hand: a few comparisons per message, whatever its size. It is as
+ * strict as the SDK, which drops a message that it does not recognise without an answer: the request would wait for
+ * ever.
  *
  * Members that JSON-RPC does not define are dropped, and so is every `__proto__` key, at any depth: `JSON.parse` makes a
  * plain property of it, but the first `Object.assign` of a handler would make it a prototype.
@@ -154,7 +154,7 @@ function requestIdOf(value: unknown): RequestId | null {
   return !response && isRequestId(id) ? id : null;
 }
 
-/** @returns the message, or what is wrong with it */
+/** @returns the message, or the text of its fault */
 function checkMessage(value: unknown): JsonRpcMessage | string {
   if (!isObject(value))
     return `A JSON-RPC message must be an object, but it is ${shown(value)}. Send an object with "jsonrpc": "2.0".`;
@@ -223,7 +223,8 @@ function metaProblem(meta: unknown): string | undefined {
   return `"${RELATED_TASK_META_KEY}" in "_meta" must be an object with a string "taskId", but it is ${shown(task)}. Send the task's id, or leave it out.`;
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+/** @internal */
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

@@ -70,7 +70,7 @@ export function mirrorHeaders(
 /**
  * Checks that the standard headers are there, and say what the body says.
  *
- * Decides as the SDK does, except that it refuses what is not ASCII, or not canonical base64, whatever it decodes to.
+ * Decides as the SDK does, except that it refuses values that are not ASCII, or not canonical base64.
  *
  * @param request whose `_meta` has been checked
  * @throws McpError `HEADER_MISMATCH`, with `data.mismatch`: the `header` as it came, and what the `body` says
@@ -159,7 +159,7 @@ function missing(header: string, source: string, value: unknown): Mismatch {
   return { header: '(missing)', body: absent(header, source, value) };
 }
 
-/** @returns what is wrong, if anything is */
+/** @returns the fault, or `undefined` */
 function paramMismatch(
   { headerName, path, type }: ParamHeader,
   value: unknown,

@@ -40,7 +40,7 @@ export function assertNotificationOfEra(method: string, era: Era, declared: () =
 /** A list that clients can be told of. @internal */
 export type ChangedList = 'tools' | 'prompts' | 'resources';
 
-/** What clients can ask to be told of: that a list, or what is read at a URI, is no longer what it was. @internal */
+/** A change that clients can subscribe to: of a list, or of the resource at a URI. @internal */
 export type McpChange = { readonly list: ChangedList } | { readonly uri: string };
 
 const LISTS: Readonly<Record<string, ChangedList>> = Object.freeze({

@@ -1,3 +1,4 @@
+import { isObject } from './json-rpc.js';
 import { shown } from './wire.messages.js';
 
 /** The member of a JSON Schema that has its property mirrored into a header. */
@@ -12,7 +13,7 @@ export interface ParamHeader {
   readonly type: (typeof TYPES)[number];
 }
 
-/** What the schema of a tool says about headers, or what is wrong with that. @internal */
+/** The headers that the schema of a tool declares, or the fault of the declaration. @internal */
 export type ParamHeaders = { readonly headers: readonly ParamHeader[] } | { readonly fault: string };
 
 const TYPES = ['string', 'integer', 'boolean'] as const;
@@ -50,7 +51,7 @@ export function paramHeadersOf(inputSchema: unknown): ParamHeaders {
   return { headers: headers.length === 0 ? NONE : Object.freeze(headers) };
 }
 
-/** @returns the header, or what is wrong with it */
+/** @returns the header, or the text of its fault */
 function read(place: Place, { type, [ANNOTATION]: headerName }: JsonObject): ParamHeader | string {
   const path = pathOf(place);
   const at = path.join('.');
@@ -126,8 +127,4 @@ function pathOf(place: Place): string[] {
   const path: string[] = [];
   for (let at = place; at.parent; at = at.parent) path.push(at.name);
   return path.toReversed();
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

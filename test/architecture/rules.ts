@@ -161,7 +161,8 @@ function objectionToPackage(path: string, reference: ModuleReference, declared: 
   if (name === SDK_SERVER && !typeOnly && !isSpec(path) && !isDoorToSdk(path) && room !== 'client') {
     return 'the SDK is loaded by "sdk", and its schema tools by src/wire/spec.ts, alone';
   }
-  if (!isSpec(path) && !declared.has(name)) return 'neither a dependency nor a peer: an app that installs this package lacks it';
+  if (!isSpec(path) && !declared.has(name))
+    return 'neither a dependency nor a peer: an app that installs this package lacks it';
   return undefined;
 }
 

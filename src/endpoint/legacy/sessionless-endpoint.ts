@@ -11,8 +11,7 @@ import { negotiateLegacyRevision } from '../../wire/revisions.js';
 import { isOfSession } from '../../wire/sessionless.js';
 import { BareRequests } from '../bare-requests.js';
 import { sendOrDrop } from '../modern/modern-client.js';
-import { initializeParams } from './initialization.js';
-import { revisionOf } from './legacy-endpoint.js';
+import { initializeParams, revisionOf } from './legacy-endpoint.js';
 
 /**
  * The legacy era without sessions (option `sessions: 'off'`, row S17): each POST stands alone. Notifications and responses

@@ -2,7 +2,7 @@ import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotoc
 import { MAX_SUBSCRIPTIONS, MAX_URI } from '../../session/admission.js';
 import type { ChangedList, McpChange } from '../../wire/notifications.js';
 import { McpError } from '../../wire/errors.js';
-import type { JsonRpcRequest } from '../../wire/json-rpc.js';
+import { isObject, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { shown } from '../../wire/wire.messages.js';
 
 const FLAGS = {
@@ -72,7 +72,7 @@ export function isEmpty(filter: SubscriptionFilter): boolean {
   return Object.keys(filter).length === 0;
 }
 
-/** A set of changes, in the order in which they came: what a filter accepts, or what is still to be told. */
+/** A set of changes, in the order in which they came: those that a filter accepts, or those not told yet. */
 export class ChangeSet implements Iterable<McpChange> {
   readonly #lists = new Set<ChangedList>();
   readonly #uris = new Set<string>();
@@ -112,10 +112,6 @@ export class ChangeSet implements Iterable<McpChange> {
     for (const list of this.#lists) yield { list };
     for (const uri of this.#uris) yield { uri };
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isTexts(value: unknown): value is string[] {

@@ -8,7 +8,7 @@ import { shown } from '../../wire/wire.messages.js';
  * the browser send our server requests that look same-origin to it. The browser cannot hide the name: it is in `Host`,
  * and in `Origin` when there is one.
  *
- * Who listens on loopback is meant for this machine only, so there only loopback names pass unasked, also when the
+ * A server on loopback is meant for this machine only, so there only loopback names pass by default, also when the
  * server listens on all addresses: what counts is the address that this connection arrived on. A reverse proxy on the
  * same machine arrives on loopback too, and its public name has to be listed.
  *
@@ -97,7 +97,7 @@ export function compileHostRules(options: HostOriginOptions): HostOriginRules {
   return { hosts, origins: new Set(origins) };
 }
 
-/** Options come from configurations, where types are a hope. */
+/** Options may come from configuration files, unchecked by the compiler. */
 function textOf(entry: unknown): string {
   return typeof entry === 'string' ? entry : '';
 }
@@ -122,7 +122,7 @@ export function checkHostAndOrigin(
   const loopback = isLoopbackAddress(facts.localAddress);
   const host = facts.host === undefined ? undefined : parseAuthority(facts.host);
   if (!host || !hostAllowed(host, loopback, rules)) {
-    // What is no host name cannot be listed either.
+    // A text that is not a host name cannot be listed.
     const name = host && host.name.length <= LONGEST_HOST ? host.name : undefined;
     const option = name === undefined ? undefined : 'allowedHosts';
     const advice =
@@ -132,7 +132,7 @@ export function checkHostAndOrigin(
     return new McpError('FORBIDDEN_HOST', `The Host ${shown(facts.host)} is not allowed here. ${advice}`, { option });
   }
   if (facts.origin !== undefined && !originAllowed(facts.origin, host, loopback, rules)) {
-    // What is no origin cannot be listed either.
+    // A text that is not an origin cannot be listed.
     const option = facts.origin === 'null' || parseOrigin(facts.origin) ? 'allowedOrigins' : undefined;
     const text = `The Origin ${shown(facts.origin)} is not allowed here. If pages from there may call this server, add it to the option "allowedOrigins" as it stands here.`;
     return new McpError('FORBIDDEN_ORIGIN', text, { option });

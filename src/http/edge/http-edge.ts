@@ -6,10 +6,9 @@ import { discardBody } from '../body-reader.js';
 import { McpHttpOptionError } from '../http.errors.js';
 import { shown } from '../../wire/wire.messages.js';
 import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
-import type { EndpointKey } from './endpoint-route.js';
 import { installExpressEdge } from './express-edge.js';
 import { installFastifyEdge } from './fastify-edge.js';
-import { markAdmitted, wasAdmitted } from './hidden-media-type.js';
+import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js';
 
 /*
  * # The edge
