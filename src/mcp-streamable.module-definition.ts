@@ -14,7 +14,7 @@ import { McpSessionService } from './session/mcp-session.service.js';
 import { getMcpSessionServiceToken } from './session/mcp-session-service.token.js';
 import { McpShutdownModule } from './endpoint/mcp-endpoint.js';
 
-/** What Nest itself reads beside a factory, and the extras. */
+/** The names that Nest itself reads beside a factory, and the extras. */
 const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];
 
 /** `forRoot` and `forRootAsync`, and what each call makes: a module with a controller of its own. */
@@ -55,7 +55,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   };
 }
 
-/** What the options are, wherever they came from. An extra among them would be ignored, and a guard must not be. */
+/** Checks the options, from `forRoot()` or from a factory. An extra among them would be ignored, and a guard must not be. */
 function checkOptions(options: unknown): McpStreamableOptions {
   if (typeof options !== 'object' || options === null)
     throw new McpOptionError(
@@ -73,12 +73,12 @@ function checkOptions(options: unknown): McpStreamableOptions {
   return options as McpStreamableOptions;
 }
 
-/** What `forRoot()` was given, before Nest reads it. @throws McpOptionError */
+/** Checks the argument of `forRoot()` before Nest reads it. @throws McpOptionError */
 export function assertOptions(options: unknown): void {
   assertObject('forRoot', options, 'Give "serverInfo" at least: { serverInfo: { name: "orders", version: "1.0.0" } }.');
 }
 
-/** What `forRootAsync()` was given, before Nest reads it. @throws McpOptionError */
+/** Checks the argument of `forRootAsync()` before Nest reads it. @throws McpOptionError */
 export function assertAsyncOptions(options: unknown): void {
   assertObject('forRootAsync', options, 'Give "useFactory", "useClass" or "useExisting".');
   const misplaced = Object.keys(options).find((name) => OPTION_NAMES.includes(name));

@@ -174,7 +174,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return this.#endpoints().filter((endpoint) => endpoint !== this);
   }
 
-  /** What RouterModule puts before the paths of this module. Nest keeps it on the class, by app or for all. */
+  /** The prefix that RouterModule puts before the paths of this module. Nest keeps it on the class, by app or for all. */
   get #routerPath(): string {
     const { applicationId } = this.modules;
     const [ofApp, ofAll] = [`${MODULE_PATH}${applicationId}`, MODULE_PATH].map(

@@ -21,7 +21,7 @@ import { ModuleRef } from '@nestjs/core';
 const LEGACY_SERVER =
   'The server that the option "server" makes does not speak revision 2026-07-28, so its clients are asked to use an older one. To serve it, make the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to say that this is meant, set "eras" to "legacy".';
 
-/** What serves the methods: decorated handlers, unless the app makes its servers itself. */
+/** The dispatcher of the methods: decorated handlers, unless the app makes its servers itself. */
 const dispatcherProvider: Provider = {
   provide: McpDispatcher,
   useFactory: ({ server }: McpStreamableOptions, methods: MethodDispatcher, module: ModuleRef): McpDispatcher => {
@@ -36,7 +36,7 @@ const dispatcherProvider: Provider = {
   inject: [MCP_OPTIONS, MethodDispatcher, ModuleRef],
 };
 
-/** What one endpoint is made of, room by room. */
+/** The parts of one endpoint, room by room. */
 export const endpointParts: Provider[] = [
   { provide: Clock, useValue: systemClock },
   ...busProviders,

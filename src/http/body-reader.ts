@@ -71,7 +71,7 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
 }
 
 /**
- * What a parser of the app has made of the body, on either adapter: see {@link BodyReaderOptions.parsed}.
+ * The body as a parser of the app left it, on either adapter: see {@link BodyReaderOptions.parsed}.
  *
  * @param request Express' `Request` or Fastify's `FastifyRequest`
  * @internal

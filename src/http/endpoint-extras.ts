@@ -3,7 +3,7 @@ import { check, McpOptionError } from '../common/option-checks.js';
 import type { McpEndpointVersion } from '../context/endpoint-name.js';
 import { McpSessionGuard } from './mcp-session.guard.js';
 
-/** What must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
+/** Options that must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
 export interface McpStreamableExtras {
   /**
    * Where the endpoint is; below the app's global prefix, as for any controller.
@@ -46,7 +46,7 @@ export interface McpStreamableExtras {
 /** Every extra, decided. */
 export type ResolvedExtras = Required<Omit<McpStreamableExtras, 'name'>> & { name: string | undefined };
 
-/** What an endpoint is by default. */
+/** The extras of an endpoint by default. */
 export const DEFAULTS: ResolvedExtras = {
   path: 'mcp',
   version: VERSION_NEUTRAL,

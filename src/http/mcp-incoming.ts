@@ -14,7 +14,7 @@ import { type ResolvedHttpOptions, userOf } from './http.options.js';
 
 const JSON_TYPE = 'application/json';
 const SSE_TYPE = 'text/event-stream';
-/** What nearly all clients send: nothing to take apart. */
+/** Sent by nearly all clients: compared without parsing. */
 const AS_SPECIFIED = `${JSON_TYPE}, ${SSE_TYPE}`;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
@@ -37,7 +37,7 @@ export function rawRequest(request: PlatformRequest): IncomingMessage {
  * collector of garbage busy.
  */
 const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
-/** What was read of a request whose sender could not be told. */
+/** The body of a request whose principal could not be told. */
 const REFUSED = Symbol('nestjs-mcp-streamable:refused');
 
 interface ReadRequest {
@@ -74,7 +74,7 @@ export class McpRequestReader {
     discardBody(rawRequest(request), response, this.clock, this.#closed);
   }
 
-  /** What was read of a request. @throws Error when no guard has read it */
+  /** The request as it was read. @throws Error when no guard has read it */
   of(request: object): McpIncoming {
     const incoming = (request as ReadRequest)[INCOMING];
     if (!incoming)

@@ -31,13 +31,13 @@ const ANSWERS = Object.freeze({
 } as const);
 
 /**
- * What went wrong, as a name that stays the same from version to version; texts may change.
+ * The kind of an error, as a name that stays the same from version to version; texts may change.
  *
  * @publicApi
  */
 export type McpErrorCode = keyof typeof ANSWERS;
 
-/** What an {@link McpError} may carry besides its code and message. @publicApi */
+/** Details that an {@link McpError} may carry besides its code and message. @publicApi */
 export interface McpErrorOptions {
   /** Becomes `error.data` of the JSON-RPC body; must be JSON, and is read by the client. */
   data?: unknown;
@@ -45,7 +45,7 @@ export interface McpErrorOptions {
   headers?: Record<string, string>;
   /** The request that is refused, when its id could be read. @default null */
   requestId?: RequestId | null;
-  /** What caused it; for logs, never sent. */
+  /** The cause; for logs, never sent. */
   cause?: unknown;
   /** The option of the endpoint that decides it: the first such refusal is a warning in the log, which names it. */
   option?: string | undefined;
@@ -148,8 +148,7 @@ export interface RpcError {
 }
 
 /**
- * What a client is told of something that was thrown: what has a JSON-RPC code of its own, whichever copy of whichever
- * package made it.
+ * The JSON-RPC error of a thrown value that has a JSON-RPC code of its own, from any copy of any package.
  *
  * @returns `undefined` for anything else: its text is not meant for clients
  * @internal

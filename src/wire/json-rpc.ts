@@ -35,7 +35,7 @@ export interface JsonRpcErrorBody {
   error: { code: number; message: string; data?: unknown };
 }
 
-/** What a POST carried. @internal */
+/** The messages of a POST. @internal */
 export interface IncomingBody {
   /** The body was an array, even if of one message. */
   batch: boolean;

@@ -101,7 +101,7 @@ export function checkParamHeaders(declarations: readonly ParamHeader[], args: un
   }
 }
 
-/** What the SDK says of a mismatch: `error.data.mismatch`. */
+/** A mismatch as the SDK reports it: `error.data.mismatch`. */
 interface Mismatch {
   readonly header: string;
   readonly body: string;
@@ -147,7 +147,7 @@ function nameMismatch(headers: RequestHeaders, { method, params }: JsonRpcReques
   return { header: got, body: different('Mcp-Name', decoded, source, value) };
 }
 
-/** What `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
+/** The value that `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
 function nameOf(method: string, params: JsonRpcRequest['params']): { source: string; value?: string } | undefined {
   const field = NAMED_BY.get(method);
   if (field === undefined) return undefined;

@@ -8,7 +8,7 @@ const ANNOTATION = 'x-mcp-header';
 export interface ParamHeader {
   /** The names of the properties that lead to it, from the arguments on; at least one. */
   readonly path: readonly string[];
-  /** What the schema says: `Region` for the header `Mcp-Param-Region`. */
+  /** As in the schema: `Region` for the header `Mcp-Param-Region`. */
   readonly headerName: string;
   readonly type: (typeof TYPES)[number];
 }
@@ -17,7 +17,7 @@ export interface ParamHeader {
 export type ParamHeaders = { readonly headers: readonly ParamHeader[] } | { readonly fault: string };
 
 const TYPES = ['string', 'integer', 'boolean'] as const;
-/** What a header's name consists of (RFC 9110 §5.6.2, `tchar`). */
+/** The characters of a header's name (RFC 9110 §5.6.2, `tchar`). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~\dA-Za-z]+$/;
 /** Most tools have none: they share this one. */
 const NONE: readonly ParamHeader[] = Object.freeze([]);

@@ -10,7 +10,7 @@ export type LegacyRevision = (typeof LEGACY_REVISIONS)[number];
 /** A protocol revision without sessions. @publicApi */
 export type ModernRevision = (typeof MODERN_REVISIONS)[number];
 
-/** What a client gets that asked `initialize` for a revision we do not serve. @publicApi */
+/** The answer to an `initialize` that asks for a revision we do not serve. @publicApi */
 export const LATEST_LEGACY_REVISION: LegacyRevision = LEGACY_REVISIONS[0];
 
 /** Whether the value names a revision with sessions that we serve. @internal */

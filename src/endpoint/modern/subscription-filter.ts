@@ -13,7 +13,7 @@ const FLAGS = {
 const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
 
 /**
- * What a `subscriptions/listen` asks to be told of, in the form in which it is honored: flags only if true, each URI once, and
+ * The filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI once, and
  * no field that is not the specification's.
  *
  * @throws McpError INVALID_PARAMS: it does not say, not as it should, or asks for too much
@@ -54,7 +54,7 @@ export function requestedFilter({ id: requestId, params }: JsonRpcRequest): Subs
   return withUris(filter, [...new Set(uris)]);
 }
 
-/** What of it a server with these capabilities can tell of. */
+/** The part of a filter that a server with these capabilities can serve. */
 export function deliverable(filter: SubscriptionFilter, capabilities: ServerCapabilities): SubscriptionFilter {
   const flags: SubscriptionFilter = {};
   for (const name of FLAG_NAMES) if (filter[name] && capabilities[FLAGS[name]]?.listChanged) flags[name] = true;

@@ -10,7 +10,7 @@ export const ENDPOINT_KEY = Symbol('nestjs-mcp-streamable:endpoint-key');
 /** Of our own, and a symbol, so that no decorator of the app and no plugin of Fastify can meet it by accident. */
 const ENDPOINT = Symbol('nestjs-mcp-streamable:endpoint');
 
-/** What `@RouteConfig()` of @nestjs/platform-fastify writes; imported by value, as that package is optional. */
+/** The key that `@RouteConfig()` of @nestjs/platform-fastify writes; copied, as that package is optional. */
 const FASTIFY_ROUTE_CONFIG = '__fastify_route_config__';
 
 /**

@@ -15,7 +15,7 @@ import { shown } from '../../wire/wire.messages.js';
  * Spec: 2025-11-25, basic/transports, "Security Warning". Row E1.
  */
 
-/** What the check needs to know of a request. @internal */
+/** The parts of a request that the check reads. @internal */
 export interface RequestFacts {
   /** The `Host` header, or `:authority`. */
   readonly host: string | undefined;

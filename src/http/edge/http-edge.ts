@@ -13,7 +13,7 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
 /*
  * # The edge
  *
- * What must happen before anything else of the app sees a request to one of our routes: global guards run before any guard
+ * Its checks come before anything else of the app sees a request to one of our routes: global guards run before any guard
  * of ours, and parsers and middleware before any guard at all. So the edge sits in the router itself, in front of
  * everything: the first layer of Express, the first `onRequest` hook of Fastify. It decides from the head, answers what it
  * refuses on the raw response, and hides the media type of the rest from the app's parsers until they are past.
@@ -83,7 +83,7 @@ export function admittedOrRefused(
   return wasAdmitted(request, endpoint) ? undefined : refusalOf(request, policy);
 }
 
-/** What the edge has against a request (E1, E2). @internal */
+/** Why the edge refuses a request, if it does (E1, E2). @internal */
 export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpError | undefined {
   const refusal = policy.admit(request);
   const { method } = request;
