@@ -11,9 +11,9 @@ import { EndpointMark } from './handlers/discovery/app-scan.js';
 import { McpRegistry } from './handlers/registry/mcp-registry.js';
 import { getMcpRegistryToken } from './handlers/registry/mcp-registry.token.js';
 import { getMcpSessionServiceToken, McpSessionService, SESSION_SERVICE } from './session/mcp-session.service.js';
-import { McpShutdownModule } from './endpoint/endpoint-shutdown.js';
+import { McpShutdownModule } from './endpoint/mcp-endpoint.js';
 
-/** What Nest itself reads beside a factory, and the extras. */
+/** The names that Nest itself reads beside a factory, and the extras. */
 const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];
 
 /** `forRoot` and `forRootAsync`, and what each call makes: a module with a controller of its own. */
@@ -21,11 +21,12 @@ export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYN
   new ConfigurableModuleBuilder<McpStreamableOptions>({ moduleName: 'McpStreamable' })
     .setClassMethodName('forRoot')
     .setFactoryMethodName('createMcpStreamableOptions')
-    .setExtras<McpStreamableExtras>({ ...DEFAULTS, name: undefined }, endpointModule)
+    .setExtras<McpStreamableExtras>(DEFAULTS, endpointModule)
     .build();
 
 function endpointModule(definition: DynamicModule, extras: McpStreamableExtras): DynamicModule {
-  const { path, version, guards, decorators, sessionGuard, imports, isGlobal, name } = resolveExtras(extras);
+  const resolved = resolveExtras(extras);
+  const { path, version, guards, imports, isGlobal, name } = resolved;
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
   // With a name only by name: by class, an app with several endpoints would silently get one of them.
   const [service, registry] = [getMcpSessionServiceToken(name), getMcpRegistryToken(name)];
@@ -33,7 +34,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
     ...definition,
     global: isGlobal,
     imports: [...new Set([DiscoveryModule, McpShutdownModule, ...(definition.imports ?? []), ...imports])],
-    controllers: [createEndpointController({ endpoint, path, version, guards, decorators, sessionGuard })],
+    controllers: [createEndpointController(endpoint, resolved)],
     providers: [
       ...(definition.providers ?? []),
       { provide: ENDPOINT_KEY, useValue: endpoint },
@@ -49,7 +50,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   };
 }
 
-/** What the options are, wherever they came from. An extra among them would be ignored, and a guard must not be. */
+/** Checks the options, from `forRoot()` or from a factory. An extra among them would be ignored, and a guard must not be. */
 function checkOptions(options: unknown): McpStreamableOptions {
   if (typeof options !== 'object' || options === null)
     throw new McpOptionError(
@@ -67,12 +68,12 @@ function checkOptions(options: unknown): McpStreamableOptions {
   return options as McpStreamableOptions;
 }
 
-/** What `forRoot()` was given, before Nest reads it. @throws McpOptionError */
+/** Checks the argument of `forRoot()` before Nest reads it. @throws McpOptionError */
 export function assertOptions(options: unknown): void {
   assertObject('forRoot', options, 'Give "serverInfo" at least: { serverInfo: { name: "orders", version: "1.0.0" } }.');
 }
 
-/** What `forRootAsync()` was given, before Nest reads it. @throws McpOptionError */
+/** Checks the argument of `forRootAsync()` before Nest reads it. @throws McpOptionError */
 export function assertAsyncOptions(options: unknown): void {
   assertObject('forRootAsync', options, 'Give "useFactory", "useClass" or "useExisting".');
   const misplaced = Object.keys(options).find((name) => OPTION_NAMES.includes(name));

@@ -17,7 +17,7 @@ import { EDGE_POLICY, type EdgePolicy } from './http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './http/edge/endpoint-route.js';
 import { HttpEdge } from './http/edge/http-edge.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
-import { RefusalLog } from './http/refusal-log.js';
+import { RefusalLog } from './http/mcp-exception.filter.js';
 import { McpResponder } from './http/responder.js';
 import {
   type ASYNC_OPTIONS_TYPE,
@@ -28,12 +28,11 @@ import {
   type OPTIONS_TYPE,
 } from './mcp-streamable.module-definition.js';
 import { featureModule } from './handlers/discovery/feature-module.js';
-import { EndpointShutdown } from './endpoint/endpoint-shutdown.js';
 import { ENDPOINT_NAME, type EndpointName } from './context/endpoint-name.js';
 import { sharedPath } from './http/edge/shared-path.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { logMissingShutdownHooks, logWhatIsServed } from './handlers/discovery/start-log.js';
-import { McpEndpoint } from './endpoint/mcp-endpoint.js';
+import { EndpointShutdown, McpEndpoint } from './endpoint/mcp-endpoint.js';
 
 /** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
 const MODULE_PATH = '__module_path__';
@@ -102,7 +101,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
    *
    * @param providers classes with decorated methods
    * @param name the option `name` of the endpoint; without it they belong where they would belong anyway
-   * @throws HandlerDefinitionError for what is no class; at start for a class that no module provides, and for a name that
+   * @throws HandlerDefinitionError for a value that is not a class; at start for a class that no module provides, and for a name that
    *   no endpoint has
    */
   static forFeature(providers: readonly Type[], name?: string): DynamicModule {
@@ -175,7 +174,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return this.#endpoints().filter((endpoint) => endpoint !== this);
   }
 
-  /** What RouterModule puts before the paths of this module. Nest keeps it on the class, by app or for all. */
+  /** The prefix that RouterModule puts before the paths of this module. Nest keeps it on the class, by app or for all. */
   get #routerPath(): string {
     const { applicationId } = this.modules;
     const [ofApp, ofAll] = [`${MODULE_PATH}${applicationId}`, MODULE_PATH].map(

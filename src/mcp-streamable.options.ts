@@ -13,7 +13,7 @@ import type { McpStateOptions } from './state/state.options.js';
 import type { McpEventStore } from './stream/event-store.js';
 import type { EventLogOptions } from './stream/stream.options.js';
 
-/** What an endpoint does; may come from `forRootAsync`. @publicApi */
+/** The options of an endpoint; may come from `forRootAsync`. @publicApi */
 export interface McpStreamableOptions
   extends McpSessionOptions, McpStateOptions, McpHttpOptions, McpHandlerOptions, McpProtocolOptions {
   /**
@@ -22,7 +22,7 @@ export interface McpStreamableOptions
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
    */
   serverInfo: Implementation;
-  /** What the server tells a model about how to use it. Not for the factory in `server`, which says it itself. */
+  /** Tells a model how to use the server. Without effect with the option `server`, whose server has its own. */
   instructions?: string;
   /**
    * Makes the SDK server of a session, once per live copy: a session that is rebuilt gets another server. Requests without a
@@ -77,7 +77,7 @@ export interface McpStreamableOptions
   messageBus?: McpMessageBus;
 }
 
-/** What several nodes share. @publicApi */
+/** The parts that several nodes share. @publicApi */
 export interface McpBackend {
   readonly sessionStore: McpSessionStore;
   readonly stateStore: McpStateStore;

@@ -6,7 +6,6 @@ import { once } from './common/promises.js';
 import { busProviders } from './bus/bus.providers.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
 import { endpointProviders } from './endpoint/endpoint.providers.js';
-import { protocolMessages } from './endpoint/endpoint.messages.js';
 import { handlerProviders } from './handlers/handler.providers.js';
 import { httpProviders } from './http/http.providers.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
@@ -19,7 +18,10 @@ import { stateProviders } from './state/state.providers.js';
 import { streamProviders } from './stream/stream.providers.js';
 import { ModuleRef } from '@nestjs/core';
 
-/** What serves the methods: decorated handlers, unless the app makes its servers itself. */
+const LEGACY_SERVER =
+  'The server that the option "server" makes does not speak revision 2026-07-28, so its clients are asked to use an older one. To serve it, make the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to say that this is meant, set "eras" to "legacy".';
+
+/** The dispatcher of the methods: decorated handlers, unless the app makes its servers itself. */
 const dispatcherProvider: Provider = {
   provide: McpDispatcher,
   useFactory: ({ server }: McpStreamableOptions, methods: MethodDispatcher, module: ModuleRef): McpDispatcher => {
@@ -28,13 +30,13 @@ const dispatcherProvider: Provider = {
     return new SdkDispatcher({
       make: (context) => make({ ...context, sessions: module.get<McpSessionService>(SESSION_SERVICE) }),
       report: logError,
-      onLegacyServer: once(() => logger.warn(protocolMessages.legacyServer())),
+      onLegacyServer: once(() => logger.warn(LEGACY_SERVER)),
     });
   },
   inject: [MCP_OPTIONS, MethodDispatcher, ModuleRef],
 };
 
-/** What one endpoint is made of, room by room. */
+/** The parts of one endpoint, room by room. */
 export const endpointParts: Provider[] = [
   { provide: Clock, useValue: systemClock },
   ...busProviders,

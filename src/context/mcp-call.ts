@@ -11,7 +11,7 @@ import type { HttpRefusal, McpExchange } from './mcp-exchange.js';
  * whatever it calls, finds them in the call, through the async context that is set around the handler.
  */
 
-/** What is known of a session. @publicApi */
+/** A session, as its client introduced it. @publicApi */
 export interface McpSessionInfo {
   readonly id: string;
   /** Who owns the session, as `principal(request)` said at `initialize`; `undefined`: anonymous. */
@@ -225,7 +225,7 @@ export function runInCall<T>(call: McpCall, task: () => T): T {
 }
 
 /**
- * Runs `task`, which tells clients of a fact. A call that was cancelled says nothing more (behaviour P8), but what it has
+ * Runs `task`, which tells clients of a fact. A call that was cancelled says nothing more (P8), but what it has
  * changed is so all the same: then the task runs on behalf of no call.
  *
  * @internal

@@ -74,7 +74,7 @@ export class McpContext {
   get method(): string {
     return this.call.method;
   }
-  /** Aborts when nobody waits for the result any more. */
+  /** Aborts when no client waits for the result any more. */
   get signal(): AbortSignal {
     return this.call.signal;
   }
@@ -95,7 +95,7 @@ export class McpContext {
   progress(progress: number | McpProgress, total?: number, message?: string): Promise<void> {
     const { progressToken } = this;
     if (progressToken === undefined) return Promise.resolve();
-    // What is undefined is left out of the JSON.
+    // An undefined member is left out of the JSON.
     const report = typeof progress === 'object' ? progress : { progress, total, message };
     return this.notify('notifications/progress', { progressToken, ...report });
   }
@@ -187,7 +187,7 @@ export class McpContext {
    * It is done again when the call ends without questions and is repeated, or when the client loses what it was given: what
    * must never happen twice needs a key of its own at the place where it happens.
    *
-   * @param key names what is done within the handler
+   * @param key names the step of the handler
    * @param fn may be asynchronous; if it fails, nothing is kept
    * @returns a copy of what `fn` returned
    * @throws TypeError when that is not JSON; `undefined` is fine
@@ -203,8 +203,8 @@ export class McpContext {
   }
 
   /**
-   * What the handler returned as `requestState` of `inputRequired()` the last time. On its way it was sealed: nobody but this
-   * endpoint can have made it, for this caller and this request, and it has not expired.
+   * The `requestState` that the handler returned with `inputRequired()` the last time. It was sealed: only this endpoint can
+   * have made it, for this caller and this request, and it has not expired.
    */
   get requestState(): string | undefined {
     return this.port.requestState;
@@ -229,7 +229,7 @@ export class McpContext {
   }
 
   /**
-   * State of whoever calls: the same in all calls of the principal to this endpoint, without a handle.
+   * State of the caller: the same in all calls of the principal to this endpoint, without a handle.
    *
    * @throws McpStateError `NO_PRINCIPAL` when the caller is anonymous; a tool that does not catch it reports it
    */

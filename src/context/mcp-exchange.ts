@@ -4,7 +4,7 @@ import type { RequestId } from '../wire/json-rpc.js';
 /**
  * What the endpoint answers one HTTP request with. Refusals are not replies: they are thrown as `McpError`.
  *
- * - `accepted`: 202, no body, no content type (behaviour.md P1).
+ * - `accepted`: 202, no body, no content type (P1).
  * - `json`: 200 and one JSON text.
  * - `empty`: a status and headers, no body: 204 of a DELETE, 405 of a finished stream (G2).
  * - `stream`: server-sent events.
@@ -39,7 +39,7 @@ export interface McpStreamReply {
 }
 
 /**
- * Back-pressure of one response (behaviour.md P13). A source that reads from a log stops reading while `paused`; what it
+ * Back-pressure of one response (P13). A source that reads from a log stops reading while `paused`; what it
  * emits nevertheless is still written.
  *
  * @internal
@@ -61,7 +61,7 @@ export interface PendingReply {
 
 const accepted: McpReply = { kind: 'accepted' };
 
-/** Notifications and responses were taken (behaviour.md P1). @internal */
+/** Notifications and responses were taken (P1). @internal */
 export const ACCEPTED: PendingReply = { reply: Promise.resolve(accepted), abandon: () => {} };
 
 /** A status and headers for an answer that denies. @internal */

@@ -69,7 +69,7 @@ export class McpExecutionContext {
 
   /**
    * The arguments **as the client sent them**: guards and the way in of interceptors run before validation, here as in
-   * every Nest app, so that nobody learns from a validation error what he may not call. Check what you use. A resource
+   * every Nest app, so that no caller learns from a validation error about a tool that it may not call. Check what you use. A resource
    * has `{ uri }`, a resource template `{ uri, variables }`, the others what their schema says.
    *
    * While a list is made there are none. A guard that asks for them then is left out, and the entry is shown unless

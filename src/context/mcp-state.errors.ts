@@ -27,7 +27,7 @@ export class McpStateError extends Error {
 }
 
 /**
- * The handle is of no state, of one that is gone, or of somebody else's: nobody learns which.
+ * The handle is of no state, of one that is gone, or of another principal's: callers do not learn which.
  *
  * @publicApi
  */

@@ -34,7 +34,7 @@ export interface McpPrincipalState {
  * @publicApi
  */
 export interface McpState extends McpPrincipalState {
-  /** Unguessable: 22 characters of `[A-Za-z0-9]`. Whoever is the same principal and has it has the state. */
+  /** Unguessable: 22 characters of `[A-Za-z0-9]`. A caller that is the same principal and knows it has the state. */
   readonly handle: string;
 }
 

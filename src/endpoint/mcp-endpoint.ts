@@ -1,4 +1,5 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
 import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
 import type { Calls } from '../exchange/calls.js';
@@ -12,16 +13,14 @@ import { isNotification, isRequest, type IncomingBody } from '../wire/json-rpc.j
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import { LegacyEndpoint } from './legacy/legacy-endpoint.js';
 import { SessionlessEndpoint } from './legacy/sessionless-endpoint.js';
-import { unsupportedRevision } from './modern/modern-classification.js';
-import { ModernEndpoint } from './modern/modern-endpoint.js';
+import { loneCall, ModernEndpoint, unsupportedRevision } from './modern/modern-endpoint.js';
 import { Subscriptions } from './modern/subscriptions.js';
-import { protocolMessages } from './endpoint.messages.js';
 import { type Eras, PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol.options.js';
 
 /** `drainMs` where other nodes go on with the sessions. */
 const DEFAULT_DRAIN_MS = 10_000;
 
-/** One HTTP request to the endpoint, as far as it is understood. */
+/** One HTTP request to the endpoint, read and checked. */
 export interface McpIncoming extends McpHttpCall {
   readonly method: string;
   readonly headers: RequestHeaders;
@@ -34,9 +33,9 @@ export interface McpIncoming extends McpHttpCall {
 }
 
 /**
- * One endpoint: takes what HTTP brings, hands it to the era it belongs to, and says what to answer.
+ * One endpoint: hands each HTTP request to the era that it belongs to, and returns the reply.
  *
- *     open ──drain()──▶ draining (503 to what is no part of a running call) ──▶ stopped (503 to everything)
+ *     open ──drain()──▶ draining (503, except for messages of running calls) ──▶ stopped (503)
  */
 @Injectable()
 export class McpEndpoint {
@@ -73,9 +72,7 @@ export class McpEndpoint {
       return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(incoming, body, headers);
     }
     if (this.eras === 'modern') return refuseLegacy(body, headers);
-    if (headers[LAST_EVENT_ID_HEADER] !== undefined) {
-      throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
-    }
+    assertNoCursor(headers);
     if (this.sessionless) return this.sessionless.post(incoming, body, headers);
     return this.legacy.post(incoming, body, session);
   }
@@ -142,20 +139,25 @@ export class McpEndpoint {
 
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
-/** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (behaviour §0, M3). */
+/** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (§0, M3). */
 export function refuseModern(body: IncomingBody): PendingReply {
-  const [message] = body.messages;
-  if (body.batch) throw new McpError('INVALID_REQUEST', protocolMessages.modernBatch());
-  if (isNotification(message!)) return ACCEPTED;
-  if (!isRequest(message!)) throw new McpError('INVALID_REQUEST', protocolMessages.modernResponse());
+  const message = loneCall(body);
+  if (!isRequest(message)) return ACCEPTED;
   const requested = message.params?._meta?.[PROTOCOL_VERSION_META_KEY];
   throw unsupportedRevision(requested ?? null, LEGACY_REVISIONS, message.id);
+}
+
+/** A stream is resumed by GET. @throws McpError BAD_REQUEST (E10) */
+export function assertNoCursor(headers: RequestHeaders): void {
+  if (headers[LAST_EVENT_ID_HEADER] === undefined) return;
+  const text = 'Last-Event-ID was sent with a POST. A stream is resumed by GET; send the message without the header.';
+  throw new McpError('BAD_REQUEST', text);
 }
 
 /** An endpoint that serves no sessions: clients of the legacy era are told what it speaks (M3). */
 function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
   const [message] = messages;
-  const text = protocolMessages.legacyUnsupported(MODERN_REVISIONS);
+  const text = `This endpoint serves no sessions. Send requests of revision ${MODERN_REVISIONS.join(' or ')}, each with its "_meta".`;
   if (batch) throw new McpError('INVALID_REQUEST', text);
   if (isNotification(message!)) return ACCEPTED;
   if (!isRequest(message!)) throw new McpError('INVALID_REQUEST', text);
@@ -171,3 +173,32 @@ export function loneRequestId({ batch, messages }: IncomingBody): string | numbe
   const [message] = messages;
   return !batch && message && isRequest(message) ? message.id : null;
 }
+
+/**
+ * Stops all endpoints of an app, side by side, before anything else of it is destroyed.
+ *
+ * Nest destroys module after module, those near the root first and global ones last: what handlers inject would be closed
+ * before their calls had ended, and each endpoint would take calls while the one before it drains.
+ */
+@Injectable()
+export class EndpointShutdown implements OnModuleDestroy {
+  readonly #stops: (() => Promise<void>)[] = [];
+
+  constructor(@Inject(ModulesContainer) modules: ModulesContainer) {
+    const own = [...modules.values()].find(({ metatype }) => metatype === McpShutdownModule);
+    // The distance from the root is all that Nest orders its hooks by; the root itself has 1.
+    if (own) own.distance = -1;
+  }
+
+  /** @param stop idempotent: the endpoint calls it itself when it is destroyed, and says there what went wrong */
+  add(stop: () => Promise<void>): void {
+    this.#stops.push(stop);
+  }
+
+  async onModuleDestroy(): Promise<void> {
+    await Promise.allSettled(this.#stops.map((stop) => stop()));
+  }
+}
+
+@Module({ providers: [EndpointShutdown], exports: [EndpointShutdown] })
+export class McpShutdownModule {}

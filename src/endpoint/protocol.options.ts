@@ -17,7 +17,7 @@ export interface McpProtocolOptions extends McpRequestStateOptions {
   eras?: Eras;
   /**
    * Subscriptions (`subscriptions/listen`) of modern clients in all, on this node. Each is a response that stays open. One
-   * more gets 503; nobody's is ended for it.
+   * more gets 503; no open one is ended for it.
    *
    * @default 10000
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions

@@ -153,7 +153,7 @@ export class Calls {
     call.exchange!.answer(call.requestId!, this.#textOf(answer, call), call.refusal);
   }
 
-  /** What JSON has no words for is the handler's fault; the client must hear of the end of its request all the same. */
+  /** A result that is not JSON is the handler's fault; the client must still learn that its request has ended. */
   #textOf(answer: JsonRpcResponse, call: McpCall): string {
     try {
       return JSON.stringify(answer);

@@ -166,7 +166,7 @@ export interface ExchangeForm {
   readonly sseAfterMs: number;
   /** The answer is an array even if it has one element. */
   readonly batch: boolean;
-  /** From 2025-11-25 on clients take a closed connection for an invitation to resume (behaviour G9, G10). */
+  /** From 2025-11-25 on clients take a closed connection for an invitation to resume (G9, G10). */
   readonly clientsComeBack: boolean;
   /**
    * Makes the stream, once.

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../common/clock.js';
 import { McpError } from '../wire/errors.js';
-import { httpMessages } from './http.messages.js';
+import { shown } from '../wire/wire.messages.js';
 
 /*
  * # Reading the body
@@ -17,7 +17,7 @@ import { httpMessages } from './http.messages.js';
 
 const A_TURN = Promise.resolve();
 
-/** What is read on of a refused body before its connection ends. @internal */
+/** Bounds for the rest of a refused body: beyond them its connection ends. @internal */
 export const DISCARDED_BODY = Object.freeze({ maxBytes: 16 * 1024 * 1024, timeoutMs: 2_000 });
 
 /** So many chunks are joined, since each of them takes more memory than its bytes. */
@@ -52,7 +52,7 @@ export interface BodyReaderOptions {
  * @throws McpError `UNSUPPORTED_MEDIA_TYPE` for a `Content-Encoding`, `PAYLOAD_TOO_LARGE`, `REQUEST_TIMEOUT`, `PARSE_ERROR`
  *   for what is not UTF-8, `BAD_REQUEST` when the client goes away before the end, `INTERNAL_ERROR` when something else has
  *   taken the body and kept it. Before it is answered, {@link discardBody}
- * @see behaviour.md E6, E7, E11
+ * @see docs/protocol-rules.md E6, E7, E11
  * @internal
  */
 export async function readBody(request: IncomingMessage, options: BodyReaderOptions): Promise<string> {
@@ -60,17 +60,18 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   const encoding = request.headers['content-encoding'] ?? '';
   // An inflated body would pass the limit uncounted.
   if (encoding !== '' && encoding.toLowerCase() !== 'identity') {
-    throw new McpError('UNSUPPORTED_MEDIA_TYPE', httpMessages.encodedBody(encoding));
+    const text = `The body has the Content-Encoding ${shown(encoding)}, which is not accepted. Send the JSON as it is.`;
+    throw new McpError('UNSUPPORTED_MEDIA_TYPE', text);
   }
   if (request.readableDidRead || request.readableEnded) return takenBody(request, options);
   if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(maxBytes);
-  // Node tells of a head before it reads on: a body that came with it is there a turn later.
+  // Node emits the request before it reads on: a body in the same packet is there a turn later.
   await A_TURN;
   return decoded(arrived(request) ?? (await collected(request, options)));
 }
 
 /**
- * What a parser of the app has made of the body, on either adapter: see {@link BodyReaderOptions.parsed}.
+ * The body as a parser of the app left it, on either adapter: see {@link BodyReaderOptions.parsed}.
  *
  * @param request Express' `Request` or Fastify's `FastifyRequest`
  * @internal
@@ -84,7 +85,7 @@ export function parsedBodyOf(request: unknown): unknown {
 function arrived(request: IncomingMessage): Buffer | undefined {
   if (request.destroyed || !isWhole(request)) return undefined;
   const bytes = request.read() as Buffer;
-  // Node has yet to say that it ends, and somebody must hear it.
+  // Node emits the end only to a stream that flows.
   request.resume();
   return bytes;
 }
@@ -97,7 +98,9 @@ function isWhole({ headers, readableLength }: IncomingMessage): boolean {
 function takenBody(request: IncomingMessage, options: BodyReaderOptions): string {
   const { parsed, maxBytes } = options;
   if (parsed === undefined && request.headers['content-length'] !== '0') {
-    throw new McpError('INTERNAL_ERROR', httpMessages.bodyTaken());
+    const text =
+      'The body was read by something else in this app before it reached the MCP endpoint, and left nothing in "request.body". Exclude the path of the endpoint there.';
+    throw new McpError('INTERNAL_ERROR', text);
   }
   if (Buffer.isBuffer(parsed)) {
     if (parsed.length > maxBytes) throw tooLarge(maxBytes);
@@ -108,10 +111,10 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
   return text;
 }
 
-/** The whole at once: no character is cut at the border of a chunk (E11). A byte order mark is for who reads the text. */
+/** The whole at once: no character is cut at the border of a chunk (E11). A byte order mark is left to `readMessages`. */
 function decoded(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw new McpError('PARSE_ERROR', httpMessages.bodyNotUtf8());
-  return bytes.toString('utf8');
+  if (isUtf8(bytes)) return bytes.toString('utf8');
+  throw new McpError('PARSE_ERROR', 'The body is not valid UTF-8. Send one JSON-RPC 2.0 message as JSON, in UTF-8.');
 }
 
 /** The chunks as they come, up to the end, the limit or an interruption; the request stays open. */
@@ -119,7 +122,10 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
   const { maxBytes, timeoutMs, clock, underWay } = options;
   let interrupt!: InterruptBody;
   const interrupted = new Promise<never>((_, reject) => (interrupt = reject));
-  const timer = clock.setTimeout(() => interrupt(tooSlow(timeoutMs)), timeoutMs);
+  const timer = clock.setTimeout(() => {
+    const text = `The body did not arrive within ${timeoutMs} ms. Send it faster, or raise "bodyTimeoutMs".`;
+    interrupt(new McpError('REQUEST_TIMEOUT', text));
+  }, timeoutMs);
   underWay?.add(interrupt);
   let over = false;
   const all = async (): Promise<Buffer> => {
@@ -136,7 +142,11 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
   try {
     return await Promise.race([all(), interrupted]);
   } catch (error) {
-    throw error instanceof McpError ? error : new McpError('BAD_REQUEST', httpMessages.bodyCut());
+    if (error instanceof McpError) throw error;
+    throw new McpError(
+      'BAD_REQUEST',
+      'The connection was closed before the whole body had arrived. Repeat the request.',
+    );
   } finally {
     over = true;
     clock.clear(timer);
@@ -145,11 +155,8 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
 }
 
 function tooLarge(maxBytes: number): McpError {
-  return new McpError('PAYLOAD_TOO_LARGE', httpMessages.bodyTooLarge(maxBytes));
-}
-
-function tooSlow(timeoutMs: number): McpError {
-  return new McpError('REQUEST_TIMEOUT', httpMessages.bodyTooSlow(timeoutMs));
+  const text = `The body is larger than ${maxBytes} bytes. Send less at once, or raise "maxBodyBytes".`;
+  return new McpError('PAYLOAD_TOO_LARGE', text);
 }
 
 /** `Http2ServerRequest`, as far as it is needed, or a request of HTTP/1. */
@@ -162,7 +169,7 @@ type MaybeHttp2 = IncomingMessage & { readonly stream?: Duplex };
  * @param request the raw one
  * @param response the raw one, before its head is written
  * @param last the connection is not to be kept, as when the server stops
- * @see behaviour.md E6
+ * @see docs/protocol-rules.md E6
  * @internal
  */
 export function discardBody(request: MaybeHttp2, response: ServerResponse, clock: Clock, last = false): void {

@@ -1,7 +1,5 @@
 import {
-  type CanActivate,
   Controller,
-  type ControllerOptions,
   Delete,
   Get,
   Options,
@@ -15,20 +13,9 @@ import {
 } from '@nestjs/common';
 import { McpOptionError } from '../common/option-checks.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
+import type { ResolvedExtras } from './endpoint-extras.js';
 import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpController } from './mcp.controller.js';
-import type { McpSessionGuard } from './mcp-session.guard.js';
-
-/** What a controller is made from; known before the app starts, since Nest makes controllers synchronously. */
-export interface EndpointControllerOptions {
-  readonly endpoint: EndpointKey;
-  readonly path: string;
-  readonly version: NonNullable<ControllerOptions['version']>;
-  /** Of the app; they run before those that make it a controller, so that they can replace nothing of it. */
-  readonly decorators: readonly ClassDecorator[];
-  readonly guards: readonly (Type<CanActivate> | CanActivate)[];
-  readonly sessionGuard: Type<McpSessionGuard>;
-}
 
 /**
  * The controller of one endpoint: its path, version, guards and decorators. The routes are its own, since the edge knows
@@ -36,8 +23,8 @@ export interface EndpointControllerOptions {
  *
  * @internal
  */
-export function createEndpointController(options: EndpointControllerOptions): Type<McpController> {
-  const { endpoint, path, version, decorators, guards, sessionGuard } = options;
+export function createEndpointController(endpoint: EndpointKey, extras: ResolvedExtras): Type<McpController> {
+  const { path, version, decorators, guards, sessionGuard } = extras;
   const OfEndpoint = EndpointRoute(endpoint);
 
   @Controller({ path, version })

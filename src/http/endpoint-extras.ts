@@ -1,9 +1,9 @@
 import { type CanActivate, type ModuleMetadata, type Type, VERSION_NEUTRAL } from '@nestjs/common';
-import { check, McpOptionError, namesOf } from '../common/option-checks.js';
+import { check, McpOptionError } from '../common/option-checks.js';
 import type { McpEndpointVersion } from '../context/endpoint-name.js';
 import { McpSessionGuard } from './mcp-session.guard.js';
 
-/** What must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
+/** Options that must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
 export interface McpStreamableExtras {
   /**
    * Where the endpoint is; below the app's global prefix, as for any controller.
@@ -43,15 +43,10 @@ export interface McpStreamableExtras {
   name?: string;
 }
 
-export const EXTRA_NAMES = namesOf<McpStreamableExtras>({
-  ...{ path: true, version: true, guards: true, decorators: true, sessionGuard: true },
-  ...{ imports: true, isGlobal: true, name: true },
-});
-
 /** Every extra, decided. */
-export type ResolvedExtras = Required<Omit<McpStreamableExtras, 'name'>> & Pick<McpStreamableExtras, 'name'>;
+export type ResolvedExtras = Required<Omit<McpStreamableExtras, 'name'>> & { name: string | undefined };
 
-/** What an endpoint is by default. */
+/** The extras of an endpoint by default. */
 export const DEFAULTS: ResolvedExtras = {
   path: 'mcp',
   version: VERSION_NEUTRAL,
@@ -60,35 +55,35 @@ export const DEFAULTS: ResolvedExtras = {
   sessionGuard: McpSessionGuard,
   imports: [],
   isGlobal: false,
+  name: undefined,
 };
+
+export const EXTRA_NAMES = Object.keys(DEFAULTS);
 
 /** @throws McpOptionError */
 export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {
   const extras: ResolvedExtras = { ...DEFAULTS, ...defined(given) };
   const { path, version, guards, decorators, imports, sessionGuard, isGlobal, name } = extras;
   check.text('path', path);
-  if (!isVersion(version))
-    throw new McpOptionError(
-      'version',
-      `The option "version" must be a text, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`,
-    );
-  if (!Array.isArray(guards) || !guards.every(isGuard))
-    throw new McpOptionError(
-      'guards',
-      'The option "guards" must be an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import.',
-    );
+  if (!isVersion(version)) {
+    const text = `The option "version" must be a text, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`;
+    throw new McpOptionError('version', text);
+  }
+  if (!Array.isArray(guards) || !guards.every(isGuard)) {
+    const text =
+      'The option "guards" must be an array of guards: classes, or objects with the method canActivate. An undefined one may come from a circular import.';
+    throw new McpOptionError('guards', text);
+  }
   if (!Array.isArray(decorators) || !decorators.every((decorator) => typeof decorator === 'function')) {
-    throw new McpOptionError(
-      'decorators',
-      'The option "decorators" must be an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself.',
-    );
+    const text =
+      'The option "decorators" must be an array of class decorators, such as [Public(), SkipThrottle()]: what a decorator returns, not the decorator itself.';
+    throw new McpOptionError('decorators', text);
   }
   if (!Array.isArray(imports)) throw new McpOptionError('imports', 'The option "imports" must be an array of modules.');
-  if (!isSessionGuard(sessionGuard))
-    throw new McpOptionError(
-      'sessionGuard',
-      'The option "sessionGuard" must be McpSessionGuard or a class that extends it.',
-    );
+  if (!isSessionGuard(sessionGuard)) {
+    const text = 'The option "sessionGuard" must be McpSessionGuard or a class that extends it.';
+    throw new McpOptionError('sessionGuard', text);
+  }
   check.flag('isGlobal', isGlobal);
   if (name !== undefined) check.text('name', name);
   return extras;

@@ -2,10 +2,10 @@ import { check } from '../common/option-checks.js';
 import { type McpResponseOptions, resolveResponseOptions } from '../exchange/response.options.js';
 import type { HostOriginOptions } from './edge/host-origin.js';
 
-/** What identifies a caller: a text, or what has one text per value, such as a number or an `ObjectId`. @publicApi */
+/** The id of a caller: a text, or a value that has one text, such as a number or an `ObjectId`. @publicApi */
 export type PrincipalId = string | number | bigint | { toHexString(): string };
 
-/** Says who sends a request; nothing, `''` and `NaN` are the anonymous caller. @publicApi */
+/** Names the sender of a request; nothing, `''` and `NaN` are the anonymous caller. @publicApi */
 export type PrincipalFunction = (
   request: never,
 ) => PrincipalId | null | undefined | Promise<PrincipalId | null | undefined>;
@@ -57,7 +57,7 @@ export function resolveHttpOptions(options: McpHttpOptions = {}): ResolvedHttpOp
   };
 }
 
-/** What guards leave on a request: Passport's `user`, the MCP SDK's `auth`. */
+/** The properties that guards leave on a request: Passport's `user`, the MCP SDK's `auth`. */
 interface Marked {
   readonly user?: unknown;
   readonly auth?: { readonly clientId?: unknown };

@@ -14,11 +14,9 @@ import {
   SESSION_METHODS,
   STATELESS_METHODS,
 } from './edge/edge-policy.js';
-import { httpMessages } from './http.messages.js';
 import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http.options.js';
-import { McpExceptionFilter } from './mcp-exception.filter.js';
+import { McpExceptionFilter, RefusalLog } from './mcp-exception.filter.js';
 import { McpRequestReader } from './mcp-incoming.js';
-import { RefusalLog } from './refusal-log.js';
 import { McpResponder } from './responder.js';
 
 export const httpProviders: Provider[] = [
@@ -27,7 +25,11 @@ export const httpProviders: Provider[] = [
   {
     provide: McpRequestReader,
     useFactory: (options: ResolvedHttpOptions, clock: Clock, policy: EndpointCachePolicy) => {
-      const warn = once(() => logger.warn(httpMessages.noPrincipal()));
+      const warn = once(() =>
+        logger.warn(
+          'Guards let in a request for which "principal" gives no id: its caller is anonymous, and an anonymous session can be used by all who know its id. Set the option "principal" to say who sends a request; if callers are meant to be anonymous, set it to () => undefined.',
+        ),
+      );
       // A function of the app that gives no id means it.
       const byDefault = options.principal === defaultPrincipal;
       return new McpRequestReader(options, clock, byDefault ? () => policy.guarded() && warn() : undefined);
@@ -48,7 +50,11 @@ export const httpProviders: Provider[] = [
       { sessions }: ResolvedSessionOptions,
     ): EdgePolicy => {
       const allow = eras === 'modern' || sessions === 'off' ? STATELESS_METHODS : SESSION_METHODS;
-      return hostOriginPolicy({ ...options, allow }, () => logger.warn(httpMessages.hostsUnlisted()));
+      return hostOriginPolicy({ ...options, allow }, () =>
+        logger.warn(
+          'A request arrived on a network address while "allowedHosts" is empty, so every Host is let in and DNS rebinding is possible. List the host names of this server in "allowedHosts".',
+        ),
+      );
     },
     inject: [HTTP_OPTIONS, PROTOCOL_OPTIONS, SESSION_OPTIONS],
   },

@@ -11,14 +11,14 @@ export interface McpCorsOptions {
   readonly headers?: readonly string[];
 }
 
-/** What both adapters take in `app.enableCors()`. @publicApi */
+/** Options that both adapters take in `app.enableCors()`. @publicApi */
 export interface McpCors {
   methods: string[];
   allowedHeaders?: string[];
   exposedHeaders: string[];
 }
 
-/** What clients of both eras send; `Accept` needs no permission. */
+/** Headers that clients of both eras send; `Accept` needs no permission. */
 const REQUEST_HEADERS = [
   'Content-Type',
   'Authorization',

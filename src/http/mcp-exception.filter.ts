@@ -1,81 +1,123 @@
-import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Logger } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
-import type { ServerResponse } from 'node:http';
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Injectable } from '@nestjs/common';
+import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { logError, logger } from '../context/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
 import { UnknownPrincipalError } from './http.errors.js';
-import { httpMessages } from './http.messages.js';
 import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
-import { RefusalLog } from './refusal-log.js';
+import { McpResponder, rawResponse } from './responder.js';
 
 /** JSON-RPC code of a refusal that has none of its own. */
 const REFUSED = -32000;
 const INTERNAL_ERROR = -32603;
 
-/** Whatever goes wrong at the endpoint becomes a JSON-RPC error, with the status that HTTP has for it. @internal */
-@Catch()
-export class McpExceptionFilter implements ExceptionFilter {
-  readonly #logger = new Logger('McpStreamable');
-  #saidPrincipal = false;
-
-  constructor(
-    @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
-    @Inject(McpRequestReader) private readonly reader: McpRequestReader,
-    @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
-    @Inject(RefusalLog) private readonly refusals: RefusalLog,
-  ) {}
-
-  catch(thrown: unknown, context: ArgumentsHost): void {
-    const exception = this.endpoint.refusalFor(thrown);
-    const http = context.switchToHttp();
-    const response: unknown = http.getResponse();
-    const raw = (response as { raw?: ServerResponse }).raw ?? (response as ServerResponse);
-    const request = http.getRequest<PlatformRequest>();
-    const body = this.reader.bodyOf(request);
-    const { status, headers, payload } = this.#answer(exception, request.method, body ? loneRequestId(body) : null);
-    if (raw.headersSent) return void raw.destroy();
-    const adapter = this.host.httpAdapter;
-    this.reader.discardRest(request, raw);
-    for (const [name, value] of Object.entries(headers ?? {})) adapter.setHeader(response, name, value);
-    adapter.setHeader(response, 'Content-Type', 'application/json');
-    adapter.reply(response, JSON.stringify(payload), status);
+/**
+ * Answers a request that failed with a JSON-RPC error, and the status that HTTP has for it. A response that has begun is cut.
+ *
+ * @returns the status
+ * @internal
+ */
+export function refuse(
+  error: unknown,
+  request: PlatformRequest,
+  response: object,
+  reader: McpRequestReader,
+  responder: McpResponder,
+): number {
+  const raw = rawResponse(response);
+  const body = reader.bodyOf(request);
+  const { status, headers, payload } = answerTo(error, body ? loneRequestId(body) : null);
+  if (raw.headersSent) raw.destroy();
+  else {
+    reader.discardRest(request, raw);
+    responder.send(response, { kind: 'json', body: JSON.stringify(payload), status, ...(headers && { headers }) });
   }
+  return status;
+}
 
-  #answer(exception: unknown, method: string, requestId: RequestId | null): Answer {
-    if (exception instanceof McpError) {
-      const { status, headers } = exception;
-      this.refusals.note(method, exception);
-      const refusal = exception.requestId === null ? exception.withRequestId(requestId) : exception;
-      return { status, headers, payload: refusal.toResponse() };
-    }
-    if (exception instanceof HttpException) {
-      const status = exception.getStatus();
-      const message = status >= 500 ? httpMessages.refused(status) : exception.message || httpMessages.refused(status);
-      if (status >= 500) this.#log(exception);
-      // Without the text: a guard may quote the token that it refuses.
-      else this.refusals.note(method, { status, message: `${exception.name} of the app.` });
-      return { status, payload: errorResponse(requestId, status >= 500 ? INTERNAL_ERROR : REFUSED, message) };
-    }
-    this.#log(exception);
-    return { status: 500, payload: errorResponse(requestId, INTERNAL_ERROR, httpMessages.refused(500)) };
+function answerTo(error: unknown, requestId: RequestId | null): Answer {
+  if (error instanceof McpError) {
+    const { status, headers } = error;
+    return {
+      status,
+      headers,
+      payload: (error.requestId === null ? error.withRequestId(requestId) : error).toResponse(),
+    };
   }
-
-  /** The client is told nothing of what went wrong inside; the operator all of it. */
-  #log(exception: unknown): void {
-    if (exception instanceof UnknownPrincipalError) {
-      // One missing option fails every request: saying it once is enough.
-      if (this.#saidPrincipal) return this.#logger.debug(exception.message);
-      this.#saidPrincipal = true;
-      return this.#logger.error(exception.message);
-    }
-    if (exception instanceof Error) this.#logger.error(exception.message, exception.stack);
-    else this.#logger.error(exception);
-  }
+  const status = error instanceof HttpException ? error.getStatus() : 500;
+  // The client is told nothing of a failure inside.
+  if (status >= 500) return { status, payload: errorResponse(requestId, INTERNAL_ERROR, 'Internal error') };
+  const text = (error as HttpException).message || `The request was refused (${status}).`;
+  return { status, payload: errorResponse(requestId, REFUSED, text) };
 }
 
 interface Answer {
   readonly status: number;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly payload: unknown;
+}
+
+/** A request that is refused. */
+interface Refusal {
+  readonly status: number;
+  /** Why; holds no credentials. */
+  readonly message: string;
+  /** The option that decides it. */
+  readonly option?: string | undefined;
+}
+
+/**
+ * Logs the requests that one endpoint refuses, for operators.
+ *
+ * Each is a line at `debug`. The first one that an option decides is a warning, since clients cannot mend it. Answers with
+ * 400 are left out: their texts quote bodies. A line names the endpoint and not the URL, which may hold a token.
+ */
+@Injectable()
+export class RefusalLog {
+  /** Options that a warning has named. */
+  readonly #named = new Set<string>();
+
+  constructor(@Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'path'>) {}
+
+  note(method: string | undefined, { status, message, option }: Refusal): void {
+    if (status === 400) return;
+    const text = `${method} on the MCP endpoint "${this.endpoint.path}" was answered with ${status}: ${message}`;
+    if (option === undefined || this.#named.has(option)) return logger.debug(text);
+    this.#named.add(option);
+    logger.warn(`${text} Further refusals of this kind are logged at "debug".`);
+  }
+}
+
+/** Answers, and logs, what guards and the controller of an endpoint throw. @internal */
+@Catch()
+export class McpExceptionFilter implements ExceptionFilter {
+  #saidPrincipal = false;
+
+  constructor(
+    @Inject(McpRequestReader) private readonly reader: McpRequestReader,
+    @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
+    @Inject(McpResponder) private readonly responder: McpResponder,
+    @Inject(RefusalLog) private readonly refusals: RefusalLog,
+  ) {}
+
+  catch(thrown: unknown, context: ArgumentsHost): void {
+    const error = this.endpoint.refusalFor(thrown);
+    const http = context.switchToHttp();
+    const request = http.getRequest<PlatformRequest>();
+    const status = refuse(error, request, http.getResponse<object>(), this.reader, this.responder);
+    if (error instanceof McpError) this.refusals.note(request.method, error);
+    // Without the text: a guard may quote the token that it refuses.
+    else if (status < 500)
+      this.refusals.note(request.method, { status, message: `${(error as Error).name} of the app.` });
+    else this.#log(error);
+  }
+
+  #log(error: unknown): void {
+    if (!(error instanceof UnknownPrincipalError)) return logError(error);
+    // One missing option fails every request: one error in the log is enough.
+    if (this.#saidPrincipal) return logger.debug(error.message);
+    this.#saidPrincipal = true;
+    logger.error(error.message);
+  }
 }

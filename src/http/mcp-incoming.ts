@@ -9,12 +9,12 @@ import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/headers.js';
 import { type IncomingBody, readMessages } from '../wire/json-rpc.js';
 import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
 import { UnknownPrincipalError } from './http.errors.js';
-import { httpMessages } from './http.messages.js';
+import { shown } from '../wire/wire.messages.js';
 import { type ResolvedHttpOptions, userOf } from './http.options.js';
 
 const JSON_TYPE = 'application/json';
 const SSE_TYPE = 'text/event-stream';
-/** What nearly all clients send: nothing to take apart. */
+/** Sent by nearly all clients: compared without parsing. */
 const AS_SPECIFIED = `${JSON_TYPE}, ${SSE_TYPE}`;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
@@ -37,7 +37,7 @@ export function rawRequest(request: PlatformRequest): IncomingMessage {
  * collector of garbage busy.
  */
 const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
-/** What was read of a request whose sender could not be told. */
+/** The body of a request whose principal could not be told. */
 const REFUSED = Symbol('nestjs-mcp-streamable:refused');
 
 interface ReadRequest {
@@ -46,7 +46,7 @@ interface ReadRequest {
 }
 
 /**
- * Reads and checks what a request brings, after the app's guards and once (behaviour E4–E8, and its era).
+ * Reads and checks what a request brings, after the app's guards and once (E4–E8, and its era).
  *
  * The result stays with the request, for the guard, the controller and the filter, and goes with it.
  */
@@ -74,10 +74,13 @@ export class McpRequestReader {
     discardBody(rawRequest(request), response, this.clock, this.#closed);
   }
 
-  /** What was read of a request. @throws Error when no guard has read it */
+  /** The request as it was read. @throws Error when no guard has read it */
   of(request: object): McpIncoming {
     const incoming = (request as ReadRequest)[INCOMING];
-    if (!incoming) throw new Error(httpMessages.noSessionGuard());
+    if (!incoming)
+      throw new Error(
+        'The session guard did not run. A class given as "sessionGuard" must call super.canActivate(context).',
+      );
     return incoming;
   }
 
@@ -93,7 +96,8 @@ export class McpRequestReader {
   async read(request: PlatformRequest & ReadRequest): Promise<McpIncoming> {
     const { method, headers } = request;
     if (method === 'GET' && !acceptsMediaTypes(headers.accept, SSE_TYPE)) {
-      throw new McpError('NOT_ACCEPTABLE', httpMessages.getNotAcceptable(headers.accept));
+      const text = `The Accept header is ${shown(headers.accept)}; a GET must accept "text/event-stream".`;
+      throw new McpError('NOT_ACCEPTABLE', text);
     }
     const body = method === 'POST' ? readMessages(await this.#text(request)) : NO_BODY;
     try {
@@ -115,9 +119,13 @@ export class McpRequestReader {
 
   #text(request: PlatformRequest): Promise<string> {
     const { accept, 'content-type': type } = request.headers;
-    if (!isJsonMediaType(type)) throw new McpError('UNSUPPORTED_MEDIA_TYPE', httpMessages.notJson(type));
+    if (!isJsonMediaType(type)) {
+      const text = `The Content-Type is ${shown(type)}; a POST needs "application/json".`;
+      throw new McpError('UNSUPPORTED_MEDIA_TYPE', text);
+    }
     if (accept !== AS_SPECIFIED && !acceptsMediaTypes(accept, JSON_TYPE, SSE_TYPE)) {
-      throw new McpError('NOT_ACCEPTABLE', httpMessages.postNotAcceptable(accept));
+      const text = `The Accept header is ${shown(accept)}; a POST must accept both "application/json" and "text/event-stream".`;
+      throw new McpError('NOT_ACCEPTABLE', text);
     }
     const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.options;
     const { clock } = this;
@@ -129,9 +137,12 @@ export class McpRequestReader {
     const principal = principalText(said);
     if (principal !== undefined) return principal;
     const user = userOf(request);
-    if (user !== undefined) throw new UnknownPrincipalError(httpMessages.userWithoutPrincipal(user));
-    this.onAnonymous?.();
-    return undefined;
+    if (user === undefined) {
+      this.onAnonymous?.();
+      return undefined;
+    }
+    const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns what identifies the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
+    throw new UnknownPrincipalError(text);
   }
 }
 
@@ -153,7 +164,17 @@ function principalText(said: unknown): string | undefined {
   const { toHexString } = said as { toHexString?: unknown };
   const hex: unknown = typeof toHexString === 'function' ? toHexString.call(said) : undefined;
   if (typeof hex === 'string' && HEX_ID.test(hex)) return hex;
-  throw new UnknownPrincipalError(httpMessages.badPrincipal(said));
+  const text = `The option "principal" must return a text, a number, a bigint or undefined; it returned ${kindOf(said)}. Requests whose principal is anything else are refused. Return what identifies the caller, such as request.user.email.`;
+  throw new UnknownPrincipalError(text);
+}
+
+/** Describes a value without its contents: a user may hold secrets. */
+function kindOf(value: unknown): string {
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (typeof value !== 'object' || value === null) return `a ${typeof value}`;
+  if (Array.isArray(value)) return 'an array';
+  const keys = Object.keys(value);
+  return keys.length > 0 ? `an object with the keys ${shown(keys.slice(0, 10))}` : 'an object without keys';
 }
 
 function hasKeys(record: object | undefined): boolean {

@@ -24,7 +24,7 @@ import { McpResponder } from './responder.js';
 export abstract class McpController {
   // Properties, so that a subclass has its constructor to itself.
   /** @internal */
-  @Inject(McpEndpoint) protected readonly endpoint!: McpEndpoint;
+  @Inject(McpEndpoint) protected readonly endpoint!: Pick<McpEndpoint, 'post' | 'get' | 'delete'>;
   /** @internal */
   @Inject(McpRequestReader) protected readonly requests!: McpRequestReader;
   /** @internal */

@@ -1,7 +1,8 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { Subject, type Observable, type Observer, type Subscription } from 'rxjs';
 import type { Clock, ClockTimer } from '../common/clock.js';
-import type { McpReply, McpStreamReply, PendingReply } from '../context/mcp-exchange.js';
-import { type FastifyReply, hasGone, SseResponse, type SseOwner } from './sse-response.js';
+import type { McpReply, McpStreamReply, PendingReply, StreamFlow } from '../context/mcp-exchange.js';
+import { commentFrame } from '../wire/sse.js';
 
 /*
  * # The responder
@@ -35,15 +36,14 @@ const JSON_TYPE = 'application/json';
 /** While there are no comments, how often stalled responses are looked for. */
 const WITHOUT_COMMENTS_MS = 15_000;
 
-/** What is needed of an app's adapter. */
+/** The methods of an app's adapter that write a response. */
 export interface ReplyWriter {
   setHeader?(response: unknown, name: string, value: string): unknown;
   reply(response: unknown, body: string | undefined, status: number): unknown;
 }
 
 /** @internal */
-export class McpResponder implements SseOwner {
-  readonly maxBufferedBytes: number;
+export class McpResponder {
   private readonly streams = new Set<SseResponse>();
   /** Streams with frames that were emitted in this turn of the event loop. */
   private unflushed: SseResponse[] = [];
@@ -54,8 +54,11 @@ export class McpResponder implements SseOwner {
     private readonly options: ResponderOptions,
     /** Of the app. */
     private readonly adapter: () => ReplyWriter = () => plainNode,
-  ) {
-    this.maxBufferedBytes = options.maxBufferedBytes;
+  ) {}
+
+  /** @internal for the streams */
+  get maxBufferedBytes(): number {
+    return this.options.maxBufferedBytes;
   }
 
   /** How many streams are open: from their head until their response has closed. */
@@ -107,7 +110,7 @@ export class McpResponder implements SseOwner {
   /**
    * Waits for the open streams to end; it does not end them.
    *
-   * @param graceMs what is still open then is destroyed
+   * @param graceMs responses that are still open then are destroyed
    * @returns when the last one has closed
    */
   drain(graceMs: number): Promise<void> {
@@ -157,7 +160,7 @@ export class McpResponder implements SseOwner {
   };
 }
 
-/** How a response of Node's is spoken to, for who speaks to the adapter of an app. */
+/** Writes to Node's response by the interface of an adapter. */
 export const plainNode: ReplyWriter = {
   setHeader: (response: ServerResponse, name, value) => response.setHeader(name, value),
   reply: (response: ServerResponse, body, status) => {
@@ -184,4 +187,197 @@ function sendBody(adapter: ReplyWriter, response: unknown, reply: Exclude<McpRep
 /** Node's response behind the adapter's. */
 export function rawResponse(response: object): ServerResponse {
   return (response as Partial<FastifyReply>).raw ?? (response as ServerResponse);
+}
+
+/*
+ * # One response that streams
+ *
+ * There may be many thousands of them, idle nearly always: so one object, no timer and no closure per response. The
+ * listeners are two functions for all, which find the object on the response; flushing and keep-alive are the responder's.
+ *
+ * Life: `open` → `ending` (the source has completed, its last bytes are on their way) → `closed`. `closed` is reached
+ * exactly once, from whatever end comes first: everything is released there, and the owner is told.
+ */
+
+/** Fastify's reply, as far as it is needed. */
+interface FastifyReply {
+  readonly raw: ServerResponse;
+  hijack(): void;
+  getHeaders(): OutgoingHttpHeaders;
+}
+
+/** Row P10; `Connection` is left to Node, which knows that HTTP/2 has none. */
+const SSE_HEAD = Object.freeze({
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+});
+
+const COMMENT = Buffer.from(commentFrame());
+
+/** As much as is joined into one write. */
+const JOINED_CHARACTERS = 64 * 1024;
+
+const SSE = Symbol('nestjs-mcp-streamable:sse-response');
+
+type RawResponse = ServerResponse & { [SSE]?: SseResponse };
+
+/**
+ * Whether the client has gone. The response of HTTP/2 has no `destroyed`, and one that waits behind others of a pipelining
+ * client is not closed by Node 20 and 22 with its connection.
+ */
+function hasGone(raw: ServerResponse): boolean {
+  return raw.destroyed || (raw.req as IncomingMessage | undefined)?.socket?.destroyed === true;
+}
+
+/** @internal */
+export class SseResponse implements StreamFlow, Observer<string> {
+  paused = false;
+  private state: 'open' | 'ending' | 'closed' = 'open';
+  private subscription: Subscription | undefined;
+  private resumed: Subject<void> | undefined;
+  /** Frames that are joined into the next write. */
+  private pending = '';
+  /** Bytes given to Node so far. */
+  private written = 0;
+  /** Size of the write that found an empty buffer: it is being sent, and does not count (P13). */
+  private beingSent = 0;
+  /** How many bytes had left when last looked at, and since when none has. */
+  private drained = 0;
+  private stalledSince = 0;
+
+  constructor(
+    private readonly raw: RawResponse,
+    private readonly owner: McpResponder,
+    /** Given on Fastify, until the head is written. */
+    private reply?: FastifyReply,
+  ) {}
+
+  get resumed$(): Observable<void> {
+    return (this.resumed ??= new Subject<void>());
+  }
+
+  /** Writes the head, in one piece with the first frames, and subscribes to them. */
+  start(frames$: Observable<string>): void {
+    const { raw, reply } = this;
+    // Fastify keeps headers apart from Node's response until it sends; those of @fastify/cors are among them.
+    reply?.hijack();
+    // Not `setHeader`, which keeps each of them for as long as the stream lasts.
+    raw.writeHead(200, reply ? { ...reply.getHeaders(), ...SSE_HEAD } : SSE_HEAD);
+    this.reply = undefined;
+    this.owner.opened(this);
+    raw[SSE] = this;
+    raw.on('close', onClose);
+    const subscription = frames$.subscribe(this);
+    if (this.isClosed()) subscription.unsubscribe();
+    else this.subscription = subscription;
+    if (this.pending === '') raw.flushHeaders();
+    else this.flush();
+  }
+
+  next(frames: string): void {
+    if (this.state !== 'open') return;
+    if (this.pending === '') this.owner.flushSoon(this);
+    this.pending += frames;
+    if (this.pending.length >= JOINED_CHARACTERS) this.flush();
+  }
+
+  error(): void {
+    this.destroy();
+  }
+
+  complete(): void {
+    if (this.state !== 'open') return;
+    this.state = 'ending';
+    this.stalledSince = this.owner.now();
+    this.flush();
+    // Responses that adapters of serverless platforms make finish, and often never close.
+    this.raw.on('finish', onClose).end();
+  }
+
+  /** Writes what was joined. */
+  flush(): void {
+    const { pending } = this;
+    if (pending === '' || this.state === 'closed') return;
+    this.pending = '';
+    this.write(Buffer.from(pending));
+  }
+
+  /**
+   * One keep-alive tick.
+   *
+   * @param patienceMs how long nothing may drain from a response that is paused or ending
+   */
+  tick(patienceMs: number, comment: boolean): void {
+    if (hasGone(this.raw)) return this.destroy();
+    if (this.state === 'open' && !this.paused) {
+      if (comment && this.pending === '') this.write(COMMENT);
+      return;
+    }
+    const now = this.owner.now();
+    if (this.noteProgress()) this.stalledSince = now;
+    else if (now - this.stalledSince >= patienceMs) this.destroy();
+  }
+
+  /** Cuts the connection: a client that can will resume. */
+  destroy(): void {
+    this.raw.destroy();
+    this.close();
+  }
+
+  /** @internal for the `drain` listener */
+  drain(): void {
+    this.raw.off('drain', onDrain);
+    this.paused = false;
+    this.resumed?.next();
+  }
+
+  /** @internal for the `close` listener */
+  close(): void {
+    if (this.state === 'closed') return;
+    this.state = 'closed';
+    this.pending = '';
+    this.raw.off('close', onClose).off('finish', onClose).off('drain', onDrain);
+    this.raw[SSE] = undefined;
+    this.subscription?.unsubscribe();
+    this.resumed?.complete();
+    this.owner.closed(this);
+  }
+
+  private write(bytes: Buffer): void {
+    const { raw } = this;
+    if (hasGone(raw)) return;
+    if (raw.writableLength === 0) this.beingSent = bytes.length;
+    this.written += bytes.length;
+    // `false` alone means that Node's own buffer, far smaller than ours, is full; but only after it comes a "drain".
+    const full = !raw.write(bytes);
+    // Responses that adapters of serverless platforms make have no length, and no "drain": they never pause.
+    const tooMuch = raw.writableLength - this.beingSent > this.owner.maxBufferedBytes;
+    if (!full || this.paused || !tooMuch) return;
+    this.paused = true;
+    this.stalledSince = this.owner.now();
+    this.noteProgress();
+    raw.on('drain', onDrain);
+  }
+
+  /** @returns whether bytes have left since the last call */
+  private noteProgress(): boolean {
+    const drained = this.written - this.raw.writableLength;
+    const progress = drained > this.drained;
+    this.drained = drained;
+    return progress;
+  }
+
+  /** Apart from the field, which the compiler thinks it knows. */
+  private isClosed(): boolean {
+    return this.state === 'closed';
+  }
+}
+
+function onClose(this: RawResponse): void {
+  this[SSE]?.close();
+}
+
+function onDrain(this: RawResponse): void {
+  this[SSE]?.drain();
 }

@@ -33,7 +33,7 @@ const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
  */
 export class RequestTransport extends PerRequestHTTPServerTransport {
   #answer: ((message: JSONRPCMessage) => void) | undefined;
-  /** The request is being handed over: what is answered now is answered before any handler has run. */
+  /** The request is being handed over: an answer in this state comes before any handler has run. */
   #entering = false;
 
   private constructor(

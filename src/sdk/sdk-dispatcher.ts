@@ -72,7 +72,7 @@ export class SdkDispatcher implements McpDispatcher {
     else void this.#sessions.get(session)?.replay(said);
   }
 
-  /** What the server of a caller declares. @throws McpError UNSUPPORTED_PROTOCOL_VERSION as a request would be answered */
+  /** The capabilities that the server of a caller declares. @throws McpError UNSUPPORTED_PROTOCOL_VERSION as a request would be answered */
   async capabilities(http: McpHttpCall): Promise<ServerCapabilities> {
     const { server } = await this.#connectModern(http, undefined);
     retire(server, this.parts.report);
@@ -215,7 +215,7 @@ function retire(server: Server, report: (error: unknown) => void): void {
 }
 
 interface Rebuilding {
-  /** What its server is told: what stands in the record, then what other nodes have taken since. */
+  /** Tells its server the state of the record, then the messages that other nodes have taken since. */
   readonly said: McpSaid[];
   made: Promise<void> | undefined;
 }

@@ -22,7 +22,7 @@ export function requestOf({ message }: McpCall): JsonRpcRequest {
   return { ...request, params: { ...params, protocolVersion: negotiateLegacyRevision(params?.['protocolVersion']) } };
 }
 
-/** Who calls, as middleware of the SDK left it on the HTTP request. */
+/** The caller, as middleware of the SDK left it on the HTTP request. */
 export function authOf({ request }: McpCall): Pick<MessageExtraInfo, 'authInfo'> {
   const auth = (request as { auth?: Partial<AuthInfo> } | undefined)?.auth;
   return typeof auth?.token === 'string' ? { authInfo: auth as AuthInfo } : {};
@@ -43,7 +43,7 @@ export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage):
 }
 
 /**
- * The SDK takes a text for a reason; over anything else it stumbles, and the handler does not hear of it.
+ * The SDK takes a text for a reason; it throws at anything else, and the handler is not cancelled.
  *
  * @returns `undefined` when the client gave none
  */

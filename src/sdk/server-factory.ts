@@ -14,7 +14,7 @@ export interface McpServerContext {
   readonly era: Era;
   /** The session; `undefined` for a server of one request. */
   readonly session: McpSessionInfo | undefined;
-  /** Who owns the session, or sends the request; `undefined`: anonymous. */
+  /** The owner of the session, or the sender of the request; `undefined`: anonymous. */
   readonly principal: string | undefined;
   /** The HTTP request of `initialize`, or the one that is served alone; `undefined` when a session is rebuilt from its record. */
   readonly request: unknown;

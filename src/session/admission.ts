@@ -10,7 +10,7 @@ const MAX_CALLS = 1_000;
 export const MAX_SUBSCRIPTIONS = 1_000;
 /** Characters of a URI that can be subscribed to. */
 export const MAX_URI = 2_048;
-/** Messages that one batch may have (behaviour E9). */
+/** Messages that one batch may have (E9). */
 const MAX_BATCH = 100;
 
 /**

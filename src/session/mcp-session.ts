@@ -165,7 +165,7 @@ export class McpSession implements CallingClient {
   /**
    * Answers a GET: the standalone stream, or the one that the cursor names, from where the client stopped.
    *
-   * @throws McpError BAD_REQUEST, SESSION_NOT_FOUND (behaviour G1–G7)
+   * @throws McpError BAD_REQUEST, SESSION_NOT_FOUND (G1–G7)
    */
   async open(lastEventId?: string): Promise<McpReply> {
     if (this.#lifetime.is === 'ended') throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);

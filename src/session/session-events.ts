@@ -22,9 +22,9 @@ export type McpSessionEvent = { readonly sessionId: string } & (
   | { readonly type: 'rebuilt'; readonly session: McpSessionInfo }
   | { readonly type: 'closed'; readonly reason: SessionEndReason }
   | { readonly type: 'stream-attached' | 'stream-detached'; readonly streamId: string }
-  /** A newer response, here or on another node, reads a stream: the one before ends at its next keep-alive (behaviour G7). */
+  /** A newer response, here or on another node, reads a stream: the one before ends at its next keep-alive (G7). */
   | { readonly type: 'reader-replaced'; readonly streamId: string }
-  /** A message came after its request was over (behaviour P8). In the era without sessions the session id is empty. */
+  /** A message came after its request was over (P8). In the era without sessions the session id is empty. */
   | {
       readonly type: 'late-message';
       readonly method: string | undefined;
@@ -33,7 +33,7 @@ export type McpSessionEvent = { readonly sessionId: string } & (
     }
   /** The client answered, or reported progress of, a request that does not wait (any more). */
   | { readonly type: 'unknown-response'; readonly requestId: RequestId | undefined }
-  /** A client came back for events that the log no longer holds; it goes on with the oldest one (behaviour G6). */
+  /** A client came back for events that the log no longer holds; it goes on with the oldest one (G6). */
   | { readonly type: 'events-evicted'; readonly streamId: string; readonly after: number; readonly oldest: number }
   /** A store failed; `fatal`: the stream is lost. */
   | { readonly type: 'store-fault'; readonly streamId: string; readonly fatal: boolean; readonly error: unknown }

@@ -1,27 +1,27 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { systemClock } from '../common/clock.js';
-import type { McpReply } from '../context/mcp-exchange.js';
-import { loneRequestId, type McpIncoming, refuseModern } from '../endpoint/mcp-endpoint.js';
-import { beginsSession, unknownSession } from '../endpoint/legacy/legacy-endpoint.js';
-import { protocolMessages } from '../endpoint/endpoint.messages.js';
+import type { McpReply, PendingReply } from '../context/mcp-exchange.js';
+import { assertNoCursor, type McpEndpoint, type McpIncoming, refuseModern } from '../endpoint/mcp-endpoint.js';
+import { hostOriginPolicy, type EdgePolicy } from '../http/edge/edge-policy.js';
+import { refusalOf } from '../http/edge/http-edge.js';
+import { resolveHttpOptions, type McpHttpOptions } from '../http/http.options.js';
+import { refuse } from '../http/mcp-exception.filter.js';
+import { McpRequestReader } from '../http/mcp-incoming.js';
+import { McpController } from '../http/mcp.controller.js';
+import { McpResponder } from '../http/responder.js';
+import { sessionOf } from '../http/session-access.js';
+import type { KnownSession } from '../session/live-sessions.js';
 import type { McpSession } from '../session/mcp-session.js';
 import { McpError } from '../wire/errors.js';
 import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
-import { hostOriginPolicy } from '../http/edge/edge-policy.js';
-import { refusalOf } from '../http/edge/http-edge.js';
-import { httpMessages } from '../http/http.messages.js';
-import { resolveHttpOptions, type McpHttpOptions } from '../http/http.options.js';
-import { McpRequestReader } from '../http/mcp-incoming.js';
-import { assertRevision } from '../http/mcp-session.guard.js';
-import { McpResponder } from '../http/responder.js';
 
 /**
- * Serves one session over plain Node HTTP, without Nest: what the module does, for a single session that is there already.
+ * Serves one session over plain Node HTTP, without Nest's application: what the module does, for a session that exists.
  *
- * Checks Host and Origin, methods, media types and the size of bodies as the module does. There are no guards: whoever
- * reaches the server and knows the session id has the session; `principal` is told to handlers and decides nothing.
+ * Host and Origin, methods, media types, the size of bodies, the session id and the revision are checked by the module's own
+ * code. There are no guards: a client that reaches the server and knows the session id has the session; `principal` is told
+ * to handlers and decides nothing.
  *
- * @param options as for the module; `onError` hears of what is answered with 500
+ * @param options as for the module; `onError` is called with errors that are answered with a status of 500 or more
  * @returns a listener for `http.createServer()`
  * @throws McpOptionError for an option that cannot work
  * @publicApi
@@ -32,70 +32,78 @@ export function serveMcpSession(
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const { clock } = session;
   const resolved = resolveHttpOptions(options);
-  const reader = new McpRequestReader(resolved, clock ?? systemClock);
+  const reader = new McpRequestReader(resolved, clock);
   const responder = new McpResponder({ ...resolved, clock });
   const policy = hostOriginPolicy(resolved, () => {});
+  const endpoint = new SessionEndpoint(session);
+  const controller = new SessionController(endpoint, reader, responder, policy);
 
-  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    let body: McpIncoming['body'] | undefined;
-    try {
-      const refusal = refusalOf(request, policy);
-      if (refusal) throw refusal;
-      const incoming = await reader.read(request as IncomingMessage & { method: string });
-      body = incoming.body;
-      const reply = await replyOf(session, incoming, responder, response);
-      if (reply.kind !== 'stream') return responder.send(response, reply);
-      const stream = responder.stream(response);
-      stream?.start(reply.open(stream));
-    } catch (error) {
-      if (!response.headersSent) reader.discardRest(request as IncomingMessage & { method: string }, response);
-      const requestId = body ? loneRequestId(body) : null;
-      if (error instanceof McpError)
-        return refuse(response, requestId === null ? error : error.withRequestId(requestId));
-      options.onError?.(error);
-      refuse(response, new McpError('INTERNAL_ERROR', httpMessages.refused(500), { requestId }));
+  const serve = async (request: NodeRequest, response: ServerResponse): Promise<void> => {
+    const { method } = request;
+    const refusal = refusalOf(request, policy);
+    if (refusal) throw refusal;
+    if (method === 'OPTIONS') return controller.options();
+    const incoming = await reader.read(request);
+    if (incoming.era === 'legacy') {
+      incoming.session = await sessionOf(
+        incoming,
+        (id) => endpoint.lookup(id),
+        () => true,
+      );
     }
+    if (method === 'POST') return controller.post(request, response);
+    return method === 'GET' ? controller.get(request, response) : controller.delete(request, response);
   };
-  return (request, response) => void serve(request, response);
+  return (request, response) => {
+    serve(request as NodeRequest, response).catch((error: unknown) => {
+      const status = refuse(error, request as NodeRequest, response, reader, responder);
+      if (status >= 500 && !(error instanceof McpError)) options.onError?.(error);
+    });
+  };
 }
 
-async function replyOf(
-  session: McpSession,
-  incoming: McpIncoming,
-  responder: McpResponder,
-  response: ServerResponse,
-): Promise<McpReply> {
-  const { method, headers, body } = incoming;
-  if (incoming.era === 'modern') return refuseModern(body).reply;
-  const named = singleHeader(headers[SESSION_ID_HEADER]);
-  if (session.over) throw unknownSession();
-  if (method === 'POST' && headers[LAST_EVENT_ID_HEADER] !== undefined) {
-    throw new McpError('BAD_REQUEST', protocolMessages.cursorOnPost());
+type NodeRequest = IncomingMessage & { readonly method: string };
+
+/** The endpoint that one session is; clients of revision 2026-07-28 are told which revisions it serves. */
+class SessionEndpoint implements Pick<McpEndpoint, 'post' | 'get' | 'delete'> {
+  constructor(private readonly session: McpSession) {}
+
+  lookup(id: string): KnownSession | undefined {
+    const { sessionId, over, info } = this.session;
+    return id === sessionId && !over ? { info } : undefined;
   }
-  const begins = method === 'POST' && beginsSession(body);
-  if (!begins) assertNamed(session, named, incoming);
-  switch (method) {
-    case 'GET':
-      return session.open(singleHeader(headers[LAST_EVENT_ID_HEADER]));
-    case 'DELETE':
-      void session.end('deleted');
-      return { kind: 'empty', status: 204 };
-    default: {
-      const reply = await responder.replyOf(session.receive(incoming, body), response);
-      const introduced = begins && reply.kind === 'json';
-      return introduced ? { ...reply, headers: { [SESSION_ID_HEADER]: session.sessionId } } : reply;
-    }
+
+  post(incoming: McpIncoming): PendingReply {
+    const { era, body, headers, session } = incoming;
+    if (era === 'modern') return refuseModern(body);
+    assertNoCursor(headers);
+    const exchange = this.session.receive(incoming, body);
+    if (session) return exchange;
+    const named = { [SESSION_ID_HEADER]: this.session.sessionId };
+    const reply = exchange.reply.then((answer): McpReply => {
+      return answer.kind === 'json' ? { ...answer, headers: named } : answer;
+    });
+    return { reply, abandon: () => exchange.abandon() };
+  }
+
+  get({ headers }: McpIncoming): Promise<McpReply> {
+    return this.session.open(singleHeader(headers[LAST_EVENT_ID_HEADER]));
+  }
+
+  delete(): Promise<void> {
+    void this.session.end('deleted');
+    return Promise.resolve();
   }
 }
 
-function assertNamed(session: McpSession, named: string | undefined, { headers }: McpIncoming): void {
-  if (!named) throw new McpError('BAD_REQUEST', protocolMessages.noSessionId());
-  if (named !== session.sessionId) throw unknownSession();
-  assertRevision(headers, session.info);
-}
-
-function refuse(response: ServerResponse, error: McpError): void {
-  if (response.headersSent) return void response.destroy();
-  response.writeHead(error.status, { ...error.headers, 'Content-Type': 'application/json' });
-  response.end(JSON.stringify(error.toResponse()));
+/** The module's controller, with its parts given by hand. */
+class SessionController extends McpController {
+  constructor(
+    protected override readonly endpoint: SessionEndpoint,
+    protected override readonly requests: McpRequestReader,
+    protected override readonly responses: McpResponder,
+    protected override readonly edge: EdgePolicy,
+  ) {
+    super();
+  }
 }

@@ -13,7 +13,7 @@ import type { McpSessionEvent } from '../session/session-events.js';
 import { SessionRuntime } from '../session/session-runtime.js';
 import { resolveSessionOptions, type McpSessionOptions } from '../session/session.options.js';
 
-/** Milliseconds after which a response ends that a newer one has replaced (behaviour G7). */
+/** Milliseconds after which a response ends that a newer one has replaced (G7). */
 const TICK_MS = 15_000;
 
 /** A session of its own. @publicApi */
@@ -23,12 +23,12 @@ export interface StandaloneSessionOptions extends Pick<
 > {
   /** @default 22 random characters */
   id?: string;
-  /** Who owns it. @default nobody */
+  /** The owner of the session. @default the anonymous principal */
   principal?: string;
   /** @default in the memory of this process, within `eventLog` */
   eventStore?: McpEventStore;
   eventLog?: EventLogOptions;
-  /** Hears of what happens to the session. */
+  /** Called with each event of the session. */
   onEvent?: (event: McpSessionEvent) => void;
   clock?: Clock;
 }
@@ -43,7 +43,7 @@ export interface StandaloneSessionOptions extends Pick<
  *
  * @param server a new one of the SDK, which is not connected to anything
  * @returns a session that ends with `session.end(reason)` or `server.close()`, and leaves nothing behind then
- * @throws McpOptionError for an option that cannot work; ServerFactoryError for what is not a new server of the SDK
+ * @throws McpOptionError for an option that cannot work; ServerFactoryError for anything but a new server of the SDK
  * @publicApi
  */
 export async function createMcpSession(

@@ -32,7 +32,7 @@ export class StreamEndedError extends EventStoreError {
   }
 }
 
-/** A reader that was too slow: its next event was evicted (behaviour P13). Its response is cut, and its client comes back. @internal */
+/** A reader that was too slow: its next event was evicted (P13). Its response is cut, and its client comes back. @internal */
 export class EventsEvictedError extends EventStoreError {
   readonly code = 'EVENTS_EVICTED';
   constructor(

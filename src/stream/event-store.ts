@@ -98,7 +98,7 @@ export interface McpEventStore {
 /** The stream of messages that nodes hand on to each other. It begins like any other, and goes with its session. @publicApi */
 export const INBOX_STREAM = 'inbox';
 
-/** Events that a stream keeps at least: fewer would not cover the moment in which a client comes back (behaviour G6). @publicApi */
+/** Events that a stream keeps at least: fewer would not cover the moment in which a client comes back (G6). @publicApi */
 export const MIN_EVENTS = 100;
 
 /** Milliseconds for which a shared store keeps a dropped session, so that readers on all nodes find the end. @publicApi */

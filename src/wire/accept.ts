@@ -20,7 +20,7 @@ interface MediaRange {
 const ZERO_WEIGHT = /^0(?:\.0*)?$/;
 
 /**
- * Whether an `Accept` header admits every one of the given media types (RFC 9110 §12.5.1, behaviour.md E5).
+ * Whether an `Accept` header admits every one of the given media types (RFC 9110 §12.5.1, E5).
  *
  * Understood are the full wildcard and `application/*`, any case, several header lines, parameters (also quoted ones with commas in
  * them) and `;q=0`, which excludes unless a narrower range admits. A range with parameters admits the bare type, as
@@ -45,7 +45,7 @@ function admits(ranges: readonly MediaRange[], type: string): boolean {
   for (const range of ranges) {
     const rank = rankOf(range, type, family);
     if (rank === Rank.None || rank < best || (range.parameters && range.excluded)) continue;
-    // Twice the same range: whoever says yes is believed.
+    // The same range twice: one that admits is enough.
     admitted = rank === best ? admitted || !range.excluded : !range.excluded;
     best = rank;
   }
@@ -95,7 +95,7 @@ function splitUnquoted(text: string, separator: string): string[] {
 const JSON_MEDIA_TYPE = /^[ \t]*application\/json[ \t]*(?:;|$)/i;
 
 /**
- * Whether a `Content-Type` says JSON; parameters and case do not matter (behaviour.md E4).
+ * Whether a `Content-Type` says JSON; parameters and case do not matter (E4).
  *
  * Exact on purpose: no browser sends `application/json` across origins without asking first (CORS preflight), whereas it
  * does send `text/plain; application/json`.

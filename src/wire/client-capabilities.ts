@@ -2,7 +2,7 @@
 export type Capabilities = Readonly<Record<string, unknown>>;
 
 /**
- * What a client must have declared for a request of the server to make sense to it (P7). Members count: a form is not a
+ * The capabilities that a client must have declared for a request of the server (P7). Members count: a form is not a
  * URL, and a model that may use tools is not any model.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#capabilities
@@ -24,7 +24,7 @@ export function requiredCapabilities(method: string, params: Readonly<Record<str
 }
 
 /**
- * What of the required capabilities a client did not declare. `elicitation: { url: {} }` is more than `elicitation`, but a
+ * The required capabilities that a client did not declare. `elicitation: { url: {} }` is more than `elicitation`, but a
  * bare `elicitation: {}` means forms, as it did before there were modes.
  *
  * @returns `undefined` when nothing is missing

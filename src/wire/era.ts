@@ -1,4 +1,4 @@
-import { type IncomingBody, isInitializeRequest, type JsonRpcMessage } from './json-rpc.js';
+import { type IncomingBody, isInitializeRequest, isObject, type JsonRpcMessage } from './json-rpc.js';
 import { isLogLevel } from './notifications.js';
 import { isModernRevision } from './revisions.js';
 
@@ -24,13 +24,13 @@ export const SERVER_INFO_META_KEY = 'io.modelcontextprotocol/serverInfo';
 export const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId';
 
 /**
- * The era of a POST (behaviour.md §0): modern if a message claims it by its `_meta`, with whatever value, or if the
+ * The era of a POST (§0): modern if a message claims it by its `_meta`, with whatever value, or if the
  * header names a modern revision; legacy otherwise.
  *
  * An unusable claim is modern too, so that it gets the modern error instead of being served by the wrong rules.
  *
  * A lone `initialize` is what it says, whatever the header: there is none in the modern era, and a client that falls back
- * to it on a transport which it has used before sends the old header along (facts.md).
+ * to it on a transport which it has used before sends the old header along.
  *
  * @param headers `protocolVersion`: the `MCP-Protocol-Version` header
  * @param body what was read; one modern message makes all of a batch modern
@@ -97,7 +97,3 @@ function isFlag(value: unknown): boolean {
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}

@@ -17,7 +17,6 @@ const TABLE: [McpErrorCode, number, number][] = [
   ['METHOD_NOT_ALLOWED', 405, -32000],
   ['NOT_ACCEPTABLE', 406, -32000],
   ['REQUEST_TIMEOUT', 408, -32000],
-  ['CONFLICT', 409, -32000],
   ['PAYLOAD_TOO_LARGE', 413, -32000],
   ['UNSUPPORTED_MEDIA_TYPE', 415, -32000],
   ['TOO_MANY_REQUESTS', 429, -32000],
@@ -56,10 +55,10 @@ describe('McpError', () => {
 
   it('is copied for an id that became known later', () => {
     const cause = new Error('why');
-    const error = new McpError('CONFLICT', 'No.', { data: [1], headers: { a: 'b' }, cause });
+    const error = new McpError('BAD_REQUEST', 'No.', { data: [1], headers: { a: 'b' }, cause });
     const copy = error.withRequestId('seven');
     expect(copy).toMatchObject({
-      ...{ code: 'CONFLICT', status: 409, rpcCode: -32000, requestId: 'seven', message: 'No.' },
+      ...{ code: 'BAD_REQUEST', status: 400, rpcCode: -32000, requestId: 'seven', message: 'No.' },
       ...{ data: [1], headers: { a: 'b' }, cause, stack: error.stack },
     });
     expect(copy.toResponse().id).toBe('seven');

@@ -6,7 +6,7 @@ export const REQUEST_FAILED = -32000;
 /** JSON-RPC code of a request that took too long, as the SDKs use it. @internal */
 export const REQUEST_TIMEOUT = -32001;
 
-/** HTTP status and JSON-RPC code of every {@link McpErrorCode}: the one place where they are decided (behaviour.md). */
+/** HTTP status and JSON-RPC code of every {@link McpErrorCode}: the one place where they are decided. */
 const ANSWERS = Object.freeze({
   PARSE_ERROR: { status: 400, rpcCode: -32700 },
   INVALID_REQUEST: { status: 400, rpcCode: -32600 },
@@ -22,7 +22,6 @@ const ANSWERS = Object.freeze({
   METHOD_NOT_ALLOWED: { status: 405, rpcCode: -32000 },
   NOT_ACCEPTABLE: { status: 406, rpcCode: -32000 },
   REQUEST_TIMEOUT: { status: 408, rpcCode: -32000 },
-  CONFLICT: { status: 409, rpcCode: -32000 },
   PAYLOAD_TOO_LARGE: { status: 413, rpcCode: -32000 },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, rpcCode: -32000 },
   TOO_MANY_REQUESTS: { status: 429, rpcCode: -32000 },
@@ -32,13 +31,13 @@ const ANSWERS = Object.freeze({
 } as const);
 
 /**
- * What went wrong, as a name that stays the same from version to version; texts may change.
+ * The kind of an error, as a name that stays the same from version to version; texts may change.
  *
  * @publicApi
  */
 export type McpErrorCode = keyof typeof ANSWERS;
 
-/** What an {@link McpError} may carry besides its code and message. @publicApi */
+/** Details that an {@link McpError} may carry besides its code and message. @publicApi */
 export interface McpErrorOptions {
   /** Becomes `error.data` of the JSON-RPC body; must be JSON, and is read by the client. */
   data?: unknown;
@@ -46,7 +45,7 @@ export interface McpErrorOptions {
   headers?: Record<string, string>;
   /** The request that is refused, when its id could be read. @default null */
   requestId?: RequestId | null;
-  /** What caused it; for logs, never sent. */
+  /** The cause; for logs, never sent. */
   cause?: unknown;
   /** The option of the endpoint that decides it: the first such refusal is a warning in the log, which names it. */
   option?: string | undefined;
@@ -58,7 +57,7 @@ export interface McpErrorOptions {
  * The HTTP status and the JSON-RPC code follow from {@link code}. The message is sent to the client: it says what was
  * wrong, with the offending value, and what to do, and holds no stack and no secret.
  *
- * @see behaviour.md §1 to §5 for which case has which code
+ * @see docs/protocol-rules.md for which case has which code
  * @publicApi
  */
 export class McpError extends Error {
@@ -149,8 +148,7 @@ export interface RpcError {
 }
 
 /**
- * What a client is told of something that was thrown: what has a JSON-RPC code of its own, whichever copy of whichever
- * package made it.
+ * The JSON-RPC error of a thrown value that has a JSON-RPC code of its own, from any copy of any package.
  *
  * @returns `undefined` for anything else: its text is not meant for clients
  * @internal

@@ -53,7 +53,7 @@ export function headerText(value: unknown): string | undefined {
 
 /**
  * A value of the body as a client sends it in a header: its text, or `=?base64?…?=` around the base64 of its UTF-8 when
- * it would not arrive as it is, or would be taken for base64 itself ("Value Encoding", behaviour.md C13).
+ * it would not arrive as it is, or would be taken for base64 itself ("Value Encoding", C13).
  *
  * @returns `undefined` for what must not be sent: see {@link headerText}
  * @internal
@@ -66,7 +66,7 @@ export function encodeHeaderValue(value: unknown): string | undefined {
 }
 
 /**
- * The value that a header mirrors: the reverse of {@link encodeHeaderValue} (behaviour.md M4).
+ * The value that a header mirrors: the reverse of {@link encodeHeaderValue} (M4).
  *
  * @param value without the white space around it
  * @returns `undefined` when it is not what a client may send: not ASCII, or marked as base64 without being canonical

@@ -7,7 +7,7 @@ import type {
 } from '@modelcontextprotocol/server';
 
 import { McpError } from './errors.js';
-import { wireMessages } from './wire.messages.js';
+import { shown } from './wire.messages.js';
 
 // Made beside McpError, which answers with it: so that neither file needs the other to be loaded first.
 export { errorResponse } from './errors.js';
@@ -35,7 +35,7 @@ export interface JsonRpcErrorBody {
   error: { code: number; message: string; data?: unknown };
 }
 
-/** What a POST carried. @internal */
+/** The messages of a POST. @internal */
 export interface IncomingBody {
   /** The body was an array, even if of one message. */
   batch: boolean;
@@ -110,11 +110,11 @@ export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpc
 }
 
 /**
- * Reads the body of a POST and checks its structure (JSON-RPC 2.0 §4 to §6, behaviour.md E7 and E8).
+ * Reads the body of a POST and checks its structure (JSON-RPC 2.0 §4 to §6, E7 and E8).
  *
- * This is on the path of every message, hence by hand: a few comparisons per message, whatever its size. It lets
- * nothing through that the SDK would refuse: what the SDK does not take for a message it drops without an answer, and
- * the request would wait for ever.
+ * This is on the path of every message, hence by hand: a few comparisons per message, whatever its size. It is as
+ * strict as the SDK, which drops a message that it does not recognise without an answer: the request would wait for
+ * ever.
  *
  * Members that JSON-RPC does not define are dropped, and so is every `__proto__` key, at any depth: `JSON.parse` makes a
  * plain property of it, but the first `Object.assign` of a handler would make it a prototype.
@@ -129,7 +129,8 @@ export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpc
 export function readMessages(text: string): IncomingBody {
   const body = parseJson(text);
   if (!Array.isArray(body)) return { batch: false, messages: [readLoneMessage(body)] };
-  if (body.length === 0) throw new McpError('INVALID_REQUEST', wireMessages.emptyBatch());
+  if (body.length === 0)
+    throw new McpError('INVALID_REQUEST', 'The batch is empty: []. Send at least one JSON-RPC 2.0 message.');
   return { batch: true, messages: body.map(readBatchedMessage) };
 }
 
@@ -142,7 +143,7 @@ function readLoneMessage(value: unknown): JsonRpcMessage {
 function readBatchedMessage(value: unknown, position: number): JsonRpcMessage {
   const message = checkMessage(value);
   if (typeof message !== 'string') return message;
-  throw new McpError('INVALID_REQUEST', wireMessages.inBatch(position, message));
+  throw new McpError('INVALID_REQUEST', `Message ${position} of the batch (counted from 0): ${message}`);
 }
 
 /** The id of a response numbers our requests: echoed, the client would take the refusal for an answer to one of its own. */
@@ -153,56 +154,77 @@ function requestIdOf(value: unknown): RequestId | null {
   return !response && isRequestId(id) ? id : null;
 }
 
-/** @returns the message, or what is wrong with it */
+/** @returns the message, or the text of its fault */
 function checkMessage(value: unknown): JsonRpcMessage | string {
-  if (!isObject(value)) return wireMessages.notAnObject(value);
+  if (!isObject(value))
+    return `A JSON-RPC message must be an object, but it is ${shown(value)}. Send an object with "jsonrpc": "2.0".`;
   const { jsonrpc, id, method, result, error }: RawMessage = value;
-  if (jsonrpc !== '2.0') return wireMessages.wrongVersion(jsonrpc);
-  if (id !== undefined && !isRequestId(id)) return wireMessages.wrongId(id);
+  if (jsonrpc !== '2.0')
+    return `"jsonrpc" must be "2.0", but it is ${shown(jsonrpc)}. Add "jsonrpc": "2.0" to the message.`;
+  if (id !== undefined && !isRequestId(id))
+    return `"id" must be a string or an integer of at most 2^53 - 1 either way, but it is ${shown(id)}. Send another id, or none for a notification.`;
   const kinds = Number(method !== undefined) + Number(result !== undefined) + Number(error !== undefined);
-  if (kinds > 1) return wireMessages.mixedKinds(value);
+  if (kinds > 1)
+    return `The message has more than one of "method", "result" and "error": ${shown(value)}. Send either a request or a response, and in a response either a result or an error.`;
   if (method !== undefined) return checkCall(id, method, (value as RawMessage).params);
   if (result !== undefined) return checkResult(id, result);
-  return error === undefined ? wireMessages.noKind(value) : checkError(id, error);
+  if (error !== undefined) return checkError(id, error);
+  return `The message has neither "method" nor "result" nor "error": ${shown(value)}. Send a request, a notification or a response.`;
 }
 
 function checkCall(id: RequestId | undefined, method: unknown, params: unknown): JsonRpcMessage | string {
-  if (typeof method !== 'string') return wireMessages.wrongMethod(method);
-  if (params !== undefined && !isObject(params)) return wireMessages.wrongParams(params);
+  if (typeof method !== 'string')
+    return `"method" must be a string, but it is ${shown(method)}. Send the name of a method, such as "tools/list".`;
+  if (params !== undefined && !isObject(params))
+    return `"params" must be an object, but it is ${shown(params)}. MCP names its parameters: send an object, or leave "params" out.`;
   const problem = params && metaProblem(params._meta);
   if (problem !== undefined) return problem;
   if (id !== undefined) return params ? { jsonrpc: '2.0', id, method, params } : { jsonrpc: '2.0', id, method };
-  if (REQUEST_METHODS.has(method)) return wireMessages.missingId(method);
+  if (REQUEST_METHODS.has(method))
+    return `${shown(method)} is a request, but the message has no "id", so it could not be answered. Add an "id".`;
   return params ? { jsonrpc: '2.0', method, params } : { jsonrpc: '2.0', method };
 }
 
 function checkResult(id: RequestId | undefined, result: unknown): JsonRpcResultResponse | string {
-  if (id === undefined) return wireMessages.responseWithoutId();
-  if (!isObject(result)) return wireMessages.wrongResult(result);
+  if (id === undefined)
+    return 'The message has a "result", but its "id" is missing. Add the "id" of the request that it answers.';
+  if (!isObject(result))
+    return `"result" must be an object, but it is ${shown(result)}. Send an object, which may be empty.`;
   const meta = result._meta;
-  return meta === undefined || isObject(meta) ? { jsonrpc: '2.0', id, result } : wireMessages.wrongMeta(meta);
+  return meta === undefined || isObject(meta) ? { jsonrpc: '2.0', id, result } : wrongMeta(meta);
 }
 
 /** Unlike a result, an error may come without an id: its sender may have been unable to read the request. */
 function checkError(id: RequestId | undefined, error: unknown): JsonRpcErrorResponse | string {
-  if (!isObject(error)) return wireMessages.wrongError(error);
+  if (!isObject(error)) return wrongError(error);
   const { code, message, data } = error;
-  if (!isInteger(code) || typeof message !== 'string') return wireMessages.wrongError(error);
+  if (!isInteger(code) || typeof message !== 'string') return wrongError(error);
   const body = data === undefined ? { code, message } : { code, message, data };
   return id === undefined ? { jsonrpc: '2.0', error: body } : { jsonrpc: '2.0', id, error: body };
+}
+
+function wrongError(value: unknown): string {
+  return `"error" must be an object with an integer "code" and a string "message", but it is ${shown(value)}. Send both.`;
+}
+
+function wrongMeta(value: unknown): string {
+  return `"_meta" must be an object, but it is ${shown(value)}. Send an object, or leave it out.`;
 }
 
 /** The members of `_meta` on which the SDK's own structural check insists. */
 function metaProblem(meta: unknown): string | undefined {
   if (meta === undefined) return undefined;
-  if (!isObject(meta)) return wireMessages.wrongMeta(meta);
+  if (!isObject(meta)) return wrongMeta(meta);
   const { progressToken, [RELATED_TASK_META_KEY]: task } = meta;
-  if (progressToken !== undefined && !isRequestId(progressToken)) return wireMessages.wrongProgressToken(progressToken);
+  if (progressToken !== undefined && !isRequestId(progressToken))
+    return `"_meta.progressToken" must be a string or an integer, but it is ${shown(progressToken)}. Send such a token, or leave it out.`;
   const taskIsSound = task === undefined || (isObject(task) && typeof task.taskId === 'string');
-  return taskIsSound ? undefined : wireMessages.wrongRelatedTask(RELATED_TASK_META_KEY, task);
+  if (taskIsSound) return undefined;
+  return `"${RELATED_TASK_META_KEY}" in "_meta" must be an object with a string "taskId", but it is ${shown(task)}. Send the task's id, or leave it out.`;
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+/** @internal */
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
@@ -224,8 +246,8 @@ function parseJson(text: string): unknown {
   try {
     value = JSON.parse(json);
   } catch (cause) {
-    const message = json.trim() === '' ? wireMessages.emptyBody() : wireMessages.notJson(json);
-    throw new McpError('PARSE_ERROR', message, { cause });
+    const problem = json.trim() === '' ? 'The body is empty' : `The body is not JSON: ${shown(json)}`;
+    throw new McpError('PARSE_ERROR', `${problem}. Send one JSON-RPC 2.0 message as JSON, in UTF-8.`, { cause });
   }
   if (json.includes('__proto__') || ESCAPED_PROTO.test(json)) dropProtoKeys(value);
   return value;

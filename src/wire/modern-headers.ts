@@ -18,7 +18,7 @@ import { shown } from './wire.messages.js';
 /**
  * Modern requests say in headers what proxies want to know of their bodies: revision, method, name, and the arguments
  * that a tool asks for. A proxy decides by the header, we by the body: so a request whose headers say something else
- * than its body is refused (2026-07-28, Streamable HTTP, "Server Validation"; behaviour.md M4).
+ * than its body is refused (2026-07-28, Streamable HTTP, "Server Validation"; M4).
  *
  * A header mirrors one value of the body, so both directions are here: what a client makes of the body, and whether what
  * arrived agrees with it.
@@ -40,7 +40,7 @@ export function paramHeaderName(headerName: string): string {
 }
 
 /**
- * The headers that a client sends with a modern message, as they go over the wire (behaviour.md C13).
+ * The headers that a client sends with a modern message, as they go over the wire (C13).
  *
  * @param message as its JSON will say it: a `Date` among the arguments is not a text yet
  * @param declarations those of the tool that is called
@@ -70,7 +70,7 @@ export function mirrorHeaders(
 /**
  * Checks that the standard headers are there, and say what the body says.
  *
- * Decides as the SDK does, except that it refuses what is not ASCII, or not canonical base64, whatever it decodes to.
+ * Decides as the SDK does, except that it refuses values that are not ASCII, or not canonical base64.
  *
  * @param request whose `_meta` has been checked
  * @throws McpError `HEADER_MISMATCH`, with `data.mismatch`: the `header` as it came, and what the `body` says
@@ -101,17 +101,15 @@ export function checkParamHeaders(declarations: readonly ParamHeader[], args: un
   }
 }
 
-/** What the SDK says of a mismatch: `error.data.mismatch`. */
+/** A mismatch as the SDK reports it: `error.data.mismatch`. */
 interface Mismatch {
   readonly header: string;
   readonly body: string;
 }
 
 function refusal(mismatch: Mismatch, requestId: RequestId | null = null): McpError {
-  return new McpError('HEADER_MISMATCH', modernHeaderMessages.mismatch(mismatch.body), {
-    requestId,
-    data: { mismatch },
-  });
+  const text = `The headers of the request disagree with its body: ${mismatch.body}. Send what the body says in the header, as "=?base64?…?=" if it is not plain ASCII.`;
+  return new McpError('HEADER_MISMATCH', text, { requestId, data: { mismatch } });
 }
 
 const VERSION_SOURCE = `_meta["${PROTOCOL_VERSION_META_KEY}"]`;
@@ -133,7 +131,7 @@ function literalMismatch(
   value: unknown,
 ): Mismatch | undefined {
   if (got === undefined) return missing(header, source, value);
-  return got === value ? undefined : { header: got, body: modernHeaderMessages.different(header, got, source, value) };
+  return got === value ? undefined : { header: got, body: different(header, got, source, value) };
 }
 
 /** A body without a name is not for this check to refuse. */
@@ -144,12 +142,12 @@ function nameMismatch(headers: RequestHeaders, { method, params }: JsonRpcReques
   const got = received(headers, NAME_HEADER);
   if (got === undefined) return value === undefined ? undefined : missing('Mcp-Name', source, value);
   const decoded = decodeHeaderValue(got);
-  if (decoded === undefined) return { header: got, body: modernHeaderMessages.badlyEncoded('Mcp-Name', got) };
+  if (decoded === undefined) return { header: got, body: badlyEncoded('Mcp-Name', got) };
   if (value === undefined || decoded === value) return undefined;
-  return { header: got, body: modernHeaderMessages.different('Mcp-Name', decoded, source, value) };
+  return { header: got, body: different('Mcp-Name', decoded, source, value) };
 }
 
-/** What `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
+/** The value that `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
 function nameOf(method: string, params: JsonRpcRequest['params']): { source: string; value?: string } | undefined {
   const field = NAMED_BY.get(method);
   if (field === undefined) return undefined;
@@ -158,10 +156,10 @@ function nameOf(method: string, params: JsonRpcRequest['params']): { source: str
 }
 
 function missing(header: string, source: string, value: unknown): Mismatch {
-  return { header: '(missing)', body: modernHeaderMessages.missing(header, source, value) };
+  return { header: '(missing)', body: absent(header, source, value) };
 }
 
-/** @returns what is wrong, if anything is */
+/** @returns the fault, or `undefined` */
 function paramMismatch(
   { headerName, path, type }: ParamHeader,
   value: unknown,
@@ -169,19 +167,17 @@ function paramMismatch(
 ): string | undefined {
   const header = paramHeaderName(headerName);
   const source = `arguments.${path.join('.')}`;
-  if (isUnsafe(value)) return modernHeaderMessages.unsafe(header, source, value);
+  if (typeof value === 'number' && headerText(value) === undefined) {
+    return `the body has ${shown(value)} as ${source}, which the header ${header} cannot say: integers in headers are at most 2^53 - 1 either way`;
+  }
   const text = headerText(value);
   if (text === undefined) return undefined;
   const got = received(headers, header.toLowerCase());
-  if (got === undefined) return modernHeaderMessages.missing(header, source, value);
+  if (got === undefined) return absent(header, source, value);
   const decoded = decodeHeaderValue(got);
-  if (decoded === undefined) return modernHeaderMessages.badlyEncoded(header, got);
+  if (decoded === undefined) return badlyEncoded(header, got);
   if (decoded === text || (type === 'integer' && isSameInteger(decoded, value))) return undefined;
-  return modernHeaderMessages.different(header, decoded, source, value);
-}
-
-function isUnsafe(value: unknown): boolean {
-  return typeof value === 'number' && headerText(value) === undefined;
+  return different(header, decoded, source, value);
 }
 
 /** Written in decimals that are all zero, or with zeros in front, an integer is the same ("Server Validation", note). */
@@ -206,33 +202,14 @@ function valueAt(root: unknown, path: readonly string[]): unknown {
   return value;
 }
 
-/** What users read of the headers that mirror the body of a modern request. */
-export const modernHeaderMessages = {
-  // Requests
-  mismatch: (what: string) =>
-    `The headers of the request disagree with its body: ${what}. Send what the body says in the header, as "=?base64?…?=" if it is not plain ASCII.`,
-  missing: (header: string, source: string, value: unknown) =>
-    `the body has ${shown(value)} as ${source}, but the header ${header} is missing`,
-  different: (header: string, got: string, source: string, value: unknown) =>
-    `the header ${header} says ${shown(got)}, but the body has ${shown(value)} as ${source}`,
-  badlyEncoded: (header: string, got: string) =>
-    `the header ${header} is ${shown(got)}, which is neither ASCII nor the canonical base64 of a text in UTF-8`,
-  unsafe: (header: string, source: string, value: unknown) =>
-    `the body has ${shown(value)} as ${source}, which the header ${header} cannot say: integers in headers are at most 2^53 - 1 either way`,
+function absent(header: string, source: string, value: unknown): string {
+  return `the body has ${shown(value)} as ${source}, but the header ${header} is missing`;
+}
 
-  // Schemas
-  unreachable: (at: string) =>
-    `"x-mcp-header" stands at ${place(at)}, but it belongs to a property that is reached through "properties" alone: not to the root, and to nothing in arrays, alternatives, conditions or definitions ("$ref").`,
-  noName: (at: string, got: unknown) =>
-    `the "x-mcp-header" of ${place(at)} must be a text that is not empty, such as "Region"; got ${shown(got)}.`,
-  notAToken: (at: string, name: string) =>
-    `the "x-mcp-header" of ${place(at)} is ${shown(name)}, which cannot be part of the name of a header. Use letters, digits and hyphens.`,
-  wrongType: (at: string, type: unknown) =>
-    `${place(at)} has an "x-mcp-header", so its "type" must be "string", "integer" or "boolean"; got ${shown(type)}. Instead of null, let it be absent.`,
-  sameName: (at: string, name: string, other: string) =>
-    `the "x-mcp-header" of ${place(at)} is ${shown(name)}, and so is that of ${place(other)}; upper and lower case make no difference. Rename one.`,
-};
+function different(header: string, got: string, source: string, value: unknown): string {
+  return `the header ${header} says ${shown(got)}, but the body has ${shown(value)} as ${source}`;
+}
 
-function place(path: string): string {
-  return path === '' ? 'the root' : shown(path);
+function badlyEncoded(header: string, got: string): string {
+  return `the header ${header} is ${shown(got)}, which is neither ASCII nor the canonical base64 of a text in UTF-8`;
 }

@@ -1,6 +1,5 @@
 import { type Capabilities, missingCapabilities } from './client-capabilities.js';
 import type { Era } from './era.js';
-import { wireMessages } from './wire.messages.js';
 
 /** Notifications of the specification that a server may send; those of an application have names of their own. */
 const OF_BOTH = [
@@ -30,16 +29,18 @@ const OF_CLIENTS: readonly string[] = ['notifications/initialized', 'notificatio
 export function assertNotificationOfEra(method: string, era: Era, declared: () => Capabilities): void {
   if (OF_ERA[era].has(method)) {
     if (method !== ELICITATION_COMPLETE || !missingCapabilities({ elicitation: { url: {} } }, declared())) return;
-    throw new Error(wireMessages.noUrlElicitation(method));
+    throw new Error(`"${method}" cannot be sent: the client did not declare the capability "elicitation.url".`);
   }
   const known = OF_ERA.legacy.has(method) || OF_ERA.modern.has(method) || OF_CLIENTS.includes(method);
-  if (known) throw new Error(wireMessages.notificationOfOtherEra(method, era));
+  if (!known) return;
+  const revision = era === 'modern' ? 'revision 2026-07-28' : 'the revision of this session';
+  throw new Error(`"${method}" cannot be sent: ${revision} has no such notification of a server.`);
 }
 
 /** A list that clients can be told of. @internal */
 export type ChangedList = 'tools' | 'prompts' | 'resources';
 
-/** What clients can ask to be told of: that a list, or what is read at a URI, is no longer what it was. @internal */
+/** A change that clients can subscribe to: of a list, or of the resource at a URI. @internal */
 export type McpChange = { readonly list: ChangedList } | { readonly uri: string };
 
 const LISTS: Readonly<Record<string, ChangedList>> = Object.freeze({

@@ -1,4 +1,5 @@
-import { modernHeaderMessages as messages } from './modern-headers.js';
+import { isObject } from './json-rpc.js';
+import { shown } from './wire.messages.js';
 
 /** The member of a JSON Schema that has its property mirrored into a header. */
 const ANNOTATION = 'x-mcp-header';
@@ -7,16 +8,16 @@ const ANNOTATION = 'x-mcp-header';
 export interface ParamHeader {
   /** The names of the properties that lead to it, from the arguments on; at least one. */
   readonly path: readonly string[];
-  /** What the schema says: `Region` for the header `Mcp-Param-Region`. */
+  /** As in the schema: `Region` for the header `Mcp-Param-Region`. */
   readonly headerName: string;
   readonly type: (typeof TYPES)[number];
 }
 
-/** What the schema of a tool says about headers, or what is wrong with that. @internal */
+/** The headers that the schema of a tool declares, or the fault of the declaration. @internal */
 export type ParamHeaders = { readonly headers: readonly ParamHeader[] } | { readonly fault: string };
 
 const TYPES = ['string', 'integer', 'boolean'] as const;
-/** What a header's name consists of (RFC 9110 §5.6.2, `tchar`). */
+/** The characters of a header's name (RFC 9110 §5.6.2, `tchar`). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~\dA-Za-z]+$/;
 /** Most tools have none: they share this one. */
 const NONE: readonly ParamHeader[] = Object.freeze([]);
@@ -39,22 +40,30 @@ export function paramHeadersOf(inputSchema: unknown): ParamHeaders {
     // Header names do not distinguish upper and lower case (RFC 9110 §5.1).
     const key = header.headerName.toLowerCase();
     const owner = owners.get(key);
-    if (owner !== undefined) return { fault: messages.sameName(pathOf(place).join('.'), header.headerName, owner) };
-    owners.set(key, pathOf(place).join('.'));
+    const name = pathOf(place).join('.');
+    if (owner !== undefined) {
+      const fault = `the "x-mcp-header" of ${shownPath(name)} is ${shown(header.headerName)}, and so is that of ${shownPath(owner)}; upper and lower case make no difference. Rename one.`;
+      return { fault };
+    }
+    owners.set(key, name);
     headers.push(header);
   }
   return { headers: headers.length === 0 ? NONE : Object.freeze(headers) };
 }
 
-/** @returns the header, or what is wrong with it */
+/** @returns the header, or the text of its fault */
 function read(place: Place, { type, [ANNOTATION]: headerName }: JsonObject): ParamHeader | string {
   const path = pathOf(place);
   const at = path.join('.');
-  if (!place.reachable || path.length === 0) return messages.unreachable(at);
-  if (typeof headerName !== 'string' || headerName === '') return messages.noName(at, headerName);
-  if (!TOKEN.test(headerName)) return messages.notAToken(at, headerName);
+  if (!place.reachable || path.length === 0)
+    return `"x-mcp-header" stands at ${shownPath(at)}, but it belongs to a property that is reached through "properties" alone: not to the root, and to nothing in arrays, alternatives, conditions or definitions ("$ref").`;
+  if (typeof headerName !== 'string' || headerName === '')
+    return `the "x-mcp-header" of ${shownPath(at)} must be a text that is not empty, such as "Region"; got ${shown(headerName)}.`;
+  if (!TOKEN.test(headerName))
+    return `the "x-mcp-header" of ${shownPath(at)} is ${shown(headerName)}, which cannot be part of the name of a header. Use letters, digits and hyphens.`;
   const known = TYPES.find((each) => each === type);
-  return known ? Object.freeze({ path: Object.freeze(path), headerName, type: known }) : messages.wrongType(at, type);
+  if (known) return Object.freeze({ path: Object.freeze(path), headerName, type: known });
+  return `${shownPath(at)} has an "x-mcp-header", so its "type" must be "string", "integer" or "boolean"; got ${shown(type)}. Instead of null, let it be absent.`;
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
@@ -110,12 +119,12 @@ function membersOf(value: unknown): [string, unknown][] {
   return isObject(value) ? Object.entries(value) : [];
 }
 
+function shownPath(path: string): string {
+  return path === '' ? 'the root' : shown(path);
+}
+
 function pathOf(place: Place): string[] {
   const path: string[] = [];
   for (let at = place; at.parent; at = at.parent) path.push(at.name);
   return path.toReversed();
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

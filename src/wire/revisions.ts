@@ -10,7 +10,7 @@ export type LegacyRevision = (typeof LEGACY_REVISIONS)[number];
 /** A protocol revision without sessions. @publicApi */
 export type ModernRevision = (typeof MODERN_REVISIONS)[number];
 
-/** What a client gets that asked `initialize` for a revision we do not serve. @publicApi */
+/** The answer to an `initialize` that asks for a revision we do not serve. @publicApi */
 export const LATEST_LEGACY_REVISION: LegacyRevision = LEGACY_REVISIONS[0];
 
 /** Whether the value names a revision with sessions that we serve. @internal */
@@ -24,7 +24,7 @@ export function isModernRevision(value: unknown): value is ModernRevision {
 }
 
 /**
- * The revision that `initialize` is answered with (2025-11-25, Lifecycle, "Version Negotiation"; behaviour.md S1).
+ * The revision that `initialize` is answered with (2025-11-25, Lifecycle, "Version Negotiation"; S1).
  *
  * @param requested `params.protocolVersion` as it came
  * @returns the requested revision if it is one with sessions, else {@link LATEST_LEGACY_REVISION}; never throws
@@ -35,7 +35,7 @@ export function negotiateLegacyRevision(requested: unknown): LegacyRevision {
 }
 
 /**
- * Whether a POST may carry an array of messages: batches came with 2025-03-26 and left with the next (behaviour.md E9).
+ * Whether a POST may carry an array of messages: batches came with 2025-03-26 and left with the next (E9).
  *
  * @param revision the negotiated one
  * @internal
@@ -45,7 +45,7 @@ export function allowsBatches(revision: string): boolean {
 }
 
 /**
- * Whether responses with event ids begin with a priming event, and the server may close them early (behaviour.md G9,
+ * Whether responses with event ids begin with a priming event, and the server may close them early (G9,
  * G10).
  *
  * @param revision the negotiated one, of {@link LEGACY_REVISIONS}; modern responses carry no event ids

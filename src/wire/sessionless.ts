@@ -2,7 +2,7 @@ import type { ServerCapabilities } from '@modelcontextprotocol/server';
 import { changeOf } from './notifications.js';
 
 /*
- * What the legacy era loses without sessions (option `sessions: 'off'`, row S17): nothing is kept of a client, so it has no
+ * The features that the legacy era loses without sessions (option `sessions: 'off'`, row S17): nothing is kept of a client, so it has no
  * log level and no subscriptions; and it has no stream on which a change could be announced.
  */
 
@@ -19,7 +19,7 @@ export function isOfSession(notification: { method: string; params?: Record<stri
   return notification.method === 'notifications/message' || changeOf(notification) !== undefined;
 }
 
-/** What of the capabilities of a server its clients have without sessions. @internal */
+/** The capabilities of a server that its clients have without sessions. @internal */
 export function withoutSessions({ logging: _, ...capabilities }: ServerCapabilities): ServerCapabilities {
   const { tools, prompts, resources } = capabilities;
   return {

@@ -1,5 +1,5 @@
 /**
- * The SSE frame of one JSON-RPC message (behaviour.md P11).
+ * The SSE frame of one JSON-RPC message (P11).
  *
  * The text is not escaped, as there is nothing to escape: `JSON.stringify` without indentation writes line breaks inside
  * strings as `\n` and `\r`, and U+2028 and U+2029 end no line in SSE. Other text must not be given.
@@ -13,7 +13,7 @@ export function messageFrame(id: string | undefined, data: string): string {
 }
 
 /**
- * The priming event: gives a client its cursor before there is any message (2025-11-25, behaviour.md §4).
+ * The priming event: gives a client its cursor before there is any message (2025-11-25, G9).
  *
  * @param id the cursor that the response continues from
  * @param retryMs whole milliseconds after which the client may come back
@@ -24,7 +24,7 @@ export function primingFrame(id: string, retryMs: number): string {
 }
 
 /**
- * A comment: clients skip it, proxies take it for traffic (behaviour.md P12).
+ * A comment: clients skip it, proxies take it for traffic (P12).
  *
  * @param text anything; line breaks become spaces, so that it cannot turn into fields of an event
  * @internal
@@ -48,7 +48,7 @@ export interface Cursor {
 const EVENT_ID = /^(0|[A-Za-z0-9]{22})_(0|[1-9][0-9]{0,15})$/;
 
 /**
- * The SSE event id of a message (behaviour.md §4).
+ * The SSE event id of a message (P11).
  *
  * @param stream `0`, or the id of a POST's stream
  * @param index of the message, from 1; 0 for the cursor before the first
@@ -59,7 +59,7 @@ export function formatEventId(stream: string, index: number): string {
 }
 
 /**
- * Reads a `Last-Event-ID` (behaviour.md §4 and G3). Says nothing about whether such a stream exists.
+ * Reads a `Last-Event-ID` (G3). Says nothing about whether such a stream exists.
  *
  * @param text the header's value
  * @returns the cursor, or `undefined` if the text is not exactly what {@link formatEventId} makes

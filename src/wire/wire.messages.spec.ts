@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { shown, wireMessages } from './wire.messages.js';
+import { shown } from './wire.messages.js';
 
 describe('shown', () => {
   it.each([
@@ -19,17 +19,5 @@ describe('shown', () => {
     expect(shown('x'.repeat(99))).toBe(`"${'x'.repeat(99)}…`);
     expect(shown('x'.repeat(1_000_000))).toBe(`"${'x'.repeat(99)}…`);
     expect(shown({ a: 'x'.repeat(200) })).toHaveLength(101);
-  });
-});
-
-describe('wireMessages', () => {
-  it('say what to do', () => {
-    const texts = [
-      wireMessages.emptyBody(),
-      wireMessages.notJson('x'),
-      wireMessages.wrongId(null),
-      wireMessages.missingId('ping'),
-    ];
-    for (const text of texts) expect(text).toMatch(/\. (Send|Add) .*\.$/);
   });
 });

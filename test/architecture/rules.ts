@@ -18,7 +18,7 @@ export interface Violation {
   readonly message: string;
 }
 
-/** Names of the packages that whoever installs this one has: dependencies and peers. */
+/** Names of the packages that are installed with this one: dependencies and peers. */
 export type DeclaredPackages = ReadonlySet<string>;
 
 /**
@@ -135,7 +135,7 @@ function objectionToFile(path: string, imported: string): string | undefined {
   if (from === ROOT) return to in ROOMS ? undefined : `the root composes rooms, and "${to}" is an entry of its own`;
   const entry = ENTRIES[from];
   const allowed = entry?.rooms ?? ROOMS[from];
-  if (!allowed) return `"${from}" is not a room of design.md section 3`;
+  if (!allowed) return `"${from}" is not a room of test/architecture/rules.ts`;
   if (allowed.includes(to) || (entry?.contracts && to in ROOMS && isContract(source))) return undefined;
   return `"${from}" may import ${listOf(allowed, entry?.contracts)}, not "${to}"`;
 }
@@ -161,7 +161,8 @@ function objectionToPackage(path: string, reference: ModuleReference, declared: 
   if (name === SDK_SERVER && !typeOnly && !isSpec(path) && !isDoorToSdk(path) && room !== 'client') {
     return 'the SDK is loaded by "sdk", and its schema tools by src/wire/spec.ts, alone';
   }
-  if (!isSpec(path) && !declared.has(name)) return 'neither a dependency nor a peer: whoever installs us lacks it';
+  if (!isSpec(path) && !declared.has(name))
+    return 'neither a dependency nor a peer: an app that installs this package lacks it';
   return undefined;
 }
 

@@ -11,7 +11,7 @@ import { OFFICIAL_CLIENTS, type OfficialClient } from './official-client.js';
  * # Both official clients come to rest
  *
  * They come back by GET whenever a response that had event ids, or the standalone stream, ends without an answer. A server
- * that answers this in the wrong way keeps them coming back for ever (facts.md, behaviour.md G2, G7, G9): each stream
+ * that answers this in the wrong way keeps them coming back for ever (measured; G2, G7, G9): each stream
  * that is caught in such a loop shows as a GET every `RETRY_MS`.
  */
 const RETRY_MS = 20;

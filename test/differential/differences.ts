@@ -8,7 +8,7 @@ export type Differs = readonly [ours: string, sdks: string] | string;
 
 /** Cases that are answered otherwise than the SDK does, and why. */
 export interface Difference {
-  /** A row of behaviour.md, a clause of the specification (2026-07-28), or what it protects from. */
+  /** A rule of docs/protocol-rules.md, a clause of the specification (2026-07-28), or what it protects from. */
   readonly why: string;
   /** The era in which they differ. @default both, as far as it has the case */
   readonly era?: Era;
@@ -168,7 +168,7 @@ export const DIFFERENCES: readonly Difference[] = [
     cases: { 'messages: no id': ['400 -32600', '202'] },
   },
   {
-    why: 'The id is echoed when it could be read (behaviour.md, head), and no other: one with a fraction is none, one beyond 2^53 is not the one that was sent.',
+    why: 'The id is echoed when it could be read (docs/protocol-rules.md, head), and no other: one with a fraction is none, one beyond 2^53 is not the one that was sent.',
     era: 'modern',
     cases: {
       'messages: an id with a fraction': ID,

@@ -33,7 +33,7 @@ const UNREADABLE: Record<string, () => unknown> = {
   'an HttpException whose status throws': () => Object.assign(new NotFoundException(SECRET), { getStatus: fails }),
   'an HttpException whose message throws': () => withGetters(new HttpException({}, 409), 'message', 'response'),
   'a ProtocolError whose message throws': () => withGetters(new ProtocolError(-32042, SECRET), 'message'),
-  'an McpError whose data throws': () => withGetters(new McpError('CONFLICT', SECRET), 'data'),
+  'an McpError whose data throws': () => withGetters(new McpError('BAD_REQUEST', SECRET), 'data'),
   'a ProtocolError whose data throws when it is written': () =>
     new ProtocolError(-32042, 'Go there', withGetters({ there: SECRET }, 'here')),
 };

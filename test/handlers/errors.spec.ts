@@ -88,7 +88,7 @@ const THROWN: Record<string, Thrown> = {
     says: 'Ask otherwise',
   },
   'an McpError': {
-    what: () => new McpError('CONFLICT', 'Not now', { data: { retry: true }, cause: secret() }),
+    what: () => new McpError('BAD_REQUEST', 'Not now', { data: { retry: true }, cause: secret() }),
     tool: -32000,
     other: -32000,
     says: 'Not now',

@@ -1,16 +1,27 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { randomToken } from '../../common/random-token.js';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
+import { logError } from '../../context/operator-log.js';
 import { type KnownSession, type LiveSession, LiveSessions } from '../../session/live-sessions.js';
-import type { McpSession } from '../../session/mcp-session.js';
+import { McpSession } from '../../session/mcp-session.js';
 import { SessionRuntime } from '../../session/session-runtime.js';
-import { McpSessionStore } from '../../session/session-store.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
-import { McpError } from '../../wire/errors.js';
+import {
+  type CreateOutcome,
+  type InitializeParams,
+  McpSessionStore,
+  type SessionCaps,
+} from '../../session/session-store.js';
+import { ServerFactoryError } from '../../session/session.errors.js';
+import { capsFor, type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
+import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
+import { McpError, shutdownRefusal } from '../../wire/errors.js';
+import { PROTOCOL_VERSION_HEADER, type RequestHeaders, SESSION_ID_HEADER, singleHeader } from '../../wire/headers.js';
+import { isInitializeRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
+import { checkedBySpec } from '../../wire/spec.js';
 import { parseEventId } from '../../wire/sse.js';
-import { isInitializeRequest, type IncomingBody } from '../../wire/json-rpc.js';
-import { protocolMessages } from '../endpoint.messages.js';
-import { Initialization, type InitializationHost } from './initialization.js';
+import { shown } from '../../wire/wire.messages.js';
 
 /**
  * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.
@@ -18,18 +29,13 @@ import { Initialization, type InitializationHost } from './initialization.js';
  * Access was decided before: a request that gets here with a session may use it.
  */
 @Injectable()
-export class LegacyEndpoint implements InitializationHost {
+export class LegacyEndpoint {
   constructor(
     @Inject(LiveSessions) readonly sessions: LiveSessions,
     @Inject(McpSessionStore) readonly store: McpSessionStore,
     @Inject(SessionRuntime) readonly environment: SessionRuntime,
     @Inject(SESSION_OPTIONS) readonly limits: ResolvedSessionOptions,
   ) {}
-
-  /** What is known of a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is away */
-  lookup(id: string): KnownSession | undefined | Promise<KnownSession | undefined> {
-    return this.sessions.lookup(id);
-  }
 
   /**
    * @param known the session that the caller named and may use; `undefined` for an `initialize`
@@ -89,5 +95,199 @@ export function beginsSession({ batch, messages }: IncomingBody): boolean {
 
 /** One body for sessions that are unknown, ended, or of another caller (S6, S7). */
 export function unknownSession(): McpError {
-  return new McpError('SESSION_NOT_FOUND', protocolMessages.unknownSession());
+  const text = 'There is no such session. It may have ended; start a new one with "initialize".';
+  return new McpError('SESSION_NOT_FOUND', text);
+}
+
+/** The first revision of the transport had no header for it. */
+const WITHOUT_HEADER = '2025-03-26';
+
+/**
+ * The revision that a legacy request speaks (S9, S10).
+ *
+ * @param negotiated that of its session; without a session any legacy revision will do
+ * @throws McpError BAD_REQUEST: the header names another one
+ */
+export function revisionOf(headers: RequestHeaders, negotiated?: string): string {
+  const requested = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
+  if (requested === undefined) return negotiated ?? WITHOUT_HEADER;
+  const known = isLegacyRevision(requested);
+  if (requested === negotiated || (known && negotiated === undefined)) return requested;
+  const text = known
+    ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send that.`
+    : `MCP-Protocol-Version ${shown(requested)} is not supported. Supported: ${LEGACY_REVISIONS.join(', ')}.`;
+  throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
+}
+
+/** Seconds after which a refused newcomer may try again. */
+const RETRY_AFTER = { 'Retry-After': '5' };
+
+/** Characters that the parameters of `initialize` may have as JSON. */
+const MAX_INITIALIZE = 16 * 1024;
+
+/** Unguessable ids are long ids; the specification wants visible ASCII. */
+const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
+
+const FAILED = 'The session could not be started. The log of the server says why.';
+
+/**
+ * # One `initialize`: how a session comes to be
+ *
+ *     recording ──▶ answering ──▶ begun
+ *         └────────────┴──▶ discarded (refused, failed, or the client went away)
+ *
+ * The record comes first, so that caps hold also for many at once. Whatever goes wrong afterwards leaves nothing behind
+ * (S2); the record of a node that dies meanwhile expires.
+ */
+class Initialization implements PendingReply {
+  readonly reply: Promise<McpReply>;
+  readonly #id: string;
+  #session: McpSession | undefined;
+  #begun = false;
+  #gone = false;
+
+  constructor(
+    private readonly host: LegacyEndpoint,
+    private readonly http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
+    private readonly body: IncomingBody,
+  ) {
+    this.#id = makeSessionId(host.limits.sessionIdGenerator);
+    this.reply = this.#run();
+  }
+
+  abandon(): void {
+    this.#gone = true;
+    if (!this.#begun) return void this.#session?.end('initialize-failed');
+    // The session is there, but no client will ever know its id.
+    this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => logError(error));
+  }
+
+  async #run(): Promise<McpReply> {
+    const request = this.body.messages[0] as JsonRpcRequest;
+    assertKeepable(request);
+    const params = initializeParams(request);
+    const revision = negotiateLegacyRevision(params.protocolVersion);
+    try {
+      await this.#record(params, revision);
+      return await this.#begin(revision);
+    } catch (error) {
+      if (this.#gone) return { kind: 'accepted' };
+      if (this.host.sessions.closing) throw shutdownRefusal().withRequestId(request.id);
+      throw error instanceof McpError ? error.withRequestId(request.id) : this.#failure(error, request);
+    }
+  }
+
+  /** @throws McpError UNAVAILABLE, TOO_MANY_SESSIONS (E13) */
+  async #record(params: InitializeParams, protocolVersion: string): Promise<void> {
+    const { sessions, store, limits } = this.host;
+    const { principal, routeParams } = this.http;
+    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: params };
+    const caps = capsFor(principal, limits);
+    const outcome = await this.#asking(() => store.create(record, caps)).catch(async (error: unknown) => {
+      await sessions.discard(this.#id, undefined);
+      throw error;
+    });
+    if (outcome !== 'created') throw this.#refusal(outcome, caps);
+  }
+
+  #refusal(outcome: Exclude<CreateOutcome, 'created'>, { total, perPrincipal }: SessionCaps): McpError {
+    const headers = RETRY_AFTER;
+    switch (outcome) {
+      case 'total-cap': {
+        const text = `This server has ${total} sessions, the most it may have ("maxSessions"). Try again later.`;
+        return new McpError('UNAVAILABLE', text, { headers, option: 'maxSessions' });
+      }
+      case 'principal-cap': {
+        const anonymous = this.http.principal === undefined;
+        const option = anonymous ? 'maxAnonymousSessions' : 'maxSessionsPerPrincipal';
+        const text = anonymous
+          ? `The anonymous callers of this server have ${perPrincipal} sessions together, the most they may have ("${option}"). Sign in, or try again later.`
+          : `This caller has ${perPrincipal} sessions, the most that one may have ("${option}"). End a session with DELETE, or wait until one is idle for long enough.`;
+        return new McpError('TOO_MANY_SESSIONS', text, { headers, option });
+      }
+      case 'taken': {
+        const text =
+          'The option "sessionIdGenerator" returned an id that is in use: ids must be unguessable and unique.';
+        logError(new ServerFactoryError(text));
+        return new McpError('INTERNAL_ERROR', FAILED);
+      }
+    }
+  }
+
+  /** @returns the answer: with the id of the session, if it has begun */
+  async #begin(recorded: string): Promise<McpReply> {
+    const { sessions, environment } = this.host;
+    const { principal, routeParams } = this.http;
+    const session = (this.#session = new McpSession({ id: this.#id, principal, routeParams }, environment));
+    sessions.begin(session);
+    if (this.#gone) void session.end('initialize-failed');
+    try {
+      return await this.#serve(session, recorded);
+    } finally {
+      if (!this.#begun) await sessions.discard(this.#id, session);
+    }
+  }
+
+  async #serve(session: McpSession, recorded: string): Promise<McpReply> {
+    const { sessions, store, environment } = this.host;
+    await this.#asking(() => environment.store.open(this.#id));
+    this.#assertOpen();
+    const reply = await session.receive(this.http, this.body).reply;
+    this.#assertOpen();
+    if (!session.initialized || reply.kind !== 'json') return reply;
+    const { protocolVersion } = session.info;
+    if (protocolVersion !== recorded) await this.#asking(() => store.patch(this.#id, { protocolVersion }));
+    if (!sessions.add(session)) {
+      throw new McpError('UNAVAILABLE', FAILED, { headers: RETRY_AFTER });
+    }
+    this.#begun = true;
+    environment.event({ type: 'created', sessionId: this.#id, session: session.info });
+    return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
+  }
+
+  /** The shutdown ends the sessions that it finds: none may begin after it. @throws McpError UNAVAILABLE */
+  #assertOpen(): void {
+    if (this.host.sessions.closing) throw shutdownRefusal();
+  }
+
+  #asking<T>(ask: () => Promise<T>): Promise<T> {
+    return this.host.environment.ask(this.#id, ask);
+  }
+
+  #failure(error: unknown, { id: requestId }: JsonRpcRequest): McpError {
+    logError(error);
+    return new McpError('INTERNAL_ERROR', FAILED, { requestId, cause: error });
+  }
+}
+
+/** An id of the application's generator, or a random one of 131 bits. */
+function makeSessionId(generate: (() => string) | undefined): string {
+  const id: unknown = generate ? generate() : randomToken();
+  if (typeof id === 'string' && SESSION_ID.test(id)) return id;
+  throw new ServerFactoryError(
+    `The option "sessionIdGenerator" returned ${shown(id)}: a session id must be 16 to 256 visible ASCII characters.`,
+  );
+}
+
+/** The parameters are kept for as long as the session is. @throws McpError INVALID_REQUEST */
+function assertKeepable({ id: requestId, params = {} }: JsonRpcRequest): void {
+  const size = JSON.stringify(params).length;
+  if (size > MAX_INITIALIZE) {
+    const text = `The parameters of "initialize" have ${size} characters as JSON; ${MAX_INITIALIZE} is the most. Say less of the client.`;
+    throw new McpError('INVALID_REQUEST', text, { requestId });
+  }
+}
+
+/** @throws McpError INVALID_PARAMS */
+export function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): InitializeParams {
+  const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
+  const plain = typeof protocolVersion === 'string' && arePlainCapabilities(capabilities) && isPlainInfo(clientInfo);
+  const { problem } = plain ? {} : checkedBySpec('InitializeRequest', { method: 'initialize', params });
+  if (!problem) return params as InitializeParams;
+  const { path, message } = problem;
+  const got = path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], {
+    params,
+  });
+  const text = `"initialize" is not as the specification has it: "${path}" is ${shown(got)}: ${message}. See the specification, "Lifecycle".`;
+  throw new McpError('INVALID_PARAMS', text, { requestId });
 }

@@ -5,17 +5,13 @@ import { ServerRequestError } from '../../context/server-request.error.js';
 import { SessionRuntime } from '../../session/session-runtime.js';
 import { assertBatch } from '../../session/admission.js';
 import { McpError } from '../../wire/errors.js';
-import { PROTOCOL_VERSION_HEADER, singleHeader, type RequestHeaders } from '../../wire/headers.js';
+import type { RequestHeaders } from '../../wire/headers.js';
 import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
-import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
+import { negotiateLegacyRevision } from '../../wire/revisions.js';
 import { isOfSession } from '../../wire/sessionless.js';
 import { BareRequests } from '../bare-requests.js';
-import { protocolMessages } from '../endpoint.messages.js';
 import { sendOrDrop } from '../modern/modern-client.js';
-import { initializeParams } from './initialization.js';
-
-/** What a request without the header speaks: the first revision of the transport did not have it. */
-const WITHOUT_HEADER = '2025-03-26';
+import { initializeParams, revisionOf } from './legacy-endpoint.js';
 
 /**
  * The legacy era without sessions (option `sessions: 'off'`, row S17): each POST stands alone. Notifications and responses
@@ -65,15 +61,6 @@ class SessionlessClient implements CallingClient {
     const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions"), so that an answer of the client could not find its way back. Take what is needed as arguments; clients of revision 2026-07-28 can be asked.`;
     return Promise.reject(new ServerRequestError('NO_STREAM', text));
   }
-}
-
-/** @throws McpError BAD_REQUEST (S10) */
-function revisionOf(headers: RequestHeaders): string {
-  const requested = singleHeader(headers[PROTOCOL_VERSION_HEADER]);
-  if (requested === undefined) return WITHOUT_HEADER;
-  if (isLegacyRevision(requested)) return requested;
-  const data = { supported: LEGACY_REVISIONS, requested };
-  throw new McpError('BAD_REQUEST', protocolMessages.unsupportedRevision(requested, LEGACY_REVISIONS), { data });
 }
 
 /** @throws McpError INVALID_REQUEST */

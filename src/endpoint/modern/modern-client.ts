@@ -30,7 +30,7 @@ export class ModernClient implements CallingClient {
     return typeof wanted === 'string' && reachesLevel(level, wanted);
   }
 
-  /** A JSON answer carries nothing else (behaviour P3): the exchange drops it then. */
+  /** A JSON answer carries nothing else (P3): the exchange drops it then. */
   notify(notification: OutboundMessage, call: McpCall): Promise<void> {
     return sendOrDrop(notification, call, this.runtime);
   }

@@ -2,11 +2,28 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { McpHttpCall } from '../../context/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import { HandlerTable } from '../../handlers/registry/handler-table.js';
-import type { RequestHeaders } from '../../wire/headers.js';
-import type { IncomingBody, JsonRpcRequest } from '../../wire/json-rpc.js';
+import { isPlainEnvelope, PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
+import { McpError, type McpErrorCode } from '../../wire/errors.js';
+import {
+  METHOD_HEADER,
+  NAME_HEADER,
+  PROTOCOL_VERSION_HEADER,
+  type RequestHeaders,
+  singleHeader,
+} from '../../wire/headers.js';
+import {
+  type IncomingBody,
+  isNotification,
+  isRequest,
+  type JsonRpcNotification,
+  type JsonRpcRequest,
+  type RequestId,
+} from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
+import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
+import { classifyInboundRequest } from '../../wire/spec.js';
+import { shown } from '../../wire/wire.messages.js';
 import { BareRequests } from '../bare-requests.js';
-import { modernRequest } from './modern-classification.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
 
@@ -42,4 +59,88 @@ export class ModernEndpoint {
     const declared = typeof name === 'string' ? this.table.get('tool', name)?.paramHeaders : undefined;
     if (declared && declared.length > 0) checkParamHeaders(declared, args, headers);
   }
+}
+
+/**
+ * Classifies a POST of the modern era.
+ *
+ * A well-formed request is recognised by a few comparisons. Any other goes to the SDK's classifier, which names the fault
+ * and takes as long as the whole call.
+ *
+ * @returns the request; `undefined` for a notification, which has nothing to ask for
+ * @throws McpError rows M2 and M3, and the header rows of M4 that the classifier decides
+ */
+function modernRequest(body: IncomingBody, headers: RequestHeaders): JsonRpcRequest | undefined {
+  const message = loneCall(body);
+  if (!isRequest(message)) {
+    classify(message, headers, null);
+    assertRevision(message, null);
+    return undefined;
+  }
+  if (!isWellFormed(message, headers)) {
+    classify(message, headers, message.id);
+    assertRevision(message, message.id);
+  }
+  return message;
+}
+
+/** The one message of a modern POST. @throws McpError INVALID_REQUEST: a batch, or a response */
+export function loneCall({ batch, messages }: IncomingBody): JsonRpcRequest | JsonRpcNotification {
+  const message = messages[0]!;
+  if (batch) throw new McpError('INVALID_REQUEST', 'Revision 2026-07-28 has no batches. Send the messages one by one.');
+  if (isRequest(message) || isNotification(message)) return message;
+  const text = 'A response of revision 2026-07-28 cannot be posted: answers travel with a repeated request.';
+  throw new McpError('INVALID_REQUEST', text);
+}
+
+function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeaders): boolean {
+  const meta: Readonly<Record<string, unknown>> | undefined = params?._meta;
+  const version = meta?.[PROTOCOL_VERSION_META_KEY];
+  return (
+    isModernRevision(version) &&
+    version === headers[PROTOCOL_VERSION_HEADER] &&
+    method === headers[METHOD_HEADER] &&
+    isPlainEnvelope(meta!)
+  );
+}
+
+/** @throws McpError the first fault that the SDK's classifier finds */
+function classify(message: object, headers: RequestHeaders, requestId: string | number | null): void {
+  const outcome = classifyInboundRequest({
+    httpMethod: 'POST',
+    body: message,
+    protocolVersionHeader: singleHeader(headers[PROTOCOL_VERSION_HEADER]),
+    mcpMethodHeader: singleHeader(headers[METHOD_HEADER]),
+    mcpNameHeader: singleHeader(headers[NAME_HEADER]),
+  });
+  if (outcome.kind !== 'reject') return;
+  const { code, message: text, data } = outcome;
+  throw new McpError(CODES[code] ?? 'BAD_REQUEST', text, { requestId, data });
+}
+
+const CODES: Readonly<Record<number, McpErrorCode>> = {
+  [-32600]: 'INVALID_REQUEST',
+  [-32602]: 'INVALID_PARAMS',
+  [-32020]: 'HEADER_MISMATCH',
+  [-32022]: 'UNSUPPORTED_PROTOCOL_VERSION',
+};
+
+/** A notification may leave it to its header; a request that does has been refused before. */
+function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification, requestId: RequestId | null): void {
+  const requested: unknown = params?._meta?.[PROTOCOL_VERSION_META_KEY];
+  if (requested === undefined || isModernRevision(requested)) return;
+  // As `server/discover` says it: sessions are negotiated otherwise.
+  throw unsupportedRevision(requested, MODERN_REVISIONS, requestId);
+}
+
+/** Row M3: what the client wants is not served here, and this is. */
+export function unsupportedRevision(
+  requested: unknown,
+  supported: readonly string[],
+  requestId: string | number | null,
+): McpError {
+  const text = `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`;
+  // In the schema it is a text: the message shows any other value.
+  const data = { supported, ...(typeof requested === 'string' && { requested }) };
+  return new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { requestId, data });
 }

@@ -2,7 +2,7 @@ import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotoc
 import { MAX_SUBSCRIPTIONS, MAX_URI } from '../../session/admission.js';
 import type { ChangedList, McpChange } from '../../wire/notifications.js';
 import { McpError } from '../../wire/errors.js';
-import type { JsonRpcRequest } from '../../wire/json-rpc.js';
+import { isObject, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { shown } from '../../wire/wire.messages.js';
 
 const FLAGS = {
@@ -13,7 +13,7 @@ const FLAGS = {
 const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
 
 /**
- * What a `subscriptions/listen` asks to be told of, in the form in which it is honored: flags only if true, each URI once, and
+ * The filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI once, and
  * no field that is not the specification's.
  *
  * @throws McpError INVALID_PARAMS: it does not say, not as it should, or asks for too much
@@ -23,23 +23,38 @@ export function requestedFilter({ id: requestId, params }: JsonRpcRequest): Subs
     throw new McpError('INVALID_PARAMS', message, { requestId });
   };
   const notifications: unknown = params?.['notifications'];
-  if (!isObject(notifications)) return refuse(subscriptionMessages.noFilter(notifications));
+  if (!isObject(notifications))
+    return refuse(
+      `"subscriptions/listen" needs params.notifications, an object that says what to be told of; got ${shown(notifications)}.`,
+    );
   const filter: SubscriptionFilter = {};
   for (const name of FLAG_NAMES) {
     const flag = notifications[name];
-    if (flag !== undefined && typeof flag !== 'boolean') refuse(subscriptionMessages.badFlag(name, flag));
+    if (flag !== undefined && typeof flag !== 'boolean')
+      refuse(
+        `params.notifications.${name} must be true or false; got ${shown(flag)}. Leave it out if you do not want it.`,
+      );
     if (flag === true) filter[name] = true;
   }
   const uris = notifications['resourceSubscriptions'];
   if (uris === undefined) return filter;
-  if (!isTexts(uris)) return refuse(subscriptionMessages.badUris(uris));
-  if (uris.length > MAX_SUBSCRIPTIONS) refuse(subscriptionMessages.tooManyUris(uris.length, MAX_SUBSCRIPTIONS));
+  if (!isTexts(uris))
+    return refuse(
+      `params.notifications.resourceSubscriptions must be an array of URIs, as strings; got ${shown(uris)}.`,
+    );
+  if (uris.length > MAX_SUBSCRIPTIONS)
+    refuse(
+      `params.notifications.resourceSubscriptions has ${uris.length} URIs; ${MAX_SUBSCRIPTIONS} is the most. Ask for less, or open another subscription.`,
+    );
   const long = uris.find(({ length }) => length > MAX_URI);
-  if (long !== undefined) refuse(subscriptionMessages.longUri(long.length, MAX_URI));
+  if (long !== undefined)
+    refuse(
+      `A URI in params.notifications.resourceSubscriptions has ${long.length} characters; ${MAX_URI} is the most.`,
+    );
   return withUris(filter, [...new Set(uris)]);
 }
 
-/** What of it a server with these capabilities can tell of. */
+/** The part of a filter that a server with these capabilities can serve. */
 export function deliverable(filter: SubscriptionFilter, capabilities: ServerCapabilities): SubscriptionFilter {
   const flags: SubscriptionFilter = {};
   for (const name of FLAG_NAMES) if (filter[name] && capabilities[FLAGS[name]]?.listChanged) flags[name] = true;
@@ -57,7 +72,7 @@ export function isEmpty(filter: SubscriptionFilter): boolean {
   return Object.keys(filter).length === 0;
 }
 
-/** A set of changes, in the order in which they came: what a filter accepts, or what is still to be told. */
+/** A set of changes, in the order in which they came: those that a filter accepts, or those not told yet. */
 export class ChangeSet implements Iterable<McpChange> {
   readonly #lists = new Set<ChangedList>();
   readonly #uris = new Set<string>();
@@ -99,31 +114,6 @@ export class ChangeSet implements Iterable<McpChange> {
   }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function isTexts(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 }
-
-/** What users read of subscriptions. */
-export const subscriptionMessages = {
-  noFilter: (got: unknown) =>
-    `"subscriptions/listen" needs params.notifications, an object that says what to be told of; got ${shown(got)}.`,
-  badFlag: (name: string, got: unknown) =>
-    `params.notifications.${name} must be true or false; got ${shown(got)}. Leave it out if you do not want it.`,
-  badUris: (got: unknown) =>
-    `params.notifications.resourceSubscriptions must be an array of URIs, as strings; got ${shown(got)}.`,
-  tooManyUris: (count: number, max: number) =>
-    `params.notifications.resourceSubscriptions has ${count} URIs; ${max} is the most. Ask for less, or open another subscription.`,
-  longUri: (length: number, max: number) =>
-    `A URI in params.notifications.resourceSubscriptions has ${length} characters; ${max} is the most.`,
-  tooMany: (max: number) =>
-    `This server has ${max} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`,
-  tooManyOfPrincipal: (max: number) =>
-    `There are ${max} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`,
-  failed: () => 'The subscription could not be opened. The log of the server says why.',
-  nothingToAsk: () =>
-    'The client cannot be asked while it is decided what a subscription may hear of. Ask in a handler.',
-};

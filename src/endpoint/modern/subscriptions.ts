@@ -1,43 +1,45 @@
 import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
-import type { Observable } from 'rxjs';
-import { logError } from '../../context/operator-log.js';
+import { Observable, type Subscriber, Subscription as Hearing } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
-import { quiet } from '../../common/promises.js';
+import { deferred, quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
 import { type McpClientPort, McpContext } from '../../context/mcp-context.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
-import type { PendingReply } from '../../context/mcp-exchange.js';
+import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
+import { logError } from '../../context/operator-log.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
 import { ChangeFeed, type HeardChange } from '../../session/change-feed.js';
+import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
+import { notificationOf } from '../../wire/notifications.js';
+import { messageFrame } from '../../wire/sse.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../protocol.options.js';
 import { ModernClient } from './modern-client.js';
-import { deliverable, requestedFilter, subscriptionMessages, withUris } from './subscription-filter.js';
-import { Subscription, type SubscriptionHost } from './subscription.js';
+import { ChangeSet, deliverable, isEmpty, requestedFilter, withUris } from './subscription-filter.js';
 
 /** Seconds after which a refused newcomer may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
 
-/** URIs whose guards are asked side by side; between them, others get their turn. */
+/** URIs whose guards run at the same time; after each group other work gets a turn. */
 const ASKED_AT_ONCE = 50;
 
 /**
  * # The subscriptions of modern clients on this node
  *
  * A `subscriptions/listen` is a request that is answered for as long as the client likes: first with an acknowledgement of
- * what it will be told of, then with what changes, last, if the server ends it, with a result (behaviour M7).
+ * what it will be told of, then with what changes, last, if the server ends it, with a result (M7).
  *
  *     open ──close()──▶ closed (newcomers are refused)
  *
  * Invariants: a subscription is counted from its arrival until nothing is left of it, and so is its principal; caps refuse
- * newcomers, they end nobody.
+ * newcomers and end no open subscription.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
  */
 @Injectable()
-export class Subscriptions implements SubscriptionHost {
+export class Subscriptions {
   readonly #open = new Set<Subscription>();
   /** By principal; the anonymous ones count as one. */
   readonly #held = new Map<string | undefined, number>();
@@ -112,10 +114,6 @@ export class Subscriptions implements SubscriptionHost {
     if (this.#open.delete(subscription)) this.#hold(subscription.principal, -1);
   }
 
-  report(error: unknown): void {
-    logError(error);
-  }
-
   // ---- caps ------------------------------------------------------------------------------------------------------
 
   #assertRoom(principal: string | undefined, { id: requestId }: JsonRpcRequest): void {
@@ -123,11 +121,11 @@ export class Subscriptions implements SubscriptionHost {
     const options = { requestId, headers: RETRY_AFTER };
     if (this.#closed) throw shutdownRefusal().withRequestId(requestId);
     if (this.#open.size >= maxSubscriptions) {
-      const message = subscriptionMessages.tooMany(maxSubscriptions);
+      const message = `This server has ${maxSubscriptions} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`;
       throw new McpError('UNAVAILABLE', message, { ...options, option: 'maxSubscriptions' });
     }
     if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
-      const message = subscriptionMessages.tooManyOfPrincipal(maxSubscriptionsPerPrincipal);
+      const message = `There are ${maxSubscriptionsPerPrincipal} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`;
       throw new McpError('TOO_MANY_REQUESTS', message, { ...options, option: 'maxSubscriptionsPerPrincipal' });
     }
   }
@@ -172,10 +170,167 @@ class SilentPort implements McpClientPort {
   }
 
   ask(): Promise<never> {
-    return quiet(Promise.reject(new ServerRequestError('NO_STREAM', subscriptionMessages.nothingToAsk())));
+    const text = 'The client cannot be asked before its subscription is decided. Ask in a handler.';
+    return quiet(Promise.reject(new ServerRequestError('NO_STREAM', text)));
   }
 
   once(_key: string, fn: () => unknown): Promise<unknown> {
     return quiet(Promise.resolve().then(fn));
   }
 }
+
+/**
+ * # One `subscriptions/listen`, from its arrival to its end
+ *
+ *     asked ──honored──▶ honored ──open──▶ open ──close()──▶ over (acknowledged, then a proper result)
+ *       │                   └── close(), or nothing honored: open ──▶ over (the same, at once)
+ *       ├──close(): refused──▶ over
+ *     any ──client gone──▶ over
+ *
+ * It hears of changes from its arrival on and keeps in mind which ones the client has not been told of: while the guards
+ * decide, until its response is there, and while its reader is slow. That is a set, so what waits is bounded by what was
+ * asked for, and a resource that changed a hundred times is told of once.
+ *
+ * Invariants: the acknowledgement comes first, the result last; nothing is sent that was not honored; `left` is called
+ * exactly once, and then nothing is subscribed any more.
+ */
+class Subscription implements PendingReply {
+  readonly #reply = deferred<McpReply>();
+  readonly #hearing = new Hearing();
+  readonly #untold = new ChangeSet();
+  #accepted = new ChangeSet();
+  #state: SubscriptionState = { is: 'asked' };
+
+  constructor(
+    private readonly call: McpCall,
+    private readonly host: Subscriptions,
+  ) {}
+
+  get reply(): Promise<McpReply> {
+    return this.#reply.promise;
+  }
+
+  get principal(): string | undefined {
+    return this.call.principal;
+  }
+
+  /** Begins to listen, and asks the guards which changes this caller may hear of. */
+  ask(requested: SubscriptionFilter): void {
+    this.#accepted = ChangeSet.acceptedBy(requested);
+    const { changes$ } = this.host;
+    this.#hearing.add(changes$.subscribe({ next: (change) => this.#hear(change), complete: () => this.close() }));
+    this.host.honored(requested, this.call).then(
+      (filter) => this.#honor(filter),
+      (error: unknown) => this.#fail(error),
+    );
+  }
+
+  /** The client has gone before there was a response. */
+  abandon(): void {
+    this.call.cancelled(new Error('The client closed the connection.'));
+    this.#reply.resolve(NOBODY);
+    // A response that was opened says itself when it is over.
+    if (this.#state.is !== 'open') this.#leave();
+  }
+
+  /** Ends it gracefully: the client is told that there is nothing more to come, and that it was no accident. */
+  close(): void {
+    const state = this.#state;
+    if (state.is === 'asked') {
+      const refusal = shutdownRefusal();
+      this.call.cancelled(refusal);
+      this.#refuse(refusal);
+    } else if (state.is === 'honored') this.#state = { ...state, goesOn: false };
+    else if (state.is === 'open') this.#finish(state.subscriber);
+  }
+
+  #honor(filter: SubscriptionFilter): void {
+    if (this.#state.is !== 'asked') return;
+    this.#accepted = ChangeSet.acceptedBy(filter);
+    for (const change of this.#untold) if (!this.#accepted.has(change)) this.#untold.delete(change);
+    this.#state = { is: 'honored', filter, goesOn: !isEmpty(filter) };
+    this.#reply.resolve({
+      kind: 'stream',
+      open: (flow) => new Observable((subscriber) => this.#open(subscriber, flow)),
+    });
+  }
+
+  #open(subscriber: Subscriber<string>, flow: StreamFlow): void {
+    const state = this.#state;
+    if (state.is !== 'honored') return subscriber.complete();
+    this.#state = { is: 'open', subscriber, flow };
+    subscriber.add(() => this.#leave());
+    subscriber.next(this.#frame({ method: ACKNOWLEDGED, params: { notifications: state.filter } }));
+    if (!state.goesOn) return this.#finish(subscriber);
+    subscriber.add(flow.resumed$.subscribe(() => this.#tell()));
+    this.#tell();
+  }
+
+  #hear(change: HeardChange): void {
+    if (change === 'missed') for (const any of this.#accepted) this.#untold.add(any);
+    else if (this.#accepted.has(change)) this.#untold.add(change);
+    else return;
+    this.#tell();
+  }
+
+  /** Sends the changes that the client has not been told of, until its reader is slow. */
+  #tell(): void {
+    const state = this.#state;
+    if (state.is !== 'open') return;
+    for (const change of this.#untold) {
+      if (state.flow.paused) return;
+      this.#untold.delete(change);
+      state.subscriber.next(this.#frame(notificationOf(change)));
+    }
+  }
+
+  /** However slow the reader is: a proper end means that nothing was kept back. */
+  #finish(subscriber: Subscriber<string>): void {
+    for (const change of this.#untold) subscriber.next(this.#frame(notificationOf(change)));
+    const meta = { ...this.#meta, [SERVER_INFO_META_KEY]: this.host.serverInfo };
+    const result = { resultType: 'complete', _meta: meta };
+    subscriber.next(messageFrame(undefined, JSON.stringify({ jsonrpc: '2.0', id: this.call.requestId, result })));
+    subscriber.complete();
+  }
+
+  #frame({ method, params }: { method: string; params?: object }): string {
+    return messageFrame(
+      undefined,
+      JSON.stringify({ jsonrpc: '2.0', method, params: { ...params, _meta: this.#meta } }),
+    );
+  }
+
+  get #meta(): object {
+    return { [SUBSCRIPTION_ID_META_KEY]: this.call.requestId! };
+  }
+
+  #fail(error: unknown): void {
+    if (error instanceof McpError) return this.#refuse(error);
+    if (this.#state.is === 'asked') logError(error);
+    const text = 'The subscription could not be opened. The log of the server says why.';
+    this.#refuse(new McpError('INTERNAL_ERROR', text, { cause: error }));
+  }
+
+  #refuse(error: McpError): void {
+    this.#reply.reject(error.withRequestId(this.call.requestId!));
+    this.#leave();
+  }
+
+  #leave(): void {
+    if (this.#state.is === 'over') return;
+    this.#state = OVER;
+    this.#hearing.unsubscribe();
+    this.#untold.clear();
+    this.host.left(this);
+  }
+}
+
+type SubscriptionState =
+  | { readonly is: 'asked' }
+  | { readonly is: 'honored'; readonly filter: SubscriptionFilter; readonly goesOn: boolean }
+  | { readonly is: 'open'; readonly subscriber: Subscriber<string>; readonly flow: StreamFlow }
+  | { readonly is: 'over' };
+
+const OVER: SubscriptionState = { is: 'over' };
+const NOBODY: McpReply = { kind: 'accepted' };
+const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';

@@ -5,7 +5,7 @@ import { checkHostAndOrigin, compileHostRules, type HostOriginOptions, type Requ
 /** The injection token of the {@link EdgePolicy} of an endpoint. */
 export const EDGE_POLICY = Symbol('nestjs-mcp-streamable:edge-policy');
 
-/** What the edge asks of one endpoint. @internal */
+/** Decides for one endpoint which requests pass the edge. @internal */
 export interface EdgePolicy {
   /** The methods that are served; every other is answered 405, `OPTIONS` excepted, which is left to the app (E2). */
   readonly allow: readonly string[];
@@ -19,7 +19,7 @@ export interface EdgePolicy {
 }
 
 /**
- * What an adapter's edge does with a request to the endpoint.
+ * Called by an adapter's edge for each request to the endpoint.
  *
  * @returns whether the request may go on; if not, it has been answered
  * @internal

@@ -1,8 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import type { EdgeDecision } from './edge-policy.js';
-import { endpointOfHandler, isControllerRoute, type EndpointKey } from './endpoint-route.js';
-import { hideMediaType, restoreMediaType } from './hidden-media-type.js';
+import {
+  type EndpointKey,
+  endpointOfHandler,
+  hideMediaType,
+  isControllerRoute,
+  restoreMediaType,
+} from './endpoint-route.js';
 
 /*
  * The edge on Express 5: one layer in front of the app's router. What it needs to know of the routes it reads from the

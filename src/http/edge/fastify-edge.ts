@@ -1,9 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import type { EdgeDecision } from './edge-policy.js';
-import { endpointOfConfig, type EndpointKey } from './endpoint-route.js';
-import { disguiseMediaType, hideMediaType, restoreMediaType } from './hidden-media-type.js';
-import { routePattern } from './route-pattern.js';
+import {
+  disguiseMediaType,
+  endpointOfConfig,
+  type EndpointKey,
+  hideMediaType,
+  restoreMediaType,
+} from './endpoint-route.js';
 
 /*
  * The edge on Fastify: one `onRequest` hook in front of those of the app, of Nest and of middie, which runs `app.use()`
@@ -108,11 +112,35 @@ function matchesOne(patterns: ReadonlyMap<string, RegExp>, url: string): boolean
 
 /**
  * There is no public way to the front. Without it the edge still comes before the parsers, but after the app's
- * middleware, so what is not found is no reason to fail.
+ * middleware, so a missing hook list is no reason to fail.
  */
 function moveToFront(fastify: Fastify, edge: RequestHook): void {
   const key = Object.getOwnPropertySymbols(fastify).find(({ description }) => description === 'fastify.hooks');
   const hooks = key && (fastify as unknown as Record<symbol, { onRequest?: RequestHook[] }>)[key]?.onRequest;
   const position = hooks?.indexOf(edge) ?? -1;
   if (position > 0) hooks!.unshift(...hooks!.splice(position, 1));
+}
+
+/**
+ * A route of find-my-way, Fastify's router, as a RegExp over request paths. Only for requests that the router has already
+ * found no route of ours for: parameters match any text of a segment, whatever pattern they have.
+ *
+ * @param url such as `/tenants/:tenant/mcp`; `::` is a colon, `*` is anything
+ * @param options Fastify's `initialConfig`, whose router options may be one level down
+ * @internal
+ */
+export function routePattern(url: string, options: RouterOptions): RegExp {
+  const { caseSensitive, ignoreTrailingSlash } = { ...options, ...options.routerOptions };
+  const source = url.replace(/::|:[^/(.-]+(?:\([^/]*\))?\??|\*|[^:*]+/g, (part) => {
+    if (part === '::') return ':';
+    if (part === '*') return '.*';
+    return part.startsWith(':') ? '[^/]*' : part.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&');
+  });
+  return new RegExp(`^${source}${ignoreTrailingSlash ? '/?' : ''}$`, caseSensitive === false ? 'i' : '');
+}
+
+interface RouterOptions {
+  readonly caseSensitive?: boolean;
+  readonly ignoreTrailingSlash?: boolean;
+  readonly routerOptions?: RouterOptions;
 }

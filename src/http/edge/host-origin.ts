@@ -1,21 +1,21 @@
 import { isIPv6 } from 'node:net';
 import { McpError } from '../../wire/errors.js';
 import { McpHttpOptionError } from '../http.errors.js';
-import { httpMessages } from '../http.messages.js';
+import { shown } from '../../wire/wire.messages.js';
 
 /*
  * Against DNS rebinding: a page of evil.com, whose name was made to point to 127.0.0.1 or into a private network, has
  * the browser send our server requests that look same-origin to it. The browser cannot hide the name: it is in `Host`,
  * and in `Origin` when there is one.
  *
- * Who listens on loopback is meant for this machine only, so there only loopback names pass unasked, also when the
+ * A server on loopback is meant for this machine only, so there only loopback names pass by default, also when the
  * server listens on all addresses: what counts is the address that this connection arrived on. A reverse proxy on the
  * same machine arrives on loopback too, and its public name has to be listed.
  *
- * Spec: 2025-11-25, basic/transports, "Security Warning". Behaviour: row E1.
+ * Spec: 2025-11-25, basic/transports, "Security Warning". Row E1.
  */
 
-/** What the check needs to know of a request. @internal */
+/** The parts of a request that the check reads. @internal */
 export interface RequestFacts {
   /** The `Host` header, or `:authority`. */
   readonly host: string | undefined;
@@ -79,19 +79,25 @@ export function compileHostRules(options: HostOriginOptions): HostOriginRules {
   const hosts = (options.allowedHosts ?? []).map((entry) => {
     const text = textOf(entry);
     const host = parseAuthority(isIPv6(text) ? `[${text}]` : text);
-    if (!host) throw new McpHttpOptionError('allowedHosts', httpMessages.badAllowedHost(entry));
+    if (!host) {
+      const text = `"allowedHosts" has the entry ${shown(entry)}, which is not a host. Write "mcp.example.com", "mcp.example.com:8443" or "[::1]"; there are no wildcards.`;
+      throw new McpHttpOptionError('allowedHosts', text);
+    }
     return host;
   });
   const origins = (options.allowedOrigins ?? []).map((entry) => {
     if (entry === 'null') return entry;
     const origin = parseOrigin(textOf(entry).replace(/\/$/, ''));
-    if (!origin) throw new McpHttpOptionError('allowedOrigins', httpMessages.badAllowedOrigin(entry));
+    if (!origin) {
+      const text = `"allowedOrigins" has the entry ${shown(entry)}, which is not an origin. Write "https://app.example.com", with the scheme and without a path; there are no wildcards.`;
+      throw new McpHttpOptionError('allowedOrigins', text);
+    }
     return serialised(origin);
   });
   return { hosts, origins: new Set(origins) };
 }
 
-/** Options come from configurations, where types are a hope. */
+/** Options may come from configuration files, unchecked by the compiler. */
 function textOf(entry: unknown): string {
   return typeof entry === 'string' ? entry : '';
 }
@@ -116,15 +122,20 @@ export function checkHostAndOrigin(
   const loopback = isLoopbackAddress(facts.localAddress);
   const host = facts.host === undefined ? undefined : parseAuthority(facts.host);
   if (!host || !hostAllowed(host, loopback, rules)) {
-    // What is no host name cannot be listed either.
+    // A text that is not a host name cannot be listed.
     const name = host && host.name.length <= LONGEST_HOST ? host.name : undefined;
     const option = name === undefined ? undefined : 'allowedHosts';
-    return new McpError('FORBIDDEN_HOST', httpMessages.forbiddenHost(facts.host, name), { option });
+    const advice =
+      name === undefined
+        ? 'Send a host name of this server (see "allowedHosts").'
+        : `If clients reach this server by that name, as through a tunnel, a proxy or a container, add "${name}" to the option "allowedHosts".`;
+    return new McpError('FORBIDDEN_HOST', `The Host ${shown(facts.host)} is not allowed here. ${advice}`, { option });
   }
   if (facts.origin !== undefined && !originAllowed(facts.origin, host, loopback, rules)) {
-    // What is no origin cannot be listed either.
+    // A text that is not an origin cannot be listed.
     const option = facts.origin === 'null' || parseOrigin(facts.origin) ? 'allowedOrigins' : undefined;
-    return new McpError('FORBIDDEN_ORIGIN', httpMessages.forbiddenOrigin(facts.origin), { option });
+    const text = `The Origin ${shown(facts.origin)} is not allowed here. If pages from there may call this server, add it to the option "allowedOrigins" as it stands here.`;
+    return new McpError('FORBIDDEN_ORIGIN', text, { option });
   }
   if (!loopback && rules.hosts.length === 0) onUnlisted();
   return undefined;

@@ -42,8 +42,7 @@ import { McpError } from '../../wire/errors.js';
 import { discardBody, parsedBodyOf, readBody } from '../body-reader.js';
 import { McpResponder } from '../responder.js';
 import { hostOriginPolicy, STATELESS_METHODS } from './edge-policy.js';
-import { EndpointRoute } from './endpoint-route.js';
-import { markAdmitted, wasAdmitted } from './hidden-media-type.js';
+import { EndpointRoute, markAdmitted, wasAdmitted } from './endpoint-route.js';
 import type { HostOriginOptions } from './host-origin.js';
 import { admittedOrRefused, HttpEdge } from './http-edge.js';
 

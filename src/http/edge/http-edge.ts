@@ -4,17 +4,16 @@ import { systemClock, type Clock } from '../../common/clock.js';
 import { McpError } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
 import { McpHttpOptionError } from '../http.errors.js';
-import { httpMessages } from '../http.messages.js';
+import { shown } from '../../wire/wire.messages.js';
 import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
-import type { EndpointKey } from './endpoint-route.js';
 import { installExpressEdge } from './express-edge.js';
 import { installFastifyEdge } from './fastify-edge.js';
-import { markAdmitted, wasAdmitted } from './hidden-media-type.js';
+import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js';
 
 /*
  * # The edge
  *
- * What must happen before anything else of the app sees a request to one of our routes: global guards run before any guard
+ * Its checks come before anything else of the app sees a request to one of our routes: global guards run before any guard
  * of ours, and parsers and middleware before any guard at all. So the edge sits in the router itself, in front of
  * everything: the first layer of Express, the first `onRequest` hook of Fastify. It decides from the head, answers what it
  * refuses on the raw response, and hides the media type of the rest from the app's parsers until they are past.
@@ -49,7 +48,8 @@ export class HttpEdge {
     const type = adapter.getType();
     if (type === 'express') return installExpressEdge(adapter, endpoint, decide);
     if (type === 'fastify') return installFastifyEdge(adapter, endpoint, decide);
-    throw new McpHttpOptionError('adapter', httpMessages.unknownAdapter(type));
+    const text = `The HTTP adapter ${shown(type)} is not supported. Use @nestjs/platform-express or @nestjs/platform-fastify.`;
+    throw new McpHttpOptionError('adapter', text);
   }
 
   private async refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): Promise<void> {
@@ -83,7 +83,7 @@ export function admittedOrRefused(
   return wasAdmitted(request, endpoint) ? undefined : refusalOf(request, policy);
 }
 
-/** What the edge has against a request (E1, E2). @internal */
+/** Why the edge refuses a request, if it does (E1, E2). @internal */
 export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpError | undefined {
   const refusal = policy.admit(request);
   const { method } = request;
@@ -93,7 +93,6 @@ export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpErro
 
 /** The answer to a method that is not served (E2). @internal */
 export function methodNotAllowed(method: string | undefined, allow: readonly string[]): McpError {
-  return new McpError('METHOD_NOT_ALLOWED', httpMessages.methodNotAllowed(method, allow), {
-    headers: { Allow: allow.join(', ') },
-  });
+  const text = `The method ${shown(method)} is not served here. Use one of: ${allow.join(', ')}.`;
+  return new McpError('METHOD_NOT_ALLOWED', text, { headers: { Allow: allow.join(', ') } });
 }

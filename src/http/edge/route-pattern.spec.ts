@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { routePattern } from './route-pattern.js';
+import { routePattern } from './fastify-edge.js';
 
 describe('a pattern', () => {
   it.each<[string, string[], string[]]>([
