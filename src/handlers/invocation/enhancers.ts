@@ -50,8 +50,7 @@ export function assertNoneSkipped(
   origin: string,
   { host, method, layout }: { host: object; method: Method; layout: ParamLayout },
 ): void {
-  // By token, which is unique: early versions of Nest 11 hold two wrappers of each.
-  const attached = (wrapper.getEnhancersMetadata() ?? []).map(({ token }) => token);
+  const attached = wrapper.getEnhancersMetadata() ?? [];
   for (const enhancerKind of ENHANCERS) {
     const { kind } = enhancerKind;
     const atParams = kind === 'pipe' ? Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []) : [];
@@ -63,7 +62,7 @@ export function assertNoneSkipped(
       );
     }
     // Those of the whole app are attached to providers by their class.
-    const skipped = scopedGlobals(config, enhancerKind).find(({ token }) => !attached.includes(token));
+    const skipped = scopedGlobals(config, enhancerKind).find((enhancer) => !attached.includes(enhancer));
     if (!skipped) continue;
     throw new HandlerDefinitionError(
       origin,
