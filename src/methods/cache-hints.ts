@@ -3,8 +3,7 @@ import { ApplicationConfig } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { CacheHints } from '../handlers/decorators/handler-options.js';
-import type { HandlerKind } from '../handlers/registry/handler-entry.js';
-import type { HandlerTable } from '../handlers/registry/handler-table.js';
+import type { HandlerKind, HandlerTable } from '../handlers/registry/handler-table.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { isInputRequiredResult } from '../wire/spec.js';
 

@@ -3,7 +3,6 @@ import { isRecord } from '../handlers/results/content.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
-import { shown } from '../wire/wire.messages.js';
 
 /** What an endpoint does when a client calls a method. */
 export interface McpMethod<Params = unknown> {
@@ -48,7 +47,7 @@ export function paramsReader<Params>(
     if (accepted !== undefined) return accepted;
     const { value, problem } = checkedBySpec(type, { method, params });
     if (!problem) return (value as { params: Params }).params;
-    const message = methodMessages.malformedParams(method, problem.path, problem.message);
+    const message = `The parameters of "${method}" are not as the specification has them: "${problem.path}": ${problem.message}.`;
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   };
 }
@@ -77,17 +76,3 @@ export function withoutProto<T extends object>(record: T): T {
 export function invalidParams(message: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
-
-/** What clients read of methods. */
-export const methodMessages = {
-  malformedParams: (method: string, path: string, problem: string) =>
-    `The parameters of "${method}" are not as the specification has them: "${path}": ${problem}.`,
-  badCursor: (cursor: string) => `The cursor ${shown(cursor)} is not one of this server. Start the list again.`,
-  unknownTool: (name: string) => `There is no tool ${shown(name)}. "tools/list" names those there are.`,
-  unknownPrompt: (name: string) => `There is no prompt ${shown(name)}. "prompts/list" names those there are.`,
-  unknownReference: (ref: unknown) => `There is nothing to complete at ${shown(ref)}.`,
-  unknownResultType: (method: string, type: unknown) =>
-    `The handler of "${method}" returned the resultType ${shown(type)}, which that method does not have.`,
-  urlElicitationThrown: () =>
-    'Revision 2026-07-28 has no error that asks for a visit to a URL. Ask with ctx.elicit() and mode "url", or return inputRequired().',
-};

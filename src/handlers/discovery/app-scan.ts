@@ -1,7 +1,7 @@
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { declarationsOf, endpointsOf, type HandlerDeclaration } from '../decorators/handler.decorators.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { namesText } from '../handlers.messages.js';
+import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/nest-metadata.js';
 
 /** An endpoint of the app. One in the module of each endpoint. */
@@ -19,6 +19,24 @@ export class FeatureMark {
     /** The option `name` of the endpoint; `undefined`: as without a mark. */
     readonly endpoint: string | undefined,
   ) {}
+}
+
+/** What `forFeature()` makes: nothing but a mark, which endpoints find. */
+@Module({})
+class McpFeatureModule {}
+
+/** @throws HandlerDefinitionError for what is no class */
+export function featureModule(providers: readonly Type[], name: string | undefined): DynamicModule {
+  // Also catches the `undefined` that circular imports leave behind.
+  const classes = Array.isArray(providers) && providers.every((provider) => typeof provider === 'function');
+  if (!classes) {
+    throw new HandlerDefinitionError(
+      'forFeature()',
+      'it takes an array of provider classes, and one of them is none. An import in a circle leaves undefined behind.',
+    );
+  }
+  const mark = new FeatureMark(providers, name);
+  return { module: McpFeatureModule, providers: [{ provide: Symbol('mcp feature'), useValue: mark }] };
 }
 
 /** A provider or controller that has handlers. */

@@ -3,8 +3,7 @@ import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/cor
 import { shown } from '../../wire/wire.messages.js';
 import type { PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { namesText } from '../handlers.messages.js';
+import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { layoutOf } from '../invocation/params.js';
@@ -16,8 +15,7 @@ import {
   templateEntry,
   toolEntry,
 } from '../registry/entries.js';
-import type { HandlerEntry, HandlerKind } from '../registry/handler-entry.js';
-import { HandlerTable } from '../registry/handler-table.js';
+import { type HandlerEntry, type HandlerKind, HandlerTable } from '../registry/handler-table.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';

@@ -1,6 +1,5 @@
 import { Logger } from '@nestjs/common';
-import type { HandlerKind } from '../registry/handler-entry.js';
-import type { HandlerTable } from '../registry/handler-table.js';
+import type { HandlerKind, HandlerTable } from '../registry/handler-table.js';
 
 /** Of each kind so many are named, by so many characters: what is served by the hundreds must not fill the log. */
 const NAMED = 20;

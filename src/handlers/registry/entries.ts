@@ -13,14 +13,12 @@ import {
   type ResourceTemplateOptions,
   type ToolOptions,
 } from '../decorators/handler-options.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { namesText, problemsText } from '../handlers.messages.js';
+import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toPromptResult, toResourceResult } from '../results/read-results.js';
 import { toToolResult } from '../results/tool-result.js';
-import { ArgumentsError } from '../schema/arguments.error.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
@@ -30,7 +28,7 @@ import type {
   ResourceTemplateEntry,
   TemplateMatch,
   ToolEntry,
-} from './handler-entry.js';
+} from './handler-table.js';
 
 /** Where an entry comes from. */
 export interface EntrySource {

@@ -3,7 +3,7 @@ import type * as ClassTransformer from 'class-transformer';
 import type * as ClassValidator from 'class-validator';
 import type { MetadataStorage, ValidationError } from 'class-validator';
 import { requirePackage } from '../../common/optional-package.cjs';
-import type { ArgumentProblem } from './arguments.error.js';
+import type { ArgumentProblem } from '../handlers.errors.js';
 import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
 /** Where @nestjs/swagger keeps what `@ApiProperty()` said: the only place where a property can have a description. */

@@ -2,9 +2,7 @@ import type { jsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextp
 import type { Type } from '@nestjs/common';
 import { AjvJsonSchemaValidator, fromJsonSchema } from '../../wire/spec.js';
 import { shown } from '../../wire/wire.messages.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { problemsText } from '../handlers.messages.js';
-import { type ArgumentProblem, ArgumentsError } from './arguments.error.js';
+import { type ArgumentProblem, ArgumentsError, HandlerDefinitionError, problemsText } from '../handlers.errors.js';
 import { jsonOfClass, loadClassPackages, validateClass } from './class-schema.js';
 import type { CompiledSchema, HandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
