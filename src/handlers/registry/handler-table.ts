@@ -40,13 +40,13 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly paramHeaders: readonly ParamHeader[];
 }
 
-interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
+export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
   Kind,
   Wire,
   Args,
   ReadResourceResult | InputRequiredResult
 > {
-  /** What is read may be kept by clients, for as long as the hints say. */
+  /** How long clients may keep what they read. */
   readonly cache?: Readonly<CacheHints>;
 }
 
