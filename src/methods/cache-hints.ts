@@ -52,8 +52,8 @@ type Caller = Pick<McpCall, 'era' | 'principal'>;
 const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
 
 /**
- * Of a page of a list. All pages have one scope, as the specification demands: it depends on what the whole list holds, not
- * on what is on the page or is shown to this caller.
+ * Of a page of a list. All pages have one scope, as the specification demands: it depends on the whole list, not on the
+ * entries of the page or those that this caller sees.
  */
 export function listHints(
   call: Caller,
@@ -67,7 +67,7 @@ export function listHints(
   return { ttlMs, cacheScope: shared ? 'public' : 'private' };
 }
 
-/** Of `server/discover`, which is the same for all whom the endpoint lets in. */
+/** Of `server/discover`, which is the same for every caller that the endpoint lets in. */
 export function discoveryHints(policy: CachePolicy): CacheFields {
   const { ttlMs, scope } = policy.list;
   return { ttlMs, cacheScope: policy.guarded() ? 'private' : scope };

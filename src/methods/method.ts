@@ -32,11 +32,11 @@ export type RawParams = Readonly<Record<string, unknown>>;
 const NO_PARAMS: RawParams = Object.freeze({});
 
 /**
- * Reads parameters: by a hand-written check that says yes to what is right beyond doubt, and otherwise by the schema of the
- * specification, which finds the field and the text. So there is one truth, at the price of a few comparisons.
+ * Reads parameters: by a hand-written check that accepts the usual ones, and otherwise by the schema of the specification,
+ * which names the field and the fault. The schema decides in all doubtful cases; the check only saves its time.
  *
  * @param type of the request in the specification
- * @param accept the parameters, or `undefined` for "not beyond doubt"
+ * @param accept returns the parameters, or `undefined` to leave the decision to the schema
  */
 export function paramsReader<Params>(
   type: SpecTypeName,

@@ -219,7 +219,7 @@ export class RequestedSchemas implements jsonSchemaValidator {
     let validator = this.#byText.get(text);
     if (!validator) {
       if (this.#byText.size >= this.maxCompiled) this.#startOver();
-      // A copy: whoever changes its schema later has another one. By its $id, Ajv would take it for one it knows.
+      // A copy, as handlers may change their schema later. Without its $id, by which Ajv would take it for one it knows.
       const { $id: _, ...schema } = JSON.parse(text) as JsonSchemaType;
       validator = this.#compiler.getValidator(schema);
       this.#byText.set(text, validator);

@@ -12,7 +12,7 @@ export interface McpRequestStateOptions {
   /**
    * Secrets of at least 32 bytes each, as bytes or as text, such as `openssl rand -base64 32` makes them. The first one
    * seals, all of them open: to rotate, put a new one in front, and drop the old one when `requestStateTtlMs` has passed. All
-   * nodes of a deployment need the same. Whoever knows one can forge answers and results of `ctx.once()`.
+   * nodes of a deployment need the same. An attacker who has one can forge answers and results of `ctx.once()`.
    *
    * @default one random key per process
    */

@@ -89,8 +89,8 @@ function textOf(value: unknown): JsonText {
  *        ▲               │
  *        └────failed─────┘
  *
- * A result is kept as JSON text from the moment it is there, and everybody gets a copy: what a later run finds is what this
- * one had, whatever the handler does to it.
+ * A result is kept as JSON text at once, and each caller gets a copy: a later run finds the same value, also when the handler
+ * has changed its copy.
  */
 export class OnceResults {
   readonly #kept: Map<string, JsonText>;
@@ -112,7 +112,7 @@ export class OnceResults {
     while (this.#running.size > 0) await Promise.allSettled(this.#running.values());
   }
 
-  /** What is there to be kept. */
+  /** The results, to be sealed. */
   entries(): [string, JsonText][] {
     return [...this.#kept];
   }
@@ -137,7 +137,7 @@ export class OnceResults {
   }
 }
 
-/** `''` stands for `undefined`: what is done for its effect returns nothing. */
+/** `''` stands for `undefined`: a function that is called for its effect returns nothing. */
 export type JsonText = string;
 
 function toJson(key: string, value: unknown): JsonText {
@@ -158,7 +158,7 @@ function parsed(text: JsonText): unknown {
   return text === '' ? undefined : JSON.parse(text);
 }
 
-/** What would come back as something else, or not at all, is an error now, and not a riddle in the next run. */
+/** Refuses a value that JSON would change or drop: the next run would find another one. */
 function assertJson(value: unknown, fault: (where: string) => Error, where: string, above: readonly unknown[]): void {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return;
   if (typeof value === 'number' && Number.isFinite(value)) return;

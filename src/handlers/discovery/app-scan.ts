@@ -12,7 +12,7 @@ export class EndpointMark {
   ) {}
 }
 
-/** What `McpStreamableModule.forFeature()` says. One in each module that it makes. */
+/** The arguments of `McpStreamableModule.forFeature()`. One in each module that it makes. */
 export class FeatureMark {
   constructor(
     readonly providers: readonly object[],
@@ -21,13 +21,13 @@ export class FeatureMark {
   ) {}
 }
 
-/** What `forFeature()` makes: nothing but a mark, which endpoints find. */
+/** The module of `forFeature()`: it provides a mark, which endpoints find. */
 @Module({})
 class McpFeatureModule {}
 
-/** @throws HandlerDefinitionError for what is no class */
+/** @throws HandlerDefinitionError for a provider that is not a class */
 export function featureModule(providers: readonly Type[], name: string | undefined): DynamicModule {
-  // Also catches the `undefined` that circular imports leave behind.
+  // Circular imports leave `undefined` in the array.
   const classes = Array.isArray(providers) && providers.every((provider) => typeof provider === 'function');
   if (!classes) {
     throw new HandlerDefinitionError(
@@ -52,7 +52,7 @@ export interface DeclaringProvider {
 
 type HostType = object & { readonly name: string; readonly prototype: object };
 
-/** What an app has, as far as endpoints care. */
+/** The endpoints, marks and hosts of an app. */
 export interface AppScan {
   readonly endpoints: readonly EndpointMark[];
   readonly features: readonly FeatureMark[];
@@ -88,7 +88,7 @@ export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, 
 }
 
 function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScanner): DeclaringProvider[] {
-  // It is not known at the start what a factory will make for a request, and a handler would silently be missing.
+  // A factory that runs for each request may make any class, so its handlers cannot be found at the start.
   const madeLater = wrapper.isNotMetatype && (wrapper.isTransient || !wrapper.isDependencyTreeStatic());
   const given: unknown = madeLater ? wrapper.token : classOf(wrapper.instance);
   const type: unknown = wrapper.isNotMetatype ? given : wrapper.metatype;
@@ -124,8 +124,8 @@ function classOf(instance: unknown): unknown {
  * | several, all with names | those of its marks | the app does not start |
  *
  * Marks are `@McpHandlers({ endpoint })` and `McpStreamableModule.forFeature([Class], name)`; with several, the class
- * belongs to all of them. A mark that names no endpoint stops the start, too: a handler that is silently served nowhere,
- * or at the public endpoint instead of the one for administrators, would not be noticed.
+ * belongs to all of them. A mark that names no endpoint stops the start too: a handler served nowhere, or at the public
+ * endpoint instead of the one for administrators, would not be noticed.
  *
  * @throws HandlerDefinitionError
  */
@@ -140,7 +140,7 @@ export function hostsOf(
     const reason = `it belongs to the endpoint "${name}", which the app does not have. ${known}`;
     throw new HandlerDefinitionError(origin, reason);
   };
-  // What `forFeature()` says must mean something, also of classes without handlers.
+  // Each name and class in `forFeature()` must exist, also of classes without handlers.
   for (const feature of features) {
     for (const type of feature.providers as HostType[]) {
       if (feature.endpoint !== undefined) named(feature.endpoint, type.name);

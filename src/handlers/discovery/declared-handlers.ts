@@ -41,7 +41,7 @@ interface TargetedCompletion extends DeclaredCompletion {
 /**
  * Finds the handlers that decorators declare in an app, and puts those of one endpoint into its table.
  *
- * Modules that are loaded later (`LazyModuleLoader`) are not looked at; what they have is registered in `McpRegistry`.
+ * Modules that are loaded later (`LazyModuleLoader`) are not scanned; they register their handlers in `McpRegistry`.
  *
  * @internal
  */
@@ -153,7 +153,7 @@ export class DeclaredHandlers {
   }
 }
 
-/** What TypeScript leaves behind for types that are not written as classes. */
+/** TypeScript emits these for types that are not written as classes. */
 const NO_CLASSES: readonly unknown[] = [Object, String, Number, Boolean, Array, Function, Symbol, BigInt, Promise];
 
 function isClass(type: unknown): boolean {

@@ -48,8 +48,8 @@ export class HandlerInvokers {
   ) {}
 
   /**
-   * To be called when all providers are there: in `onModuleInit` or later. What is around the method is made when the
-   * handler first runs, so that what `useGlobal…()` adds counts.
+   * To be called when all providers are there: in `onModuleInit` or later. The enhancers are collected when the handler first
+   * runs, so that those of `useGlobal…()` count.
    *
    * @throws HandlerDefinitionError when Nest would not run it as it is written
    */
@@ -91,7 +91,7 @@ function classOf({ metatype, isNotMetatype, instance }: ProviderWrapper): Type<o
 type ContextIds = WeakMap<object, ContextId>;
 
 /**
- * What is around a method: made once for a static provider, else for each call, with the instance of its request.
+ * The enhancers around a method: collected once for a static provider, else for each call, with the instance of its request.
  *
  * The request is that of HTTP: `@Inject(REQUEST)` gives it, and what a request-scoped guard of the endpoint put into a
  * request-scoped service is there in the handler. The calls of a batch share their instances, as the fields of one GraphQL
@@ -216,7 +216,7 @@ class MethodInvoker implements HandlerRunner {
 }
 
 /**
- * What Nest would do when nothing is around the method: make the parameters, and call it.
+ * Does the same as Nest when a method has no enhancers: makes the parameters, and calls it.
  *
  * @returns nothing if a pipe stands at a parameter, or one is made by a decorator of the app
  */

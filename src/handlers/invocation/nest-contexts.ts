@@ -21,7 +21,7 @@ export type Surrounded = (
   invocation: Invocation,
 ) => unknown;
 
-/** A method of a provider, as Nest is to run what is around it. */
+/** A method of a provider whose enhancers Nest runs. */
 export interface SurroundedMethod {
   readonly wrapper: ProviderWrapper;
   readonly methodName: string;

@@ -9,14 +9,14 @@ import type {
   Tool,
   UriTemplate,
 } from '@modelcontextprotocol/server';
-import type { McpContext } from '../../context/mcp-context.js';
-import type { ParamHeader } from '../../wire/param-headers.js';
-import type { CacheHints } from '../decorators/handler-options.js';
-import type { Served } from '../results/handler-outcome.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
+import type { McpContext } from '../../context/mcp-context.js';
+import type { ParamHeader } from '../../wire/param-headers.js';
+import type { CacheHints } from '../decorators/handler-options.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
+import type { Served } from '../results/handler-outcome.js';
 
 /**
  * What an endpoint offers: one entry per tool, resource, template and prompt, whether it was found on a provider or

@@ -1,6 +1,7 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import type { McpContext } from '../../context/mcp-context.js';
 import { shown } from '../../wire/wire.messages.js';
 import type {
   CompletionValues,
@@ -11,7 +12,6 @@ import type {
   ResourceTemplateOptions,
   ToolOptions,
 } from '../decorators/handler-options.js';
-import type { McpContext } from '../../context/mcp-context.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type FailureOptions } from '../handlers.options.js';
 import { comesInParts, Drain } from '../results/drain.js';
