@@ -11,7 +11,7 @@ import { findNodes } from './package/nodes.mjs';
 import { install, run, step } from './package/run.mjs';
 import { makeTarball, manifest } from './package/tarball.mjs';
 
-/** The kinds of app that must work. `nest` is the major version of Nest. */
+/** The kinds of app that must work, on the lowest Nest of a major version that the package allows. */
 const CONSUMERS = [
   { name: 'Nest 11, CommonJS', folder: 'cjs-nest-11', type: 'commonjs', nest: 11, main: 'main.cjs.ts' },
   { name: 'Nest 12, ES modules', folder: 'esm-nest-12', type: 'module', nest: 12, main: 'main.esm.ts' },
@@ -21,7 +21,7 @@ const ADAPTERS = ['express', 'fastify'];
 const NODES = [20, 22, 24];
 /** The lower bound that the README states. */
 const OLDEST_TYPESCRIPT = '5.8';
-/** The major versions of `nest new`. */
+/** The major versions of `nest new`, which installs the newest Nest of each. */
 const NEST_NEW = [11, 12];
 
 /** Who calls the tools of each app, in which revision: as test/package/main.*.ts reports. */

@@ -4,7 +4,6 @@ export { McpStreamableModule } from './mcp-streamable.module.js';
 export type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
 export type { McpStreamableExtras } from './http/endpoint-extras.js';
 export type { McpEndpointVersion } from './context/endpoint-name.js';
-export { getMcpRegistryToken, InjectMcpRegistry } from './handlers/registry/mcp-registry.token.js';
 
 export { McpOptionError } from './common/option-checks.js';
 export { Clock, systemClock } from './common/clock.js';
@@ -56,24 +55,28 @@ export {
 } from './handlers/results/tool-event.js';
 export type { HandlerListChange } from './handlers/registry/handler-table.js';
 export {
+  ArgumentsError,
+  type ArgumentProblem,
   DuplicateHandlerError,
   HandlerDefinitionError,
   HandlerResultError,
   HandlerSignal,
 } from './handlers/handlers.errors.js';
 export type { McpHandlerOptions } from './handlers/handlers.options.js';
-export { McpRegistry, type McpListed } from './handlers/registry/mcp-registry.js';
-export type {
-  CompletionFunction,
-  HandlerFunction,
-  McpHandlerInfo,
-  McpRegistration,
-  PromptRegistration,
-  ResourceRegistration,
-  ResourceTemplateRegistration,
-  ToolRegistration,
-} from './handlers/registry/registrations.js';
-export { ArgumentsError, type ArgumentProblem } from './handlers/schema/arguments.error.js';
+export {
+  getMcpRegistryToken,
+  InjectMcpRegistry,
+  McpRegistry,
+  type CompletionFunction,
+  type HandlerFunction,
+  type McpHandlerInfo,
+  type McpListed,
+  type McpRegistration,
+  type PromptRegistration,
+  type ResourceRegistration,
+  type ResourceTemplateRegistration,
+  type ToolRegistration,
+} from './handlers/registry/mcp-registry.js';
 export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
 
 export { McpMessageBus, type LostNode } from './bus/message-bus.js';

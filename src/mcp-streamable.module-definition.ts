@@ -8,8 +8,7 @@ import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from '
 import { ENDPOINT_NAME } from './context/endpoint-name.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './handlers/discovery/app-scan.js';
-import { McpRegistry } from './handlers/registry/mcp-registry.js';
-import { getMcpRegistryToken } from './handlers/registry/mcp-registry.token.js';
+import { getMcpRegistryToken, McpRegistry } from './handlers/registry/mcp-registry.js';
 import { getMcpSessionServiceToken, McpSessionService, SESSION_SERVICE } from './session/mcp-session.service.js';
 import { McpShutdownModule } from './endpoint/mcp-endpoint.js';
 

@@ -27,7 +27,7 @@ import {
   MODULE_OPTIONS_TOKEN,
   type OPTIONS_TYPE,
 } from './mcp-streamable.module-definition.js';
-import { featureModule } from './handlers/discovery/feature-module.js';
+import { featureModule } from './handlers/discovery/app-scan.js';
 import { ENDPOINT_NAME, type EndpointName } from './context/endpoint-name.js';
 import { sharedPath } from './http/edge/shared-path.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';

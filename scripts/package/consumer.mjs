@@ -50,12 +50,11 @@ export function writeConsumer(folder, tarball, { type, nest, main }) {
 }
 
 function dependencies(tarball, nest) {
-  const { '@nestjs/common': _common, '@nestjs/core': _core, ...peers } = manifest.peerDependencies;
-  const dev = manifest.devDependencies;
+  const { peerDependencies: peers, devDependencies: dev } = manifest;
   return {
     ...peers,
-    '@nestjs/common': `^${nest}`,
-    '@nestjs/core': `^${nest}`,
+    '@nestjs/common': lowest(peers['@nestjs/common'], nest),
+    '@nestjs/core': lowest(peers['@nestjs/core'], nest),
     '@nestjs/platform-express': `^${nest}`,
     '@nestjs/platform-fastify': `^${nest}`,
     '@modelcontextprotocol/client': dev['@modelcontextprotocol/client'],
@@ -64,6 +63,12 @@ function dependencies(tarball, nest) {
     zod: dev.zod,
     [manifest.name]: `file:${tarball}`,
   };
+}
+
+/** The first version of a major that a range such as `^11.2.10 || ^12.5.0` allows. */
+function lowest(range, major) {
+  const [, version] = range.match(new RegExp(`\\^(${major}\\.\\S+)`));
+  return version;
 }
 
 /** @returns the compiler of a minor version, installed into a folder */

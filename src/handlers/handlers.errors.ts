@@ -1,4 +1,4 @@
-import { HttpException } from '@nestjs/common';
+import { BadRequestException, HttpException } from '@nestjs/common';
 
 /** A handler that cannot be served; the app does not start. @publicApi */
 export class HandlerDefinitionError extends Error {
@@ -34,6 +34,31 @@ export class DuplicateHandlerError extends Error {
 export class HandlerResultError extends Error {
   override readonly name = 'HandlerResultError';
   readonly code = 'HANDLER_RESULT';
+}
+
+/** One thing that is wrong with the arguments of a call. @publicApi */
+export interface ArgumentProblem {
+  /** Where, such as `address.street`; empty: in the arguments as a whole. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/**
+ * The arguments of a call do not match the schema of its handler. A `BadRequestException`, so that the filters of an app
+ * treat it as what a `ValidationPipe` throws.
+ *
+ * @publicApi
+ */
+export class ArgumentsError extends BadRequestException {
+  override readonly name = 'ArgumentsError';
+  readonly code = 'ARGUMENTS';
+
+  constructor(
+    /** All of them; the message names the first ones, shortened. */
+    readonly problems: readonly ArgumentProblem[],
+  ) {
+    super(`The arguments are not valid: ${problemsText(problems)}.`);
+  }
 }
 
 /**
@@ -98,4 +123,23 @@ export class HandlerCancelled extends HandlerSignal {
 /** The client must answer first; the handler runs again when it has. @internal */
 export class HandlerSuspended extends HandlerSignal {
   override readonly name = 'HandlerSuspended';
+}
+
+/** How many problems a message names. */
+const MAX_PROBLEMS = 8;
+const MAX_PROBLEM_CHARACTERS = 200;
+
+/** The first problems, shortened. */
+export function problemsText(problems: readonly ArgumentProblem[]): string {
+  const first = problems.slice(0, MAX_PROBLEMS).map(({ path, message }) => {
+    // Some libraries say where in the message itself.
+    const text = (path === '' || message.startsWith(path) ? message : `${path}: ${message}`).replace(/\.$/, '');
+    return text.length <= MAX_PROBLEM_CHARACTERS ? text : `${text.slice(0, MAX_PROBLEM_CHARACTERS)}…`;
+  });
+  const more = problems.length - first.length;
+  return first.join('; ') + (more > 0 ? `; and ${more} more` : '');
+}
+
+export function namesText(known: readonly string[]): string {
+  return known.length === 0 ? 'There are none.' : `There are: ${known.map((name) => `"${name}"`).join(', ')}.`;
 }

@@ -1,7 +1,6 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import type { HandlerEntry } from '../handlers/registry/handler-entry.js';
-import { HandlerTable } from '../handlers/registry/handler-table.js';
+import { type HandlerEntry, HandlerTable } from '../handlers/registry/handler-table.js';
 import { type CachePolicy, discoveryHints, listHints, withReadHints } from './cache-hints.js';
 
 const PUBLIC = { ttlMs: 60_000, scope: 'public' } as const;

@@ -3,34 +3,26 @@ import { ApplicationConfig } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { CacheHints } from '../handlers/decorators/handler-options.js';
-import type { HandlerKind } from '../handlers/registry/handler-entry.js';
-import type { HandlerTable } from '../handlers/registry/handler-table.js';
+import type { HandlerKind, HandlerTable } from '../handlers/registry/handler-table.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { isInputRequiredResult } from '../wire/spec.js';
 
 /**
- * # How long clients may keep what they were told, and for whom
+ * # How long clients may keep results, and for whom
  *
- * Results of lists, of `resources/read` and of `server/discover` say so in the modern era; the legacy one does not know the
- * fields. `public` means that anybody may be given what one caller was answered, without the server being asked. So it
- * counts only where the server would let anybody have it: no guard decides about the entry, about the endpoint, or about the
- * whole app, and the caller is nobody in particular. Everywhere else it is `private`, whatever was asked for.
+ * Results of lists, of `resources/read` and of `server/discover` say so in the modern era; the legacy one does not have the
+ * fields. `public` lets a cache give the answer for one caller to another, without asking the server. So it counts only where
+ * every caller gets the answer: no guard stands at the entry, the endpoint or the app, and the caller has no principal.
+ * Everywhere else the result is `private`, whatever the option says.
  *
- * A guard that lets everybody in, such as one that counts calls, is a guard all the same: nobody can tell from outside.
+ * A guard that lets every caller in, such as one that counts calls, counts as a guard: its code does not say so.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
  */
-export interface CachePolicy {
+@Injectable()
+export class EndpointCachePolicy {
   /** Of lists, and of `server/discover`. */
   readonly list: Readonly<Required<CacheHints>>;
-  /** Guards of the endpoint or of the app decide who comes in. Asked at each request: `useGlobalGuards()` comes late. */
-  guarded(): boolean;
-}
-
-/** The policy of an endpoint: its option `listCache`, and the guards of the endpoint and of the app. */
-@Injectable()
-export class EndpointCachePolicy implements CachePolicy {
-  readonly list: CachePolicy['list'];
 
   constructor(
     @Inject(HANDLER_OPTIONS) { listCache }: Pick<ResolvedHandlerOptions, 'listCache'>,
@@ -40,11 +32,14 @@ export class EndpointCachePolicy implements CachePolicy {
     this.list = listCache;
   }
 
+  /** Guards of the endpoint or of the app decide who comes in. Asked at each request: `useGlobalGuards()` comes late. */
   guarded(): boolean {
     const { endpoint, app } = this;
     return endpoint.guarded || app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0;
   }
 }
+
+export type CachePolicy = Pick<EndpointCachePolicy, 'list' | 'guarded'>;
 
 /** The fields of a result. */
 export interface CacheFields {
@@ -52,14 +47,13 @@ export interface CacheFields {
   readonly cacheScope: 'public' | 'private';
 }
 
-/** For whom it is. */
 type Caller = Pick<McpCall, 'era' | 'principal'>;
 
 const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
 
 /**
- * Of a page of a list. All pages have one scope, as the specification demands: it depends on what the whole list holds, not
- * on what is on the page or is shown to this caller.
+ * Of a page of a list. All pages have one scope, as the specification demands: it depends on the whole list, not on the
+ * entries of the page or those that this caller sees.
  */
 export function listHints(
   call: Caller,
@@ -69,17 +63,17 @@ export function listHints(
 ): Partial<CacheFields> {
   if (call.era !== 'modern') return {};
   const { ttlMs, scope } = policy.list;
-  const shared = scope === 'public' && isForAnybody(call, policy) && !anyGuarded(table, kind);
+  const shared = scope === 'public' && isForEveryCaller(call, policy) && !anyGuarded(table, kind);
   return { ttlMs, cacheScope: shared ? 'public' : 'private' };
 }
 
-/** Of `server/discover`, which is the same for all whom the endpoint lets in. */
+/** Of `server/discover`, which is the same for every caller that the endpoint lets in. */
 export function discoveryHints(policy: CachePolicy): CacheFields {
   const { ttlMs, scope } = policy.list;
   return { ttlMs, cacheScope: policy.guarded() ? 'private' : scope };
 }
 
-/** What is read, as far as its hints go. */
+/** A resource or template, as far as its hints go. */
 export interface CachedEntry {
   readonly cache?: Readonly<CacheHints>;
   readonly guarded: boolean;
@@ -102,7 +96,7 @@ export function withReadHints<Result extends object>(
   if (call.era !== 'modern') return (ttlMs ?? cacheScope) === undefined ? result : (rest as Result);
   if (repeated) return { ...rest, ...UNCACHED } as unknown as Result;
   const scope = isScope(cacheScope) ? cacheScope : cache?.scope;
-  const shared = scope === 'public' && !guarded && isForAnybody(call, policy);
+  const shared = scope === 'public' && !guarded && isForEveryCaller(call, policy);
   return {
     ...rest,
     ttlMs: isTtl(ttlMs) ? ttlMs : (cache?.ttlMs ?? UNCACHED.ttlMs),
@@ -110,7 +104,7 @@ export function withReadHints<Result extends object>(
   } as unknown as Result;
 }
 
-function isForAnybody({ principal }: Caller, policy: CachePolicy): boolean {
+function isForEveryCaller({ principal }: Caller, policy: CachePolicy): boolean {
   return principal === undefined && !policy.guarded();
 }
 

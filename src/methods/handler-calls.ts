@@ -80,7 +80,7 @@ export class HandlerCalls {
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
  */
-export function retryFields({ params = {} }: JsonRpcRequest): Pick<AskingRequest, 'inputResponses' | 'requestState'> {
+function retryFields({ params = {} }: JsonRpcRequest): Pick<AskingRequest, 'inputResponses' | 'requestState'> {
   const { inputResponses, requestState } = params as Record<string, unknown>;
   if (inputResponses === undefined) return requestState === undefined ? NO_RETRY : { requestState };
   // Without a prototype: its names are the client's.

@@ -6,7 +6,7 @@ import { withoutSessions } from '../wire/sessionless.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';
 import { type McpMethod, type McpMethods, paramsReader } from './method.js';
 
-/** Declared by every endpoint, also when a list is empty: what is registered later must be able to announce itself. */
+/** Declared by every endpoint, also when a list is empty: handlers may be registered later, and are announced then. */
 export const CAPABILITIES: ServerCapabilities = Object.freeze({
   tools: { listChanged: true },
   prompts: { listChanged: true },

@@ -1,12 +1,12 @@
 import type { Subscription } from 'rxjs';
 import type { McpContext } from '../context/mcp-context.js';
-import type { HandlerKind } from '../handlers/registry/handler-entry.js';
-import type { EntryOf, HandlerListChange, HandlerTable } from '../handlers/registry/handler-table.js';
+import type { EntryOf, HandlerKind, HandlerListChange, HandlerTable } from '../handlers/registry/handler-table.js';
 import type { McpSessionService } from '../session/mcp-session.service.js';
 import type { SpecTypeName } from '../wire/spec.js';
+import { shown } from '../wire/wire.messages.js';
 import { type CachePolicy, listHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { invalidParams, type McpMethod, type McpMethods, methodMessages, paramsReader } from './method.js';
+import { invalidParams, type McpMethod, type McpMethods, paramsReader } from './method.js';
 
 /** Says in which form the rest is, should the form ever change. */
 const CURSOR = /^1:(\d{1,15})$/;
@@ -75,7 +75,7 @@ function cursorOf(ordinal: number): string {
 function ordinalOf(cursor: string | undefined): number {
   if (cursor === undefined) return 0;
   const match = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'));
-  if (!match) throw invalidParams(methodMessages.badCursor(cursor));
+  if (!match) throw invalidParams(`The cursor ${shown(cursor)} is not one of this server. Start the list again.`);
   return Number(match[1]);
 }
 

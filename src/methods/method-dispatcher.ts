@@ -7,8 +7,9 @@ import { SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
+import { shown } from '../wire/wire.messages.js';
 import { CAPABILITIES } from './lifecycle.js';
-import { type McpMethod, type McpMethods, methodMessages } from './method.js';
+import { type McpMethod, type McpMethods } from './method.js';
 
 /**
  * # Serves decorated handlers: a table from method to function
@@ -68,7 +69,10 @@ export class MethodDispatcher implements McpDispatcher {
   #modern(result: object, method: McpMethod, { method: name }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
     if (resultType !== 'complete' && !(method.asks && isInputRequiredResult(result))) {
-      throw new ProtocolError(ProtocolErrorCode.InternalError, methodMessages.unknownResultType(name, resultType));
+      throw new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        `The handler of "${name}" returned the resultType ${shown(resultType)}, which that method does not have.`,
+      );
     }
     if (_meta !== undefined && !isRecord(_meta)) return { ...result, resultType };
     if (_meta?.[SERVER_INFO_META_KEY] !== undefined) return { ...result, resultType };
@@ -80,6 +84,9 @@ export class MethodDispatcher implements McpDispatcher {
 function withoutUrlRequired(error: unknown): unknown {
   const required: number = ProtocolErrorCode.UrlElicitationRequired;
   return error instanceof ProtocolError && error.code === required
-    ? new ProtocolError(ProtocolErrorCode.InternalError, methodMessages.urlElicitationThrown())
+    ? new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        'Revision 2026-07-28 has no error that asks for a visit to a URL. Ask with ctx.elicit() and mode "url", or return inputRequired().',
+      )
     : error;
 }

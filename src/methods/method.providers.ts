@@ -28,7 +28,7 @@ import { promptMethods } from './prompts.js';
 import { admitsResource, resourceMethods, subscriptionMethods } from './resources.js';
 import { toolMethods } from './tools.js';
 
-/** What is read of an endpoint's options here. */
+/** The options of an endpoint that its methods need. */
 interface MethodOptions extends McpRequestStateOptions {
   readonly serverInfo: Implementation;
   readonly instructions?: string;

@@ -3,7 +3,6 @@ import { isRecord } from '../handlers/results/content.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
-import { shown } from '../wire/wire.messages.js';
 
 /** What an endpoint does when a client calls a method. */
 export interface McpMethod<Params = unknown> {
@@ -33,11 +32,11 @@ export type RawParams = Readonly<Record<string, unknown>>;
 const NO_PARAMS: RawParams = Object.freeze({});
 
 /**
- * Reads parameters: by a hand-written check that says yes to what is right beyond doubt, and otherwise by the schema of the
- * specification, which finds the field and the text. So there is one truth, at the price of a few comparisons.
+ * Reads parameters: by a hand-written check that accepts the usual ones, and otherwise by the schema of the specification,
+ * which names the field and the fault. The schema decides in all doubtful cases; the check only saves its time.
  *
  * @param type of the request in the specification
- * @param accept the parameters, or `undefined` for "not beyond doubt"
+ * @param accept returns the parameters, or `undefined` to leave the decision to the schema
  */
 export function paramsReader<Params>(
   type: SpecTypeName,
@@ -48,7 +47,7 @@ export function paramsReader<Params>(
     if (accepted !== undefined) return accepted;
     const { value, problem } = checkedBySpec(type, { method, params });
     if (!problem) return (value as { params: Params }).params;
-    const message = methodMessages.malformedParams(method, problem.path, problem.message);
+    const message = `The parameters of "${method}" are not as the specification has them: "${problem.path}": ${problem.message}.`;
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   };
 }
@@ -77,17 +76,3 @@ export function withoutProto<T extends object>(record: T): T {
 export function invalidParams(message: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
-
-/** What clients read of methods. */
-export const methodMessages = {
-  malformedParams: (method: string, path: string, problem: string) =>
-    `The parameters of "${method}" are not as the specification has them: "${path}": ${problem}.`,
-  badCursor: (cursor: string) => `The cursor ${shown(cursor)} is not one of this server. Start the list again.`,
-  unknownTool: (name: string) => `There is no tool ${shown(name)}. "tools/list" names those there are.`,
-  unknownPrompt: (name: string) => `There is no prompt ${shown(name)}. "prompts/list" names those there are.`,
-  unknownReference: (ref: unknown) => `There is nothing to complete at ${shown(ref)}.`,
-  unknownResultType: (method: string, type: unknown) =>
-    `The handler of "${method}" returned the resultType ${shown(type)}, which that method does not have.`,
-  urlElicitationThrown: () =>
-    'Revision 2026-07-28 has no error that asks for a visit to a URL. Ask with ctx.elicit() and mode "url", or return inputRequired().',
-};

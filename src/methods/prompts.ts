@@ -1,13 +1,13 @@
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isRecord } from '../handlers/results/content.js';
+import { shown } from '../wire/wire.messages.js';
 import type { HandlerCalls } from './handler-calls.js';
 import {
   invalidParams,
   isRecordOfTexts,
   type McpMethod,
   type McpMethods,
-  methodMessages,
   paramsReader,
   withoutProto,
 } from './method.js';
@@ -33,7 +33,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): McpMeth
     ),
     serve({ name, arguments: args }, call) {
       const prompt = table.get('prompt', name);
-      if (!prompt) throw invalidParams(methodMessages.unknownPrompt(name));
+      if (!prompt) throw invalidParams(`There is no prompt ${shown(name)}. "prompts/list" names those there are.`);
       const given = args ?? NO_ARGUMENTS;
       return calls.run(call, name, { name, arguments: args }, (context) => prompt.invoke(given, context));
     },
@@ -44,7 +44,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): McpMeth
       const entry = referred(table, ref);
       const context = calls.context(call);
       const visible = entry && (!entry.guarded || (await entry.visible(context)));
-      if (!visible) throw invalidParams(methodMessages.unknownReference(ref));
+      if (!visible) throw invalidParams(`There is nothing to complete at ${shown(ref)}.`);
       // A resource may be referred to as well, by its URI: it has nothing to complete.
       const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
       if (!source) return { completion: NO_COMPLETION };

@@ -1,8 +1,8 @@
 import type { McpContext } from '../context/mcp-context.js';
-import type { EntryOf, HandlerTable } from '../handlers/registry/handler-table.js';
+import type { HandlerTable, ReadEntry } from '../handlers/registry/handler-table.js';
 import { ResourceNotFoundError } from '../wire/spec.js';
-import { type CachedEntry, type CachePolicy, withReadHints } from './cache-hints.js';
-import { type HandlerCalls, retryFields } from './handler-calls.js';
+import { type CachePolicy, withReadHints } from './cache-hints.js';
+import type { HandlerCalls } from './handler-calls.js';
 import { type McpMethod, type McpMethods, paramsReader, type RawParams } from './method.js';
 
 interface UriParams {
@@ -23,8 +23,8 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
       const found = findResource(table, uri);
       if (!found) throw new ResourceNotFoundError(uri);
       const result = await calls.run(call, uri, { uri }, (context) => found.read(context));
-      const { inputResponses, requestState } = retryFields(call.message as { params?: object } as never);
-      const repeated = inputResponses !== undefined || requestState !== undefined;
+      const params: RawParams = call.message.params ?? {};
+      const repeated = params['inputResponses'] !== undefined || params['requestState'] !== undefined;
       return withReadHints(call, result, found.entry, cache, repeated);
     },
   };
@@ -57,14 +57,8 @@ export async function admitsResource(table: HandlerTable, uri: string, context: 
   return (await findResource(table, uri)?.admits(context)) ?? false;
 }
 
-interface FoundResource {
-  readonly entry: CachedEntry;
-  read(context: McpContext): ReturnType<EntryOf<'resource'>['invoke']>;
-  admits(context: McpContext): Promise<boolean>;
-}
-
 /** The resource with this URI, or the first template that matches it. */
-function findResource(table: HandlerTable, uri: string): FoundResource | undefined {
+function findResource(table: HandlerTable, uri: string) {
   const entry = table.get('resource', uri);
   if (entry) return foundAs(entry, { uri });
   for (const template of table.all('template')) {
@@ -74,16 +68,11 @@ function findResource(table: HandlerTable, uri: string): FoundResource | undefin
   return undefined;
 }
 
-/** A resource, or a template that matches, with what it is asked with. */
-function foundAs<Args>(entry: Asked<Args>, args: Args): FoundResource {
+/** A resource, or a template that matches, with its arguments. */
+function foundAs<Args>(entry: ReadEntry<string, unknown, Args>, args: Args) {
   return {
     entry,
-    read: (context) => entry.invoke(args, context),
-    admits: (context) => entry.admits(args, context),
+    read: (context: McpContext) => entry.invoke(args, context),
+    admits: (context: McpContext) => entry.admits(args, context),
   };
-}
-
-interface Asked<Args> extends CachedEntry {
-  invoke(args: Args, context: McpContext): ReturnType<EntryOf<'resource'>['invoke']>;
-  admits(args: Args, context: McpContext): Promise<boolean>;
 }

@@ -1,15 +1,9 @@
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isRecord } from '../handlers/results/content.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import { shown } from '../wire/wire.messages.js';
 import type { HandlerCalls } from './handler-calls.js';
-import {
-  invalidParams,
-  type McpMethod,
-  type McpMethods,
-  methodMessages,
-  paramsReader,
-  withoutProto,
-} from './method.js';
+import { invalidParams, type McpMethod, type McpMethods, paramsReader, withoutProto } from './method.js';
 
 interface CallParams {
   readonly name: string;
@@ -30,7 +24,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): McpMethod
     read: (request, era) => read(era === 'modern' ? withoutTask(request) : request),
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
-      if (!tool) throw invalidParams(methodMessages.unknownTool(name));
+      if (!tool) throw invalidParams(`There is no tool ${shown(name)}. "tools/list" names those there are.`);
       const given = args ?? NO_ARGUMENTS;
       return calls.run(
         served,

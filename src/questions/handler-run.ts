@@ -16,7 +16,7 @@ import {
   ProtocolErrorCode,
 } from '../wire/spec.js';
 import { Question, QuestionError, type RequestedSchemas } from './question.js';
-import { questionMessages } from './questions.messages.js';
+import { shown } from '../wire/wire.messages.js';
 import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
 import { RunMemory } from './run-memory.js';
 
@@ -143,7 +143,10 @@ export class HandlerRun implements McpClientPort {
       let result = await this.#once(handler);
       if (this.call.era === 'modern') return isInputRequiredResult(result) ? this.#withState(result) : result;
       for (let round = 1; isInputRequiredResult(result); round++) {
-        if (round > MAX_ROUNDS) throw new RoundFailure(questionMessages.tooManyRounds(this.call.method, MAX_ROUNDS));
+        if (round > MAX_ROUNDS)
+          throw new RoundFailure(
+            `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row without an end. It was ended here.`,
+          );
         await this.#fulfil(result);
         result = await this.#once(handler);
       }
@@ -183,8 +186,13 @@ export class HandlerRun implements McpClientPort {
       if (error instanceof QuestionError) throw new ProtocolError(ProtocolErrorCode.InternalError, error.message);
       // What throws when it is read may say what the client is not to know.
       const { method } = this.call;
-      this.parts.report(questionMessages.unreadable(method, inspected(error)));
-      throw new ProtocolError(ProtocolErrorCode.InternalError, questionMessages.cannotAskReturned(method));
+      this.parts.report(
+        `What the handler of "${method}" returned with inputRequired() cannot be read: ${inspected(error)}`,
+      );
+      throw new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        `The questions of "${method}" cannot be asked. The log of the server says why.`,
+      );
     }
   }
 
@@ -193,7 +201,10 @@ export class HandlerRun implements McpClientPort {
     const { method, era } = this.call;
     const entries = Object.entries(inputRequests ?? {});
     if (entries.length === 0 && typeof requestState !== 'string') {
-      throw new ProtocolError(ProtocolErrorCode.InternalError, questionMessages.asksNothing(method));
+      throw new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        `The handler of "${method}" returned inputRequired() with neither questions nor a state. Give it at least one of the two.`,
+      );
     }
     for (const [key, question] of entries) {
       const { required, embedded } = Question.of(key, question, this.parts.schemas);
@@ -214,7 +225,7 @@ export class HandlerRun implements McpClientPort {
       const missing = call.session && missingCapabilities(required, this.clientCapabilities);
       if (missing) {
         throw new RoundFailure(
-          questionMessages.cannotAskClient(key, embedded.method, capabilityNames(missing, this.clientCapabilities)),
+          `The input "${key}" (${embedded.method}) is needed, but this client did not declare the capability "${capabilityNames(missing, this.clientCapabilities)}".`,
         );
       }
     }
@@ -229,9 +240,9 @@ export class HandlerRun implements McpClientPort {
     } catch (error) {
       if (call.aborted) throw error;
       const reason = error instanceof Error ? error.message : String(error);
-      throw new RoundFailure(questionMessages.roundFailed(call.method, reason));
+      throw new RoundFailure(`The input that "${call.method}" needs could not be had: ${reason}`);
     } finally {
-      abort.abort(new Error(questionMessages.anotherFailed()));
+      abort.abort(new Error('Another question of the same round has failed.'));
     }
   }
 
@@ -267,7 +278,10 @@ export class HandlerRun implements McpClientPort {
     const { key, request } = question;
     const answer = question.accept(await this.call.ask(request, options));
     if (answer) return answer;
-    throw new ServerRequestError('INVALID_ANSWER', questionMessages.invalidAnswer(key, request.method));
+    throw new ServerRequestError(
+      'INVALID_ANSWER',
+      `The client's answer to the question "${key}" (${request.method}) is not what the question asks for.`,
+    );
   }
 
   async #ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
@@ -283,8 +297,14 @@ export class HandlerRun implements McpClientPort {
     const byKey = (this.#asked ??= new Map<string, Asked>());
     const before = byKey.get(key);
     if (before) {
-      if (!before.question.isSameAs(question)) throw new Error(questionMessages.twoQuestions(key));
-      if (++before.times > MAX_REPETITIONS) throw new Error(questionMessages.sameAnswer(key, MAX_REPETITIONS));
+      if (!before.question.isSameAs(question))
+        throw new Error(
+          `The handler asked two different questions with the key "${key}". Give each question a key of its own, the same each time the handler runs.`,
+        );
+      if (++before.times > MAX_REPETITIONS)
+        throw new Error(
+          `The handler asked the question "${key}" ${MAX_REPETITIONS} times in one run. A question has one answer: to ask again, use another key each time, such as "${key}-2".`,
+        );
       return before.answer;
     }
     const answer = this.#answer(question);
@@ -307,15 +327,25 @@ export class HandlerRun implements McpClientPort {
   #suspend(question: Question): Error {
     const { key } = question;
     const { method } = this.call;
-    if (this.#state.kind === 'over') return new ServerRequestError('CALL_OVER', questionMessages.callOver(key));
-    if (!this.request) return new ServerRequestError('NO_STREAM', questionMessages.cannotAsk(key, method));
+    if (this.#state.kind === 'over')
+      return new ServerRequestError(
+        'CALL_OVER',
+        `The question "${key}" cannot be asked: the handler has returned. Ask before it does, and await the answer.`,
+      );
+    if (!this.request)
+      return new ServerRequestError(
+        'NO_STREAM',
+        `The question "${key}" cannot be asked during "${method}": in revision 2026-07-28 only tools, prompts and resources can ask, while they are called, got or read.`,
+      );
     if (this.#state.kind === 'refused') return this.#state.error;
     const missing = missingCapabilities(question.required, this.clientCapabilities);
     if (missing) return this.#refuse(question, missing);
     const questions = this.#state.kind === 'suspended' ? this.#state.questions : new Map<string, Question>();
     questions.set(key, question);
     this.#state = { kind: 'suspended', questions };
-    return new HandlerSuspended(questionMessages.suspended([...questions.keys()]));
+    return new HandlerSuspended(
+      `The client must first answer ${Array.from(questions.keys(), (each) => `"${each}"`).join(', ')}; then the handler runs again.`,
+    );
   }
 
   #refuse({ key, embedded }: Question, requiredCapabilities: Capabilities): Error {
@@ -352,12 +382,20 @@ export class HandlerRun implements McpClientPort {
     } catch (error) {
       // The stack has no room for parameters, or answers, that are nested too deeply.
       if (error instanceof RangeError) {
-        throw new ProtocolError(ProtocolErrorCode.InvalidParams, questionMessages.nestedTooDeeply());
+        throw new ProtocolError(
+          ProtocolErrorCode.InvalidParams,
+          'The parameters are nested too deeply for the server to ask something and go on. Send flatter ones.',
+        );
       }
       if (!(error instanceof RequestStateTooLargeError)) throw error;
       const { method, target } = this.#binding;
-      report(questionMessages.stateTooLarge(method, target, error.bytes, error.maxBytes));
-      throw new ProtocolError(ProtocolErrorCode.InternalError, questionMessages.cannotContinue());
+      report(
+        `"${method}" of ${shown(target)} failed: what it has to remember until the client has answered takes ${error.bytes} bytes, and ${error.maxBytes} is the most ("maxRequestStateBytes"). Keep less with ctx.once(), such as a key under which the rest is stored.`,
+      );
+      throw new ProtocolError(
+        ProtocolErrorCode.InternalError,
+        'The server could not keep what it needs to go on. Its log says why.',
+      );
     }
   }
 
@@ -374,7 +412,7 @@ export class HandlerRun implements McpClientPort {
 class RoundFailure extends Error {}
 
 function lacking(key: string, method: string, requiredCapabilities: Capabilities): Error {
-  const text = questionMessages.missingCapability(key, method);
+  const text = `The question "${key}" (${method}) cannot be asked: the request does not declare the client capability that it needs.`;
   return new MissingRequiredClientCapabilityError({ requiredCapabilities }, text);
 }
 

@@ -15,7 +15,7 @@ import {
   ProtocolErrorCode,
   specTypeSchemas,
 } from '../wire/spec.js';
-import { questionMessages } from './questions.messages.js';
+import { shown } from '../wire/wire.messages.js';
 
 /** Why a handler's question cannot be asked, in words for the developer and the client. */
 export class QuestionError extends Error {}
@@ -28,14 +28,19 @@ export class QuestionError extends Error {}
 export abstract class Question {
   /** @throws QuestionError, ProtocolError when it cannot be asked; what reading it throws */
   static of(key: string, question: McpQuestion, schemas: RequestedSchemas): Question {
-    if (key === '' || key === '__proto__') throw new QuestionError(questionMessages.badKey(key));
+    if (key === '' || key === '__proto__')
+      throw new QuestionError(
+        `${shown(key)} cannot be the key of a question: use a text that is not empty, and not "__proto__".`,
+      );
     const { method, params } = (question ?? {}) as Partial<McpQuestion>;
     if (method === 'roots/list') return new RootsQuestion(key, params);
     if (typeof params === 'object' && params !== null) {
       if (method === 'elicitation/create') return elicitation(key, params, schemas);
       if (method === 'sampling/createMessage') return new SamplingQuestion(key, params);
     }
-    throw new QuestionError(questionMessages.badQuestion(key, question));
+    throw new QuestionError(
+      `The question "${key}" is ${shown(question)}. A question is { method, params } with the method "elicitation/create", "sampling/createMessage" or "roots/list".`,
+    );
   }
 
   protected constructor(
@@ -134,7 +139,9 @@ function elicitation(key: string, params: McpElicitation, schemas: RequestedSche
   try {
     return new FormQuestion(key, embedded, schemas.getValidator(requestedSchema));
   } catch (error) {
-    throw new QuestionError(questionMessages.badSchema(key, String(error)), { cause: error });
+    throw new QuestionError(`The "requestedSchema" of the question "${key}" cannot be used: ${String(error)}`, {
+      cause: error,
+    });
   }
 }
 
@@ -153,11 +160,16 @@ function assertPaired(messages: Params<'sampling/createMessage'>['messages']): v
   const refuse = (text: string): never => {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, text);
   };
-  if (results.length > 0 && results.length < last.length) refuse(questionMessages.toolResultsAlone());
-  if (results.length > 0 && uses.length === 0) refuse(questionMessages.toolResultsWithoutUse());
+  if (results.length > 0 && results.length < last.length)
+    refuse('The last message has a "tool_result", so it must contain nothing else.');
+  if (results.length > 0 && uses.length === 0)
+    refuse('The last message has a "tool_result", but the message before it has no "tool_use" that it answers.');
   const [used, answered] = [new Set(uses.map(({ id }) => id)), new Set(results.map(({ toolUseId }) => toolUseId))];
   const paired = used.size === answered.size && [...used].every((id) => answered.has(id));
-  if (uses.length > 0 && !paired) refuse(questionMessages.unmatchedToolResults());
+  if (uses.length > 0 && !paired)
+    refuse(
+      'The "tool_result" blocks of the last message must answer exactly the "tool_use" blocks of the message before it.',
+    );
 }
 
 type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;
@@ -207,7 +219,7 @@ export class RequestedSchemas implements jsonSchemaValidator {
     let validator = this.#byText.get(text);
     if (!validator) {
       if (this.#byText.size >= this.maxCompiled) this.#startOver();
-      // A copy: whoever changes its schema later has another one. By its $id, Ajv would take it for one it knows.
+      // A copy, as handlers may change their schema later. Without its $id, by which Ajv would take it for one it knows.
       const { $id: _, ...schema } = JSON.parse(text) as JsonSchemaType;
       validator = this.#compiler.getValidator(schema);
       this.#byText.set(text, validator);

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { check, McpOptionError } from '../common/option-checks.js';
-import { questionMessages } from './questions.messages.js';
 import { MIN_SECRET_BYTES } from './request-state.js';
 
 /**
@@ -13,7 +12,7 @@ export interface McpRequestStateOptions {
   /**
    * Secrets of at least 32 bytes each, as bytes or as text, such as `openssl rand -base64 32` makes them. The first one
    * seals, all of them open: to rotate, put a new one in front, and drop the old one when `requestStateTtlMs` has passed. All
-   * nodes of a deployment need the same. Whoever knows one can forge answers and results of `ctx.once()`.
+   * nodes of a deployment need the same. An attacker who has one can forge answers and results of `ctx.once()`.
    *
    * @default one random key per process
    */
@@ -58,18 +57,28 @@ export function resolveRequestStateOptions(options: McpRequestStateOptions): Res
  */
 export function secretsFor(keys: readonly Uint8Array[] | undefined, shared: boolean): readonly Uint8Array[] {
   if (keys) return keys;
-  if (shared) throw new McpOptionError('requestStateKeys', questionMessages.keysNeeded());
+  if (shared)
+    throw new McpOptionError(
+      'requestStateKeys',
+      'The sessions of this endpoint are shared by several nodes, so the option "requestStateKeys" is needed: a client may bring the answers to the questions of one node to another, which must be able to open what the first one has sealed. Give all nodes the same array of secrets, each of at least 32 bytes. An endpoint with eras: "legacy" needs none.',
+    );
   return [randomBytes(MIN_SECRET_BYTES)];
 }
 
 /** The messages never show a value: it is a secret, also when it is a bad one. */
 function secretsOf(keys: unknown): Uint8Array[] {
   if (!Array.isArray(keys) || keys.length === 0)
-    throw new McpOptionError('requestStateKeys', questionMessages.noKeys());
+    throw new McpOptionError(
+      'requestStateKeys',
+      'The option "requestStateKeys" must be an array of at least one secret.',
+    );
   return keys.map((key: unknown, index) => {
     const secret =
       typeof key === 'string' ? Buffer.from(key) : key instanceof Uint8Array ? Buffer.from(key) : undefined;
     if (secret && secret.length >= MIN_SECRET_BYTES) return secret;
-    throw new McpOptionError('requestStateKeys', questionMessages.badRequestStateKey(index, MIN_SECRET_BYTES));
+    throw new McpOptionError(
+      'requestStateKeys',
+      `"requestStateKeys[${index}]" must be a secret of at least ${MIN_SECRET_BYTES} bytes, as a text or a Uint8Array. "openssl rand -base64 32" makes one.`,
+    );
   });
 }

@@ -87,7 +87,7 @@ export class RequestStates {
 
   #associated({ principal, method, target, params }: StateBinding): Buffer {
     const { name, path } = this.options.endpoint;
-    // Lists of one or none, so that nobody can be called what nobody is.
+    // Lists of one or none: a missing principal differs from every text.
     const belongs = [FORMAT_VERSION, optional(name), path, optional(principal), method, target, digestOf(params)];
     return Buffer.from(JSON.stringify(belongs));
   }

@@ -1,4 +1,4 @@
-import { type JsonText, OnceResults } from './once-results.js';
+import { shown } from '../wire/wire.messages.js';
 import type { Question } from './question.js';
 
 /**
@@ -80,4 +80,97 @@ interface Payload {
 
 function textOf(value: unknown): JsonText {
   return value === undefined ? '' : JSON.stringify(value);
+}
+
+/**
+ * What `ctx.once()` has done, by key.
+ *
+ *     absent ──run──▶ running ──returned──▶ kept
+ *        ▲               │
+ *        └────failed─────┘
+ *
+ * A result is kept as JSON text at once, and each caller gets a copy: a later run finds the same value, also when the handler
+ * has changed its copy.
+ */
+export class OnceResults {
+  readonly #kept: Map<string, JsonText>;
+  readonly #running = new Map<string, Promise<JsonText>>();
+
+  constructor(kept: Iterable<readonly [string, JsonText]> = []) {
+    this.#kept = new Map(kept);
+  }
+
+  /** @throws what `fn` throws; TypeError when its result is not JSON. Then the next call runs it again */
+  async run(key: string, fn: () => unknown): Promise<unknown> {
+    if (typeof key !== 'string') throw new TypeError(`${shown(key)} cannot be the key of ctx.once(): use a text.`);
+    const kept = this.#kept.get(key);
+    return parsed(kept ?? (await this.#begin(key, fn)));
+  }
+
+  /** Settles when none is running. Never rejects. */
+  async settled(): Promise<void> {
+    while (this.#running.size > 0) await Promise.allSettled(this.#running.values());
+  }
+
+  /** The results, to be sealed. */
+  entries(): [string, JsonText][] {
+    return [...this.#kept];
+  }
+
+  #begin(key: string, fn: () => unknown): Promise<JsonText> {
+    let running = this.#running.get(key);
+    if (!running) {
+      // One turn later, so that it cannot be over before it is known to run.
+      running = Promise.resolve()
+        .then(fn)
+        .then((value) => this.#keep(key, value))
+        .finally(() => this.#running.delete(key));
+      this.#running.set(key, running);
+    }
+    return running;
+  }
+
+  #keep(key: string, value: unknown): JsonText {
+    const text = toJson(key, value);
+    this.#kept.set(key, text);
+    return text;
+  }
+}
+
+/** `''` stands for `undefined`: a function that is called for its effect returns nothing. */
+export type JsonText = string;
+
+function toJson(key: string, value: unknown): JsonText {
+  if (value === undefined) return '';
+  assertJson(
+    value,
+    (where) =>
+      new TypeError(
+        `The result of ctx.once("${key}") cannot be kept: ${where} is not JSON. Return texts, numbers, booleans, null, arrays and plain objects; a date, for example, as its toISOString().`,
+      ),
+    'it',
+    [],
+  );
+  return JSON.stringify(value);
+}
+
+function parsed(text: JsonText): unknown {
+  return text === '' ? undefined : JSON.parse(text);
+}
+
+/** Refuses a value that JSON would change or drop: the next run would find another one. */
+function assertJson(value: unknown, fault: (where: string) => Error, where: string, above: readonly unknown[]): void {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return;
+  if (typeof value === 'number' && Number.isFinite(value)) return;
+  if (typeof value !== 'object' || above.includes(value)) throw fault(where);
+  const inside = [...above, value];
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) assertJson(item, fault, `${where}[${index}]`, inside);
+    return;
+  }
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if ((prototype !== null && prototype !== Object.prototype) || 'toJSON' in value) throw fault(where);
+  for (const [name, member] of Object.entries(value)) {
+    if (member !== undefined) assertJson(member, fault, `${where}.${name}`, inside);
+  }
 }

@@ -130,7 +130,7 @@ export interface PromptOptions extends DescribedOptions {
   arguments?: readonly PromptArgumentOptions[];
 }
 
-/** What is completed: an argument of a prompt, or a variable of a resource template. @publicApi */
+/** The argument of a prompt, or the variable of a resource template, that is completed. @publicApi */
 export type CompleteOptions =
   | {
       /** The name of the prompt. */

@@ -203,7 +203,7 @@ const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
  *
  * A class inherits it.
  *
- * @throws HandlerDefinitionError for what is no name
+ * @throws HandlerDefinitionError unless it is a name, or names
  * @publicApi
  */
 export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {

@@ -19,12 +19,12 @@ type ParamPipe = Type<PipeTransform> | PipeTransform;
 export function McpArgs(...pipes: ParamPipe[]): ParameterDecorator;
 export function McpArgs(field: string, ...pipes: ParamPipe[]): ParameterDecorator;
 export function McpArgs(first?: string | ParamPipe, ...pipes: ParamPipe[]): ParameterDecorator {
-  // The body it is for Nest: `ValidationPipe` skips what is of another type, and only pipes that stand there are made.
+  // `@Body()`, because `ValidationPipe` skips custom parameters, and Nest makes the pipes of its own decorators only.
   if (first === undefined) return Body();
   return typeof first === 'string' ? Body(first, ...pipes) : Body(first, ...pipes);
 }
 
-/** What Nest keeps of `@McpCtx()`, and how it is recognised. @internal */
+/** The factory of `@McpCtx()`, by which the parameter is recognised. @internal */
 export const contextFactory = (_data: unknown, context: Parameters<typeof McpExecutionContext.create>[0]): unknown =>
   McpExecutionContext.create(context).getContext();
 

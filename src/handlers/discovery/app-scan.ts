@@ -1,7 +1,7 @@
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { declarationsOf, endpointsOf, type HandlerDeclaration } from '../decorators/handler.decorators.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { namesText } from '../handlers.messages.js';
+import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/nest-metadata.js';
 
 /** An endpoint of the app. One in the module of each endpoint. */
@@ -12,13 +12,31 @@ export class EndpointMark {
   ) {}
 }
 
-/** What `McpStreamableModule.forFeature()` says. One in each module that it makes. */
+/** The arguments of `McpStreamableModule.forFeature()`. One in each module that it makes. */
 export class FeatureMark {
   constructor(
     readonly providers: readonly object[],
     /** The option `name` of the endpoint; `undefined`: as without a mark. */
     readonly endpoint: string | undefined,
   ) {}
+}
+
+/** The module of `forFeature()`: it provides a mark, which endpoints find. */
+@Module({})
+class McpFeatureModule {}
+
+/** @throws HandlerDefinitionError for a provider that is not a class */
+export function featureModule(providers: readonly Type[], name: string | undefined): DynamicModule {
+  // Circular imports leave `undefined` in the array.
+  const classes = Array.isArray(providers) && providers.every((provider) => typeof provider === 'function');
+  if (!classes) {
+    throw new HandlerDefinitionError(
+      'forFeature()',
+      'it takes an array of provider classes, and one of them is none. An import in a circle leaves undefined behind.',
+    );
+  }
+  const mark = new FeatureMark(providers, name);
+  return { module: McpFeatureModule, providers: [{ provide: Symbol('mcp feature'), useValue: mark }] };
 }
 
 /** A provider or controller that has handlers. */
@@ -34,7 +52,7 @@ export interface DeclaringProvider {
 
 type HostType = object & { readonly name: string; readonly prototype: object };
 
-/** What an app has, as far as endpoints care. */
+/** The endpoints, marks and hosts of an app. */
 export interface AppScan {
   readonly endpoints: readonly EndpointMark[];
   readonly features: readonly FeatureMark[];
@@ -70,7 +88,7 @@ export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, 
 }
 
 function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScanner): DeclaringProvider[] {
-  // It is not known at the start what a factory will make for a request, and a handler would silently be missing.
+  // A factory that runs for each request may make any class, so its handlers cannot be found at the start.
   const madeLater = wrapper.isNotMetatype && (wrapper.isTransient || !wrapper.isDependencyTreeStatic());
   const given: unknown = madeLater ? wrapper.token : classOf(wrapper.instance);
   const type: unknown = wrapper.isNotMetatype ? given : wrapper.metatype;
@@ -106,8 +124,8 @@ function classOf(instance: unknown): unknown {
  * | several, all with names | those of its marks | the app does not start |
  *
  * Marks are `@McpHandlers({ endpoint })` and `McpStreamableModule.forFeature([Class], name)`; with several, the class
- * belongs to all of them. A mark that names no endpoint stops the start, too: a handler that is silently served nowhere,
- * or at the public endpoint instead of the one for administrators, would not be noticed.
+ * belongs to all of them. A mark that names no endpoint stops the start too: a handler served nowhere, or at the public
+ * endpoint instead of the one for administrators, would not be noticed.
  *
  * @throws HandlerDefinitionError
  */
@@ -122,7 +140,7 @@ export function hostsOf(
     const reason = `it belongs to the endpoint "${name}", which the app does not have. ${known}`;
     throw new HandlerDefinitionError(origin, reason);
   };
-  // What `forFeature()` says must mean something, also of classes without handlers.
+  // Each name and class in `forFeature()` must exist, also of classes without handlers.
   for (const feature of features) {
     for (const type of feature.providers as HostType[]) {
       if (feature.endpoint !== undefined) named(feature.endpoint, type.name);

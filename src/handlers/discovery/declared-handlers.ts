@@ -3,8 +3,7 @@ import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/cor
 import { shown } from '../../wire/wire.messages.js';
 import type { PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { namesText } from '../handlers.messages.js';
+import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
 import { layoutOf } from '../invocation/params.js';
@@ -16,8 +15,7 @@ import {
   templateEntry,
   toolEntry,
 } from '../registry/entries.js';
-import type { HandlerEntry, HandlerKind } from '../registry/handler-entry.js';
-import { HandlerTable } from '../registry/handler-table.js';
+import { type HandlerEntry, type HandlerKind, HandlerTable } from '../registry/handler-table.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
@@ -43,7 +41,7 @@ interface TargetedCompletion extends DeclaredCompletion {
 /**
  * Finds the handlers that decorators declare in an app, and puts those of one endpoint into its table.
  *
- * Modules that are loaded later (`LazyModuleLoader`) are not looked at; what they have is registered in `McpRegistry`.
+ * Modules that are loaded later (`LazyModuleLoader`) are not scanned; they register their handlers in `McpRegistry`.
  *
  * @internal
  */
@@ -155,7 +153,7 @@ export class DeclaredHandlers {
   }
 }
 
-/** What TypeScript leaves behind for types that are not written as classes. */
+/** TypeScript emits these for types that are not written as classes. */
 const NO_CLASSES: readonly unknown[] = [Object, String, Number, Boolean, Array, Function, Symbol, BigInt, Promise];
 
 function isClass(type: unknown): boolean {

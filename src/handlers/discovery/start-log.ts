@@ -1,8 +1,7 @@
 import { Logger } from '@nestjs/common';
-import type { HandlerKind } from '../registry/handler-entry.js';
-import type { HandlerTable } from '../registry/handler-table.js';
+import type { HandlerKind, HandlerTable } from '../registry/handler-table.js';
 
-/** Of each kind so many are named, by so many characters: what is served by the hundreds must not fill the log. */
+/** How many handlers of a kind are named, and with how many characters: hundreds of them must not fill the log. */
 const NAMED = 20;
 const CHARACTERS = 60;
 
@@ -13,7 +12,7 @@ const NOUNS: Readonly<Record<HandlerKind, string>> = {
   prompt: 'prompt',
 };
 
-/** Says at start what an endpoint serves, and where: a handler that was not found is seen here first. */
+/** Logs what an endpoint serves, and where: a handler that is missing is missing here too. */
 export function logWhatIsServed(
   name: string | undefined,
   paths: readonly string[],
@@ -32,8 +31,8 @@ export function logWhatIsServed(
 }
 
 /**
- * Says at start what is lost without shutdown hooks. Nest does not tell whether they are enabled: without any listener of SIGTERM
- * they are not; with one, they are or the app handles the signal itself.
+ * Logs a hint when shutdown hooks are missing. Nest does not tell whether they are enabled: without a listener of SIGTERM they
+ * are not; with one, they are, or the app handles the signal itself.
  */
 export function logMissingShutdownHooks(): void {
   if (process.listenerCount('SIGTERM') > 0) return;

@@ -3,7 +3,7 @@ import { HandlerDefinitionError } from '../handlers.errors.js';
 import type { Method, ProviderWrapper } from './nest-metadata.js';
 import type { ParamLayout } from './params.js';
 
-/** What Nest runs around a handler: where the list on class and method is, the method that makes it one, its name in the config. */
+/** The enhancers of a handler by kind: the key of their metadata, the method that each has, their name in the config. */
 const ENHANCERS = [
   { kind: 'guard', metadata: '__guards__', method: 'canActivate', plural: 'Guards' },
   { kind: 'interceptor', metadata: '__interceptors__', method: 'intercept', plural: 'Interceptors' },
@@ -18,7 +18,7 @@ function scopedGlobals(config: ApplicationConfig, { plural }: EnhancerKind): Pro
   return config[`getGlobalRequest${plural}`]();
 }
 
-/** What stands on the class and the method of a handler, of one kind. */
+/** The enhancers of one kind on the class and the method of a handler. */
 function enhancersOf({ metadata }: EnhancerKind, host: object, method: Method): unknown[] {
   return [host, method].flatMap((holder) => (Reflect.getMetadata(metadata, holder) as unknown[] | undefined) ?? []);
 }
@@ -40,7 +40,7 @@ export function isBare(config: ApplicationConfig, host: object, method: Method):
 }
 
 /**
- * Nest skips in silence what it cannot make: a guard that is not there lets every caller in. So it is said at the start.
+ * Nest silently skips an enhancer that it cannot make, and a missing guard lets every caller in. So the start fails instead.
  *
  * @throws HandlerDefinitionError
  */
@@ -50,8 +50,7 @@ export function assertNoneSkipped(
   origin: string,
   { host, method, layout }: { host: object; method: Method; layout: ParamLayout },
 ): void {
-  // By token, which is unique: early versions of Nest 11 hold two wrappers of each.
-  const attached = (wrapper.getEnhancersMetadata() ?? []).map(({ token }) => token);
+  const attached = wrapper.getEnhancersMetadata() ?? [];
   for (const enhancerKind of ENHANCERS) {
     const { kind } = enhancerKind;
     const atParams = kind === 'pipe' ? Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []) : [];
@@ -63,7 +62,7 @@ export function assertNoneSkipped(
       );
     }
     // Those of the whole app are attached to providers by their class.
-    const skipped = scopedGlobals(config, enhancerKind).find(({ token }) => !attached.includes(token));
+    const skipped = scopedGlobals(config, enhancerKind).find((enhancer) => !attached.includes(enhancer));
     if (!skipped) continue;
     throw new HandlerDefinitionError(
       origin,
@@ -72,7 +71,7 @@ export function assertNoneSkipped(
   }
 }
 
-/** Given by class: Nest has made it in the module of the provider, or its class is one itself. */
+/** Whether Nest has made the enhancer in the module of the provider, or the class itself has the method as a static one. */
 function isMade(wrapper: ProviderWrapper, enhancer: object, { method }: EnhancerKind): boolean {
   const made = wrapper.host?.injectables.has(enhancer as never);
   return made === true || typeof Reflect.get(enhancer, method) === 'function';

@@ -1,5 +1,5 @@
 import { type CanActivate, Inject, Injectable, Logger, type Type } from '@nestjs/common';
-import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
@@ -13,7 +13,6 @@ import { type HandlerDescription, Invocation, ListingInvocation, NOT_RUN } from 
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
 import { methodOf, type ProviderWrapper } from './nest-metadata.js';
 import { emptyStandInFor, layoutOf, type ParamLayout, standInFor } from './params.js';
-import { RequestContexts } from './request-contexts.js';
 import { ResponseFacade } from './response-facade.js';
 
 export interface HandlerInvokerOptions {
@@ -41,7 +40,7 @@ export interface HandlerHost {
 /** Makes invokers; one for all endpoints of a module. @internal */
 @Injectable()
 export class HandlerInvokers {
-  readonly #requests = new RequestContexts();
+  readonly #contextIds: ContextIds = new WeakMap();
 
   constructor(
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
@@ -49,8 +48,8 @@ export class HandlerInvokers {
   ) {}
 
   /**
-   * To be called when all providers are there: in `onModuleInit` or later. What is around the method is made when the
-   * handler first runs, so that what `useGlobal…()` adds counts.
+   * To be called when all providers are there: in `onModuleInit` or later. The enhancers are collected when the handler first
+   * runs, so that those of `useGlobal…()` count.
    *
    * @throws HandlerDefinitionError when Nest would not run it as it is written
    */
@@ -65,7 +64,7 @@ export class HandlerInvokers {
     const about: HandlerDescription = { kind, name, origin, handler, host, contextAt: layout.contextAt, validate };
     const called = { wrapper, methodName, standIn: standInFor(handler, layout) };
     const asked = { wrapper, methodName, standIn: emptyStandInFor(handler) };
-    const lazily = (prepare: () => Surround): Surroundings => new Surroundings(wrapper, this.#requests, prepare);
+    const lazily = (prepare: () => Surround): Surroundings => new Surroundings(wrapper, this.#contextIds, prepare);
     return new MethodInvoker(
       about,
       lazily(() => {
@@ -88,14 +87,24 @@ function classOf({ metatype, isNotMetatype, instance }: ProviderWrapper): Type<o
   return ((instance ?? {}) as { constructor?: Type<object> }).constructor;
 }
 
-/** What is around a method: made once for a static provider, else for each call, with the instance of its request. */
+/** Where Nest keeps the providers that live as long as a request, by HTTP request. */
+type ContextIds = WeakMap<object, ContextId>;
+
+/**
+ * The enhancers around a method: collected once for a static provider, else for each call, with the instance of its request.
+ *
+ * The request is that of HTTP: `@Inject(REQUEST)` gives it, and what a request-scoped guard of the endpoint put into a
+ * request-scoped service is there in the handler. The calls of a batch share their instances, as the fields of one GraphQL
+ * request do; so do the entries of one list. A transient provider that needs no request is made anew for each call.
+ * Durable providers live in the context that the app's `ContextIdStrategy` gives, and get its payload as `REQUEST`.
+ */
 class Surroundings {
   #surround: Surround | undefined;
   #ofStatic: Surrounded | undefined;
 
   constructor(
     private readonly wrapper: ProviderWrapper,
-    private readonly requests: RequestContexts,
+    private readonly contextIds: ContextIds,
     private readonly prepare: () => Surround,
   ) {}
 
@@ -105,7 +114,26 @@ class Surroundings {
     if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) {
       return (this.#ofStatic ??= surround(wrapper.instance as object));
     }
-    return this.requests.resolve(wrapper, request).then(({ instance, contextId }) => surround(instance, contextId));
+    const moduleRef = wrapper.host!.getProviderByKey<ModuleRef>(ModuleRef).instance;
+    const contextId = this.#contextIdOf(request, moduleRef);
+    return moduleRef
+      .resolve<object>(wrapper.token, contextId, { strict: true })
+      .then((instance) => surround(instance, contextId));
+  }
+
+  #contextIdOf(request: unknown, moduleRef: ModuleRef): ContextId {
+    // A transient tree without anything of the request: nothing to share.
+    if (typeof request !== 'object' || !request || this.wrapper.isDependencyTreeStatic()) {
+      return ContextIdFactory.create();
+    }
+    let contextId = this.contextIds.get(request);
+    if (!contextId) {
+      contextId = ContextIdFactory.getByRequest(request);
+      // Says what `REQUEST` is, as Nest's router does for a controller.
+      moduleRef.registerRequestByContextId(Object.assign(request, contextId.payload), contextId);
+      this.contextIds.set(request, contextId);
+    }
+    return contextId;
   }
 }
 
@@ -188,7 +216,7 @@ class MethodInvoker implements HandlerRunner {
 }
 
 /**
- * What Nest would do when nothing is around the method: make the parameters, and call it.
+ * Does the same as Nest when a method has no enhancers: makes the parameters, and calls it.
  *
  * @returns nothing if a pipe stands at a parameter, or one is made by a decorator of the app
  */

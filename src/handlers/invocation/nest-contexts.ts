@@ -21,7 +21,7 @@ export type Surrounded = (
   invocation: Invocation,
 ) => unknown;
 
-/** A method of a provider, as Nest is to run what is around it. */
+/** A method of a provider whose enhancers Nest runs. */
 export interface SurroundedMethod {
   readonly wrapper: ProviderWrapper;
   readonly methodName: string;
@@ -37,17 +37,16 @@ export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
  *
  * `ExternalContextCreator` is what `@nestjs/graphql` uses too. We make instances of our own, one per method:
  *
- * - it looks for the module of a provider by its class, or by its instance among providers. For a controller, and in early
- *   versions of Nest 11 for a class that several modules provide, it finds none or the wrong one, and then skips guards in
- *   silence. Ours are told
- * - it remembers the parameters of a method by the names of class and method: in early versions of Nest 11 two classes of
- *   one name would share them, and in all of 11 another library that wraps the same method
+ * - it looks for the module of an instance among providers. Of a controller it finds none, and then skips guards in silence.
+ *   Ours are told the module
+ * - it remembers the parameters of a method by class and method name, and would take those of another library that wraps the
+ *   same method for ours
  * - filters here may answer through the response and return nothing, as those of HTTP do; the original takes that for
  *   "not handled", logs the error a second time, and takes a Promise of nothing for a result
  * - pipes see the parameters of the method, and not the one that we add
  * - lists ask fewer guards, and ask each of them although one wants arguments
  *
- * Some of that replaces private members, which are the same in Nest 11.0 to 12.5; the specs run on both.
+ * Some of that replaces private members, which are the same in Nest 11.2.10 and 12.5.
  */
 export function surroundForCalls(
   config: ApplicationConfig,
@@ -135,13 +134,11 @@ function creatorFor(
   const creator = ExternalContextCreator.fromContainer(container as unknown as NestContainer) as unknown as Creator;
   const [moduleKey = ''] = [...modules].find(([, module]) => module === host) ?? [];
   creator.getHostModuleKey = () => moduleKey;
-  creator.getContextModuleKey = () => moduleKey;
   return creator;
 }
 
 /** With the private members that are replaced. */
-interface Creator extends Pick<ExternalContextCreator, 'create' | 'getContextModuleKey'> {
-  /** Since 11.2.8; before, only the public one. */
+interface Creator extends Pick<ExternalContextCreator, 'create'> {
   getHostModuleKey: () => string;
   guardsConsumer: { tryActivate(guards: readonly CanActivate[], ...rest: unknown[]): Promise<boolean> };
   pipesConsumer: { apply(value: unknown, metadata: { data?: unknown }, pipes: readonly unknown[]): Promise<unknown> };

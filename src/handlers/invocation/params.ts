@@ -112,10 +112,7 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
     { ...INVOCATION_PARAM, index: invocationAt },
   ] as const;
   const entries: ParamEntries = Object.fromEntries([invocation, ...piped]);
-  // On both: Nest 12 reads from the first, Nest 11 before 11.2.8 from the second.
-  for (const holder of new Set([paramsHost, host])) {
-    Reflect.defineMetadata(HANDLER_ARGUMENTS, entries, holder, methodName);
-  }
+  Reflect.defineMetadata(HANDLER_ARGUMENTS, entries, paramsHost, methodName);
   const args = piped.filter(([key]) => typeOf(key) === BODY);
   return {
     entries,

@@ -4,8 +4,8 @@ import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http
 import { McpError } from '../../wire/errors.js';
 
 /**
- * Headers that are not for a denial to set: those of the body and the connection, which are the transport's, and those
- * that would make the client take the answer for another one.
+ * Headers that a denial cannot set: those of the body and the connection, which the transport sets, and those that would give
+ * the client another session or a cached answer.
  */
 const OF_THE_TRANSPORT = new Set([
   ...['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'etag', 'trailer'],
@@ -17,11 +17,11 @@ const OF_THE_TRANSPORT = new Set([
  *
  * The POST is answered by the transport, often with a stream, and may carry several calls. So a guard, an interceptor or
  * a filter must not write to its response: with the real one, a `BaseExceptionFilter` of the app would answer the whole
- * POST. This one takes what is done to it, in the ways of Express and of Fastify, and writes nothing:
+ * POST. This one has the methods of Express and of Fastify, and writes nothing:
  *
  * - status and headers are noted: those of a guard that denies become those of the HTTP answer
- * - a filter that "answers" an error has said what the client shall see of it: {@link errorFor}
- * - what is done to it by a call that succeeds has no effect
+ * - a filter that "answers" an error decides what the client sees of it: {@link errorFor}
+ * - a call that succeeds changes nothing by it
  *
  * It is not an event emitter: `finish` and `close` never come. Cancellation is `McpContext.signal`.
  */
@@ -107,7 +107,7 @@ export class ResponseFacade {
   location(url: string): this {
     return this.setHeader('location', url);
   }
-  /** What HTTP says of a denial. */
+  /** The headers of the HTTP answer to a denial. */
   get denialHeaders(): Record<string, string> {
     return Object.fromEntries([...(this.#headers ?? [])].filter(([name]) => !OF_THE_TRANSPORT.has(name)));
   }
@@ -130,7 +130,7 @@ export class ResponseFacade {
     const headers = rest.find((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
     return this.status(code).header((headers as Record<string, unknown> | undefined) ?? {});
   }
-  /** Takes what has no effect: parts of a body, cookies (they belong to the answer of the POST), listeners. */
+  /** Has no effect: parts of a body, cookies (they belong to the answer of the POST), listeners. */
   ignore(): this {
     return this;
   }

@@ -13,14 +13,12 @@ import {
   type ResourceTemplateOptions,
   type ToolOptions,
 } from '../decorators/handler-options.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { namesText, problemsText } from '../handlers.messages.js';
+import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toPromptResult, toResourceResult } from '../results/read-results.js';
 import { toToolResult } from '../results/tool-result.js';
-import { ArgumentsError } from '../schema/arguments.error.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
@@ -30,7 +28,7 @@ import type {
   ResourceTemplateEntry,
   TemplateMatch,
   ToolEntry,
-} from './handler-entry.js';
+} from './handler-table.js';
 
 /** Where an entry comes from. */
 export interface EntrySource {
@@ -217,7 +215,7 @@ function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Reado
   );
 }
 
-/** @throws HandlerDefinitionError also for what is RFC 6570, but nothing that the SDK could match */
+/** @throws HandlerDefinitionError, also for a template of RFC 6570 that the SDK cannot match */
 function templateOf(uriTemplate: string, origin: string): UriTemplate {
   assertName('uriTemplate', uriTemplate, origin);
   try {
@@ -252,12 +250,12 @@ function assertMatchable(template: UriTemplate): void {
   if (twice !== undefined) throw new Error(`the variable "${twice}" occurs twice`);
 }
 
-/** Longer URIs make the SDK's own check throw, which is no fault of the server. */
+/** The SDK's own check throws for longer URIs; they match nothing instead. */
 const MAX_URI_CHARACTERS = 8_192;
 
 /**
- * The SDK's template, which makes a regular expression anew each time it looks at a URI (5 µs). A read asks one template
- * after the other; most of them begin otherwise, which is seen at once.
+ * The SDK's template compiles a regular expression for each URI that it matches (5 µs), and a read asks one template after the
+ * other. Comparing the text before the first variable rejects most of them at once.
  */
 export class PrefixedUriTemplate extends UriTemplate {
   readonly #prefix: string;
@@ -321,7 +319,7 @@ export function completionOf(
   };
 }
 
-/** @throws TypeError for what is no list of texts */
+/** @throws TypeError unless it is a list of texts */
 function limited(returned: unknown): CompleteResult['completion'] {
   const list = Array.isArray(returned) ? { values: returned, total: returned.length } : returned;
   const { values, total, hasMore } = (list ?? {}) as Partial<CompleteResult['completion']>;

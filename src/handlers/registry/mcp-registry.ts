@@ -1,8 +1,17 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import type { McpContext } from '../../context/mcp-context.js';
 import { shown } from '../../wire/wire.messages.js';
-import type { ResourceTemplateArgs } from '../decorators/handler-options.js';
+import type {
+  CompletionValues,
+  PromptOptions,
+  ResourceArgs,
+  ResourceOptions,
+  ResourceTemplateArgs,
+  ResourceTemplateOptions,
+  ToolOptions,
+} from '../decorators/handler-options.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type FailureOptions } from '../handlers.options.js';
 import { comesInParts, Drain } from '../results/drain.js';
@@ -10,17 +19,76 @@ import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
-import type { HandlerEntry, HandlerKind } from './handler-entry.js';
-import { type HandlerListChange, HandlerTable } from './handler-table.js';
-import type {
-  HandlerFunction,
-  McpHandlerInfo,
-  McpRegistration,
-  PromptRegistration,
-  ResourceRegistration,
-  ResourceTemplateRegistration,
-  ToolRegistration,
-} from './registrations.js';
+import { type HandlerEntry, type HandlerKind, type HandlerListChange, HandlerTable } from './handler-table.js';
+
+/**
+ * A handler that is registered at run time: a function instead of a method. It may return what a method may: a value, a
+ * promise, an Observable or an async iterable of reports and one result.
+ *
+ * @publicApi
+ */
+export type HandlerFunction<Args> = (args: Args, context: McpContext) => unknown;
+
+/** Proposes values for an argument, as a method with `@Complete()` does. @publicApi */
+export type CompletionFunction = (
+  value: string,
+  others: Readonly<Record<string, string>>,
+  context: McpContext,
+) => CompletionValues | Promise<CompletionValues>;
+
+/** A tool to be registered. @publicApi */
+export interface ToolRegistration<Args = Record<string, unknown>> extends ToolOptions {
+  handler: HandlerFunction<Args>;
+}
+
+/** A resource to be registered. @publicApi */
+export interface ResourceRegistration extends ResourceOptions {
+  handler: HandlerFunction<ResourceArgs>;
+}
+
+/** A resource template to be registered. @publicApi */
+export interface ResourceTemplateRegistration<Args = ResourceTemplateArgs> extends ResourceTemplateOptions {
+  handler: HandlerFunction<Args>;
+  /** By variable of the template. */
+  complete?: Readonly<Record<string, CompletionFunction>>;
+}
+
+/** A prompt to be registered. @publicApi */
+export interface PromptRegistration<Args = Record<string, unknown>> extends PromptOptions {
+  handler: HandlerFunction<Args>;
+  /** By argument of the prompt. */
+  complete?: Readonly<Record<string, CompletionFunction>>;
+}
+
+/** What was registered, to be changed or taken back. @publicApi */
+export interface McpRegistration<Changes> {
+  /** The name of the tool or prompt, the URI of the resource, the URI template of the template. */
+  readonly key: string;
+  /**
+   * Puts new values in place of old ones; the entry keeps its place in the list. Calls that run go on with the old ones.
+   *
+   * @throws HandlerDefinitionError when the result cannot be served, or when it was removed; nothing has changed then
+   */
+  update(changes: Changes): void;
+  /**
+   * Takes it back. Calls that run go on.
+   *
+   * @returns whether it was still there
+   */
+  remove(): boolean;
+}
+
+/** A handler as the registry shows it. @publicApi */
+export interface McpHandlerInfo<Wire = Readonly<Record<string, unknown>>> {
+  readonly kind: 'tool' | 'resource' | 'template' | 'prompt';
+  readonly key: string;
+  /** `OrderTools.find (OrdersModule)`, or that it was registered at run time. */
+  readonly origin: string;
+  /** What lists show of it; frozen. */
+  readonly wire: Wire;
+  /** Whether guards decide who sees it. */
+  readonly guarded: boolean;
+}
 
 /** What lists show, by kind. @publicApi */
 export interface McpListed {
@@ -141,6 +209,26 @@ export class McpRegistry {
       remove: () => present() && this.table.remove(kind, key),
     };
   }
+}
+
+/**
+ * The token of the {@link McpRegistry} of an endpoint.
+ *
+ * @param name the option `name` of the endpoint; without it the class itself is the token
+ * @publicApi
+ */
+export function getMcpRegistryToken(name?: string): InjectionToken<McpRegistry> {
+  return name === undefined ? McpRegistry : `McpRegistry:${name}`;
+}
+
+/**
+ * Injects the {@link McpRegistry} of an endpoint that has a name.
+ *
+ * @param name the option `name` of the endpoint
+ * @publicApi
+ */
+export function InjectMcpRegistry(name?: string): ReturnType<typeof Inject> {
+  return Inject(getMcpRegistryToken(name));
 }
 
 /** What can be registered, by kind. */

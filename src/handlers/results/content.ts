@@ -35,8 +35,8 @@ export function textBlock(text: string): ContentBlock {
 }
 
 /**
- * Checks a result that a handler made itself, of which the compiler saw little. A client would refuse it, and the operator
- * would not hear of it.
+ * Checks a result that a handler made itself, of which the compiler saw little. Without the check the client would refuse it,
+ * and the log would not say so.
  *
  * @throws HandlerResultError
  */
@@ -51,7 +51,7 @@ export function notSpecified(kind: string, problem: string): HandlerResultError 
   );
 }
 
-/** What has a `toJSON` of its own (a date, an entity of an ORM) is what that says. @throws HandlerResultError */
+/** The `toJSON()` of a value that has one, such as a date or an entity of an ORM. @throws HandlerResultError */
 export function plain(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
   if (value instanceof Uint8Array) {
@@ -78,7 +78,7 @@ export function jsonOf(value: unknown): string {
   });
 }
 
-/** Of these JSON has nothing but their insides. @throws HandlerResultError */
+/** JSON would show their private fields. @throws HandlerResultError */
 function assertNoStream(value: unknown): void {
   if (value instanceof StreamableFile) {
     value.getStream().destroy();

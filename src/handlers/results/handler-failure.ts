@@ -33,7 +33,7 @@ import { isRecord, textBlock } from './content.js';
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
  */
 
-/** Takes what the operator must see: the client was told nothing of it, or not all. */
+/** Logs an error of which the client is told nothing, or not all. */
 export type FailureReport = (error: unknown) => void;
 
 /** Whose failure it is. */
@@ -52,7 +52,7 @@ const STACK = /^[ \t]*at .+:\d+:\d+\)?$/m;
 
 /**
  * @returns the result that tells of the failure
- * @throws what is a JSON-RPC error or an HTTP status instead
+ * @throws an error that becomes a JSON-RPC error or an HTTP status instead
  */
 export function toToolFailure(error: unknown, failed: FailedHandler): CallToolResult {
   const seen = seenAs(error);
@@ -86,7 +86,7 @@ interface Seen {
   readonly detail?: string | undefined;
 }
 
-/** Never throws: what throws when it is looked at, a Proxy or a getter, must not take another way to the client. */
+/** Never throws: an error that throws when it is read (a Proxy, a getter) must not reach the client by another way. */
 function seenAs(error: unknown): Seen {
   try {
     if (error instanceof HandlerSignal || error instanceof HandlerDeniedError) return { passed: error };
@@ -140,7 +140,7 @@ export function textOf(exception: HttpException): string {
   return jsonOrUndefined(message ?? response) ?? exception.message;
 }
 
-/** An entity with a cycle or a bigint is as good a response as any; what JSON says of it is not for the client. */
+/** The response may be an entity with a cycle or a bigint; the error that JSON throws for it is not for the client. */
 function jsonOrUndefined(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
@@ -149,7 +149,7 @@ function jsonOrUndefined(value: unknown): string | undefined {
   }
 }
 
-/** An error for the log. Never throws: an error may when it is looked at, and what it throws is not the client's either. */
+/** An error for the log. Never throws, although reading an error (a Proxy, a getter) may. */
 export function inspected(error: unknown): string {
   try {
     return inspect(error);

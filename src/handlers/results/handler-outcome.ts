@@ -19,14 +19,14 @@ export interface HandlerRunner {
    * @returns what the method returned, as interceptors and filters left it
    * @throws HandlerDeniedError when the caller was not let in
    * @throws HandlerSignal when the result is not needed any more
-   * @throws whatever else the handler and what is around it threw
+   * @throws any other error of the handler, its interceptors, pipes and filters
    */
   run(raw: unknown, context: McpContext, changed?: (returned: unknown) => void): Promise<unknown>;
   /**
    * Whether the guards that can decide without arguments let this caller in. Never rejects.
    *
-   * Costs nothing without guards. With guards: what they do themselves, plus 2 µs, and 0.3 for each guard beyond the first.
-   * For a provider that is not static, what is around it is made for each entry of each list, which costs Nest 20 µs
+   * Costs nothing without guards. With guards: their own work, plus 2 µs, and 0.3 for each guard beyond the first.
+   * For a provider that is not static, Nest makes its enhancers for each entry of each list, which costs 20 µs
    * (Nest 12; up to 70 on Nest 11); its constructor runs once for each HTTP request.
    */
   visible(context: McpContext): boolean | Promise<boolean>;
@@ -59,7 +59,7 @@ export interface Served<Args, Result> {
    *
    * @param args as the client sent them
    * @returns the result in the form of the protocol
-   * @throws what becomes a JSON-RPC error; what is the tool's own failure is part of its result
+   * @throws an error that becomes a JSON-RPC error; the failure of a tool is part of its result instead
    */
   invoke(args: Args, context: McpContext): Promise<Result>;
   /** Whether a list shows the entry to this caller: what its guards say that can say so without arguments. */
@@ -69,7 +69,7 @@ export interface Served<Args, Result> {
    * runs. For what a caller gets without a call: news of a resource.
    */
   admits(args: Args, context: McpContext): Promise<boolean>;
-  /** What a list is cached by; per caller as soon as guards decide. */
+  /** Whether guards decide who sees it: then lists are cached per caller. */
   readonly guarded: boolean;
 }
 
@@ -116,8 +116,8 @@ export function served<Args, Result>(
 }
 
 /**
- * Causes included: a result that does not fit its schema says there what does not fit. The failure of a call that is over
- * mostly comes from that, and is no concern of the operator.
+ * Logs an error with its causes, where a result that does not fit its schema says why. The failure of a call that is over
+ * mostly comes from its end, so it is logged at `debug`.
  */
 export function reportOf({ origin, context }: { origin: string; context: Pick<McpContext, 'aborted'> }): FailureReport {
   return (error) => logger[context.aborted ? 'debug' : 'error'](`${origin} failed: ${inspected(error)}`);
@@ -132,7 +132,7 @@ async function succeeds(run: () => unknown): Promise<boolean> {
   }
 }
 
-/** Names alone: a value may be a secret. */
+/** The names of its fields only: a value may be a secret. */
 function shapeOf(value: unknown): string {
   if (Array.isArray(value)) return 'an array';
   if (typeof value !== 'object' || value === null) return shown(typeof value);

@@ -39,7 +39,7 @@ export function toResourceResult(
   return isContents(value) ? asSpecified(result) : result;
 }
 
-/** What a handler made itself. @throws HandlerResultError */
+/** Checks a result that a handler made itself. @throws HandlerResultError */
 function asSpecified(result: ReadResourceResult): ReadResourceResult {
   assertSpecified('ReadResourceResult', 'resource', result);
   return result;

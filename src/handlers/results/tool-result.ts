@@ -35,7 +35,7 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * | any other array | its JSON as a text block |
  * | a whole result, also that of `inputRequired()` | itself |
  *
- * With an output schema every value that is not a whole result is structured content. What the check returns is what is
+ * With an output schema every value that is not a whole result is structured content. The value that the check returns is
  * sent, in the text block too: a schema that strips unknown fields strips them everywhere.
  *
  * @throws HandlerResultError when it cannot be sent or does not fit the output schema
@@ -81,7 +81,7 @@ function resultOf(value: unknown): CallToolResult {
   return isRecord(sent) ? structured(sent) : { content: [jsonBlock(sent)] };
 }
 
-/** @throws HandlerResultError for what is no object: output schemas say that it is one, and clients check it by them */
+/** @throws HandlerResultError unless it is an object: output schemas demand one, and clients check it by them */
 function structured(value: unknown): CallToolResult {
   if (!isRecord(value)) throw notAnObject();
   return { content: [jsonBlock(value)], structuredContent: withoutClass(value) };
@@ -98,7 +98,7 @@ function withoutClass(value: unknown): unknown {
   return prototype === null || prototype === Object.prototype ? value : { ...value };
 }
 
-/** What a handler made itself. @throws HandlerResultError */
+/** Checks a result that a handler made itself. @throws HandlerResultError */
 function asSpecified(result: CallToolResult): CallToolResult {
   if (isPlainText(result)) return result;
   const content = withoutClass(result.structuredContent);
@@ -121,7 +121,7 @@ function jsonBlock(value: unknown): CallToolResult['content'][number] {
 
 const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];
 
-/** What has `content` that is made of blocks. An empty page of something, `{ content: [], total: 0 }`, is none. */
+/** Whether `content` is made of blocks. An empty page of an app, `{ content: [], total: 0 }`, is not a whole result. */
 function isWholeResult(value: unknown): value is CallToolResult {
   if (!isRecord(value) || !isContentBlocks(value['content'])) return false;
   return value['content'].length > 0 || Object.keys(value).every((field) => RESULT_FIELDS.includes(field));

@@ -33,7 +33,7 @@ import {
   ValidateNested,
 } from 'class-validator';
 import { describe, expect, it } from 'vitest';
-import { ArgumentsError } from './arguments.error.js';
+import { ArgumentsError } from '../handlers.errors.js';
 import { loadClassPackages } from './class-schema.js';
 import type { HandlerSchema, JsonSchema, SchemaUse } from './handler-schema.js';
 import { SchemaCompiler } from './schema-compiler.js';

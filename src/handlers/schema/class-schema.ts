@@ -3,10 +3,10 @@ import type * as ClassTransformer from 'class-transformer';
 import type * as ClassValidator from 'class-validator';
 import type { MetadataStorage, ValidationError } from 'class-validator';
 import { requirePackage } from '../../common/optional-package.cjs';
-import type { ArgumentProblem } from './arguments.error.js';
+import type { ArgumentProblem } from '../handlers.errors.js';
 import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
-/** Where @nestjs/swagger keeps what `@ApiProperty()` said: the only place where a property can have a description. */
+/** Where @nestjs/swagger keeps the options of `@ApiProperty()`: the only place where a property can have a description. */
 const API_PROPERTY = 'swagger/apiModelProperties';
 
 /** Of rules, those that only decide whether others hold, or whether a property is kept. */
@@ -51,7 +51,7 @@ export function jsonOfClass(dto: Type, packages: ClassPackages, outer: readonly 
 export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse, misfit: Misfit): Validate {
   const { validator, transformer } = packages;
   return async (raw) => {
-    // For class-validator a list, or a text, is an object without rules: everything in it would be fine.
+    // class-validator takes a list or a text for an object without rules, and would accept it.
     if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
       throw misfit([{ path: '', message: 'it is not an object' }]);
     }
@@ -147,8 +147,8 @@ const always =
 const text = (format?: string): Keywords => always({ type: 'string', ...(format && { format }) });
 
 /**
- * What the common decorators of class-validator mean. What is not here is still checked when a handler is called; a
- * client only does not learn of it beforehand.
+ * The common decorators of class-validator as JSON Schema. Other rules are still checked when a handler is called, but clients
+ * do not learn of them beforehand.
  */
 const KEYWORDS: Readonly<Record<string, Keywords>> = {
   isString: text(),
@@ -169,7 +169,7 @@ const KEYWORDS: Readonly<Record<string, Keywords>> = {
     version === undefined ? { type: 'string' } : { type: 'string', format: `ipv${version as number}` },
   isIn: ([values]) => ({ enum: values }),
   isEnum: ([, values]) => ({ enum: values }),
-  // Says nothing of what is no text.
+  // JSON Schema applies it to texts only.
   isNotEmpty: always({ minLength: 1 }),
   equals: ([value]) => ({ const: value }),
   min: ([minimum]) => ({ minimum }),
@@ -192,7 +192,7 @@ function keywordsOf(name: string, constraints: readonly unknown[] = []): JsonSch
   return Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name]!(constraints) : {};
 }
 
-/** What the type says that TypeScript left behind for a property. */
+/** The types that TypeScript emits for properties, as JSON Schema. */
 const DESIGN_TYPES = new Map<unknown, JsonSchema>([
   [String, { type: 'string' }],
   [Number, { type: 'number' }],

@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { StandardSchemaWithJSON } from '@modelcontextprotocol/server';
-import type { ArgumentProblem } from './arguments.error.js';
+import type { ArgumentProblem } from '../handlers.errors.js';
 
 /**
  * A JSON Schema as a plain object. It goes over the wire as it is.

@@ -4,8 +4,7 @@ import { type } from 'arktype';
 import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { ArgumentsError } from './arguments.error.js';
+import { ArgumentsError, HandlerDefinitionError } from '../handlers.errors.js';
 import type { HandlerSchema, SchemaUse } from './handler-schema.js';
 import { SchemaCompiler } from './schema-compiler.js';
 

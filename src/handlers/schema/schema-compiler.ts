@@ -2,9 +2,7 @@ import type { jsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextp
 import type { Type } from '@nestjs/common';
 import { AjvJsonSchemaValidator, fromJsonSchema } from '../../wire/spec.js';
 import { shown } from '../../wire/wire.messages.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
-import { problemsText } from '../handlers.messages.js';
-import { type ArgumentProblem, ArgumentsError } from './arguments.error.js';
+import { type ArgumentProblem, ArgumentsError, HandlerDefinitionError, problemsText } from '../handlers.errors.js';
 import { jsonOfClass, loadClassPackages, validateClass } from './class-schema.js';
 import type { CompiledSchema, HandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
@@ -21,11 +19,11 @@ type Outcome = Awaited<ReturnType<Standard['validate']>>;
 type Issue = NonNullable<Outcome['issues']>[number];
 
 /**
- * Makes of the schemas of handlers what is needed when they are listed and called: once, so that neither converts
- * anything, and so that one that does not work is found before it breaks a whole list.
+ * Converts the schemas of handlers once, at the start: lists and calls convert nothing, and a schema that cannot be converted
+ * stops the start instead of breaking a whole list.
  *
- * The engine behind plain JSON Schemas keeps what it has compiled. So what comes and goes at run time gets a compiler of
- * its own, which goes with it.
+ * Ajv keeps every schema that it has compiled. So a handler that is registered at run time has a compiler of its own, which
+ * is collected with it.
  */
 export class SchemaCompiler {
   #shared: jsonSchemaValidator | undefined;
@@ -68,7 +66,7 @@ export class SchemaCompiler {
     return { json, validate: validateStandard(standard, ajvProblems, misfit) };
   }
 
-  /** Two schemas with the same `$id` would be one for the engine: it knows the second by the first. */
+  /** Ajv would take a second schema with the same `$id` for the first one. */
   #validatorFor(schema: JsonSchema): jsonSchemaValidator {
     if (JSON.stringify(schema).includes('"$id"')) return new AjvJsonSchemaValidator();
     return (this.#shared ??= new AjvJsonSchemaValidator());

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { deferred } from '../common/promises.js';
-import { OnceResults } from './once-results.js';
+import { OnceResults } from './run-memory.js';
 
 describe('what is done once', () => {
   it('is done once, and shared by those who come meanwhile', async () => {
