@@ -10,7 +10,6 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { Clock } from './common/clock.js';
-import { McpOptionError } from './common/option-checks.js';
 import { McpMessageBus } from './bus/message-bus.js';
 import { HandlerTable } from './handlers/registry/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './http/edge/edge-policy.js';
@@ -29,7 +28,7 @@ import {
 } from './mcp-streamable.module-definition.js';
 import { featureModule } from './handlers/discovery/app-scan.js';
 import { ENDPOINT_NAME, type EndpointName } from './context/endpoint-name.js';
-import { sharedPath } from './http/edge/shared-path.js';
+import { assertOwnName, assertOwnPath } from './http/edge/shared-path.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { logMissingShutdownHooks, logWhatIsServed } from './handlers/discovery/start-log.js';
 import { EndpointShutdown, McpEndpoint } from './endpoint/mcp-endpoint.js';
@@ -117,13 +116,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   configure(_consumer: MiddlewareConsumer): void {
     const versioning = this.config.getVersioning();
     for (const other of this.#others()) {
-      const endpoints = [this.endpointName, other.endpointName] as const;
-      const path = sharedPath(endpoints, [this.#routerPath, other.#routerPath], versioning);
-      if (path === undefined) continue;
-      throw new McpOptionError(
-        'path',
-        `Two MCP endpoints of this app (${endpoints.map(({ name }) => (name === undefined ? 'without a name' : `"${name}"`)).join(' and ')}) are served at "${path}", so one would hide the other. Give each a "path" of its own, or a "version" of the app.`,
-      );
+      assertOwnPath([this.endpointName, other.endpointName], [this.#routerPath, other.#routerPath], versioning);
     }
     const edge = new HttpEdge(this.clock, ({ method }, refusal) => this.refusals.note(method, refusal));
     this.#paths = edge.install(this.adapterHost.httpAdapter, this.key, this.policy);
@@ -132,13 +125,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   /** @throws McpOptionError when another endpoint of the app has the same name @internal */
   onModuleInit(): void {
     const { name, path } = this.endpointName;
-    for (const { endpointName: other } of this.#others()) {
-      if (other.name === name)
-        throw new McpOptionError(
-          'name',
-          `Two MCP endpoints of this app, at "${path}" and "${other.path}", have ${name === undefined ? 'no name' : `the name "${name}"`}. Give each a "name" of its own.`,
-        );
-    }
+    for (const { endpointName: other } of this.#others()) assertOwnName(this.endpointName, other);
     // Not before: the app's hooks at start may register handlers.
     this.adapterHost.listen$.subscribe(() => {
       const paths = this.#paths();

@@ -1,18 +1,32 @@
 import { VERSION_NEUTRAL, type VersioningOptions, VersioningType } from '@nestjs/common';
+import { McpOptionError } from '../../common/option-checks.js';
 import type { EndpointName } from '../../context/endpoint-name.js';
 
 /**
- * The path that two endpoints of an app would share, below its global prefix; `undefined` if they do not.
+ * Two endpoints of an app must differ in their paths below its global prefix.
  *
- * @param modulePaths what RouterModule puts before each
+ * @param modulePaths the paths that RouterModule puts before each
+ * @throws McpOptionError
  */
-export function sharedPath(
+export function assertOwnPath(
   endpoints: readonly [EndpointName, EndpointName],
   modulePaths: readonly [string, string],
   versioning: VersioningOptions | undefined,
-): string | undefined {
+): void {
   const [one, other] = endpoints.map((endpoint, index) => placesOf(endpoint, modulePaths[index]!, versioning));
-  return one!.find((place) => other!.some((another) => overlap(place, another)))?.path;
+  const shared = one!.find((place) => other!.some((another) => overlap(place, another)));
+  if (!shared) return;
+  const names = endpoints.map(({ name }) => (name === undefined ? 'without a name' : `"${name}"`)).join(' and ');
+  const text = `Two MCP endpoints of this app (${names}) are served at "${shared.path}", so one would hide the other. Give each a "path" of its own, or a "version" of the app.`;
+  throw new McpOptionError('path', text);
+}
+
+/** @throws McpOptionError for two endpoints of an app with the same name */
+export function assertOwnName({ name, path }: EndpointName, other: EndpointName): void {
+  if (name !== other.name) return;
+  const same = name === undefined ? 'no name' : `the name "${name}"`;
+  const text = `Two MCP endpoints of this app, at "${path}" and "${other.path}", have ${same}. Give each a "name" of its own.`;
+  throw new McpOptionError('name', text);
 }
 
 interface Place {
