@@ -9,7 +9,7 @@ import { ENDPOINT_NAME } from './context/endpoint-name.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './handlers/discovery/app-scan.js';
 import { getMcpRegistryToken, McpRegistry } from './handlers/registry/mcp-registry.js';
-import { getMcpSessionServiceToken, McpSessionService, SESSION_SERVICE } from './session/mcp-session.service.js';
+import { getMcpSessionServiceToken, McpSessionService } from './session/mcp-session.service.js';
 import { McpShutdownModule } from './endpoint/mcp-endpoint.js';
 
 /** The names that Nest itself reads beside a factory, and the extras. */
@@ -27,7 +27,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const resolved = resolveExtras(extras);
   const { path, version, guards, imports, isGlobal, name } = resolved;
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
-  // With a name only by name: by class, an app with several endpoints would silently get one of them.
+  // With a name they are exported by name alone: by class, an app with several endpoints would silently get one of them.
   const [service, registry] = [getMcpSessionServiceToken(name), getMcpRegistryToken(name)];
   return {
     ...definition,
@@ -42,7 +42,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       { provide: EndpointMark, useValue: new EndpointMark(name) },
       ...endpointParts,
       { provide: service, useClass: McpSessionService },
-      { provide: SESSION_SERVICE, useExisting: service },
+      ...(name === undefined ? [] : [{ provide: McpSessionService, useExisting: service }]),
       { provide: registry, useClass: McpRegistry },
     ],
     exports: [service, registry],

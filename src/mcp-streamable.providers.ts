@@ -12,7 +12,7 @@ import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { MethodDispatcher } from './methods/method-dispatcher.js';
 import { methodProviders } from './methods/method.providers.js';
 import { SdkDispatcher } from './sdk/sdk-dispatcher.js';
-import { type McpSessionService, SESSION_SERVICE } from './session/mcp-session.service.js';
+import { McpSessionService } from './session/mcp-session.service.js';
 import { sessionProviders } from './session/session.providers.js';
 import { stateProviders } from './state/state.providers.js';
 import { streamProviders } from './stream/stream.providers.js';
@@ -28,7 +28,7 @@ const dispatcherProvider: Provider = {
     const make = check.fn('server', server);
     if (!make) return methods;
     return new SdkDispatcher({
-      make: (context) => make({ ...context, sessions: module.get<McpSessionService>(SESSION_SERVICE) }),
+      make: (context) => make({ ...context, sessions: module.get(McpSessionService) }),
       report: logError,
       onLegacyServer: once(() => logger.warn(LEGACY_SERVER)),
     });

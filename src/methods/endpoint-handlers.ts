@@ -13,7 +13,7 @@ import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
 import { type McpHandlerOptions, resolveHandlerOptions } from '../handlers/handlers.options.js';
 import { globalGuardNames } from '../handlers/invocation/enhancers.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
-import { type McpSessionService, SESSION_SERVICE } from '../session/mcp-session.service.js';
+import { McpSessionService } from '../session/mcp-session.service.js';
 import { ListChangedRelay } from './lists.js';
 
 /** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */
@@ -24,7 +24,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   constructor(
     @Inject(DeclaredHandlers) private readonly declared: DeclaredHandlers,
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(SESSION_SERVICE) private readonly sessions: McpSessionService,
+    @Inject(McpSessionService) private readonly sessions: McpSessionService,
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
     @Inject(MCP_OPTIONS) private readonly options: McpHandlerOptions,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,

@@ -228,9 +228,6 @@ export class McpSessionService {
   }
 }
 
-/** The injection token of the {@link McpSessionService} within its endpoint, whether that has a name or not. */
-export const SESSION_SERVICE = Symbol('nestjs-mcp-streamable:session-service');
-
 /**
  * The token of the {@link McpSessionService} of an endpoint.
  *
