@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ONE_ADAPTER, gate, TestApp, type ScriptedTool, type TestAppOptions } from '../support/app.js';
 import { LATEST } from '../support/raw-client.js';
-import { recordedEvents } from '../support/running-apps.js';
+import { eventually, recordedEvents } from '../support/running-apps.js';
 import { as, trustingGuard } from '../support/users.js';
 
 const note = (data: unknown) => ({ method: 'notifications/message', params: { level: 'info', data } });
@@ -89,7 +89,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
   it('G7: says that a newer reader has replaced one', async () => {
     const client = await app.client().initialize();
     const streams = [await client.listen(), await client.listen()];
-    expect(heard('reader-replaced')).toEqual([{ type: 'reader-replaced', streamId: '0' }]);
+    await eventually(() => expect(heard('reader-replaced')).toEqual([{ type: 'reader-replaced', streamId: '0' }]));
     await clock.advance(15_000);
     expect(await streams[0]!.end()).toBe('end');
     expect(heard('stream-attached', 'stream-detached').map(({ type }) => type)).toEqual([
