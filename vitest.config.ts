@@ -29,6 +29,17 @@ const ALONE = [
   'test/redis/{chaos,missing-ioredis}.spec.ts',
 ];
 
+/** Left out by `npm run check`: real time, load, other processes, many runs. */
+const LONG = process.env['QUICK']
+  ? [
+      '**/*.fuzz.spec.ts',
+      'test/{browser,client,clients,cluster,differential,load,quickstart,redis,sqlite}/**',
+      'test/handlers/{errors,errors-hostile,lists-per-caller,matrix,observables*,pagination}.spec.ts',
+      'test/legacy/{edge-body*,sessions-nodes,sessions-off}.spec.ts',
+      'test/modern/{clients,concurrency,disconnects,slow-reader}.spec.ts',
+    ]
+  : [];
+
 class LongestFirst extends BaseSequencer {
   /** One project after the other: files of another project cannot go on in the same process. */
   override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -75,14 +86,14 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: ['src/**/*.spec.ts', 'test/architecture/**/*.spec.ts'] },
+        test: { name: 'unit', include: ['src/**/*.spec.ts', 'test/architecture/**/*.spec.ts'], exclude: LONG },
       },
       {
         extends: true,
         test: {
           name: 'e2e',
           include: ['test/**/*.spec.ts'],
-          exclude: ['test/architecture/**', ...ALONE],
+          exclude: ['test/architecture/**', ...ALONE, ...LONG],
           setupFiles: ['test/support/file-setup.ts'],
         },
       },
