@@ -140,6 +140,7 @@ export type { McpRequestStateOptions } from './questions/request-state.options.j
 export type { Eras, McpProtocolOptions } from './endpoint/protocol.options.js';
 export type { McpSessionOptions } from './session/session.options.js';
 export type { ResponseMode } from './exchange/exchange.js';
+export type { McpResponseOptions } from './exchange/response.options.js';
 
 export type { McpServerContext, McpServerFunction } from './sdk/server-factory.js';
 

@@ -1,4 +1,5 @@
 import type { Provider } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
 import { Clock, systemClock } from './common/clock.js';
 import { logError, logger } from './context/operator-log.js';
 import { check, MCP_OPTIONS } from './common/option-checks.js';
@@ -16,7 +17,6 @@ import { McpSessionService } from './session/mcp-session.service.js';
 import { sessionProviders } from './session/session.providers.js';
 import { stateProviders } from './state/state.providers.js';
 import { streamProviders } from './stream/stream.providers.js';
-import { ModuleRef } from '@nestjs/core';
 
 const LEGACY_SERVER =
   'The server that the option "server" makes does not speak revision 2026-07-28, so its clients are asked to use an older one. To serve it, make the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to say that this is meant, set "eras" to "legacy".';

@@ -206,7 +206,7 @@ describe('the sweeper', () => {
     expect(await left()).toEqual(NOTHING);
   });
 
-  it('tells the store of a sign of life ten times per idle timeout at most', async () => {
+  it('touches the record ten times per idle timeout at most', async () => {
     const { clock, sessionStore, sessions, begin } = node();
     const touch = vi.spyOn(sessionStore, 'touch');
     const live = await begin('s');

@@ -64,14 +64,13 @@ export class SessionRuntime implements StreamEnvironment {
     this.requestTimeoutMs = options.requestTimeoutMs;
     this.peers = new ClusterPeers(bus);
     this.#patches = new Retry(DEFAULT_RETRY, clock, () => false);
-    const report = (error: unknown, session: string | undefined): void => {
-      if (session === undefined) logError(error);
-      else this.#events$.next({ type: 'protocol-error', sessionId: session, error });
-    };
     this.calls = new Calls(
       dispatcher,
       { clock, requestTimeoutMs: options.requestTimeoutMs },
-      (error, { session }) => report(error, session?.id),
+      (error, { session }) => {
+        if (session) this.event({ type: 'protocol-error', sessionId: session.id, error });
+        else logError(error);
+      },
       observer,
     );
     bus.reconnected$.subscribe(() => this.#noteAway());

@@ -119,8 +119,7 @@ export class SessionStreams implements StreamObserver {
       throw new McpError('BAD_REQUEST', text);
     }
     const after = Math.min(cursor?.index ?? claim.delivered, claim.last);
-    if (claim.late) return { stream, claim, after };
-    if (!claim.ended || after < claim.last) return { stream, claim, after };
+    if (claim.late || !claim.ended || after < claim.last) return { stream, claim, after };
     stream.disclaim(claim);
     return undefined;
   }

@@ -6,7 +6,7 @@ import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
 import { EventStoreError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
-import type { ClaimResult, ReadResult, ReaderRef, StoredEvent, StreamHead } from './event-store.js';
+import type { ClaimResult, ReadResult, ReaderRef, StoredEvent } from './event-store.js';
 import { type AttachedReader, newReader, type StreamClaim, StreamReader } from './stream-reader.js';
 import type { StreamEnvironment } from './stream.options.js';
 import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
@@ -14,6 +14,7 @@ import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writ
 const ALWAYS_FLOWING: StreamFlow = { paused: false, resumed$: NEVER };
 const LOOK: StreamSignal = { first: 0, events: [], ended: false };
 const NONE: readonly never[] = [];
+
 /**
  * # One logical stream
  *
@@ -217,11 +218,9 @@ export class McpStream {
     if (this.#all().length === 0 || this.#closed || this.#begun) return;
     const cursor = newest?.reader?.cursor ?? 0;
     if (this.#looking || !(this.#shared || cursor > this.#acknowledged)) return this.#endSilent(cursor);
-    this.#looking = true;
-    const looked = this.#read(cursor).finally(() => (this.#looking = false));
+    const looked = this.#look(cursor);
     if (!this.#shared) this.#endSilent(cursor);
     const compared = looked.then((head) => {
-      this.#acknowledged = Math.max(this.#acknowledged, head.delivered);
       this.#compare(newest, head);
       this.#endSilent(Math.max(head.delivered, this.#newest?.reader?.cursor ?? 0));
     });
@@ -344,19 +343,21 @@ export class McpStream {
   /** At most one command under way: the next one acknowledges what is handed out meanwhile. */
   #acknowledge(cursor: number): void {
     if (cursor <= this.#acknowledged || this.#looking || this.#closed) return;
-    this.#looking = true;
-    const settled = ({ delivered }: StreamHead): void => {
-      this.#acknowledged = Math.max(this.#acknowledged, delivered);
-      this.#acknowledge(this.#newest?.reader?.cursor ?? 0);
-    };
-    this.#inBackground(
-      this.#read(cursor)
-        .finally(() => (this.#looking = false))
-        .then(settled),
-    );
+    this.#inBackground(this.#look(cursor).then(() => this.#acknowledge(this.#newest?.reader?.cursor ?? 0)));
   }
 
-  /** Reads the head, and acknowledges events up to the cursor. */
+  /** Reads the head, and acknowledges events up to the cursor; `#looking` meanwhile. */
+  async #look(cursor: number): Promise<ReadResult> {
+    this.#looking = true;
+    try {
+      const head = await this.#read(cursor);
+      this.#acknowledged = Math.max(this.#acknowledged, head.delivered);
+      return head;
+    } finally {
+      this.#looking = false;
+    }
+  }
+
   #read(cursor: number): Promise<ReadResult> {
     return this.environment.store.read(this.session, this.id, cursor, 0, cursor);
   }

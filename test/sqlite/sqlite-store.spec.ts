@@ -1,5 +1,4 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { OFFICIAL_CLIENTS } from '../clients/official-client.js';
 import { bundle, ROOT } from '../support/bundle.js';
 import { freePort } from '../support/redis.js';
+import { ended } from '../support/ended.js';
 import { eventually } from '../support/running-apps.js';
 import { nodeWithSqlite } from './newer-node.js';
 
@@ -214,9 +214,7 @@ class ExampleApp {
     const child = this.#process;
     if (!child) return;
     this.#process = undefined;
-    const gone = once(child, 'exit');
-    child.kill(signal);
-    await gone;
+    await ended(child, signal);
   }
 
   /** Tells all sessions. */

@@ -228,7 +228,7 @@ class Subscription implements PendingReply {
   /** The client has gone before there was a response. */
   abandon(): void {
     this.call.cancelled(new Error('The client closed the connection.'));
-    this.#reply.resolve(NOBODY);
+    this.#reply.resolve(UNREAD);
     // A response that was opened says itself when it is over.
     if (this.#state.is !== 'open') this.#leave();
   }
@@ -332,5 +332,6 @@ type SubscriptionState =
   | { readonly is: 'over' };
 
 const OVER: SubscriptionState = { is: 'over' };
-const NOBODY: McpReply = { kind: 'accepted' };
+/** Of a client that has gone: it is not sent. */
+const UNREAD: McpReply = { kind: 'accepted' };
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';

@@ -41,7 +41,7 @@ local function keep(ms)
   life = tonumber(ms)
   local left = call('PTTL', LOG)
   if state[2] or dropped then life = left return end
-  -- A sign of life of the session may have given it longer.
+  -- Activity of the session may have given it longer.
   if left > life * 0.9 then life = math.max(life, left) return end
   call('PEXPIRE', LOG, int(life))
   call('PEXPIRE', STREAMS, int(life))

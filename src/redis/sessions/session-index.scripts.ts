@@ -5,7 +5,7 @@ import { RedisScript } from '../connection/redis-script.js';
  *
  * Everything in one slot, so that caps are checked and counted in one step. Members are session ids as codes.
  *
- *     :seen        zset  all of them; score: the last sign of life, or later; what the record says is what counts
+ *     :seen        zset  all of them; score: the last activity, or later; the record decides
  *     :owner       hash  whose it is
  *     :of:<owner>  set   those of one owner
  *
@@ -38,7 +38,7 @@ return 'created'
 `,
 );
 
-/** ARGV: life, id, last sign of life. */
+/** ARGV: life, id, time of the last activity. */
 export const seen = new RedisScript(
   'touch',
   `${INDEX}

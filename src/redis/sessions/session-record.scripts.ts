@@ -6,8 +6,8 @@ import { RedisScript } from '../connection/redis-script.js';
  * A hash, so that a patch changes what it names and nothing else. All values are texts that only the nodes understand:
  * Lua's JSON would turn an empty list into `{}` and round large numbers. See record-fields.ts.
  *
- * Beside it, in the same slot, lies the session's event log. A sign of life of the session is one of its log; and when the
- * record goes, the log has a few minutes left, should nobody come to drop it.
+ * Beside it, in the same slot, lies the session's event log. Activity of the session keeps its log, too; and when the
+ * record goes, the log has a few minutes left, if no node drops it.
  */
 
 /** Lets the whole log of the session live for so long from now. */

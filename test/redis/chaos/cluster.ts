@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { roundRobin } from '../../../examples/cluster/round-robin.js';
 import { bundle, ROOT } from '../../support/bundle.js';
 import { freePort, RedisServer } from '../../support/redis.js';
+import { ended } from '../../support/ended.js';
 import type { Order, Report } from './node.js';
 
 /** In the repository, so that packages are found; each test run has its own. */
@@ -129,9 +130,7 @@ export class NodeProcess {
     const child = this.#process;
     if (!child) return;
     this.#process = undefined;
-    const gone = once(child, 'exit');
-    child.kill(signal);
-    await gone;
+    await ended(child, signal);
   }
 
   #keep(text: string): void {
