@@ -118,14 +118,14 @@ export {
   type NewSessionRecord,
   type SessionCaps,
   type SessionPatch,
-} from './session/session-store.js';
-export { InMemorySessionStore } from './session/in-memory-session-store.js';
+} from './session/store/session-store.js';
+export { InMemorySessionStore } from './session/store/in-memory-session-store.js';
 
 export { McpStateStore, type StateQuota } from './state/state-store.js';
 export { InMemoryStateStore } from './state/in-memory-state-store.js';
 export type { McpStateOptions } from './state/state.options.js';
 
-export { McpSession } from './session/mcp-session.js';
+export { McpSession } from './session/live/mcp-session.js';
 export { createMcpSession, type StandaloneSessionOptions } from './standalone/standalone-session.js';
 export {
   getMcpSessionServiceToken,

@@ -7,7 +7,7 @@ import type { McpHttpOptions } from './http/http.options.js';
 import type { McpProtocolOptions } from './endpoint/protocol.options.js';
 import type { McpServerFunction } from './sdk/server-factory.js';
 import type { McpSessionOptions } from './session/session.options.js';
-import type { McpSessionStore } from './session/session-store.js';
+import type { McpSessionStore } from './session/store/session-store.js';
 import type { McpStateStore } from './state/state-store.js';
 import type { McpStateOptions } from './state/state.options.js';
 import type { McpEventStore } from './stream/event-store.js';

@@ -3,7 +3,7 @@ import { type CallingClient, McpCall, type McpHttpCall } from '../context/mcp-ca
 import { Exchange } from '../exchange/exchange.js';
 import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../exchange/response.options.js';
 import { ResponseSink } from '../exchange/response-sink.js';
-import { SessionRuntime } from '../session/session-runtime.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
 import { shutdownRefusal } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 

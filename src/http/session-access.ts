@@ -2,7 +2,7 @@ import { isThenable } from '../common/promises.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import { beginsSession, revisionOf, unknownSession } from '../endpoint/legacy/legacy-endpoint.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
-import type { KnownSession } from '../session/live-sessions.js';
+import type { KnownSession } from '../session/live/live-sessions.js';
 import { McpError } from '../wire/errors.js';
 import { SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
 import { isInitializeRequest } from '../wire/json-rpc.js';

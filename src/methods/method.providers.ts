@@ -12,8 +12,8 @@ import {
   secretsFor,
 } from '../questions/request-state.options.js';
 import { RequestStates } from '../questions/request-state.js';
-import { SessionRuntime } from '../session/session-runtime.js';
-import { McpSessionStore } from '../session/session-store.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
+import { McpSessionStore } from '../session/store/session-store.js';
 import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
 import { McpStateStore } from '../state/state-store.js';
 import { type ResolvedStateOptions, STATE_OPTIONS } from '../state/state.options.js';

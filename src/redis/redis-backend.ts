@@ -1,5 +1,5 @@
 import type { McpMessageBus } from '../bus/message-bus.js';
-import type { McpSessionStore } from '../session/session-store.js';
+import type { McpSessionStore } from '../session/store/session-store.js';
 import type { McpStateStore } from '../state/state-store.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';

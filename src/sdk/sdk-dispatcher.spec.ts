@@ -12,12 +12,12 @@ import {
 } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
 import { CallObserver } from '../exchange/call-observer.js';
-import { InMemorySessionStore } from '../session/in-memory-session-store.js';
-import { McpSession } from '../session/mcp-session.js';
+import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
+import { McpSession } from '../session/live/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
-import { SessionRuntime } from '../session/session-runtime.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
 import { resolveSessionOptions } from '../session/session.options.js';
-import type { McpSessionRecord } from '../session/session-store.js';
+import type { McpSessionRecord } from '../session/store/session-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { ManualClock } from '../testing/index.js';
 import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';

@@ -3,7 +3,7 @@ import { firstValueFrom } from 'rxjs';
 import { quiet } from '../common/promises.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
-import type { McpSession } from '../session/mcp-session.js';
+import type { McpSession } from '../session/live/mcp-session.js';
 import { McpError } from '../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
 import { needsSession, withoutSessions } from '../wire/sessionless.js';

@@ -8,7 +8,7 @@ import type {
 import { randomToken } from '../common/random-token.js';
 import { McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpSaid } from '../context/mcp-dispatcher.js';
-import type { McpSession } from '../session/mcp-session.js';
+import type { McpSession } from '../session/live/mcp-session.js';
 import { ServerFactoryError } from '../session/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../wire/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../wire/json-rpc.js';

@@ -12,13 +12,13 @@ import { STANDALONE_STREAM } from '../wire/sse.js';
 import { changeOf, reachesLevel } from '../wire/notifications.js';
 import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
-import { ChangeFeed } from './change-feed.js';
-import { type LiveSession, LiveSessions } from './live-sessions.js';
-import { infoOf } from './session-state.js';
+import { ChangeFeed } from './cluster/change-feed.js';
+import { type LiveSession, LiveSessions } from './live/live-sessions.js';
+import { infoOf } from './live/session-state.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
-import { SessionRuntime } from './session-runtime.js';
-import { type McpSessionRecord, McpSessionStore } from './session-store.js';
+import { SessionRuntime } from './live/session-runtime.js';
+import { type McpSessionRecord, McpSessionStore } from './store/session-store.js';
 
 /**
  * The sessions of one endpoint, for the application: look at them, talk to their clients, end them.

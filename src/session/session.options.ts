@@ -1,6 +1,6 @@
 import { check } from '../common/option-checks.js';
 import type { ResponseMode } from '../exchange/exchange.js';
-import type { SessionCaps } from './session-store.js';
+import type { SessionCaps } from './store/session-store.js';
 
 /** How sessions behave, and how many there may be. @publicApi */
 export interface McpSessionOptions {

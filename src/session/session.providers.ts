@@ -4,13 +4,13 @@ import { MCP_OPTIONS } from '../common/option-checks.js';
 import { replaceablePart } from '../context/replaceable-part.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { RESPONSE_OPTIONS, resolveResponseOptions } from '../exchange/response.options.js';
-import { ChangeFeed } from './change-feed.js';
-import { ClusterListener } from './cluster-listener.js';
-import { InMemorySessionStore } from './in-memory-session-store.js';
-import { LiveSessions } from './live-sessions.js';
-import { Reaper } from './reaper.js';
-import { FaultLog, SessionRuntime } from './session-runtime.js';
-import { McpSessionStore } from './session-store.js';
+import { ChangeFeed } from './cluster/change-feed.js';
+import { ClusterListener } from './cluster/cluster-listener.js';
+import { InMemorySessionStore } from './store/in-memory-session-store.js';
+import { LiveSessions } from './live/live-sessions.js';
+import { Reaper } from './cluster/reaper.js';
+import { FaultLog, SessionRuntime } from './live/session-runtime.js';
+import { McpSessionStore } from './store/session-store.js';
 import { resolveSessionOptions, SESSION_OPTIONS } from './session.options.js';
 
 export const sessionProviders: Provider[] = [

@@ -9,8 +9,8 @@ import { McpRequestReader } from '../http/mcp-incoming.js';
 import { McpController } from '../http/mcp.controller.js';
 import { McpResponder } from '../http/responder.js';
 import { sessionOf } from '../http/session-access.js';
-import type { KnownSession } from '../session/live-sessions.js';
-import type { McpSession } from '../session/mcp-session.js';
+import type { KnownSession } from '../session/live/live-sessions.js';
+import type { McpSession } from '../session/live/mcp-session.js';
 import { McpError } from '../wire/errors.js';
 import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
 

@@ -7,7 +7,7 @@ import type { McpReply, PendingReply } from '../context/mcp-exchange.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import type { JsonRpcMessage, RequestId } from '../wire/json-rpc.js';
-import type { McpSession } from '../session/mcp-session.js';
+import type { McpSession } from '../session/live/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { createMcpSession, type StandaloneSessionOptions } from './standalone-session.js';

@@ -7,10 +7,10 @@ import type { McpEventStore } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { resolveEventLogOptions, type EventLogOptions } from '../stream/stream.options.js';
 import { SdkDispatcher } from '../sdk/sdk-dispatcher.js';
-import { InMemorySessionStore } from '../session/in-memory-session-store.js';
-import { McpSession } from '../session/mcp-session.js';
+import { InMemorySessionStore } from '../session/store/in-memory-session-store.js';
+import { McpSession } from '../session/live/mcp-session.js';
 import type { McpSessionEvent } from '../session/session-events.js';
-import { SessionRuntime } from '../session/session-runtime.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
 import { resolveSessionOptions, type McpSessionOptions } from '../session/session.options.js';
 
 /** Milliseconds after which a response ends that a newer one has replaced (G7). */

@@ -5,7 +5,7 @@ import type {
   McpSessionStore,
   NewSessionRecord,
   SessionCaps,
-} from '../session/session-store.js';
+} from '../session/store/session-store.js';
 import { type ContractTestApi, type ContractTests, FORGED_IDS, runContract } from './contract.js';
 
 /** A session store under test. Each test gets one with nothing in it. @publicApi */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { RedisUnavailableError } from '../../src/redis/redis.errors.js';
-import type { McpSessionStore, SessionCaps } from '../../src/session/session-store.js';
+import type { McpSessionStore, SessionCaps } from '../../src/session/store/session-store.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 

@@ -3,15 +3,15 @@ import { randomToken } from '../../common/random-token.js';
 import type { McpHttpCall, McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { logError } from '../../context/operator-log.js';
-import { type KnownSession, type LiveSession, LiveSessions } from '../../session/live-sessions.js';
-import { McpSession } from '../../session/mcp-session.js';
-import { SessionRuntime } from '../../session/session-runtime.js';
+import { type KnownSession, type LiveSession, LiveSessions } from '../../session/live/live-sessions.js';
+import { McpSession } from '../../session/live/mcp-session.js';
+import { SessionRuntime } from '../../session/live/session-runtime.js';
 import {
   type CreateOutcome,
   type InitializeParams,
   McpSessionStore,
   type SessionCaps,
-} from '../../session/session-store.js';
+} from '../../session/store/session-store.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CallingClient, ClientIdentity, McpCall, OutboundMessage } from '../../context/mcp-call.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
-import { SessionRuntime } from '../../session/session-runtime.js';
+import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY } from '../../wire/era.js';
 import { reachesLevel } from '../../wire/notifications.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';

@@ -4,7 +4,7 @@ import { logger } from '../../context/operator-log.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
-import type { HeardChange } from '../../session/change-feed.js';
+import type { HeardChange } from '../../session/cluster/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { seededRandom } from '../../testing/seeded-random.js';

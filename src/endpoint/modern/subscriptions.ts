@@ -9,7 +9,7 @@ import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import { logError } from '../../context/operator-log.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
-import { ChangeFeed, type HeardChange } from '../../session/change-feed.js';
+import { ChangeFeed, type HeardChange } from '../../session/cluster/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';

@@ -1,4 +1,4 @@
-import type { McpSessionRecord, NewSessionRecord, SessionPatch } from '../../session/session-store.js';
+import type { McpSessionRecord, NewSessionRecord, SessionPatch } from '../../session/store/session-store.js';
 
 /**
  * # A record as the fields of a hash

@@ -5,7 +5,7 @@ import type {
   NewSessionRecord,
   SessionCaps,
   SessionPatch,
-} from '../../session/session-store.js';
+} from '../../session/store/session-store.js';
 import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
 import type { RedisScript } from '../connection/redis-script.js';
 import { decoded, encoded } from '../redis-keys.js';

@@ -1,6 +1,6 @@
 import { AsyncSubject, type Observable } from 'rxjs';
-import type { Clock } from '../common/clock.js';
-import { deferred, within } from '../common/promises.js';
+import type { Clock } from '../../common/clock.js';
+import { deferred, within } from '../../common/promises.js';
 import {
   type CallingClient,
   type ClientIdentity,
@@ -10,12 +10,12 @@ import {
   type OutboundMessage,
   type OutboundOptions,
   runInCall,
-} from '../context/mcp-call.js';
-import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
-import { ServerRequestError } from '../context/server-request.error.js';
-import { Exchange } from '../exchange/exchange.js';
-import type { McpStream } from '../stream/mcp-stream.js';
-import { McpError, REQUEST_FAILED } from '../wire/errors.js';
+} from '../../context/mcp-call.js';
+import { ACCEPTED, type McpReply, type PendingReply } from '../../context/mcp-exchange.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
+import { Exchange } from '../../exchange/exchange.js';
+import type { McpStream } from '../../stream/mcp-stream.js';
+import { McpError, REQUEST_FAILED } from '../../wire/errors.js';
 import {
   type IncomingBody,
   isInitializeRequest,
@@ -25,18 +25,18 @@ import {
   type JsonRpcNotification,
   type JsonRpcRequest,
   type RequestId,
-} from '../wire/json-rpc.js';
-import { reachesLevel } from '../wire/notifications.js';
-import { hasPrimingEvents, negotiateLegacyRevision } from '../wire/revisions.js';
+} from '../../wire/json-rpc.js';
+import { reachesLevel } from '../../wire/notifications.js';
+import { hasPrimingEvents, negotiateLegacyRevision } from '../../wire/revisions.js';
 import { admit } from './admission.js';
 import { InFlightCalls, type Related } from './in-flight-calls.js';
-import { type FromClient, Inbox } from './inbox.js';
-import { OutgoingMessages } from './outgoing-messages.js';
-import type { SessionEndReason } from './session-events.js';
+import { type FromClient, Inbox } from '../cluster/inbox.js';
+import { OutgoingMessages } from '../streams/outgoing-messages.js';
+import type { SessionEndReason } from '../session-events.js';
 import { infoOf, introduced, SessionState, statePatch } from './session-state.js';
-import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
-import { LoggedSink, SessionStreams } from './session-streams.js';
-import { endedText, SESSION_OVER } from './session.errors.js';
+import type { InitializeParams, McpSessionRecord, SessionPatch } from '../store/session-store.js';
+import { LoggedSink, SessionStreams } from '../streams/session-streams.js';
+import { endedText, SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from './session-runtime.js';
 
 /** Milliseconds that an ending session waits for its last answers to be logged. */

@@ -1,11 +1,11 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { McpCall, OutboundOptions } from '../context/mcp-call.js';
-import { ServerRequestError } from '../context/server-request.error.js';
-import { ManualClock } from '../testing/index.js';
-import { REQUEST_TIMEOUT } from '../wire/errors.js';
-import type { JsonRpcNotification, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
-import { ProtocolError } from '../wire/spec.js';
+import type { McpCall, OutboundOptions } from '../../context/mcp-call.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
+import { ManualClock } from '../../testing/index.js';
+import { REQUEST_TIMEOUT } from '../../wire/errors.js';
+import type { JsonRpcNotification, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
+import { ProtocolError } from '../../wire/spec.js';
 import { issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 
 const TIMEOUT_MS = 1_000;

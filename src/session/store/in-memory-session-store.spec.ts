@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ManualClock, seededRandom, sessionStoreContract } from '../testing/index.js';
+import { ManualClock, seededRandom, sessionStoreContract } from '../../testing/index.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
 import type { InitializeParams, McpSessionStore } from './session-store.js';
 

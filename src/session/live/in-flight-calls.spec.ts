@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../context/mcp-call.js';
-import type { RequestId } from '../wire/json-rpc.js';
+import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
+import type { RequestId } from '../../wire/json-rpc.js';
 import { CancelledRequests, InFlightCalls } from './in-flight-calls.js';
 
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };

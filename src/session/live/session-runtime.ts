@@ -1,21 +1,21 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
-import { Clock } from '../common/clock.js';
-import { logError, logger } from '../context/operator-log.js';
-import { Retry } from '../common/retry.js';
-import { McpMessageBus } from '../bus/message-bus.js';
-import { McpDispatcher } from '../context/mcp-dispatcher.js';
-import { CallObserver } from '../exchange/call-observer.js';
-import { Calls } from '../exchange/calls.js';
-import type { ResponseMode } from '../exchange/exchange.js';
-import { EventStoreError } from '../stream/event-store.errors.js';
-import { McpEventStore } from '../stream/event-store.js';
-import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../stream/stream.options.js';
-import { McpError } from '../wire/errors.js';
-import { ClusterPeers } from './cluster-messages.js';
-import type { McpSessionEvent, SessionEndReason } from './session-events.js';
-import { McpSessionStore, type SessionPatch } from './session-store.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from './session.options.js';
+import { Clock } from '../../common/clock.js';
+import { logError, logger } from '../../context/operator-log.js';
+import { Retry } from '../../common/retry.js';
+import { McpMessageBus } from '../../bus/message-bus.js';
+import { McpDispatcher } from '../../context/mcp-dispatcher.js';
+import { CallObserver } from '../../exchange/call-observer.js';
+import { Calls } from '../../exchange/calls.js';
+import type { ResponseMode } from '../../exchange/exchange.js';
+import { EventStoreError } from '../../stream/event-store.errors.js';
+import { McpEventStore } from '../../stream/event-store.js';
+import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../../stream/stream.options.js';
+import { McpError } from '../../wire/errors.js';
+import { ClusterPeers } from '../cluster/cluster-messages.js';
+import type { McpSessionEvent, SessionEndReason } from '../session-events.js';
+import { McpSessionStore, type SessionPatch } from '../store/session-store.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session.options.js';
 
 /** Seconds after which a request may be repeated that failed because a store was away. */
 const RETRY_AFTER = { 'Retry-After': '5' };

@@ -1,5 +1,5 @@
-import { currentMcpCall, type McpCall } from '../context/mcp-call.js';
-import type { RequestId } from '../wire/json-rpc.js';
+import { currentMcpCall, type McpCall } from '../../context/mcp-call.js';
+import type { RequestId } from '../../wire/json-rpc.js';
 
 /** Ids of cancelled requests that are kept, for handlers that go on sending. */
 const REMEMBERED = 256;

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../common/clock.js';
+import { systemClock, type Clock } from '../../common/clock.js';
 import type {
   CreateOutcome,
   McpSessionRecord,

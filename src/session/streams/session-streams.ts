@@ -1,14 +1,14 @@
 import { Observable, type Observer, type Subscriber } from 'rxjs';
-import { randomToken } from '../common/random-token.js';
-import { Retry } from '../common/retry.js';
-import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
-import type { ExchangeSink, SinkEntry } from '../exchange/exchange.js';
-import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
-import type { StoredEvent } from '../stream/event-store.js';
-import { McpStream, type StreamObserver } from '../stream/mcp-stream.js';
-import { NO_DATA, type StreamClaim } from '../stream/stream-reader.js';
-import { McpError } from '../wire/errors.js';
-import type { RequestId } from '../wire/json-rpc.js';
+import { randomToken } from '../../common/random-token.js';
+import { Retry } from '../../common/retry.js';
+import type { McpReply, StreamFlow } from '../../context/mcp-exchange.js';
+import type { ExchangeSink, SinkEntry } from '../../exchange/exchange.js';
+import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../../stream/event-store.errors.js';
+import type { StoredEvent } from '../../stream/event-store.js';
+import { McpStream, type StreamObserver } from '../../stream/mcp-stream.js';
+import { NO_DATA, type StreamClaim } from '../../stream/stream-reader.js';
+import { McpError } from '../../wire/errors.js';
+import type { RequestId } from '../../wire/json-rpc.js';
 import {
   commentFrame,
   type Cursor,
@@ -17,9 +17,9 @@ import {
   parseEventId,
   primingFrame,
   STANDALONE_STREAM,
-} from '../wire/sse.js';
-import type { McpSessionEvent } from './session-events.js';
-import type { SessionRuntime } from './session-runtime.js';
+} from '../../wire/sse.js';
+import type { McpSessionEvent } from '../session-events.js';
+import type { SessionRuntime } from '../live/session-runtime.js';
 
 /**
  * # The streams of a live session

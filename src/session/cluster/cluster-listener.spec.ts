@@ -1,8 +1,8 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { McpMessageBus } from '../bus/message-bus.js';
+import type { McpMessageBus } from '../../bus/message-bus.js';
 import { ClusterListener } from './cluster-listener.js';
-import type { LiveSessions } from './live-sessions.js';
+import type { LiveSessions } from '../live/live-sessions.js';
 
 function setup() {
   const done: unknown[] = [];

@@ -1,13 +1,18 @@
-import { randomToken } from '../common/random-token.js';
-import { Retry } from '../common/retry.js';
-import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../stream/event-store.errors.js';
-import { INBOX_STREAM, type ReadResult } from '../stream/event-store.js';
-import { McpError } from '../wire/errors.js';
-import { isResponse, type JsonRpcMessage, type JsonRpcNotification, type JsonRpcResponse } from '../wire/json-rpc.js';
-import type { InFlightCalls } from './in-flight-calls.js';
-import { issuerElsewhere } from './outbound-requests.js';
-import { SESSION_OVER } from './session.errors.js';
-import type { SessionRuntime } from './session-runtime.js';
+import { randomToken } from '../../common/random-token.js';
+import { Retry } from '../../common/retry.js';
+import { EventStoreError, SessionGoneError, StreamNotFoundError } from '../../stream/event-store.errors.js';
+import { INBOX_STREAM, type ReadResult } from '../../stream/event-store.js';
+import { McpError } from '../../wire/errors.js';
+import {
+  isResponse,
+  type JsonRpcMessage,
+  type JsonRpcNotification,
+  type JsonRpcResponse,
+} from '../../wire/json-rpc.js';
+import type { InFlightCalls } from '../live/in-flight-calls.js';
+import { issuerElsewhere } from '../streams/outbound-requests.js';
+import { SESSION_OVER } from '../session.errors.js';
+import type { SessionRuntime } from '../live/session-runtime.js';
 
 /**
  * # Messages of a client that arrived on another node

@@ -1,13 +1,13 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import type { LostNode } from '../bus/message-bus.js';
-import { StreamEndedError } from '../stream/event-store.errors.js';
-import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import { EventStoreFault, FaultyEventStore, ManualClock } from '../testing/index.js';
+import type { LostNode } from '../../bus/message-bus.js';
+import { StreamEndedError } from '../../stream/event-store.errors.js';
+import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
+import { EventStoreFault, FaultyEventStore, ManualClock } from '../../testing/index.js';
 import { ClusterPeers, type ClusterMessage } from './cluster-messages.js';
-import type { LiveSessions } from './live-sessions.js';
+import type { LiveSessions } from '../live/live-sessions.js';
 import { Reaper } from './reaper.js';
-import type { McpSessionEvent } from './session-events.js';
+import type { McpSessionEvent } from '../session-events.js';
 
 const RETRY = { firstDelayMs: 10, maxDelayMs: 100, giveUpAfterMs: 1_000 };
 

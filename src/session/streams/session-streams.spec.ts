@@ -1,17 +1,17 @@
 import { NEVER, type Subscription } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import type { McpReply } from '../context/mcp-exchange.js';
-import { InMemoryMessageBus } from '../bus/in-memory-message-bus.js';
-import { CallObserver } from '../exchange/call-observer.js';
-import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
-import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
-import { formatEventId } from '../wire/sse.js';
-import type { McpSessionEvent } from './session-events.js';
+import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
+import type { McpReply } from '../../context/mcp-exchange.js';
+import { InMemoryMessageBus } from '../../bus/in-memory-message-bus.js';
+import { CallObserver } from '../../exchange/call-observer.js';
+import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
+import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../../testing/index.js';
+import { formatEventId } from '../../wire/sse.js';
+import type { McpSessionEvent } from '../session-events.js';
 import { type LoggedSink, SessionStreams } from './session-streams.js';
-import { InMemorySessionStore } from './in-memory-session-store.js';
-import { SessionRuntime } from './session-runtime.js';
-import { resolveSessionOptions } from './session.options.js';
+import { InMemorySessionStore } from '../store/in-memory-session-store.js';
+import { SessionRuntime } from '../live/session-runtime.js';
+import { resolveSessionOptions } from '../session.options.js';
 
 const FLOWING = { paused: false, resumed$: NEVER };
 /** Streams never ask it. */

@@ -1,12 +1,12 @@
-import type { ClockTimer } from '../common/clock.js';
-import { deferred, type Deferred } from '../common/promises.js';
-import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
-import { REQUEST_TIMEOUT } from '../wire/errors.js';
-import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
-import { ProtocolError } from '../wire/spec.js';
-import { ServerRequestError } from '../context/server-request.error.js';
-import type { SessionRuntime } from './session-runtime.js';
-import { SESSION_OVER } from './session.errors.js';
+import type { ClockTimer } from '../../common/clock.js';
+import { deferred, type Deferred } from '../../common/promises.js';
+import type { McpCall, OutboundMessage, OutboundOptions } from '../../context/mcp-call.js';
+import { REQUEST_TIMEOUT } from '../../wire/errors.js';
+import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
+import { ProtocolError } from '../../wire/spec.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
+import type { SessionRuntime } from '../live/session-runtime.js';
+import { SESSION_OVER } from '../session.errors.js';
 
 /**
  * # Requests of the server that wait for the client

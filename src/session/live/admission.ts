@@ -1,7 +1,7 @@
-import type { McpSessionInfo } from '../context/mcp-call.js';
-import { McpError } from '../wire/errors.js';
-import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../wire/json-rpc.js';
-import { allowsBatches } from '../wire/revisions.js';
+import type { McpSessionInfo } from '../../context/mcp-call.js';
+import { McpError } from '../../wire/errors.js';
+import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import { allowsBatches } from '../../wire/revisions.js';
 import type { InFlightCalls } from './in-flight-calls.js';
 
 /** Requests that one session may have in flight. */

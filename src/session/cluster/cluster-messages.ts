@@ -1,9 +1,9 @@
-import type { McpMessageBus } from '../bus/message-bus.js';
-import type { AppendedMessage, ReaderRef } from '../stream/event-store.js';
-import type { StreamPeers } from '../stream/stream.options.js';
+import type { McpMessageBus } from '../../bus/message-bus.js';
+import type { AppendedMessage, ReaderRef } from '../../stream/event-store.js';
+import type { StreamPeers } from '../../stream/stream.options.js';
 import { ALL_NODES } from './inbox.js';
-import type { SessionEndReason } from './session-events.js';
-import type { SessionPatch } from './session-store.js';
+import type { SessionEndReason } from '../session-events.js';
+import type { SessionPatch } from '../store/session-store.js';
 
 /**
  * The messages between nodes about sessions. They are hints only: a node that misses one finds the same in the stores later.

@@ -1,19 +1,19 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Clock, ClockTimer } from '../common/clock.js';
-import { isThenable, quiet } from '../common/promises.js';
-import { Retry } from '../common/retry.js';
-import type { McpSessionInfo } from '../context/mcp-call.js';
-import type { McpSaid } from '../context/mcp-dispatcher.js';
-import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../exchange/response.options.js';
-import { REQUEST_FAILED, shutdownRefusal } from '../wire/errors.js';
-import type { ClusterPeers } from './cluster-messages.js';
+import type { Clock, ClockTimer } from '../../common/clock.js';
+import { isThenable, quiet } from '../../common/promises.js';
+import { Retry } from '../../common/retry.js';
+import type { McpSessionInfo } from '../../context/mcp-call.js';
+import type { McpSaid } from '../../context/mcp-dispatcher.js';
+import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../../exchange/response.options.js';
+import { REQUEST_FAILED, shutdownRefusal } from '../../wire/errors.js';
+import type { ClusterPeers } from '../cluster/cluster-messages.js';
 import { McpSession } from './mcp-session.js';
-import type { SessionEndReason } from './session-events.js';
+import type { SessionEndReason } from '../session-events.js';
 import { infoOf } from './session-state.js';
-import { type McpSessionRecord, McpSessionStore } from './session-store.js';
-import { endedText } from './session.errors.js';
+import { type McpSessionRecord, McpSessionStore } from '../store/session-store.js';
+import { endedText } from '../session.errors.js';
 import { SessionRuntime } from './session-runtime.js';
-import { type ResolvedSessionOptions, SESSION_OPTIONS } from './session.options.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session.options.js';
 
 /** A session of this node. */
 export interface LiveSession {

@@ -1,5 +1,5 @@
-import type { McpCall, McpSessionInfo } from '../context/mcp-call.js';
-import type { InitializeParams, McpSessionRecord, SessionPatch } from './session-store.js';
+import type { McpCall, McpSessionInfo } from '../../context/mcp-call.js';
+import type { InitializeParams, McpSessionRecord, SessionPatch } from '../store/session-store.js';
 
 /** The change that a successful request makes to the session's record, so that a rebuilt session behaves the same. */
 export function statePatch({ message: { method, params } }: McpCall): SessionPatch | undefined {

@@ -1,16 +1,16 @@
-import { quiet } from '../common/promises.js';
-import { randomToken } from '../common/random-token.js';
-import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
-import { EventStoreError } from '../stream/event-store.errors.js';
-import { capabilityNames, missingCapabilities, requiredCapabilities } from '../wire/client-capabilities.js';
-import { STANDALONE_STREAM } from '../wire/sse.js';
-import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../wire/json-rpc.js';
-import type { Related } from './in-flight-calls.js';
+import { quiet } from '../../common/promises.js';
+import { randomToken } from '../../common/random-token.js';
+import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../../context/mcp-call.js';
+import { EventStoreError } from '../../stream/event-store.errors.js';
+import { capabilityNames, missingCapabilities, requiredCapabilities } from '../../wire/client-capabilities.js';
+import { STANDALONE_STREAM } from '../../wire/sse.js';
+import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
+import type { Related } from '../live/in-flight-calls.js';
 import { givenUp, issuerElsewhere, OutboundRequests } from './outbound-requests.js';
 import type { SessionStreams } from './session-streams.js';
-import { ServerRequestError } from '../context/server-request.error.js';
-import { SESSION_OVER } from './session.errors.js';
-import type { SessionRuntime } from './session-runtime.js';
+import { ServerRequestError } from '../../context/server-request.error.js';
+import { SESSION_OVER } from '../session.errors.js';
+import type { SessionRuntime } from '../live/session-runtime.js';
 
 /**
  * # The streams that notifications and requests of a server go to

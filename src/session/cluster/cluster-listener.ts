@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { McpMessageBus } from '../bus/message-bus.js';
+import { McpMessageBus } from '../../bus/message-bus.js';
 import { clusterMessage, type ClusterMessage } from './cluster-messages.js';
-import { LiveSessions } from './live-sessions.js';
-import { SessionRuntime } from './session-runtime.js';
+import { LiveSessions } from '../live/live-sessions.js';
+import { SessionRuntime } from '../live/session-runtime.js';
 
 /**
  * Receives the messages of other nodes about the sessions that are live here.

@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { randomToken } from '../common/random-token.js';
-import { Retry } from '../common/retry.js';
-import { type LostNode, McpMessageBus } from '../bus/message-bus.js';
-import { EventStoreError } from '../stream/event-store.errors.js';
-import type { ReaderRef, UnfinishedStream } from '../stream/event-store.js';
-import { errorResponse, REQUEST_FAILED } from '../wire/errors.js';
-import { LiveSessions } from './live-sessions.js';
-import { SessionRuntime } from './session-runtime.js';
+import { randomToken } from '../../common/random-token.js';
+import { Retry } from '../../common/retry.js';
+import { type LostNode, McpMessageBus } from '../../bus/message-bus.js';
+import { EventStoreError } from '../../stream/event-store.errors.js';
+import type { ReaderRef, UnfinishedStream } from '../../stream/event-store.js';
+import { errorResponse, REQUEST_FAILED } from '../../wire/errors.js';
+import { LiveSessions } from '../live/live-sessions.js';
+import { SessionRuntime } from '../live/session-runtime.js';
 
 const NODE_DIED =
   'The server that handled this request has failed, and the request with it. Whether it had an effect is not known. Repeat it if that does no harm.';
