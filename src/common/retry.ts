@@ -1,4 +1,5 @@
 import type { Clock, ClockTimer } from './clock.js';
+import { isThenable } from './promises.js';
 
 /** Delays and time limit of retries. */
 export interface RetryPolicy {
@@ -28,6 +29,24 @@ export class Retry {
 
   run<T>(attempt: () => T | PromiseLike<T>): Promise<T> {
     return begin(attempt).catch((error: unknown) => this.#goOn(attempt, error));
+  }
+
+  /**
+   * `run` without a promise for what succeeds at once.
+   *
+   * @param failed called before the first pause
+   */
+  runNow<T>(attempt: () => T | PromiseLike<T>, failed: () => void): T | Promise<T> {
+    const again = (error: unknown): Promise<T> => {
+      failed();
+      return this.#goOn(attempt, error);
+    };
+    try {
+      const first = attempt();
+      return isThenable(first) ? Promise.resolve(first).catch(again) : first;
+    } catch (error) {
+      return again(error);
+    }
   }
 
   /** `run` with handlers for its outcome: one promise fewer while no attempt fails. */

@@ -358,7 +358,7 @@ export class McpStream {
     }
   }
 
-  #read(cursor: number): Promise<ReadResult> {
+  async #read(cursor: number): Promise<ReadResult> {
     return this.environment.store.read(this.session, this.id, cursor, 0, cursor);
   }
 

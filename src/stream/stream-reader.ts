@@ -1,5 +1,5 @@
 import type { Subscriber } from 'rxjs';
-import { deferred, type Deferred } from '../common/promises.js';
+import { deferred, type Deferred, isThenable, type MaybePromise } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
@@ -85,7 +85,7 @@ export class StreamReader {
   /** Goes on where it stopped, if it may. */
   wake(): void {
     if (!this.#behind || this.#busy) return;
-    if (this.#ready) void this.#catchUp();
+    if (this.#ready) this.#catchUp();
     else this.#awaitRoom();
   }
 
@@ -131,20 +131,37 @@ export class StreamReader {
     return !this.#done && !this.#silent && !this.flow.paused;
   }
 
-  async #catchUp(): Promise<void> {
+  /** A log in memory answers at once, and nothing is awaited. */
+  #catchUp(): void {
     this.#busy = true;
     try {
       while (this.#behind && this.#ready) {
         this.#behind = false;
-        if (await this.#readPage()) return this.finish();
+        const page = this.#readPage();
+        if (isThenable(page)) return void this.#goOnAfter(page);
+        this.#handOut(page);
       }
     } catch (error) {
       this.fail(error);
-    } finally {
-      this.#busy = false;
-      this.#rest();
-      this.wake();
     }
+    this.#pause();
+  }
+
+  async #goOnAfter(page: Promise<ReadResult>): Promise<void> {
+    try {
+      this.#handOut(await page);
+    } catch (error) {
+      this.fail(error);
+    }
+    this.#retrying = false;
+    if (this.#behind && this.#ready) this.#catchUp();
+    else this.#pause();
+  }
+
+  #pause(): void {
+    this.#busy = false;
+    this.#rest();
+    this.wake();
   }
 
   /** Most responses are never full: one that is listens from then on. */
@@ -154,10 +171,18 @@ export class StreamReader {
     this.sink.add(this.flow.resumed$.subscribe(() => this.wake()));
   }
 
-  /** @returns whether the end was reached */
-  async #readPage(): Promise<boolean> {
+  #readPage(): MaybePromise<ReadResult> {
+    const { store, session, stream, retry } = this.log;
     const after = this.#cursor;
-    const { events, more, ended, oldest } = await this.#read(after);
+    const read = () => store.read(session, stream, after, PAGE, after);
+    return retry.runNow(read, () => {
+      this.#retrying = true;
+      this.#rest();
+    });
+  }
+
+  #handOut({ events, more, ended, oldest }: ReadResult): void {
+    const after = this.#cursor;
     if (oldest > after + 1) {
       if (this.#begun) throw new EventsEvictedError(this.log.stream, after, oldest);
       this.log.evicted?.(after, oldest);
@@ -166,27 +191,12 @@ export class StreamReader {
     for (const { index, data } of events) {
       if (!this.#ready) {
         this.#behind = true;
-        return false;
+        return;
       }
       this.#emit(index, data);
     }
     if (more) this.#behind = true;
-    return ended && !this.#behind && !this.#silent;
-  }
-
-  async #read(after: number): Promise<ReadResult> {
-    const { store, session, stream, retry } = this.log;
-    const read = (): Promise<ReadResult> => store.read(session, stream, after, PAGE, after);
-    const failed = (error: unknown): never => {
-      this.#retrying = true;
-      this.#rest();
-      throw error;
-    };
-    try {
-      return await retry.run(() => read().catch(failed));
-    } finally {
-      this.#retrying = false;
-    }
+    if (ended && !this.#behind && !this.#silent) this.finish();
   }
 
   #rest(): void {

@@ -498,7 +498,8 @@ class Verdict {
     const open = this.world.open();
     assert.ok(open.length <= 1, `${open.length} readers are open`);
     if (!bookkept || dropped) return;
-    const { reader } = await log.read(SESSION, streamId, 0, 0).catch(() => ({ reader: undefined }));
+    const look = async () => log.read(SESSION, streamId, 0, 0);
+    const { reader } = await look().catch(() => ({ reader: undefined }));
     // A log of one node is asked when it is written to next.
     if (!reader && log.scope === 'node') return;
     assert.deepEqual(reader?.node, open[0]?.node.name, 'the log believes in another reader');
