@@ -1,5 +1,5 @@
 import type { Clock, ClockTimer } from './clock.js';
-import { isThenable } from './promises.js';
+import type { MaybePromise } from './promises.js';
 
 /** Delays and time limit of retries. */
 export interface RetryPolicy {
@@ -32,21 +32,15 @@ export class Retry {
   }
 
   /**
-   * `run` without a promise for what succeeds at once.
+   * Goes on with an attempt that was begun.
    *
    * @param failed called before the first pause
    */
-  runNow<T>(attempt: () => T | PromiseLike<T>, failed: () => void): T | Promise<T> {
-    const again = (error: unknown): Promise<T> => {
+  goOn<T>(first: PromiseLike<T>, attempt: () => MaybePromise<T>, failed: () => void): Promise<T> {
+    return Promise.resolve(first).catch((error: unknown) => {
       failed();
       return this.#goOn(attempt, error);
-    };
-    try {
-      const first = attempt();
-      return isThenable(first) ? Promise.resolve(first).catch(again) : first;
-    } catch (error) {
-      return again(error);
-    }
+    });
   }
 
   /** `run` with handlers for its outcome: one promise fewer while no attempt fails. */

@@ -102,14 +102,14 @@ export class InMemoryEventStore implements McpEventStore {
     return { events, more, ...found.head(), ...(found.reader && { reader: found.reader }) };
   }
 
-  async claim(session: string, stream: string, { node, reader }: ReaderRef, heldMs = 0): Promise<ClaimResult> {
+  async claim(session: string, stream: string, reader: ReaderRef, heldMs = 0): Promise<ClaimResult> {
     let found = this.#find(session, stream);
     if (found === BLANK) found = this.#sessions.get(session)!.begin(stream);
     const before = found.reader;
-    if (before?.reader === reader) return found.head();
+    if (before?.reader === reader.reader) return found.head();
     const since = this.clock.now() - heldMs;
     if (before && found.claimedAt > since) return { ...found.head(), late: true };
-    found.reader = { node, reader };
+    found.reader = reader;
     found.claimedAt = since;
     return { ...found.head(), ...(before && { before }) };
   }
@@ -326,8 +326,9 @@ class StreamLog {
   claimedAt = 0;
   node: string | undefined;
   unsettled: Set<RequestId> | undefined;
-  readonly #ring: string[] = [];
-  readonly #writers: WriterMark[] = [];
+  /** Absent until they are needed: most streams `0` are never written. */
+  #ring: string[] | undefined;
+  #writers: WriterMark[] | undefined;
 
   constructor(
     readonly id: string,
@@ -341,7 +342,7 @@ class StreamLog {
   /** @returns the bytes of the event that was evicted for it, or 0 */
   push(data: string): number {
     const evicted = this.last - this.oldest + 1 >= this.most ? this.evictOldest() : 0;
-    this.#ring[this.#slot(++this.last)] = data;
+    (this.#ring ??= [])[this.#slot(++this.last)] = data;
     this.bytes += bytesOf(data);
     return evicted;
   }
@@ -349,8 +350,8 @@ class StreamLog {
   /** @returns its bytes */
   evictOldest(): number {
     const slot = this.#slot(this.oldest++);
-    const bytes = bytesOf(this.#ring[slot]!);
-    this.#ring[slot] = '';
+    const bytes = bytesOf(this.#ring![slot]!);
+    this.#ring![slot] = '';
     this.bytes -= bytes;
     return bytes;
   }
@@ -360,7 +361,7 @@ class StreamLog {
     if (mark) {
       mark.seq = seq;
       mark.first = first;
-    } else if (this.#writers.push({ writer, seq, first }) > WRITERS_REMEMBERED) this.#writers.shift();
+    } else if ((this.#writers ??= []).push({ writer, seq, first }) > WRITERS_REMEMBERED) this.#writers.shift();
     if (opens) {
       this.node = opens.node;
       this.unsettled = new Set(opens.requests);
@@ -383,7 +384,7 @@ class StreamLog {
     const events: StoredEvent[] = [];
     const from = Math.max(after + 1, this.oldest);
     const to = Math.min(this.last, from + limit - 1);
-    for (let index = from; index <= to; index++) events.push({ index, data: this.#ring[this.#slot(index)]! });
+    for (let index = from; index <= to; index++) events.push({ index, data: this.#ring![this.#slot(index)]! });
     return events;
   }
 
@@ -393,7 +394,7 @@ class StreamLog {
   }
 
   mark(writer: string): WriterMark | undefined {
-    for (const mark of this.#writers) if (mark.writer === writer) return mark;
+    for (const mark of this.#writers ?? []) if (mark.writer === writer) return mark;
     return undefined;
   }
 

@@ -1,10 +1,10 @@
-import type { Subscriber } from 'rxjs';
+import type { Observer, Subscription } from 'rxjs';
 import { deferred, type Deferred, isThenable, type MaybePromise } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { EventsEvictedError } from './event-store.errors.js';
-import type { McpEventStore, ReaderRef, ReadResult, StoredEvent, StreamHead } from './event-store.js';
+import type { ReaderRef, ReadResult, StoredEvent, StreamHead } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
 /** Events per read of the log: enough to make a read worth its price, few enough to notice back-pressure. */
@@ -32,7 +32,9 @@ const RESTED = Promise.resolve();
  *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
  *        └────the stream ended and all was handed out, the log refused, the response closed────▲
  */
-export class StreamReader {
+export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
+  /** To the signals. */
+  subscription: Subscription | undefined;
   #cursor: number;
   #behind: boolean;
   #busy = false;
@@ -51,7 +53,7 @@ export class StreamReader {
   constructor(
     private readonly log: ReadableLog,
     private readonly flow: StreamFlow,
-    private readonly sink: Subscriber<StoredEvent>,
+    private readonly sink: Observer<StoredEvent>,
     { after, last = after, fresh = false }: ReaderStart,
   ) {
     this.#own = last;
@@ -65,7 +67,7 @@ export class StreamReader {
     return this.#cursor;
   }
 
-  accept(signal: StreamSignal): void {
+  next(signal: StreamSignal): void {
     const next = !this.#busy && !this.#behind && this.#ready && signal.first === this.#cursor + 1;
     if (!next) {
       this.#behind = true;
@@ -113,6 +115,7 @@ export class StreamReader {
     if (this.#done) return;
     this.#done = true;
     this.sink.complete();
+    this.subscription?.unsubscribe();
   }
 
   /** Fails: the response is cut, the client may resume. */
@@ -120,6 +123,7 @@ export class StreamReader {
     if (this.#done) return;
     this.#done = true;
     this.sink.error(error);
+    this.subscription?.unsubscribe();
   }
 
   /** Its response has closed. */
@@ -168,24 +172,29 @@ export class StreamReader {
   #awaitRoom(): void {
     if (this.#listens || this.#done || !this.flow.paused) return;
     this.#listens = true;
-    this.sink.add(this.flow.resumed$.subscribe(() => this.wake()));
+    this.subscription?.add(this.flow.resumed$.subscribe(() => this.wake()));
   }
 
   #readPage(): MaybePromise<ReadResult> {
-    const { store, session, stream, retry } = this.log;
+    const { log } = this;
     const after = this.#cursor;
-    const read = () => store.read(session, stream, after, PAGE, after);
-    return retry.runNow(read, () => {
-      this.#retrying = true;
-      this.#rest();
-    });
+    const page = log.read(after, PAGE);
+    if (!isThenable(page)) return page;
+    return log.retry.goOn(
+      page,
+      () => log.read(after, PAGE),
+      () => {
+        this.#retrying = true;
+        this.#rest();
+      },
+    );
   }
 
   #handOut({ events, more, ended, oldest }: ReadResult): void {
     const after = this.#cursor;
     if (oldest > after + 1) {
-      if (this.#begun) throw new EventsEvictedError(this.log.stream, after, oldest);
-      this.log.evicted?.(after, oldest);
+      if (this.#begun) throw new EventsEvictedError(this.log.id, after, oldest);
+      this.log.evicted(after, oldest);
     }
     this.#begun = true;
     for (const { index, data } of events) {
@@ -202,7 +211,7 @@ export class StreamReader {
   #rest(): void {
     this.#resting?.resolve();
     this.#resting = undefined;
-    this.log.handedOut?.(this.#cursor);
+    this.log.caughtUp(this.#cursor);
   }
 
   #emit(index: number, data: string): void {
@@ -223,15 +232,16 @@ export interface ReaderStart {
   fresh?: boolean;
 }
 
+/** The log of one stream. */
 export interface ReadableLog {
-  readonly store: McpEventStore;
-  readonly session: string;
-  readonly stream: string;
+  readonly id: string;
   readonly retry: Retry;
-  /** Events before its first one are no longer kept. */
-  evicted?(after: number, oldest: number): void;
+  /** The events after the cursor `after`, which is acknowledged. */
+  read(after: number, limit: number): MaybePromise<ReadResult>;
+  /** Events before the reader's first one are no longer kept. */
+  evicted(after: number, oldest: number): void;
   /** The reader has caught up to this index. */
-  handedOut?(cursor: number): void;
+  caughtUp(cursor: number): void;
 }
 
 /** The state of a stream when a reader became its newest. */
