@@ -1,5 +1,8 @@
 import type { Clock } from './clock.js';
 
+/** Not awaited when it is there already. */
+export type MaybePromise<T> = T | Promise<T>;
+
 /** A promise that is settled from outside. A rejection is marked as handled: awaiting the promise is optional. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;

@@ -1,4 +1,5 @@
 import type { Clock, ClockTimer } from './clock.js';
+import type { MaybePromise } from './promises.js';
 
 /** Delays and time limit of retries. */
 export interface RetryPolicy {
@@ -28,6 +29,18 @@ export class Retry {
 
   run<T>(attempt: () => T | PromiseLike<T>): Promise<T> {
     return begin(attempt).catch((error: unknown) => this.#goOn(attempt, error));
+  }
+
+  /**
+   * Goes on with an attempt that was begun.
+   *
+   * @param failed called before the first pause
+   */
+  goOn<T>(first: PromiseLike<T>, attempt: () => MaybePromise<T>, failed: () => void): Promise<T> {
+    return Promise.resolve(first).catch((error: unknown) => {
+      failed();
+      return this.#goOn(attempt, error);
+    });
   }
 
   /** `run` with handlers for its outcome: one promise fewer while no attempt fails. */

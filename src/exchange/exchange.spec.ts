@@ -1,6 +1,7 @@
-import { map, of, startWith, Subject } from 'rxjs';
+import { map, Observable, of, startWith, Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import type { McpReply, StreamFlow } from '../context/mcp-exchange.js';
+import type { StoredEvent } from '../stream/event-store.js';
 import { InMemoryEventStore } from '../stream/in-memory-event-store.js';
 import { McpStream } from '../stream/mcp-stream.js';
 import { NO_STREAM_PEERS } from '../stream/stream.options.js';
@@ -22,7 +23,7 @@ class StreamSink implements ExchangeSink {
     return this.stream.write(entry);
   }
   frames$(flow: StreamFlow, headOnly: boolean) {
-    const messages$ = this.stream.events$(0, flow).pipe(
+    const messages$ = new Observable<StoredEvent>((observer) => this.stream.subscribe(observer, 0, flow)).pipe(
       map(({ data }) => data),
       startWith('head'),
     );

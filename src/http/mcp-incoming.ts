@@ -41,7 +41,7 @@ const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
 const REFUSED = Symbol('nestjs-mcp-streamable:refused');
 
 interface ReadRequest {
-  [INCOMING]?: McpIncoming;
+  [INCOMING]?: McpIncoming | undefined;
   [REFUSED]?: IncomingBody;
 }
 
@@ -82,6 +82,11 @@ export class McpRequestReader {
         'The session guard did not run. A class given as "sessionGuard" must call super.canActivate(context).',
       );
     return incoming;
+  }
+
+  /** Its answer is a stream, and may last for hours: what was read of it is not needed any more. */
+  release(request: object): void {
+    (request as ReadRequest)[INCOMING] = undefined;
   }
 
   /** The messages of a request, also of one that went no further: an error about it carries its id. */

@@ -41,6 +41,7 @@ export abstract class McpController {
     if (reply.kind !== 'stream') return this.responses.send(response, reply);
     const stream = this.responses.stream(response);
     if (!stream) return exchange.abandon();
+    this.requests.release(request);
     const events$: Observable<string> = reply.open(stream);
     stream.start(events$);
   }
@@ -53,6 +54,7 @@ export abstract class McpController {
     if (reply.kind !== 'stream') return this.responses.send(response, reply);
     const stream = this.responses.stream(response);
     if (!stream) return;
+    this.requests.release(request);
     const events$: Observable<string> = reply.open(stream);
     stream.start(events$);
   }

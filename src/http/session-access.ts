@@ -1,4 +1,4 @@
-import { isThenable } from '../common/promises.js';
+import { isThenable, type MaybePromise } from '../common/promises.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import { beginsSession, revisionOf, unknownSession } from '../endpoint/legacy/legacy-endpoint.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
@@ -7,8 +7,6 @@ import { McpError } from '../wire/errors.js';
 import { SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
 import { isInitializeRequest } from '../wire/json-rpc.js';
 import { isCrossOrigin } from './edge/host-origin.js';
-
-type MaybePromise<T> = T | Promise<T>;
 
 /**
  * The session that a legacy request names and its caller may use (S3–S7, S9, S10): for the session guard, and for

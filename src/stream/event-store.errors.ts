@@ -72,3 +72,10 @@ export class StreamOverflowError extends EventStoreError {
     );
   }
 }
+
+/** Repeating the call would not help. */
+export const isFinal = (error: unknown): boolean => error instanceof EventStoreError;
+
+/** The stream has ended, by another node's doing, or its session has. */
+export const isOver = (error: unknown): boolean =>
+  error instanceof StreamEndedError || error instanceof SessionGoneError;

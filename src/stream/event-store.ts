@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../common/promises.js';
 import type { RequestId } from '../wire/json-rpc.js';
 
 /**
@@ -12,7 +13,8 @@ import type { RequestId } from '../wire/json-rpc.js';
  *
  * Written for the implementer of a store:
  *
- * - **Calls run concurrently**, for any number of sessions and streams, and from several nodes. Each call is atomic.
+ * - **Calls run concurrently**, for any number of sessions and streams, and from several nodes. Each call is atomic. `append` and
+ *   `read` may return their result itself: then nothing is awaited, which makes a log in memory fast.
  * - **Order.** Indices of a stream are dense and start at 1. `append` assigns them; events of one call are adjacent.
  * - **Idempotence.** `append` is identified by (session, stream, `writer`, `seq`). A call that was carried out already is
  *   answered with the result of the first time and changes nothing: the caller retries after an unknown outcome.
@@ -53,7 +55,7 @@ export interface McpEventStore {
     stream: string,
     events: readonly string[],
     options: AppendOptions,
-  ): AppendResult | Promise<AppendResult>;
+  ): MaybePromise<AppendResult>;
 
   /**
    * The events after the cursor, in order and without gaps. When the one right after it was evicted, the oldest that is kept
@@ -65,7 +67,7 @@ export interface McpEventStore {
    * @throws SessionGoneError the session was never opened, or is forgotten
    * @throws StreamNotFoundError no such stream (stream `0` of an open session always exists)
    */
-  read(session: string, stream: string, after: number, limit: number, delivered?: number): Promise<ReadResult>;
+  read(session: string, stream: string, after: number, limit: number, delivered?: number): MaybePromise<ReadResult>;
 
   /**
    * Makes a reader the newest of its stream. A repeated call changes nothing.

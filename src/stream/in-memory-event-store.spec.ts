@@ -84,7 +84,7 @@ function setup(options: EventLogOptions = {}) {
     seqs.set(key, seq);
     return store.append(session, stream, events, { writer: key, seq, ...more }) as AppendResult;
   };
-  const head = (session: string, stream: string) => store.read(session, stream, 0, 0);
+  const head = async (session: string, stream: string) => store.read(session, stream, 0, 0);
   const oldest = async (session: string, stream: string) => (await head(session, stream)).oldest;
   return { clock, store, append, head, oldest };
 }

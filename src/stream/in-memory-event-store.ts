@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../common/promises.js';
 import { systemClock, type Clock } from '../common/clock.js';
 import { errorResponse } from '../wire/errors.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
@@ -39,18 +40,14 @@ const INBOX_KEPT_MS = 60_000;
  * @publicApi
  */
 export class InMemoryEventStore implements McpEventStore {
-  readonly #maxEvents: number;
-  /** In UTF-16 code units, as all sums here. */
-  readonly #maxUnits: number;
-  readonly #maxTotalUnits: number;
-  readonly #finishedStreamMs: number;
+  readonly #limits: Required<EventLogOptions>;
   readonly #sessions = new Map<string, SessionLog>();
   /** Dropped, and kept for readers on other nodes; in the order of dropping. */
   readonly #dropped = new Map<string, number>();
   #total = 0;
   /** Where the sum of all sessions is looked at again: above `maxTotalBytes` when nothing more could be evicted. */
   #alarm: number;
-  #sweptAt: number;
+  #sweptAt = 0;
 
   /** @param scope `shared`: several nodes of one process share it, as tests do; a dropped session stays readable for a while */
   constructor(
@@ -58,17 +55,13 @@ export class InMemoryEventStore implements McpEventStore {
     private readonly clock: Clock = systemClock,
     readonly scope: 'node' | 'shared' = 'node',
   ) {
-    const { maxEvents, maxBytes, maxTotalBytes, finishedStreamMs } = resolveEventLogOptions(options);
-    this.#maxEvents = maxEvents;
-    this.#maxUnits = maxBytes / 2;
-    this.#alarm = this.#maxTotalUnits = maxTotalBytes / 2;
-    this.#finishedStreamMs = finishedStreamMs;
-    this.#sweptAt = clock.now();
+    this.#limits = resolveEventLogOptions(options);
+    this.#alarm = this.#limits.maxTotalBytes;
   }
 
   async open(session: string): Promise<void> {
     this.#forgetDropped();
-    if (!this.#sessions.has(session)) this.#sessions.set(session, new SessionLog(this.#maxEvents));
+    if (!this.#sessions.has(session)) this.#sessions.set(session, new SessionLog(this.#limits.maxEvents));
   }
 
   append(
@@ -76,13 +69,17 @@ export class InMemoryEventStore implements McpEventStore {
     stream: string,
     events: readonly string[],
     options: AppendOptions,
-  ): AppendResult | Promise<AppendResult> {
+  ): MaybePromise<AppendResult> {
     const log = this.#sessions.get(session);
     if (!log || log.dropped) throw new SessionGoneError(session);
-    if (log.finished?.size) this.#forgetFinished(log, this.clock.now());
     let target = log.streams.get(stream);
-    const repeated = target?.repeated(options);
-    if (repeated !== undefined) return resultOf(target!, repeated);
+    if (!target || target.ended) {
+      this.#forgetFinished(log);
+      target = log.streams.get(stream);
+    }
+    const mark = target?.mark(options.writer);
+    // Of an older one, a late copy, it matters only that it changes nothing.
+    if (mark && options.seq <= mark.seq) return resultOf(target!, mark.first);
     // A writer that has written before: the stream ended, and was forgotten.
     const forgotten = !target && options.seq > 1 && stream !== STANDALONE_STREAM;
     if (target?.ended || forgotten) throw new StreamEndedError(stream);
@@ -90,14 +87,14 @@ export class InMemoryEventStore implements McpEventStore {
     target ??= log.begin(stream);
     const first = target.last + 1;
     for (const data of events) this.#push(log, target, data);
-    target.note(options, first);
+    target.note(options, first, mark);
     if (options.end) this.#end(log, target);
-    while (log.units > this.#maxUnits && this.#give(log));
+    if (log.bytes > this.#limits.maxBytes) this.#shrink(log, this.#limits.maxBytes);
     if (this.#total > this.#alarm) this.#relieveAll();
     return resultOf(target, first);
   }
 
-  async read(session: string, stream: string, after: number, limit: number, delivered = 0): Promise<ReadResult> {
+  read(session: string, stream: string, after: number, limit: number, delivered = 0): MaybePromise<ReadResult> {
     const found = this.#find(session, stream);
     found.acknowledge(delivered);
     const events = found.eventsAfter(after, limit);
@@ -105,14 +102,14 @@ export class InMemoryEventStore implements McpEventStore {
     return { events, more, ...found.head(), ...(found.reader && { reader: found.reader }) };
   }
 
-  async claim(session: string, stream: string, { node, reader }: ReaderRef, heldMs = 0): Promise<ClaimResult> {
+  async claim(session: string, stream: string, reader: ReaderRef, heldMs = 0): Promise<ClaimResult> {
     let found = this.#find(session, stream);
     if (found === BLANK) found = this.#sessions.get(session)!.begin(stream);
     const before = found.reader;
-    if (before?.reader === reader) return found.head();
+    if (before?.reader === reader.reader) return found.head();
     const since = this.clock.now() - heldMs;
     if (before && found.claimedAt > since) return { ...found.head(), late: true };
-    found.reader = { node, reader };
+    found.reader = reader;
     found.claimedAt = since;
     return { ...found.head(), ...(before && { before }) };
   }
@@ -154,19 +151,19 @@ export class InMemoryEventStore implements McpEventStore {
   async stats(): Promise<EventStoreStats> {
     this.#sweep(this.clock.now());
     const stats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
-    for (const { dropped, streams, units } of this.#sessions.values()) {
+    for (const { dropped, streams, bytes } of this.#sessions.values()) {
       if (dropped) continue;
       stats.sessions++;
       stats.streams += streams.size;
-      stats.bytes += units * 2;
+      stats.bytes += bytes;
       for (const stream of streams.values()) stats.events += stream.size;
     }
     return stats;
   }
 
   #push(log: SessionLog, stream: StreamLog, data: string): void {
-    const grown = data.length - stream.push(data);
-    log.units += grown;
+    const grown = bytesOf(data) - stream.push(data);
+    log.bytes += grown;
     this.#total += grown;
   }
 
@@ -174,7 +171,7 @@ export class InMemoryEventStore implements McpEventStore {
     this.#forgetDropped();
     const log = this.#sessions.get(session);
     if (!log) throw new SessionGoneError(session);
-    if (log.finished?.size) this.#forgetFinished(log, this.clock.now());
+    this.#forgetFinished(log);
     const found = log.streams.get(stream) ?? (stream === STANDALONE_STREAM ? BLANK : undefined);
     if (!found) throw new StreamNotFoundError(stream);
     return found;
@@ -182,12 +179,13 @@ export class InMemoryEventStore implements McpEventStore {
 
   #end(log: SessionLog, stream: StreamLog): void {
     const now = this.clock.now();
-    stream.end(now + this.#finishedStreamMs);
+    stream.end(now + this.#limits.finishedStreamMs);
     if (stream.id === STANDALONE_STREAM) return;
     const finished = (log.finished ??= new Set()).add(stream);
+    if (stream.size > 1) (log.spare ??= new Set()).add(stream);
     // They may hold nothing, and be many all the same.
-    if (finished.size > this.#maxEvents) this.#forgetFirstFinished(log);
-    if (now - this.#sweptAt > this.#finishedStreamMs / 4) this.#sweep(now);
+    if (finished.size > this.#limits.maxEvents) this.#forgetFirstFinished(log);
+    if (now - this.#sweptAt > this.#limits.finishedStreamMs / 4) this.#sweep(now);
   }
 
   /** Drops events of the inbox that are a minute old. @throws EventLogFullError */
@@ -199,56 +197,62 @@ export class InMemoryEventStore implements McpEventStore {
       while (inbox.oldest <= mark.index) this.#evictOldest(log, inbox);
       [mark.at, mark.index] = [now, inbox.last];
     }
-    if (inbox.size + events.length > this.#maxEvents) throw new EventLogFullError(inbox.id, 'eventLog.maxEvents');
-    if (events.reduce((sum, { length }) => sum + length, inbox.units) > this.#maxUnits)
+    if (inbox.size + events.length > this.#limits.maxEvents)
+      throw new EventLogFullError(inbox.id, 'eventLog.maxEvents');
+    if (events.reduce((sum, data) => sum + bytesOf(data), inbox.bytes) > this.#limits.maxBytes)
       throw new EventLogFullError(inbox.id, 'eventLog.maxBytes');
   }
 
   /** A little more than it must: the sessions are looked through each time. */
   #relieveAll(): void {
-    const slack = this.#maxTotalUnits / 64;
+    const slack = this.#limits.maxTotalBytes / 64;
     const sessions = new Set(this.#sessions.values());
-    const target = this.#maxTotalUnits - slack;
+    const target = this.#limits.maxTotalBytes - slack;
     while (this.#total > target && sessions.size > 0) {
-      const heaviest = [...sessions].reduce((one, other) => (other.units > one.units ? other : one));
-      const half = heaviest.units / 2;
-      while (this.#total > target && heaviest.units >= half && this.#give(heaviest));
+      const heaviest = [...sessions].reduce((one, other) => (other.bytes > one.bytes ? other : one));
+      const most = Math.max(heaviest.bytes / 2, heaviest.bytes - (this.#total - target));
       // Nothing of it may go any more.
-      if (heaviest.units >= half) sessions.delete(heaviest);
+      if (!this.#shrink(heaviest, most)) sessions.delete(heaviest);
     }
-    this.#alarm = Math.max(this.#maxTotalUnits, this.#total + slack);
+    this.#alarm = Math.max(this.#limits.maxTotalBytes, this.#total + slack);
   }
 
   /** @returns `false` when nothing is left that may go */
-  #give(log: SessionLog): boolean {
-    const stream = log.largest();
-    if (!stream) return log.finished ? this.#forgetFirstFinished(log) : false;
-    this.#evictOldest(log, stream);
+  #shrink(log: SessionLog, most: number): boolean {
+    while (log.bytes > most) {
+      const stream = log.largest();
+      if (stream) this.#evictOldest(log, stream);
+      else if (!this.#forgetFirstFinished(log)) return false;
+    }
     return true;
   }
 
   #evictOldest(log: SessionLog, stream: StreamLog): void {
-    const units = stream.evictOldest();
-    log.units -= units;
-    this.#total -= units;
+    const bytes = stream.evictOldest();
+    if (stream.size <= 1) log.spare?.delete(stream);
+    log.bytes -= bytes;
+    this.#total -= bytes;
   }
 
   /** @returns whether there was one */
   #forgetFirstFinished(log: SessionLog): boolean {
-    const [first] = log.finished!;
+    const [first] = log.finished ?? [];
     if (first) this.#forgetStream(log, first);
     return first !== undefined;
   }
 
   #forgetStream(log: SessionLog, stream: StreamLog): void {
     log.finished!.delete(stream);
+    log.spare?.delete(stream);
     log.streams.delete(stream.id);
-    log.units -= stream.units;
-    this.#total -= stream.units;
+    log.bytes -= stream.bytes;
+    this.#total -= stream.bytes;
   }
 
-  #forgetFinished(log: SessionLog, now: number): void {
-    for (const stream of log.finished ?? []) {
+  #forgetFinished(log: SessionLog): void {
+    if (!log.finished?.size) return;
+    const now = this.clock.now();
+    for (const stream of log.finished) {
       if (stream.forgetAt > now) return;
       this.#forgetStream(log, stream);
     }
@@ -264,26 +268,28 @@ export class InMemoryEventStore implements McpEventStore {
     }
   }
 
-  #forget(session: string, { units }: SessionLog): void {
+  #forget(session: string, { bytes }: SessionLog): void {
     this.#sessions.delete(session);
-    this.#total -= units;
-    if (this.#total <= this.#maxTotalUnits) this.#alarm = this.#maxTotalUnits;
+    this.#total -= bytes;
+    if (this.#total <= this.#limits.maxTotalBytes) this.#alarm = this.#limits.maxTotalBytes;
   }
 
   #sweep(now: number): void {
     this.#sweptAt = now;
     this.#forgetDropped();
-    for (const log of this.#sessions.values()) this.#forgetFinished(log, now);
+    for (const log of this.#sessions.values()) this.#forgetFinished(log);
   }
 }
 
 /** The log of one session. */
 class SessionLog {
   readonly streams = new Map<string, StreamLog>();
-  units = 0;
+  bytes = 0;
   dropped = false;
   /** Streams that have ended, but for stream 0; in the order of ending. */
   finished: Set<StreamLog> | undefined;
+  /** Those of them that have more than their newest event. */
+  spare: Set<StreamLog> | undefined;
   /** Up to where the inbox is a minute old, when it is a minute later. */
   inboxMark: { at: number; index: number } | undefined;
 
@@ -297,10 +303,10 @@ class SessionLog {
 
   /** The stream that is to give its oldest event: one that has ended, otherwise the largest that has more than its newest. */
   largest(): StreamLog | undefined {
-    for (const stream of this.finished ?? []) if (stream.size > 1) return stream;
+    for (const stream of this.spare ?? []) return stream;
     let largest: StreamLog | undefined;
     for (const stream of this.streams.values()) {
-      if (stream.size > 1 && stream.id !== INBOX_STREAM && stream.units > (largest?.units ?? -1)) largest = stream;
+      if (stream.size > 1 && stream.id !== INBOX_STREAM && stream.bytes > (largest?.bytes ?? -1)) largest = stream;
     }
     return largest;
   }
@@ -314,14 +320,15 @@ class StreamLog {
   ended = false;
   /** Set when it has ended; milliseconds since the epoch. */
   forgetAt = Infinity;
-  units = 0;
+  bytes = 0;
   reader: ReaderRef | undefined;
   /** When the client of the reader asked for it; milliseconds since the epoch. */
   claimedAt = 0;
   node: string | undefined;
   unsettled: Set<RequestId> | undefined;
-  readonly #ring: string[] = [];
-  readonly #writers: WriterMark[] = [];
+  /** Absent until they are needed: most streams `0` are never written. */
+  #ring: string[] | undefined;
+  #writers: WriterMark[] | undefined;
 
   constructor(
     readonly id: string,
@@ -332,39 +339,34 @@ class StreamLog {
     return this.last - this.oldest + 1;
   }
 
-  /** @returns the length of the event that was evicted for it, or 0 */
+  /** @returns the bytes of the event that was evicted for it, or 0 */
   push(data: string): number {
     const evicted = this.last - this.oldest + 1 >= this.most ? this.evictOldest() : 0;
-    this.#ring[this.#slot(++this.last)] = data;
-    this.units += data.length;
+    (this.#ring ??= [])[this.#slot(++this.last)] = data;
+    this.bytes += bytesOf(data);
     return evicted;
   }
 
-  /** @returns its length */
+  /** @returns its bytes */
   evictOldest(): number {
     const slot = this.#slot(this.oldest++);
-    const { length } = this.#ring[slot]!;
-    this.#ring[slot] = '';
-    this.units -= length;
-    return length;
+    const bytes = bytesOf(this.#ring![slot]!);
+    this.#ring![slot] = '';
+    this.bytes -= bytes;
+    return bytes;
   }
 
-  /** The result of the append, if it was carried out before. */
-  repeated({ writer, seq }: AppendOptions): number | undefined {
-    const mark = this.#mark(writer);
-    // Of an older one, a late copy, it matters only that it changes nothing.
-    return mark && seq <= mark.seq ? mark.first : undefined;
-  }
-
-  note({ writer, seq, opens, settles }: AppendOptions, first: number): void {
-    const mark = this.#mark(writer);
-    if (mark) [mark.seq, mark.first] = [seq, first];
-    else if (this.#writers.push({ writer, seq, first }) > WRITERS_REMEMBERED) this.#writers.shift();
+  /** @param mark of its writer */
+  note({ writer, seq, opens, settles }: AppendOptions, first: number, mark: WriterMark | undefined): void {
+    if (mark) {
+      mark.seq = seq;
+      mark.first = first;
+    } else if ((this.#writers ??= []).push({ writer, seq, first }) > WRITERS_REMEMBERED) this.#writers.shift();
     if (opens) {
       this.node = opens.node;
       this.unsettled = new Set(opens.requests);
     }
-    for (const id of settles ?? []) this.unsettled?.delete(id);
+    if (settles) for (const id of settles) this.unsettled?.delete(id);
   }
 
   end(forgetAt: number): void {
@@ -382,7 +384,7 @@ class StreamLog {
     const events: StoredEvent[] = [];
     const from = Math.max(after + 1, this.oldest);
     const to = Math.min(this.last, from + limit - 1);
-    for (let index = from; index <= to; index++) events.push({ index, data: this.#ring[this.#slot(index)]! });
+    for (let index = from; index <= to; index++) events.push({ index, data: this.#ring![this.#slot(index)]! });
     return events;
   }
 
@@ -391,8 +393,9 @@ class StreamLog {
     return { last, oldest, delivered, ended };
   }
 
-  #mark(writer: string): WriterMark | undefined {
-    return this.#writers.find((mark) => mark.writer === writer);
+  mark(writer: string): WriterMark | undefined {
+    for (const mark of this.#writers ?? []) if (mark.writer === writer) return mark;
+    return undefined;
   }
 
   #slot(index: number): number {
@@ -405,6 +408,9 @@ type WriterMark = Pick<AppendOptions, 'writer' | 'seq'> & Pick<AppendResult, 'fi
 
 /** Stream `0` of a session that never used it. Never written to. */
 const BLANK = new StreamLog(STANDALONE_STREAM, MIN_EVENTS);
+
+/** As UTF-16. */
+const bytesOf = (data: string): number => data.length * 2;
 
 function resultOf({ reader }: StreamLog, first: number): AppendResult {
   return reader ? { first, reader } : { first };

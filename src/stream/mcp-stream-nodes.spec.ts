@@ -1,7 +1,7 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
-import { DROPPED_SESSION_MS } from './event-store.js';
+import { DROPPED_SESSION_MS, type StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';
 import { NO_DATA } from './stream-reader.js';
@@ -42,14 +42,19 @@ async function setup(faults: EventStoreFaults = {}) {
     const get = async (after?: number) => {
       const claim = await stream.claim();
       const reading = { got: [] as number[], told: undefined as number | undefined, end: undefined as unknown };
-      const subscription = stream.events$(after ?? claim.delivered, undefined, claim).subscribe({
-        next: ({ index, data }) => {
-          if (data === NO_DATA) reading.told = index;
-          else reading.got.push(index);
+      const subscription = stream.subscribe(
+        {
+          next: ({ index, data }) => {
+            if (data === NO_DATA) reading.told = index;
+            else reading.got.push(index);
+          },
+          error: (error: unknown) => (reading.end = error),
+          complete: () => (reading.end = 'complete'),
         },
-        error: (error: unknown) => (reading.end = error),
-        complete: () => (reading.end = 'complete'),
-      });
+        after ?? claim.delivered,
+        undefined,
+        claim,
+      );
       await clock.advance(0);
       return Object.assign(reading, { leave: () => subscription.unsubscribe() });
     };
@@ -210,9 +215,10 @@ describe('a tick', () => {
     const claim = await b.stream.claim();
     const told: number[] = [];
     const full = { paused: true, resumed$: new Subject<void>() };
-    const reading = b.stream.events$(0, full, claim).subscribe(({ index, data }) => {
+    const next = ({ index, data }: StoredEvent): void => {
       if (data === NO_DATA) told.push(index);
-    });
+    };
+    const reading = b.stream.subscribe({ next, error: () => {}, complete: () => {} }, 0, full, claim);
     const newest = await a.get(3);
     await b.refresh();
     await clock.advance(0);

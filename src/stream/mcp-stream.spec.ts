@@ -53,11 +53,16 @@ interface Reading {
 
 function read(stream: McpStream, after = 0, claim?: StreamClaim): Reading {
   const reading = { got: [], told: undefined, end: undefined } as unknown as Reading;
-  const subscription: Subscription = stream.events$(after, undefined, claim).subscribe({
-    next: ({ index, data: text }) => (text === NO_DATA ? (reading.told = index) : reading.got.push(index)),
-    error: (error: unknown) => (reading.end = error),
-    complete: () => (reading.end = 'complete'),
-  });
+  const subscription: Subscription = stream.subscribe(
+    {
+      next: ({ index, data: text }) => (text === NO_DATA ? (reading.told = index) : reading.got.push(index)),
+      error: (error: unknown) => (reading.end = error),
+      complete: () => (reading.end = 'complete'),
+    },
+    after,
+    undefined,
+    claim,
+  );
   reading.leave = () => subscription.unsubscribe();
   return reading;
 }

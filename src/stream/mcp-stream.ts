@@ -1,13 +1,13 @@
-import { NEVER, Observable, Subject } from 'rxjs';
-import { deferred, type Deferred } from '../common/promises.js';
+import { NEVER, type Observer, Subject, Subscription } from 'rxjs';
+import { deferred, type Deferred, type MaybePromise } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { STANDALONE_STREAM } from '../wire/sse.js';
-import { EventStoreError, SessionGoneError, StreamEndedError, StreamNotFoundError } from './event-store.errors.js';
+import { isFinal, isOver, StreamNotFoundError } from './event-store.errors.js';
 import type { ClaimResult, ReadResult, ReaderRef, StoredEvent } from './event-store.js';
-import { type AttachedReader, newReader, type StreamClaim, StreamReader } from './stream-reader.js';
+import { type AttachedReader, newReader, type ReadableLog, type StreamClaim, StreamReader } from './stream-reader.js';
 import type { StreamEnvironment } from './stream.options.js';
 import { StreamWriter, type StreamEntry, type StreamSignal } from './stream-writer.js';
 
@@ -34,7 +34,7 @@ const NONE: readonly never[] = [];
  *
  * Most streams `0` are read and never written, others written and never read: what only one of them needs is made for it.
  */
-export class McpStream {
+export class McpStream implements ReadableLog {
   #writer: StreamWriter | undefined;
   /** For the readers here. */
   #signal$: Subject<StreamSignal> | undefined;
@@ -107,7 +107,7 @@ export class McpStream {
   }
 
   /**
-   * Makes a response of this node the newest reader; the one before gets nothing more. To be opened by `events$`, unless the claim
+   * Makes a response of this node the newest reader; the one before gets nothing more. To be opened by `subscribe()`, unless the claim
    * came too late.
    *
    * @param heldMs for so many milliseconds its client has waited for the log to be back
@@ -136,33 +136,36 @@ export class McpStream {
   }
 
   /**
-   * The events after the cursor `after`: what is logged, then live, without a gap, a repeat or a change of order. Cold: the
-   * subscriber is the newest reader. Completes after the last event of a stream that has ended.
+   * Hands out the events after the cursor `after`: what is logged, then live, without a gap, a repeat or a change of order. The
+   * observer is the newest reader. Completes after the last event of a stream that has ended.
    *
    * @param claim absent: it is made meanwhile; for a stream that begins here
    * @throws (errors) StreamNotFoundError, SessionGoneError, EventsEvictedError, or the fault of the log that outlasted all retries
    */
-  events$(after: number, flow: StreamFlow = ALWAYS_FLOWING, claim?: StreamClaim): Observable<StoredEvent> {
-    return new Observable((subscriber) => {
-      const failed = this.#state === 'failed' && !isOver(this.#failure);
-      if (claim && (this.#closed || failed)) this.#detach(claim.attached);
-      if (this.#closed) return subscriber.complete();
-      if (failed) return subscriber.error(this.#failure);
-      const attached = claim?.attached ?? this.#claimMeanwhile();
-      // A stream that ended between the reply and its response signals nothing any more.
-      const open = this.#state === 'idle' || this.#state === 'appending';
-      const fresh = open && after === this.#last;
-      const reader = new StreamReader(this.#log(), flow, subscriber, { after, last: claim?.last ?? after, fresh });
-      attached.reader = reader;
-      if (attached !== this.#newest) {
-        reader.silence();
-        if (!this.#silent.includes(attached)) this.#silent = [...this.#silent, attached];
-      }
-      subscriber.add(() => this.#detach(attached));
-      subscriber.add((this.#signal$ ??= new Subject()).subscribe((signal) => reader.accept(signal)));
-      this.observer?.attached(this);
-      reader.wake();
-    });
+  subscribe(observer: Observer<StoredEvent>, after: number, flow = ALWAYS_FLOWING, claim?: StreamClaim): Subscription {
+    const failed = this.#state === 'failed' && !isOver(this.#failure);
+    if (this.#closed || failed) {
+      if (claim) this.#detach(claim.attached);
+      if (this.#closed) observer.complete();
+      else observer.error(this.#failure);
+      return Subscription.EMPTY;
+    }
+    const attached = claim?.attached ?? this.#claimMeanwhile();
+    // A stream that ended between the reply and its response signals nothing any more.
+    const open = this.#state === 'idle' || this.#state === 'appending';
+    const fresh = open && after === this.#last;
+    const reader = new StreamReader(this, flow, observer, { after, last: claim?.last ?? after, fresh });
+    attached.reader = reader;
+    if (attached !== this.#newest) {
+      reader.silence();
+      if (!this.#silent.includes(attached)) this.#silent = [...this.#silent, attached];
+    }
+    const subscription = (this.#signal$ ??= new Subject()).subscribe(reader);
+    subscription.add(() => this.#detach(attached));
+    reader.subscription = subscription;
+    this.observer?.attached(this);
+    reader.wake();
+    return subscription;
   }
 
   /**
@@ -226,7 +229,7 @@ export class McpStream {
     });
     const failed = (error: unknown): void => {
       this.#endSilent(cursor);
-      if (!(error instanceof EventStoreError)) throw error;
+      if (!isFinal(error)) throw error;
       // It is gone: reading it, the reader learns why.
       this.look();
     };
@@ -256,7 +259,7 @@ export class McpStream {
     const { session, id: stream, requests } = this;
     const { store, maxQueuedBytes, nodeId } = this.environment;
     return new StreamWriter({
-      ...{ store, retry: this.#retries(), maxQueuedBytes, session, stream },
+      ...{ store, retry: this.retry, maxQueuedBytes, session, stream },
       writer: randomToken(),
       ...(requests && { opens: { node: nodeId, requests } }),
       committed: (signal, reader) => this.#committed(signal, reader),
@@ -279,7 +282,7 @@ export class McpStream {
     if (!newest || newest.known === undefined || (newest.known && newest.ref.reader === reader?.reader)) return true;
     if (newest.known && this.#claims === 0) {
       newest.known = false;
-      const look = this.#retries().run(() => this.#read(0));
+      const look = this.retry.run(() => this.#read(0));
       const asked = look.finally(() => (newest.known = true));
       this.#inBackground(asked.then((head) => this.#compare(newest, head)));
     }
@@ -319,11 +322,9 @@ export class McpStream {
     this.#abandoning = abandoning;
     const options = { writer: randomToken(), seq: 1, end: true };
     const ended = abandoning.run(() => store.append(this.session, this.id, [], options));
-    const settled = (): void => {
-      this.#abandoning = undefined;
-      this.#settleDown();
-    };
-    this.#inBackground(ended.then(({ reader }) => this.#notifyAppended(reader)).finally(settled));
+    const notified = ended.then(({ reader }) => this.#notifyAppended(reader));
+    const settled = notified.finally(() => (this.#abandoning = undefined));
+    this.#inBackground(settled.finally(() => this.#settleDown()));
   }
 
   #notifyAppended(reader: ReaderRef | undefined): void {
@@ -331,13 +332,17 @@ export class McpStream {
     if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
   }
 
-  #log() {
-    const { session, id: stream } = this;
-    const evicted = (after: number, oldest: number): void => this.observer?.evicted(this, after, oldest);
-    const log = { store: this.environment.store, session, stream, retry: this.#retries(), evicted };
-    // A GET without a cursor begins after the acknowledged events, and may come to another node.
-    if (stream !== STANDALONE_STREAM || !this.#shared) return log;
-    return { ...log, handedOut: (cursor: number) => this.#acknowledge(cursor) };
+  /** @internal for its reader */
+  read(after: number, limit: number): MaybePromise<ReadResult> {
+    return this.environment.store.read(this.session, this.id, after, limit, after);
+  }
+  /** @internal for its reader */
+  evicted(after: number, oldest: number): void {
+    this.observer?.evicted(this, after, oldest);
+  }
+  /** @internal for its reader: a GET without a cursor begins after the acknowledged events, and may come to another node. */
+  caughtUp(cursor: number): void {
+    if (this.#shared && this.id === STANDALONE_STREAM) this.#acknowledge(cursor);
   }
 
   /** At most one command under way: the next one acknowledges what is handed out meanwhile. */
@@ -358,7 +363,7 @@ export class McpStream {
     }
   }
 
-  #read(cursor: number): Promise<ReadResult> {
+  async #read(cursor: number): Promise<ReadResult> {
     return this.environment.store.read(this.session, this.id, cursor, 0, cursor);
   }
 
@@ -383,8 +388,7 @@ export class McpStream {
     attached.known = undefined;
     const { store, clock } = this.environment;
     const since = clock.now();
-    const claim = () =>
-      this.#retries().run(() => store.claim(this.session, this.id, attached.ref, clock.now() - since));
+    const claim = () => this.retry.run(() => store.claim(this.session, this.id, attached.ref, clock.now() - since));
     const claimed = this.#begun ? this.#begun.promise.then(claim) : claim();
     const failed = (error: unknown): void => {
       if (!isOver(error) && !(error instanceof StreamNotFoundError)) this.observer?.fault(this, error);
@@ -438,7 +442,7 @@ export class McpStream {
     const cursor = reader?.cursor ?? 0;
     // Also one that seems to be replaced: signals come late. After its claim, or the log would keep it.
     const { store } = this.environment;
-    const release = () => this.#retries().run(() => store.release(this.session, this.id, ref, cursor));
+    const release = () => this.retry.run(() => store.release(this.session, this.id, ref, cursor));
     this.#inBackground(attached.claiming ? attached.claiming.then(release) : release());
     if (before) this.#notifyReplaced(before, cursor);
     if (reader) {
@@ -458,7 +462,8 @@ export class McpStream {
     if (this.#all().length === 0 && this.#claims === 0 && this.settled) this.observer?.idle(this);
   }
 
-  #retries(): Retry {
+  /** @internal for its reader */
+  get retry(): Retry {
     this.#retry ??= new Retry(this.environment.retry, this.environment.clock, isFinal);
     if (this.#closed) this.#retry.cancel();
     return this.#retry;
@@ -474,11 +479,6 @@ export class McpStream {
   }
 }
 
-const isFinal = (error: unknown): boolean => error instanceof EventStoreError;
-
-/** The stream has ended, by another node's doing, or its session has. */
-const isOver = (error: unknown): boolean => error instanceof StreamEndedError || error instanceof SessionGoneError;
-
 /** The owner of a stream. */
 export interface StreamObserver {
   attached(stream: McpStream): void;
@@ -493,8 +493,8 @@ export interface StreamObserver {
   failed(stream: McpStream, error: unknown): void;
   /** It was found at a tick that another node has ended it. */
   ended?(stream: McpStream): void;
-  /** Such a command failed. */
-  fault(stream: McpStream, error: unknown): void;
   /** A command is under way that no message waits for. */
   bookkeeping?(done: Promise<unknown>): void;
+  /** Such a command failed. */
+  fault(stream: McpStream, error: unknown): void;
 }

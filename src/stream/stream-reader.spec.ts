@@ -1,11 +1,11 @@
-import { Observable, Subject } from 'rxjs';
+import { type Observer, Subject, Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { Retry } from '../common/retry.js';
 import { EventStoreFault, FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
 import { EventsEvictedError, EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
 import type { StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
-import { NO_DATA, StreamReader } from './stream-reader.js';
+import { NO_DATA, type ReadableLog, StreamReader } from './stream-reader.js';
 import type { StreamSignal } from './stream-writer.js';
 
 const POLICY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
@@ -43,12 +43,11 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
   /** A reader, with what its subscriber does at each event. */
   const listen = (after = 0, onEvent: (event: StoredEvent, at: Listening) => void = () => {}): Listening => {
     const listening = { got: [], events: [], end: undefined } as unknown as Listening;
-    const events$ = new Observable<StoredEvent>((subscriber) => {
-      const target = { store, session: 's', stream: 'stream', retry, evicted: (...of: number[]) => evicted.push(of) };
-      listening.reader = new StreamReader(target, flow, subscriber, { after });
-      subscriber.add(() => listening.reader.release());
-    });
-    const subscription = events$.subscribe({
+    const target: ReadableLog = {
+      ...{ id: 'stream', retry, evicted: (...of) => evicted.push(of), caughtUp: () => {} },
+      read: (cursor, limit) => store.read('s', 'stream', cursor, limit, cursor),
+    };
+    const observer: Observer<StoredEvent> = {
       next: (event) => {
         listening.events.push(event);
         if (event.data === NO_DATA) return;
@@ -58,8 +57,10 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
       },
       error: (error: unknown) => (listening.end = error),
       complete: () => (listening.end = 'complete'),
-    });
-    listening.leave = () => subscription.unsubscribe();
+    };
+    const reader = (listening.reader = new StreamReader(target, flow, observer, { after }));
+    reader.subscription = new Subscription(() => reader.release());
+    listening.leave = () => reader.subscription?.unsubscribe();
     return listening;
   };
   /** Has caught up with the log, and reads it no more. */
@@ -84,8 +85,8 @@ describe('a reader that has caught up', () => {
     const { write, caughtUp, reads } = await setup();
     await write();
     const { reader, got } = await caughtUp();
-    reader.accept(await write(1));
-    reader.accept(await write(3));
+    reader.next(await write(1));
+    reader.next(await write(3));
     expect(got).toEqual([1, 2, 3, 4, 5]);
     expect(reader.cursor).toBe(5);
     expect(reads).not.toHaveBeenCalled();
@@ -95,7 +96,7 @@ describe('a reader that has caught up', () => {
     const { write, caughtUp, reads } = await setup();
     await write();
     const listening = await caughtUp();
-    listening.reader.accept(await write(1, true));
+    listening.reader.next(await write(1, true));
     expect([listening.got, listening.end]).toEqual([[1, 2], 'complete']);
     expect(reads).not.toHaveBeenCalled();
   });
@@ -104,7 +105,7 @@ describe('a reader that has caught up', () => {
     const { write, caughtUp } = await setup();
     await write();
     const listening = await caughtUp();
-    listening.reader.accept(await write(0, true));
+    listening.reader.next(await write(0, true));
     expect([listening.got, listening.end]).toEqual([[1], 'complete']);
   });
 });
@@ -127,7 +128,7 @@ describe('a reader that is behind', () => {
     const { clock, write, caughtUp } = await setup();
     await write(2);
     const { reader, got } = await caughtUp();
-    for (const signal of heard([await write(2), await write(3)])) reader.accept(signal);
+    for (const signal of heard([await write(2), await write(3)])) reader.next(signal);
     await clock.advance(1_000);
     expect(got).toEqual(upTo(7));
   });
@@ -138,10 +139,10 @@ describe('a reader that is behind', () => {
     });
     await write();
     const { reader, got } = await caughtUp();
-    reader.accept(POKE);
+    reader.next(POKE);
     await clock.advance(5);
-    reader.accept(await write());
-    reader.accept(await write());
+    reader.next(await write());
+    reader.next(await write());
     await clock.advance(1_000);
     expect(got).toEqual([1, 2, 3]);
     expect(reads).toHaveBeenCalledTimes(2);
@@ -151,9 +152,9 @@ describe('a reader that is behind', () => {
     const { clock, write, caughtUp } = await setup({ delay: ({ method }) => (method === 'read' ? 10 : 0) });
     await write();
     const listening = await caughtUp();
-    listening.reader.accept(POKE);
+    listening.reader.next(POKE);
     await clock.advance(1);
-    listening.reader.accept(await write(100, true));
+    listening.reader.next(await write(100, true));
     await clock.advance(1_000);
     expect([listening.got, listening.end]).toEqual([upTo(101), 'complete']);
   });
@@ -184,7 +185,7 @@ describe('a reader that is behind', () => {
     await write(50);
     const listening = await caughtUp(40);
     await log.drop('s');
-    listening.reader.accept(POKE);
+    listening.reader.next(POKE);
     await clock.advance(0);
     expect([listening.got, listening.end]).toEqual([upTo(50, 41), expect.any(SessionGoneError)]);
     expect(listen().end).toBeUndefined();
@@ -203,7 +204,7 @@ describe('a reader that is behind', () => {
     await write(5);
     const listening = await caughtUp();
     flow.paused = true;
-    listening.reader.accept(await write(150));
+    listening.reader.next(await write(150));
     resume();
     await clock.advance(0);
     expect([listening.got, listening.end]).toEqual([upTo(5), expect.any(EventsEvictedError)]);
@@ -215,7 +216,7 @@ describe('a reader that is behind', () => {
     await write(100);
     const { reader } = await caughtUp();
     expect((await log.read('s', 'stream', 0, 0)).delivered).toBe(64);
-    reader.accept(POKE);
+    reader.next(POKE);
     await clock.advance(0);
     expect((await log.read('s', 'stream', 0, 0)).delivered).toBe(100);
   });
@@ -253,7 +254,7 @@ describe('a reader that is waited for', () => {
     await write();
     const rested: Promise<void>[] = [];
     const { reader } = await caughtUp(0, (_, at) => void rested.push(at.reader.rested()));
-    reader.accept(await write(2, true));
+    reader.next(await write(2, true));
     await Promise.all(rested);
     expect(rested).toHaveLength(3);
   });
@@ -265,8 +266,8 @@ describe('a full response', () => {
     await write();
     const { reader, got } = await caughtUp();
     flow.paused = true;
-    reader.accept(await write(2));
-    reader.accept(POKE);
+    reader.next(await write(2));
+    reader.next(POKE);
     await clock.advance(1_000);
     expect(got).toEqual([1]);
     expect(reads).not.toHaveBeenCalled();
@@ -281,8 +282,8 @@ describe('a full response', () => {
     const { reader, leave } = await caughtUp();
     expect(resumed$.observed).toBe(false);
     flow.paused = true;
-    reader.accept(await write());
-    reader.accept(await write());
+    reader.next(await write());
+    reader.next(await write());
     expect(resumed$.observers).toHaveLength(1);
     leave();
     expect(resumed$.observed).toBe(false);
@@ -292,7 +293,7 @@ describe('a full response', () => {
     const { clock, write, caughtUp, flow, resume } = await setup();
     await write();
     const { reader, got } = await caughtUp(0, ({ index }) => (flow.paused = index === 3));
-    reader.accept(await write(4));
+    reader.next(await write(4));
     expect(got).toEqual([1, 2, 3]);
     resume();
     await clock.advance(0);
@@ -317,7 +318,7 @@ describe('a full response', () => {
     const { write, caughtUp, flow } = await setup();
     await write();
     const listening = await caughtUp(0, ({ index }) => (flow.paused = index === 2));
-    listening.reader.accept(await write(1, true));
+    listening.reader.next(await write(1, true));
     expect([listening.got, listening.end]).toEqual([[1, 2], 'complete']);
   });
 });
@@ -331,7 +332,7 @@ describe('a reader that a newer one has replaced', () => {
     await clock.advance(5);
     older.reader.silence();
     await clock.advance(1_000);
-    older.reader.accept(await write());
+    older.reader.next(await write());
     older.reader.wake();
     await clock.advance(1_000);
     expect([older.got, older.end]).toEqual([[], undefined]);
@@ -342,7 +343,7 @@ describe('a reader that a newer one has replaced', () => {
     await write(2);
     const older = await caughtUp();
     older.reader.silence();
-    older.reader.accept(await write(3, true));
+    older.reader.next(await write(3, true));
     await clock.advance(1_000);
     expect([older.got, older.end]).toEqual([[1, 2], undefined]);
     older.reader.end(5);
@@ -365,8 +366,8 @@ describe('a subscriber that interferes', () => {
     const { clock, write, caughtUp } = await setup();
     await write();
     const { reader, got } = await caughtUp(0, ({ index }, { leave }) => index === 3 && leave());
-    reader.accept(await write(4));
-    reader.accept(await write(1, true));
+    reader.next(await write(4));
+    reader.next(await write(1, true));
     await clock.advance(1_000);
     expect(got).toEqual([1, 2, 3]);
   });
@@ -384,8 +385,8 @@ describe('a subscriber that interferes', () => {
     const { clock, write, caughtUp } = await setup();
     await write();
     const signals = [await write(3), await write(2)];
-    const { reader, got } = await caughtUp(1, ({ index }, { reader: self }) => index === 2 && self.accept(signals[1]!));
-    reader.accept(signals[0]!);
+    const { reader, got } = await caughtUp(1, ({ index }, { reader: self }) => index === 2 && self.next(signals[1]!));
+    reader.next(signals[0]!);
     await clock.advance(1_000);
     expect(got).toEqual(upTo(6, 2));
   });
@@ -394,7 +395,7 @@ describe('a subscriber that interferes', () => {
     const { clock, write, caughtUp } = await setup();
     await write();
     const { reader, got } = await caughtUp(0, ({ index }, { reader: self }) => index === 2 && self.silence());
-    reader.accept(await write(3));
+    reader.next(await write(3));
     await clock.advance(0);
     expect(got).toEqual([1, 2]);
   });
@@ -411,8 +412,8 @@ describe('done', () => {
     failed.reader.fail(new Error('why'));
     left.leave();
     for (const { reader } of [finished, failed, left]) {
-      reader.accept(await write());
-      reader.accept(POKE);
+      reader.next(await write());
+      reader.next(POKE);
       reader.silence();
       reader.end(9);
       reader.finish();

@@ -1,10 +1,10 @@
-import type { Subscriber } from 'rxjs';
-import { deferred, type Deferred } from '../common/promises.js';
+import type { Observer, Subscription } from 'rxjs';
+import { deferred, type Deferred, isThenable, type MaybePromise } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { EventsEvictedError } from './event-store.errors.js';
-import type { McpEventStore, ReaderRef, ReadResult, StoredEvent, StreamHead } from './event-store.js';
+import type { ReaderRef, ReadResult, StoredEvent, StreamHead } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
 /** Events per read of the log: enough to make a read worth its price, few enough to notice back-pressure. */
@@ -32,7 +32,9 @@ const RESTED = Promise.resolve();
  *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
  *        └────the stream ended and all was handed out, the log refused, the response closed────▲
  */
-export class StreamReader {
+export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
+  /** To the signals. */
+  subscription: Subscription | undefined;
   #cursor: number;
   #behind: boolean;
   #busy = false;
@@ -51,7 +53,7 @@ export class StreamReader {
   constructor(
     private readonly log: ReadableLog,
     private readonly flow: StreamFlow,
-    private readonly sink: Subscriber<StoredEvent>,
+    private readonly sink: Observer<StoredEvent>,
     { after, last = after, fresh = false }: ReaderStart,
   ) {
     this.#own = last;
@@ -65,7 +67,7 @@ export class StreamReader {
     return this.#cursor;
   }
 
-  accept(signal: StreamSignal): void {
+  next(signal: StreamSignal): void {
     const next = !this.#busy && !this.#behind && this.#ready && signal.first === this.#cursor + 1;
     if (!next) {
       this.#behind = true;
@@ -85,7 +87,7 @@ export class StreamReader {
   /** Goes on where it stopped, if it may. */
   wake(): void {
     if (!this.#behind || this.#busy) return;
-    if (this.#ready) void this.#catchUp();
+    if (this.#ready) this.#catchUp();
     else this.#awaitRoom();
   }
 
@@ -113,6 +115,7 @@ export class StreamReader {
     if (this.#done) return;
     this.#done = true;
     this.sink.complete();
+    this.subscription?.unsubscribe();
   }
 
   /** Fails: the response is cut, the client may resume. */
@@ -120,6 +123,7 @@ export class StreamReader {
     if (this.#done) return;
     this.#done = true;
     this.sink.error(error);
+    this.subscription?.unsubscribe();
   }
 
   /** Its response has closed. */
@@ -131,68 +135,83 @@ export class StreamReader {
     return !this.#done && !this.#silent && !this.flow.paused;
   }
 
-  async #catchUp(): Promise<void> {
+  /** A log in memory answers at once, and nothing is awaited. */
+  #catchUp(): void {
     this.#busy = true;
     try {
       while (this.#behind && this.#ready) {
         this.#behind = false;
-        if (await this.#readPage()) return this.finish();
+        const page = this.#readPage();
+        if (isThenable(page)) return void this.#goOnAfter(page);
+        this.#handOut(page);
       }
     } catch (error) {
       this.fail(error);
-    } finally {
-      this.#busy = false;
-      this.#rest();
-      this.wake();
     }
+    this.#pause();
+  }
+
+  async #goOnAfter(page: Promise<ReadResult>): Promise<void> {
+    try {
+      this.#handOut(await page);
+    } catch (error) {
+      this.fail(error);
+    }
+    this.#retrying = false;
+    if (this.#behind && this.#ready) this.#catchUp();
+    else this.#pause();
+  }
+
+  #pause(): void {
+    this.#busy = false;
+    this.#rest();
+    this.wake();
   }
 
   /** Most responses are never full: one that is listens from then on. */
   #awaitRoom(): void {
     if (this.#listens || this.#done || !this.flow.paused) return;
     this.#listens = true;
-    this.sink.add(this.flow.resumed$.subscribe(() => this.wake()));
+    this.subscription?.add(this.flow.resumed$.subscribe(() => this.wake()));
   }
 
-  /** @returns whether the end was reached */
-  async #readPage(): Promise<boolean> {
+  #readPage(): MaybePromise<ReadResult> {
+    const { log } = this;
     const after = this.#cursor;
-    const { events, more, ended, oldest } = await this.#read(after);
+    const page = log.read(after, PAGE);
+    if (!isThenable(page)) return page;
+    return log.retry.goOn(
+      page,
+      () => log.read(after, PAGE),
+      () => {
+        this.#retrying = true;
+        this.#rest();
+      },
+    );
+  }
+
+  #handOut({ events, more, ended, oldest }: ReadResult): void {
+    const after = this.#cursor;
     if (oldest > after + 1) {
-      if (this.#begun) throw new EventsEvictedError(this.log.stream, after, oldest);
-      this.log.evicted?.(after, oldest);
+      if (this.#begun) throw new EventsEvictedError(this.log.id, after, oldest);
+      this.log.evicted(after, oldest);
     }
     this.#begun = true;
     for (const { index, data } of events) {
       if (!this.#ready) {
         this.#behind = true;
-        return false;
+        return;
       }
       this.#emit(index, data);
     }
     if (more) this.#behind = true;
-    return ended && !this.#behind && !this.#silent;
-  }
-
-  async #read(after: number): Promise<ReadResult> {
-    const { store, session, stream, retry } = this.log;
-    const read = (): Promise<ReadResult> => store.read(session, stream, after, PAGE, after);
-    const failed = (error: unknown): never => {
-      this.#retrying = true;
-      this.#rest();
-      throw error;
-    };
-    try {
-      return await retry.run(() => read().catch(failed));
-    } finally {
-      this.#retrying = false;
-    }
+    if (ended && !this.#behind && !this.#silent) this.finish();
   }
 
   #rest(): void {
     this.#resting?.resolve();
     this.#resting = undefined;
-    this.log.handedOut?.(this.#cursor);
+    this.log.caughtUp(this.#cursor);
   }
 
   #emit(index: number, data: string): void {
@@ -213,15 +232,16 @@ export interface ReaderStart {
   fresh?: boolean;
 }
 
+/** The log of one stream. */
 export interface ReadableLog {
-  readonly store: McpEventStore;
-  readonly session: string;
-  readonly stream: string;
+  readonly id: string;
   readonly retry: Retry;
-  /** Events before its first one are no longer kept. */
-  evicted?(after: number, oldest: number): void;
+  /** The events after the cursor `after`, which is acknowledged. */
+  read(after: number, limit: number): MaybePromise<ReadResult>;
+  /** Events before the reader's first one are no longer kept. */
+  evicted(after: number, oldest: number): void;
   /** The reader has caught up to this index. */
-  handedOut?(cursor: number): void;
+  caughtUp(cursor: number): void;
 }
 
 /** The state of a stream when a reader became its newest. */

@@ -1,4 +1,4 @@
-import { deferred, type Deferred, isThenable, quiet } from '../common/promises.js';
+import { deferred, type Deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
@@ -76,10 +76,9 @@ export class StreamWriter {
 
   /** Callbacks, not an `async` loop: this runs for each event, and nearly always the queue is empty. */
   #commit(batch: Batch): Promise<void> {
-    this.#state = { is: 'appending', retrying: false };
-    const { retry } = this.target;
-    const append = this.#appendOf(batch);
-    const first = begin(append);
+    this.#state = APPENDING;
+    const options = this.#optionsOf(batch);
+    const first = this.#append(batch, options);
     if (!isThenable(first)) {
       this.#committed(batch, first);
       return COMMITTED;
@@ -87,9 +86,9 @@ export class StreamWriter {
     let attempts = 0;
     const attempt = (): PromiseLike<AppendResult> | AppendResult => {
       this.#noteRetrying(++attempts > 1);
-      return attempts === 1 ? first : append();
+      return attempts === 1 ? first : this.#append(batch, options);
     };
-    const appended = retry.runThen(
+    const appended = this.target.retry.runThen(
       attempt,
       (result) => this.#committed(batch, result),
       (error) => {
@@ -101,6 +100,15 @@ export class StreamWriter {
     );
     this.#done = appended;
     return appended;
+  }
+
+  #append({ events }: Batch, options: AppendOptions): MaybePromise<AppendResult> {
+    const { store, session, stream } = this.target;
+    try {
+      return store.append(session, stream, events, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   #committed({ events, end }: Batch, { first, reader }: AppendResult): void {
@@ -121,18 +129,17 @@ export class StreamWriter {
     this.#commit(batch).then(done.resolve, done.reject);
   }
 
-  #appendOf({ events, settles, end }: Batch): () => AppendResult | Promise<AppendResult> {
-    const { store, session, stream, writer } = this.target;
-    const options: AppendOptions = { writer, seq: ++this.#seq };
+  #optionsOf({ settles, end }: Batch): AppendOptions {
+    const options: AppendOptions = { writer: this.target.writer, seq: ++this.#seq };
     if (this.#opens) options.opens = this.#opens;
-    if (settles.length > 0) options.settles = settles;
+    if (settles) options.settles = settles;
     if (end) options.end = true;
     this.#opens = undefined;
-    return () => store.append(session, stream, events, options);
+    return options;
   }
 
   #noteRetrying(retrying: boolean): void {
-    if (this.#state.is === 'appending') this.#state.retrying = retrying;
+    if (this.#state.is === 'appending') this.#state = retrying ? RETRYING : APPENDING;
   }
 
   #end(): void {
@@ -189,14 +196,19 @@ export interface WriterTarget {
 }
 
 type WriterState =
-  { is: 'idle' } | { is: 'appending'; retrying: boolean } | { is: 'ended' } | { is: 'failed'; error: unknown };
+  | { readonly is: 'idle' }
+  | { readonly is: 'appending'; readonly retrying: boolean }
+  | { readonly is: 'ended' }
+  | { readonly is: 'failed'; readonly error: unknown };
 
 const IDLE: WriterState = { is: 'idle' };
+const APPENDING: WriterState = { is: 'appending', retrying: false };
+const RETRYING: WriterState = { is: 'appending', retrying: true };
 const COMMITTED: Promise<void> = Promise.resolve();
 
 interface Batch {
-  events: string[];
-  settles: RequestId[];
+  readonly events: string[];
+  settles: RequestId[] | undefined;
   end: boolean;
 }
 
@@ -205,20 +217,12 @@ interface QueuedBatch {
   readonly done: Deferred<void>;
 }
 
-function begin(append: () => AppendResult | Promise<AppendResult>): AppendResult | Promise<AppendResult> {
-  try {
-    return append();
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}
-
 function batchOf({ data, settles, end = false }: StreamEntry): Batch {
-  return { events: data === undefined ? [] : [data], settles: settles === undefined ? [] : [settles], end };
+  return { events: data === undefined ? [] : [data], settles: settles === undefined ? undefined : [settles], end };
 }
 
 function add({ data, settles, end }: StreamEntry, batch: Batch): void {
   if (data !== undefined) batch.events.push(data);
-  if (settles !== undefined) batch.settles.push(settles);
+  if (settles !== undefined) (batch.settles ??= []).push(settles);
   if (end) batch.end = true;
 }

@@ -58,7 +58,8 @@ describeRedis(
       await server.kill();
       const began = performance.now();
       for (let n = 0; n < 50; n++) {
-        const error = await eventStore.read('s', '0', 0, 1).catch((error: unknown) => error);
+        const read = async () => eventStore.read('s', '0', 0, 1);
+        const error = await read().catch((error: unknown) => error);
         expect(error).toBeInstanceOf(RedisUnavailableError);
         expect(error).not.toBeInstanceOf(EventStoreError);
       }

@@ -238,13 +238,13 @@ class World {
     void claimed(stream, () => !subscription.closed).then((claim) => {
       if (!claim) return;
       if (subscription.closed) return stream.disclaim(claim);
-      const events$ = stream.events$(Math.min(cursor, claim.last), undefined, claim);
       const next = ({ index, data }: { index: number; data: string }): void => {
         if (!connection.live || data === NO_DATA) return;
         if (index !== this.#got.length + 1) this.#wrong ??= `event ${index} after ${this.#got.length}`;
         this.#got.push(data);
       };
-      subscription.add(events$.subscribe({ next, error: end, complete: end }));
+      const after = Math.min(cursor, claim.last);
+      subscription.add(stream.subscribe({ next, error: end, complete: end }, after, undefined, claim));
     });
   }
 

@@ -196,7 +196,7 @@ export class TestApp {
     if (!this.cluster) return [];
     const store = this.app.get<McpEventStore>(McpEventStore, { strict: false });
     const sessions = await this.service.list();
-    const looks = await Promise.allSettled(sessions.map(({ id }) => store.read(id, INBOX_STREAM, 0, 0)));
+    const looks = await Promise.allSettled(sessions.map(async ({ id }) => store.read(id, INBOX_STREAM, 0, 0)));
     return looks.flatMap((look) => (look.status === 'fulfilled' ? [look.value] : []));
   }
 }

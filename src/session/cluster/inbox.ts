@@ -168,7 +168,7 @@ export class Inbox {
     }
   }
 
-  #read(limit: number): Promise<ReadResult> {
+  async #read(limit: number): Promise<ReadResult> {
     return this.runtime.store.read(this.sessionId, INBOX_STREAM, this.#seen, limit);
   }
 

@@ -178,7 +178,7 @@ export class SessionStreams implements StreamObserver {
         if (headOnly) subscriber.complete();
       });
       if (headOnly) return begun ? undefined : subscriber.complete();
-      return stream.events$(after, flow, claim).subscribe(frames);
+      return stream.subscribe(frames, after, flow, claim);
     });
   }
 
