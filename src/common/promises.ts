@@ -33,6 +33,9 @@ export function once(task: () => void): () => void {
   };
 }
 
+/** There is nothing to wait for. */
+export const DONE: Promise<void> = Promise.resolve();
+
 /** Marks the rejection as handled; awaiting the promise still throws. */
 export function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});

@@ -1,6 +1,6 @@
 import { EMPTY, type Observable } from 'rxjs';
 import type { Clock, ClockTimer } from '../common/clock.js';
-import { deferred } from '../common/promises.js';
+import { deferred, DONE } from '../common/promises.js';
 import type { HttpRefusal, McpExchange, McpReply, StreamFlow } from '../context/mcp-exchange.js';
 import type { RequestId } from '../wire/json-rpc.js';
 
@@ -208,5 +208,4 @@ type ExchangeState =
   | { is: 'over' };
 
 const OVER: ExchangeState = { is: 'over' };
-const DONE = Promise.resolve();
 const ignore = (): void => {};

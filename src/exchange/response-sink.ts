@@ -1,5 +1,5 @@
 import { Observable, type Subscriber } from 'rxjs';
-import { deferred, type Deferred } from '../common/promises.js';
+import { deferred, type Deferred, DONE } from '../common/promises.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { messageFrame } from '../wire/sse.js';
 import type { ExchangeSink, SinkEntry } from './exchange.js';
@@ -106,5 +106,3 @@ export class ResponseSink implements ExchangeSink {
     return (this.#room ??= deferred()).promise;
   }
 }
-
-const DONE = Promise.resolve();

@@ -217,14 +217,14 @@ export class McpSessionService {
     return outcomes.length - failed.length;
   }
 
-  async #send(id: string, notification: OutboundMessage, how: Relation): Promise<void> {
+  #send(id: string, notification: OutboundMessage, how: Relation): Promise<void> {
     const live: LiveSession | undefined = this.sessions.peek(id);
     if (live) return how(() => live.session.notify(notification));
     // Not live here: the client reads from the log, so an append is enough.
     const stream = new McpStream(STANDALONE_STREAM, id, this.runtime);
-    await stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
-    // It may be live by now, and read.
-    this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM);
+    const written = stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
+    // It may be live by then, and read.
+    return written.then(() => this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM));
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Observer, Subscription } from 'rxjs';
-import { deferred, type Deferred, isThenable, type MaybePromise } from '../common/promises.js';
+import { deferred, type Deferred, DONE, isThenable, type MaybePromise } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import type { Retry } from '../common/retry.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
@@ -9,7 +9,6 @@ import type { StreamSignal } from './stream-writer.js';
 
 /** Events per read of the log: enough to make a read worth its price, few enough to notice back-pressure. */
 const PAGE = 64;
-const RESTED = Promise.resolve();
 
 /**
  * # The reader of one stream, for one response
@@ -95,7 +94,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
    * Settles when it has caught up, or cannot: it waits neither for a full response nor for a failing log.
    */
   rested(): Promise<void> {
-    return this.#busy && !this.#retrying ? (this.#resting ??= deferred()).promise : RESTED;
+    return this.#busy && !this.#retrying ? (this.#resting ??= deferred()).promise : DONE;
   }
 
   /** A newer reader has the stream: from now on this one hands out nothing. */

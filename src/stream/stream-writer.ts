@@ -1,4 +1,4 @@
-import { deferred, type Deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
+import { deferred, DONE, type Deferred, isThenable, type MaybePromise, quiet } from '../common/promises.js';
 import type { Retry } from '../common/retry.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { StreamEndedError, StreamOverflowError } from './event-store.errors.js';
@@ -26,7 +26,7 @@ export class StreamWriter {
   #queued: QueuedBatch | undefined;
   #queuedBytes = 0;
   /** Settles with the append that is in flight. */
-  #done = COMMITTED;
+  #done = DONE;
   #seq = 0;
   #opens: AppendOptions['opens'];
 
@@ -81,7 +81,7 @@ export class StreamWriter {
     const first = this.#append(batch, options);
     if (!isThenable(first)) {
       this.#committed(batch, first);
-      return COMMITTED;
+      return DONE;
     }
     let attempts = 0;
     const attempt = (): PromiseLike<AppendResult> | AppendResult => {
@@ -204,7 +204,6 @@ type WriterState =
 const IDLE: WriterState = { is: 'idle' };
 const APPENDING: WriterState = { is: 'appending', retrying: false };
 const RETRYING: WriterState = { is: 'appending', retrying: true };
-const COMMITTED: Promise<void> = Promise.resolve();
 
 interface Batch {
   readonly events: string[];

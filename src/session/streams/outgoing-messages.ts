@@ -1,4 +1,4 @@
-import { quiet } from '../../common/promises.js';
+import { DONE, quiet } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import type { McpCall, McpSessionInfo, OutboundMessage, OutboundOptions } from '../../context/mcp-call.js';
 import { EventStoreError } from '../../stream/event-store.errors.js';
@@ -122,6 +122,7 @@ export class OutgoingMessages {
 
   #standalone(message: JsonRpcNotification | JsonRpcRequest): Promise<void> {
     const written = this.streams.standalone.write({ data: JSON.stringify(message) });
+    if (written === DONE) return DONE;
     return quiet(
       written.catch((error: unknown) => {
         throw unsent(message.method, error);
