@@ -70,7 +70,7 @@ describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
       inFlight: 0,
       streams: 0,
       openResponses: 0,
-      timers: 1,
+      timers: 0,
     });
     // Nobody was evicted for them, and a place is free when they are idle.
     expect((await owner.call('quick')).status).toBe(200);
