@@ -1,4 +1,4 @@
-import { RedisScript } from '../connection/redis-script.js';
+import { RedisScript } from '../connection/redis-connection.js';
 
 /**
  * # The event log of one session, as Lua
@@ -318,18 +318,5 @@ call('HSET', LOG, 'dropped', 1)
 call('PEXPIRE', LOG, ARGV[1])
 call('PEXPIRE', STREAMS, ARGV[1])
 return noted
-`,
-);
-
-/** Streams, events and units of one session. */
-export const logStats = script(
-  'stats',
-  `
-if not opened or dropped then return false end
-sweep()
-local events = 0
-local streams = call('ZRANGE', STREAMS, 0, -1)
-for _, stream in ipairs(streams) do events = events + call('LLEN', EVENTS(stream)) end
-return {#streams, events, units}
 `,
 );
