@@ -1,14 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { isThenable } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
-import {
-  type EventStoreCall,
-  eventStoreContract,
-  FaultyEventStore,
-  ManualClock,
-  randomFaults,
-  seededRandom,
-} from '../testing/index.js';
+import { eventStoreContract, ManualClock } from '../testing/index.js';
+import { type EventStoreCall, FaultyEventStore, randomFaults } from '../../test/support/faulty-event-store.js';
+import { seededRandom } from '../../test/support/seeded-random.js';
 import { EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
 import type { AppendOptions, AppendResult, McpEventStore } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';

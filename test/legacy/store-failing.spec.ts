@@ -1,11 +1,11 @@
 import { EventLogFullError, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import {
   EventStoreFault,
   FaultyEventStore,
-  ManualClock,
   type EventStoreCall,
   type EventStoreFaults,
-} from 'nestjs-mcp-streamable/testing';
+} from '../support/faulty-event-store.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type ScriptedTool, type TestApp, type TestAppOptions } from '../support/app.js';
 import { gists, log } from '../support/messages.js';

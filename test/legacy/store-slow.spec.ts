@@ -1,5 +1,6 @@
 import { InMemoryEventStore } from 'nestjs-mcp-streamable';
-import { FaultyEventStore, ManualClock, randomFaults, type EventStoreFaults } from 'nestjs-mcp-streamable/testing';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { FaultyEventStore, randomFaults, type EventStoreFaults } from '../support/faulty-event-store.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type ScriptedTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { AppendOptions } from '../../src/stream/event-store.js';
-import { seededRandom } from '../../src/testing/index.js';
+import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 

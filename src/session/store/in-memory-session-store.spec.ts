@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ManualClock, seededRandom, sessionStoreContract } from '../../testing/index.js';
+import { ManualClock, sessionStoreContract } from '../../testing/index.js';
+import { seededRandom } from '../../../test/support/seeded-random.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
 import type { InitializeParams, McpSessionStore } from './session-store.js';
 
