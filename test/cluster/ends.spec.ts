@@ -161,7 +161,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
   });
 
   it('nodes: clocks that disagree end nobody too early, and everybody in time', async () => {
-    const [early, late] = [new ManualClock({ startAt: 0 }), new ManualClock({ startAt: Date.UTC(2040, 0, 1) })];
+    const [early, late] = [new ManualClock(0), new ManualClock(Date.UTC(2040, 0, 1))];
     const [a, b] = [await start({ clock: early }), await start({ clock: late })];
     const advance = async (ms: number): Promise<void> => {
       for (const each of [clock, early, late]) await each.advance(ms);
