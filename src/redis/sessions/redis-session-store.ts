@@ -13,8 +13,6 @@ import * as scripts from './session.scripts.js';
 
 /** Lease of an expired session: the node that claimed it has this time to end it, before others try. */
 const CLAIM_LEASE_MS = 60_000;
-/** After this time the log of a deleted session expires, if its node never drops it. */
-const ORPHANED_LOG_MS = 300_000;
 /** Multiple of the idle timeout for which a session stays in Redis when no node is left to end it. */
 const IDLE_TIMEOUTS_KEPT = 3;
 
@@ -26,7 +24,7 @@ const IDLE_TIMEOUTS_KEPT = 3;
  * record is the truth (see session.scripts.ts).
  *
  * Exactly one caller gets a deleted record, because only one script can remove its key. If the answer to that caller is lost,
- * the session is gone all the same, and the rest of its log expires within minutes.
+ * the session is gone all the same, and its log expires when it was not used for `expireAfterMs`.
  *
  * @publicApi
  */
@@ -64,7 +62,7 @@ export class RedisSessionStore implements McpSessionStore {
   }
 
   async delete(id: string): Promise<McpSessionRecord | undefined> {
-    const removed = await this.connection.run(scripts.removeRecord, this.#key(id), '', ORPHANED_LOG_MS);
+    const removed = await this.connection.run(scripts.removeRecord, this.#key(id), '');
     // Also without a record: the index may have an entry.
     await this.#leaveIndex(id);
     return removed === null ? undefined : recordOf(id, pairs(removed as string[]));
@@ -109,7 +107,7 @@ export class RedisSessionStore implements McpSessionStore {
   /** Ends a claimed session. @returns its record; `undefined` if it was touched meanwhile, or is gone, or Redis is away */
   async #end(id: string, before: string): Promise<McpSessionRecord | undefined> {
     try {
-      const removed = await this.connection.run(scripts.removeRecord, this.#key(id), before, ORPHANED_LOG_MS);
+      const removed = await this.connection.run(scripts.removeRecord, this.#key(id), before);
       if (typeof removed === 'string') {
         await this.#index(scripts.seen, encoded(id), removed);
         return undefined;

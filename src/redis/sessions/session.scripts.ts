@@ -6,20 +6,8 @@ import { RedisScript } from '../connection/redis-connection.js';
  * A hash, so that a patch changes what it names and nothing else. All values are texts that only the nodes understand:
  * Lua's JSON would turn an empty list into `{}` and round large numbers. See redis-session-store.ts.
  *
- * Beside it, in the same slot, lies the session's event log. Activity of the session keeps its log, too; and when the
- * record goes, the log has a few minutes left, if no node drops it.
+ * Beside it, in the same slot, lies the session's event log. Activity of the session keeps its log, too.
  */
-
-/** Lets the whole log of the session live for so long from now. */
-const LOG = `
-local base = string.sub(KEYS[1], 1, -8)
-local function keepLog(life)
-  for _, name in ipairs({'log', 'streams'}) do call('PEXPIRE', base..name, life) end
-  for _, stream in ipairs(call('ZRANGEBYSCORE', base..'streams', '+inf', '+inf')) do
-    call('PEXPIRE', base..'events:'..stream, life)
-  end
-end
-`;
 
 /** ARGV: life, fields and values. Returns whether there was none. */
 export const createRecord = new RedisScript(
@@ -53,32 +41,34 @@ return call('HGETALL', KEYS[1])
  */
 export const touchRecord = new RedisScript(
   'touch',
-  `${LOG}
+  `
 if call('EXISTS', KEYS[1]) == 0 then return false end
-local at = int(now())
+local at, life = int(now()), ARGV[1]
 call('HSET', KEYS[1], 'seen', at)
-call('PEXPIRE', KEYS[1], ARGV[1])
-if call('PTTL', base..'log') <= tonumber(ARGV[1]) * 0.9 then keepLog(ARGV[1]) end
+call('PEXPIRE', KEYS[1], life)
+local base = string.sub(KEYS[1], 1, -8)
+if call('PTTL', base..'log') <= tonumber(life) * 0.9 then
+  for _, name in ipairs({'log', 'streams'}) do call('PEXPIRE', base..name, life) end
+  for _, stream in ipairs(call('ZRANGEBYSCORE', base..'streams', '+inf', '+inf')) do
+    call('PEXPIRE', base..'events:'..stream, life)
+  end
+end
 return at
 `,
 );
 
 /**
- * ARGV: '' or the time before which it must have been seen last, milliseconds that its log has left. Returns all fields and values, nothing
+ * ARGV: '' or the time before which it must have been seen last. Returns all fields and values, nothing
  * if there is no record, or when it was seen if that is too late.
  */
 export const removeRecord = new RedisScript(
   'delete',
-  `${LOG}
+  `
 if call('EXISTS', KEYS[1]) == 0 then return false end
 local seen = call('HGET', KEYS[1], 'seen')
 if ARGV[1] ~= '' and tonumber(seen) > tonumber(ARGV[1]) then return seen end
 local record = call('HGETALL', KEYS[1])
 call('UNLINK', KEYS[1])
-if call('EXISTS', base..'log') == 1 then
-  call('HSET', base..'log', 'ending', 1)
-  keepLog(ARGV[2])
-end
 return record
 `,
 );
