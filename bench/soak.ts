@@ -1,7 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { seededRandom } from 'nestjs-mcp-streamable/testing';
 import { SharedRedis } from './harness/redis.js';
 import { ServerProcess } from './harness/server-process.js';
 import { enough, grownIn, type QuietPoint } from './soak/verdict.js';
@@ -38,7 +37,7 @@ const { values: options } = parseArgs({
 });
 const minutes = Number(options.minutes);
 if (!(minutes > 0)) throw new Error(`--minutes wants a number above 0, not "${options.minutes}".`);
-const random = seededRandom(Number(options.seed));
+const random = seeded(Number(options.seed));
 const durationMs = minutes * 60_000;
 /** How long visitors come before they have to leave again. */
 const busyMs = Math.min(30_000, durationMs / 20);
@@ -196,4 +195,15 @@ try {
   console.log('\nNothing grew.');
 } finally {
   await redis?.stop();
+}
+
+/** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
+function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
 }

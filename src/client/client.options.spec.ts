@@ -45,9 +45,9 @@ describe('a network error', () => {
       new TypeError('fetch failed', { cause: Object.assign(new Error('all'), { errors: [withCode('ENOTFOUND')] }) }),
       'not-run',
     ],
-    [new TypeError('fetch failed', { cause: withCode('UND_ERR_SOCKET') }), 'no-answer'],
-    [withCode('ECONNRESET'), 'no-answer'],
-    [new TypeError('terminated'), 'no-answer'],
+    [new TypeError('fetch failed', { cause: withCode('UND_ERR_SOCKET') }), 'may-have-run'],
+    [withCode('ECONNRESET'), 'may-have-run'],
+    [new TypeError('terminated'), 'may-have-run'],
   ])('%s: %s', (error, kind) => {
     const failure = networkErrorOf(error, 'http://h/mcp');
     expect(setbackOf(failure)).toBe(kind);

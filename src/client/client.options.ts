@@ -12,27 +12,8 @@ export type HeadersSource =
   | Readonly<Record<string, string>>
   | (() => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>);
 
-/**
- * Why a request would be sent again although the server may have carried it out.
- *
- * - `no-answer`: the connection broke, or a gateway failed (502, 504), before there was an answer
- * - `stream-lost`: the response ended before the answer, and cannot be resumed
- * - `session-lost`: the session ended while the request was being served
- *
- * @publicApi
- */
-export type ReplayReason = 'no-answer' | 'stream-lost' | 'session-lost';
-
-/** A request that would be sent again, for a {@link ReplayPolicy}. @publicApi */
-export interface ReplayQuestion {
-  readonly request: JsonRpcRequest;
-  readonly reason: ReplayReason;
-  /** By its method (everything but `tools/call` that reads or sets), or by the `idempotentHint` or `readOnlyHint` of the tool. */
-  readonly idempotent: boolean;
-}
-
 /** Which requests may be sent once more. @publicApi */
-export type ReplayPolicy = 'never' | 'idempotent' | 'always' | ((question: ReplayQuestion) => boolean);
+export type ReplayPolicy = 'never' | 'idempotent' | 'always' | ((request: JsonRpcRequest) => boolean);
 
 /** Options of a {@link StreamableClientTransport}. @publicApi */
 export interface StreamableClientTransportOptions {

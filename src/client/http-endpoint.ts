@@ -34,8 +34,9 @@ const OWN = [
   ...['accept', 'content-type', 'content-length', 'host', LAST_EVENT_ID_HEADER],
   ...[SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, METHOD_HEADER, NAME_HEADER],
 ];
+
 /** Headers of a single message do not override these either. */
-const RESERVED: ReadonlySet<string> = new Set([...OWN, 'authorization', 'dpop']);
+const RESERVED = [...OWN, 'authorization', 'dpop'];
 
 /** The session of a request, as headers; on 2026-07-28 only the revision. */
 export interface SessionHeaders {
@@ -68,7 +69,7 @@ export function postHeaders(
 ): HeaderMap {
   const entries = Object.entries(extra as HeaderMap).map(([name, value]) => [name.toLowerCase(), value] as const);
   return {
-    ...Object.fromEntries(entries.filter(([name]) => !RESERVED.has(name))),
+    ...Object.fromEntries(entries.filter(([name]) => !RESERVED.includes(name))),
     ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
     ...(modern && 'method' in message && mirrorHeaders(message)),
     ...sessionHeaders(session),

@@ -4,8 +4,6 @@ export type {
   HeadersSource,
   ReconnectOptions,
   ReplayPolicy,
-  ReplayQuestion,
-  ReplayReason,
   StreamableClientTransportOptions,
 } from './client.options.js';
 

@@ -238,7 +238,7 @@ export class RequestExchange extends EventStream {
     if (lost) await session.lose(error, this.#life.signal);
     if (failures + 1 >= options.reconnect.maxAttempts) throw error;
     if (setback !== 'not-run') {
-      if (!idempotency.mayReplay(request, setback)) throw error;
+      if (!idempotency.mayReplay(request)) throw error;
       this.cursor = this.retryMs = undefined;
       this.#tried++;
       if (!this.#initializes) this.#wireId = `${request.id}~${this.#tried}`;

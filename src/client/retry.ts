@@ -1,6 +1,6 @@
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { ClientTransportError, HttpStatusError, SessionLostError, StreamLostError } from './client.errors.js';
-import type { ReconnectPolicy, ReplayPolicy, ReplayReason } from './client.options.js';
+import { ClientTransportError, HttpStatusError } from './client.errors.js';
+import type { ReconnectPolicy, ReplayPolicy } from './client.options.js';
 
 /** Keeps a server with `retry: 0` that closes every connection from being polled without a pause. */
 const SHORTEST_WAIT_MS = 10;
@@ -38,19 +38,18 @@ export function retryAfterMs(header: string | null, now: number): number | undef
 /**
  * Whether a failed attempt can be repeated (rules C6, C7).
  *
- * @returns `not-run`: the server certainly did not carry the message out; a reason: it may have; `undefined`: final
+ * @returns `undefined`: the failure is final
  */
-export function setbackOf(error: unknown): 'not-run' | ReplayReason | undefined {
+export function setbackOf(error: unknown): 'not-run' | 'may-have-run' | undefined {
   if (error instanceof HttpStatusError) {
     if ([408, 425, 429, 503].includes(error.status)) return 'not-run';
-    return [502, 504].includes(error.status) ? 'no-answer' : undefined;
+    return [502, 504].includes(error.status) ? 'may-have-run' : undefined;
   }
-  if (!(error instanceof ClientTransportError)) return undefined;
-  if (error instanceof StreamLostError) return 'stream-lost';
-  if (!(error instanceof SessionLostError) && error.code !== 'NO_ANSWER') return undefined;
-  if (!error.mayHaveRun) return 'not-run';
-  return error instanceof SessionLostError ? 'session-lost' : 'no-answer';
+  if (!(error instanceof ClientTransportError) || !REPEATED.has(error.code)) return undefined;
+  return error.mayHaveRun ? 'may-have-run' : 'not-run';
 }
+
+const REPEATED: ReadonlySet<string> = new Set(['STREAM_LOST', 'SESSION_LOST', 'NO_ANSWER']);
 
 /** No connection was made: the request did not arrive. */
 const NOT_CONNECTED = new Set([
@@ -115,14 +114,12 @@ export class Idempotency {
     }
   }
 
-  mayReplay(request: JsonRpcRequest, reason: ReplayReason): boolean {
+  mayReplay(request: JsonRpcRequest): boolean {
     // The listener must learn that changes may have been missed.
     if (request.method === 'subscriptions/listen') return false;
-    const { policy } = this;
-    if (policy === 'always' || policy === 'never') return policy === 'always';
+    if (typeof this.policy === 'function') return this.policy(request);
+    if (this.policy !== 'idempotent') return this.policy === 'always';
     const { method, params } = request;
-    const isTool = method === 'tools/call';
-    const idempotent = isTool ? this.#tools.has(params?.['name'] as string) : IDEMPOTENT_METHODS.has(method);
-    return policy === 'idempotent' ? idempotent : policy({ request, reason, idempotent });
+    return method === 'tools/call' ? this.#tools.has(params?.['name'] as string) : IDEMPOTENT_METHODS.has(method);
   }
 }

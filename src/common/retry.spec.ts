@@ -7,7 +7,7 @@ class FinalError extends Error {}
 const POLICY: RetryPolicy = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 150 };
 
 function setup(policy: Partial<RetryPolicy> = {}) {
-  const clock = new ManualClock({ startAt: 0 });
+  const clock = new ManualClock(0);
   const retry = new Retry({ ...POLICY, ...policy }, clock, (error) => error instanceof FinalError);
   /** Times of the attempts; fails so often, then gives its number. */
   const attempts: number[] = [];

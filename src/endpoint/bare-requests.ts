@@ -15,7 +15,7 @@ import type { JsonRpcRequest } from '../wire/json-rpc.js';
 export class BareRequests {
   constructor(
     @Inject(SessionRuntime)
-    private readonly runtime: Pick<SessionRuntime, 'calls' | 'clock' | 'responseMode' | 'sseAfterMs'>,
+    private readonly runtime: Pick<SessionRuntime, 'calls' | 'clock' | 'options'>,
     @Inject(RESPONSE_OPTIONS) private readonly options: Pick<ResolvedResponseOptions, 'maxBufferedBytes'>,
   ) {}
 
@@ -24,7 +24,8 @@ export class BareRequests {
    * @throws McpError UNAVAILABLE when the endpoint is closed
    */
   serve(http: McpHttpCall, requests: readonly JsonRpcRequest[], batch: boolean, client: CallingClient): Exchange {
-    const { calls, clock, responseMode, sseAfterMs } = this.runtime;
+    const { calls, clock } = this.runtime;
+    const { responseMode, sseAfterMs } = this.runtime.options;
     if (calls.state === 'stopped') throw shutdownRefusal();
     const mode = requests[0]!.method === 'initialize' ? 'json' : responseMode;
     const exchange = new Exchange(

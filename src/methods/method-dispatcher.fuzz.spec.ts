@@ -19,7 +19,7 @@ import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
 import { toolLog, toolProgress } from '../handlers/results/tool-event.js';
 import { RequestStates } from '../questions/request-state.js';
-import { seededRandom } from '../testing/index.js';
+import { seededRandom } from '../../test/support/seeded-random.js';
 import { type Era, SERVER_INFO_META_KEY } from '../wire/era.js';
 import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
 import { type JsonRpcRequest, readMessages } from '../wire/json-rpc.js';

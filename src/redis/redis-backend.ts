@@ -49,11 +49,8 @@ export function makeRedisBackend(
   internals?: ConnectionInternals,
 ): RedisBackend & { readonly messageBus: RedisMessageBus } {
   const connection = new RedisConnection(redis, options, internals);
-  const messageBus: RedisMessageBus = new RedisMessageBus(connection, {
-    beaten: () => eventStore.beaten(),
-    leaves: () => eventStore.leaves(),
-  });
-  const eventStore: RedisEventStore = new RedisEventStore(connection, messageBus.nodeId, () => messageBus.known());
+  const messageBus = new RedisMessageBus(connection);
+  const eventStore = new RedisEventStore(connection, messageBus.nodeId, () => messageBus.known());
   const sessionStore = new RedisSessionStore(connection);
   const stateStore = new RedisStateStore(connection);
   return { sessionStore, stateStore, eventStore, messageBus, close: () => messageBus.close() };

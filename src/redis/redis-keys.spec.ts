@@ -50,10 +50,6 @@ describe('the keys', () => {
     }
   });
 
-  it('are found by a pattern that takes the prefix as it is', () => {
-    expect(new RedisKeys('a*[b]?', 0).everyLog).toBe('a\\*\\[b\\]\\?:{*}:log');
-  });
-
   it('channels tell databases apart', () => {
     expect(keys.channel('n')).toBe('mcp:3:node:n');
     expect(keys.channel('n').startsWith(keys.nodeChannel)).toBe(true);

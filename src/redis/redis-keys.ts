@@ -28,10 +28,10 @@ export function decoded(code: string): string {
  *     mcp:{<session>}:streams         zset    the streams; score: when they are forgotten, +inf while they are open
  *     mcp:{<session>}:events:<stream> list    the events that are kept, the newest last
  *
- *     mcp:{:sessions}:…                       which sessions there are: see session-index.scripts.ts
+ *     mcp:{:sessions}:…                       which sessions there are: see session.scripts.ts
  *     mcp:{:state:<owner>}:…                  state of one owner: see redis-state-store.ts
  *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
- *     mcp:{:bus}:nodes, :lost, :heirs         which nodes are alive, which have died: see heartbeat.ts
+ *     mcp:{:bus}:nodes, :lost                 which nodes are alive, which have died: see heartbeat.ts
  *
  * The braces hold the hash tag: keys with one tag lie on one node of a Redis Cluster, and no script touches keys of two
  * tags. Codes have no colon, so `{:…}` is the tag of no session.
@@ -72,11 +72,6 @@ export class RedisKeys {
 
   log(session: string): string {
     return `${this.prefix}:{${encoded(session)}}:log`;
-  }
-
-  /** A pattern of the keys that {@link log} makes. */
-  get everyLog(): string {
-    return `${this.prefix.replace(/[\\*?[\]^-]/g, '\\$&')}:{*}:log`;
   }
 
   calls(node: string): string {

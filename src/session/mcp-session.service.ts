@@ -303,7 +303,7 @@ export interface McpCounts {
   readers: number;
   /** Subscriptions of clients without a session (`subscriptions/listen`) on this node. */
   subscriptions: number;
-  /** Sessions, streams, events and bytes of the event log; 0 if it does not count them. */
+  /** Sessions, streams, events and bytes of the event log; 0 if it does not count them, as that in Redis. */
   logs: number;
   loggedStreams: number;
   events: number;

@@ -1,14 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { isThenable } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
-import {
-  type EventStoreCall,
-  eventStoreContract,
-  FaultyEventStore,
-  ManualClock,
-  randomFaults,
-  seededRandom,
-} from '../testing/index.js';
+import { eventStoreContract, ManualClock } from '../testing/index.js';
+import { JumpingClock } from '../../test/support/jumping-clock.js';
+import { type EventStoreCall, FaultyEventStore, randomFaults } from '../../test/support/faulty-event-store.js';
+import { seededRandom } from '../../test/support/seeded-random.js';
 import { EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
 import type { AppendOptions, AppendResult, McpEventStore } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
@@ -35,7 +31,7 @@ eventStoreContract(
   async () => {
     const clock = new ManualClock();
     const peer = new InMemoryEventStore(limits, clock, 'shared');
-    const slowness = new ManualClock({ runsByItself: true });
+    const slowness = new JumpingClock();
     const store = new FaultyEventStore(peer, slowness, randomFaults({ seed: 7, maxDelayMs: 5 }));
     const count = () => peer.stats();
     return { store, peer, limits, count, advance: (ms) => clock.advance(ms), dispose: async () => {} };
@@ -48,7 +44,7 @@ eventStoreContract(
   async () => {
     const clock = new ManualClock();
     const peer = new InMemoryEventStore(limits, clock, 'shared');
-    const outages = new ManualClock({ runsByItself: true });
+    const outages = new JumpingClock();
     const { failBefore, failAfter } = randomFaults({ seed: 7, failBefore: 0.3, failAfter: 0.3 });
     // Who was before depends on who came in between: a claim may be repeated, but its answer differs.
     const tells = ({ method }: EventStoreCall) => method === 'claim';

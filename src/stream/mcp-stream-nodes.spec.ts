@@ -1,6 +1,7 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
+import { ManualClock } from '../testing/index.js';
+import { FaultyEventStore, type EventStoreFaults } from '../../test/support/faulty-event-store.js';
 import { DROPPED_SESSION_MS, type StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';
 import { McpStream, type StreamObserver } from './mcp-stream.js';

@@ -1,12 +1,12 @@
 import type { Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
+import { ManualClock } from '../testing/index.js';
 import {
   EventStoreFault,
   FaultyEventStore,
-  ManualClock,
   type EventStoreCall,
   type EventStoreFaults,
-} from '../testing/index.js';
+} from '../../test/support/faulty-event-store.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { EventLogFullError, SessionGoneError, StreamEndedError } from './event-store.errors.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';

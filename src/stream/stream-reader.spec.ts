@@ -1,7 +1,8 @@
 import { type Observer, Subject, Subscription } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { Retry } from '../common/retry.js';
-import { EventStoreFault, FaultyEventStore, ManualClock, type EventStoreFaults } from '../testing/index.js';
+import { ManualClock } from '../testing/index.js';
+import { EventStoreFault, FaultyEventStore, type EventStoreFaults } from '../../test/support/faulty-event-store.js';
 import { EventsEvictedError, EventStoreError, SessionGoneError, StreamNotFoundError } from './event-store.errors.js';
 import type { StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { Subject, Subscription } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ManualClock } from '../testing/index.js';
 import {
   EventStoreFault,
   FaultyEventStore,
-  ManualClock,
   randomFaults,
-  seededRandom,
   type EventStoreCall,
   type EventStoreFaults,
-} from '../testing/index.js';
+} from '../../test/support/faulty-event-store.js';
+import { seededRandom } from '../../test/support/seeded-random.js';
 import { EventsEvictedError, EventStoreError } from './event-store.errors.js';
 import type { AppendResult, McpEventStore, StoredEvent } from './event-store.js';
 import { InMemoryEventStore } from './in-memory-event-store.js';

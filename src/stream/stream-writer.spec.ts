@@ -1,13 +1,13 @@
 import { describe, expect, it, vi } from 'vitest';
 import { Retry } from '../common/retry.js';
+import { ManualClock } from '../testing/index.js';
 import {
   EventStoreFault,
   FaultyEventStore,
-  ManualClock,
   randomFaults,
   type EventStoreCall,
   type EventStoreFaults,
-} from '../testing/index.js';
+} from '../../test/support/faulty-event-store.js';
 import {
   EventLogFullError,
   EventStoreError,

@@ -1,16 +1,7 @@
 export type { ContractTestApi } from './contract.js';
 export { eventStoreContract } from './event-store.contract.js';
 export type { EventStoreHarness, EventStoreLimits } from './event-store.contract.support.js';
-export {
-  type EventStoreCall,
-  EventStoreFault,
-  type EventStoreFaults,
-  FaultyEventStore,
-  randomFaults,
-  type RandomFaultsOptions,
-} from './faulty-event-store.js';
-export { ManualClock, type ManualClockOptions } from './manual-clock.js';
+export { ManualClock } from './manual-clock.js';
 export { messageBusContract, type MessageBusHarness } from './message-bus.contract.js';
-export { seededRandom } from './seeded-random.js';
 export { sessionStoreContract, type SessionStoreHarness } from './session-store.contract.js';
 export { stateStoreContract, type StateStoreHarness } from './state-store.contract.js';

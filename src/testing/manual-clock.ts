@@ -13,20 +13,15 @@ const BEGINNING = Date.UTC(2026, 0, 1);
  * which they were armed; before each of them everything that waits for no timer (microtasks, I/O that is ready) gets its
  * turn. So a chain of promises and timers comes out as in real time.
  *
- * With `runsByItself` time jumps to the next timer as soon as nothing else is to be done: a slow dependency stays slow in
- * relation to others, and costs the test no time.
- *
  * @publicApi
  */
 export class ManualClock implements Clock {
   #now: number;
-  readonly #runsByItself: boolean;
   readonly #timers = new Set<ManualTimer>();
-  #running = false;
 
-  constructor(options: ManualClockOptions = {}) {
-    this.#now = options.startAt ?? BEGINNING;
-    this.#runsByItself = options.runsByItself ?? false;
+  /** @param startAt milliseconds since the epoch; by default the beginning of 2026 */
+  constructor(startAt: number = BEGINNING) {
+    this.#now = startAt;
   }
 
   /** How many timers are armed: a test of clean ends asserts 0. */
@@ -71,20 +66,7 @@ export class ManualClock implements Clock {
 
   #arm(timer: ManualTimer): ClockTimer {
     this.#timers.add(timer);
-    if (this.#runsByItself && !this.#running) {
-      this.#running = true;
-      void this.#runOn();
-    }
     return timer;
-  }
-
-  async #runOn(): Promise<void> {
-    await settle();
-    for (let timer = this.#next(); timer; timer = this.#next()) {
-      this.#run(timer);
-      await settle();
-    }
-    this.#running = false;
   }
 
   #run(timer: ManualTimer): void {
@@ -99,22 +81,6 @@ export class ManualClock implements Clock {
     for (const timer of this.#timers) if (!next || timer.dueAt < next.dueAt) next = timer;
     return next;
   }
-}
-
-/** @publicApi */
-export interface ManualClockOptions {
-  /**
-   * Milliseconds since the epoch.
-   *
-   * @default the beginning of 2026
-   */
-  startAt?: number;
-  /**
-   * Time passes whenever a timer is armed. Not with intervals: time would never rest.
-   *
-   * @default false
-   */
-  runsByItself?: boolean;
 }
 
 interface ManualTimer {

@@ -27,25 +27,18 @@ const messageTests: ContractTests<MessageBusHarness> = {
     assert.equal(new Set(nodes.map(({ nodeId }) => nodeId)).size, 3);
   },
 
-  'send reaches the one node': async ({ nodes: [a, b, c] }) => {
-    const [atA, atB, atC] = [a, b, c].map(listen) as [Reader, Reader, Reader];
+  'send reaches the one node, broadcast all of them, the sending one too': async ({ nodes: [a, b, c] }) => {
+    const readers = [a, b, c].map(listen);
     a.send(b.nodeId, { for: 'b' });
-    a.broadcast('marker');
-    await Promise.all([atA, atB, atC].map((reader) => reader.got('marker')));
-    assert.deepEqual([atA.messages, atB.messages, atC.messages], [['marker'], [{ for: 'b' }, 'marker'], ['marker']]);
-  },
-
-  'a node can send to itself': async ({ nodes: [a] }) => {
-    const reader = listen(a);
     a.send(a.nodeId, { for: 'a' });
-    await reader.got({ for: 'a' });
-  },
-
-  'broadcast reaches all nodes, the sending one too': async ({ nodes }) => {
-    const readers = nodes.map(listen);
-    nodes[1].broadcast({ to: 'all' });
-    await Promise.all(readers.map((reader) => reader.got({ to: 'all' })));
-    for (const { messages } of readers) assert.deepEqual(messages, [{ to: 'all' }]);
+    a.broadcast('marker');
+    assert.deepEqual(readers[0]!.messages, [], 'delivered within the call that sends it');
+    await Promise.all(readers.map((reader) => reader.got('marker')));
+    const expected = [[{ for: 'a' }, 'marker'], [{ for: 'b' }, 'marker'], ['marker']];
+    assert.deepEqual(
+      readers.map(({ messages }) => messages),
+      expected,
+    );
   },
 
   'messages between two nodes keep their order': async ({ nodes: [a, b] }) => {
@@ -59,29 +52,15 @@ const messageTests: ContractTests<MessageBusHarness> = {
     assert.deepEqual(reader.messages, sent);
   },
 
-  'a message is not delivered within the call that sends it': async ({ nodes: [a] }) => {
-    const reader = listen(a);
-    a.send(a.nodeId, 1);
-    a.broadcast(2);
-    assert.deepEqual(reader.messages, []);
-    await reader.got(2);
-  },
-
-  'a message arrives as JSON carries it': async ({ nodes: [a, b] }) => {
+  'a message arrives as JSON carried it when it was sent': async ({ nodes: [a, b] }) => {
     const reader = listen(b);
     const message = { text: 'ünï \u2028 😀 \0\n', list: [1.5, null, true, {}], nested: { '': '' } };
-    a.send(b.nodeId, message);
-    await reader.got(message);
-  },
-
-  'what the sender does to a message afterwards does not reach another node': async ({ nodes: [a, b] }) => {
-    const reader = listen(b);
-    const message = { list: [1] };
+    const sent = structuredClone(message);
     a.send(b.nodeId, message);
     message.list.push(2);
     a.send(b.nodeId, 'marker');
     await reader.got('marker');
-    assert.deepEqual(reader.messages[0], { list: [1] });
+    assert.deepEqual(reader.messages[0], sent);
   },
 
   'sending to an unknown node is no error, and nothing is stored': async ({ nodes: [a, b] }) => {
@@ -116,14 +95,8 @@ const lifeTests: ContractTests<MessageBusHarness> = {
     a.reconnected$.subscribe({ complete: () => completed.push('reconnected') });
     await Promise.all([a.close(), a.close()]);
     await a.close();
-    assert.deepEqual(completed.toSorted(), ['messages', 'reconnected']);
-  },
-
-  'subscribing to a closed bus completes at once': async ({ nodes: [a] }) => {
-    await a.close();
-    let completed = false;
-    a.messages$.subscribe({ complete: () => (completed = true) });
-    assert.equal(completed, true);
+    a.messages$.subscribe({ complete: () => completed.push('subscribed to late') });
+    assert.deepEqual(completed.toSorted(), ['messages', 'reconnected', 'subscribed to late']);
   },
 
   'a closed node receives and sends nothing; the others go on': async ({ nodes: [a, b, c] }) => {

@@ -98,7 +98,10 @@ describe('the check itself', () => {
     ['src/redis/a.ts', `import { x } from '../session/session-store.js'; import { y } from '../bus/message-bus.js';`],
     ['src/testing/a.ts', `import { x } from '../stream/event-store.errors.js'; import { y } from '../wire/errors.js';`],
     ['src/stream/a.spec.ts', `import { x } from '../testing/index.js'; import { expect } from 'vitest';`],
-    ['src/wire/a.spec.ts', `import { x } from '../common/random-token.js';`],
+    [
+      'src/wire/a.spec.ts',
+      `import { x } from '../common/random-token.js'; import { y } from '../../test/support/y.js';`,
+    ],
     ['src/index.ts', `export { x, type Y } from './session/x.js';`],
     ['src/sdk/a.ts', `import { Server } from '@modelcontextprotocol/server';`],
     ['src/wire/spec.ts', `import { specTypeSchemas } from '@modelcontextprotocol/server';`],

@@ -73,8 +73,9 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
 
 const isSpec = (path: string): boolean => path.endsWith('.spec.ts');
 
-/** What a specification may import, wherever it stands. */
+/** The rooms that a specification may import, wherever it stands; and what all tests share. */
 const OF_SPECS: readonly string[] = ['common', 'testing'];
+const SHARED_BY_TESTS = 'test/support/';
 
 /** The interface of a replaceable part, or its errors; not one of its implementations. */
 const isContract = (path: string): boolean =>
@@ -126,6 +127,7 @@ function objectionTo(path: string, reference: ModuleReference, declared: Declare
 }
 
 function objectionToFile(path: string, imported: string): string | undefined {
+  if (isSpec(path) && imported.startsWith(SHARED_BY_TESTS)) return undefined;
   if (!imported.startsWith('src/')) return 'sources do not import what lies outside src';
   if (!/\.c?js$/.test(imported)) return 'a relative import ends in .js';
   const source = imported.replace(/js$/, 'ts');

@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/client';
 import { StreamableClientTransport, type StreamableClientTransportOptions } from 'nestjs-mcp-streamable/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import { seededRandom } from '../../src/testing/seeded-random.js';
+import { seededRandom } from '../support/seeded-random.js';
 import { ChaosProxy, type Fault, type FaultKind } from '../support/chaos-proxy.js';
 import { MODERN_SERVERS, type RunningServer, SESSION_SERVERS } from './servers.js';
 

@@ -106,22 +106,18 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     await expectAway(await newcomer.post(newcomer.initializeMessage()), 1);
   });
 
-  it('nodes: a question whose answer was refused meanwhile fails and says so, another one says that the client is silent', async () => {
+  it('nodes: a question whose answer was refused meanwhile fails as one that was not answered', async () => {
     const before = await (await client.call('asks', {}, { id: 'before' })).sse().count(1);
     const answer = { jsonrpc: '2.0', id: before.messages[0].id, result: {} };
     away();
     await expectAway(await there.post(answer), null);
     a!.bus.reconnect();
     back();
-    await clock.advance(1);
-    const after = await (await client.call('asks', {}, { id: 'after' })).sse().count(1);
     await clock.advance(SERVER_REQUEST_TIMEOUT_MS);
-    const text = async (stream: typeof before): Promise<string> => {
-      await stream.end();
-      return stream.messages.at(-1).error.message as string;
-    };
-    expect(await text(before)).toMatch(/storage .*away meanwhile.*may be repeated/);
-    expect(await text(after)).toMatch(/did not answer "ping" within 300000 ms \("serverRequestTimeoutMs"\)\.$/);
+    await before.end();
+    expect(before.messages.at(-1).error.message).toMatch(
+      /did not answer "ping" within 300000 ms \("serverRequestTimeoutMs"\)\.$/,
+    );
   });
 
   it('nodes: what a client says to a handler on this node is taken, what others must hear is refused', async () => {

@@ -182,14 +182,12 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
   it('costs nothing before something is stored, no timer then, and leaves nothing when it is deleted', async () => {
     const { app } = await withTime({ eras: era as 'legacy' | 'modern' });
     const caller = await meet(app);
-    // A session may expire: each node that knows of one looks now and then.
-    const timers = era === 'legacy' ? app.nodes.length : 0;
     for (let n = 0; n < 5; n++) await carted(caller, {});
-    await app.settled({ states: 0, timers });
+    await app.settled({ states: 0, timers: 0 });
     const { cart } = await carted(caller);
-    await app.settled({ states: 1, timers });
+    await app.settled({ states: 1, timers: 0 });
     expect((await caller.call('drop', { cart })).text).toBe('true');
-    await app.settled({ states: 0, timers });
+    await app.settled({ states: 0, timers: 0 });
     expect((await caller.call('add', { cart })).isError).toBe(true);
   });
 

@@ -1,5 +1,6 @@
 import { InMemoryEventStore, InMemorySessionStore } from 'nestjs-mcp-streamable';
-import { FaultyEventStore, ManualClock } from 'nestjs-mcp-streamable/testing';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { FaultyEventStore } from '../support/faulty-event-store.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, scriptedServer, TestApp, type TestAppOptions } from '../support/app.js';
 import { double } from '../support/doubles.js';

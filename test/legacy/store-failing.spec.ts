@@ -1,11 +1,12 @@
 import { EventLogFullError, InMemoryEventStore, type McpSessionEvent } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import {
   EventStoreFault,
   FaultyEventStore,
-  ManualClock,
   type EventStoreCall,
   type EventStoreFaults,
-} from 'nestjs-mcp-streamable/testing';
+} from '../support/faulty-event-store.js';
+import { JumpingClock } from '../support/jumping-clock.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, gate, type ScriptedTool, type TestApp, type TestAppOptions } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
@@ -33,7 +34,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     recorded.lines.length = 0;
     clock = new ManualClock();
     memory = new InMemoryEventStore({}, clock);
-    store = new FaultyEventStore(memory, new ManualClock({ runsByItself: true }));
+    store = new FaultyEventStore(memory, new JumpingClock());
     [entered, hold, said, aborted] = [gate(), gate(), [], []];
   });
   afterEach(() => {

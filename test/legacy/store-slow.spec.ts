@@ -1,5 +1,7 @@
 import { InMemoryEventStore } from 'nestjs-mcp-streamable';
-import { FaultyEventStore, ManualClock, randomFaults, type EventStoreFaults } from 'nestjs-mcp-streamable/testing';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { FaultyEventStore, randomFaults, type EventStoreFaults } from '../support/faulty-event-store.js';
+import { JumpingClock } from '../support/jumping-clock.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ONE_ADAPTER, type ScriptedTool, type TestApp } from '../support/app.js';
 import { gists, log } from '../support/messages.js';
@@ -26,7 +28,7 @@ describe.each(ONE_ADAPTER)('a slow and faltering event store on %s', (adapter) =
   beforeEach(() => {
     clock = new ManualClock();
     // The store's own time passes by itself; the time of the app, in which it tries again, is turned.
-    store = new FaultyEventStore(new InMemoryEventStore({}, clock), new ManualClock({ runsByItself: true }));
+    store = new FaultyEventStore(new InMemoryEventStore({}, clock), new JumpingClock());
     over = new AbortController();
     turning = undefined;
   });

@@ -1,7 +1,7 @@
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { currentMcpCall } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../src/testing/seeded-random.js';
+import { seededRandom } from '../support/seeded-random.js';
 import { ONE_ADAPTER, gate, TestApp, type ScriptedTool } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';

@@ -99,7 +99,7 @@ describe.each(ADAPTERS)('hostile: bodies on %s', (adapter) => {
     const clock = new ManualClock();
     await start({ clock });
     const socket = await rawSocket(client);
-    const pending = clock.pending;
+    const pending = clock.pending - 1; // but for the sweep, which `settled` does not count
     socket.write(requestText(client, 'POST', { headers: { 'content-length': String(64 * MEBIBYTE) } }));
     await expect.poll(() => socket.bytesRead, { timeout: 10_000 }).toBeGreaterThan(0);
     await app.settled({ timers: pending + 1 });
@@ -112,7 +112,7 @@ describe.each(ADAPTERS)('hostile: bodies on %s', (adapter) => {
   it('E6: bodies that drip are refused when their time is over, many at once', async () => {
     const clock = new ManualClock();
     await start({ clock, bodyTimeoutMs: 30_000 });
-    const pending = clock.pending;
+    const pending = clock.pending - 1; // but for the sweep, which `settled` does not count
     const body = JSON.stringify(say('too slow'));
     const sockets = await Promise.all(Array.from({ length: 100 }, () => rawSocket(client)));
     for (const [i, socket] of sockets.entries()) {
@@ -144,7 +144,7 @@ describe.each(ADAPTERS)('hostile: bodies on %s', (adapter) => {
   it('E6: bodies that stop in the middle leave nothing', async () => {
     const clock = new ManualClock();
     await start({ clock });
-    const pending = clock.pending;
+    const pending = clock.pending - 1; // but for the sweep, which `settled` does not count
     const sockets = await Promise.all(Array.from({ length: 100 }, () => rawSocket(client)));
     const message = requestText(client, 'POST', { body: say('never heard') });
     for (const [i, socket] of sockets.entries()) socket.write(message.slice(0, message.length - 1 - (i % 60)));

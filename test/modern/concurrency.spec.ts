@@ -2,7 +2,7 @@ import { Agent, request as httpRequest } from 'node:http';
 import { McpServer, type HandlerFunction, type McpContext, currentMcpCall } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { seededRandom } from '../../src/testing/seeded-random.js';
+import { seededRandom } from '../support/seeded-random.js';
 import { ONE_ADAPTER, gate } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import type { RawResponse } from '../support/http.js';

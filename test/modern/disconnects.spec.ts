@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { toolProgress, type HandlerFunction, type ToolEvent } from 'nestjs-mcp-streamable';
 import { concat, finalize, NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../src/testing/seeded-random.js';
+import { seededRandom } from '../support/seeded-random.js';
 import { ADAPTERS, type TestApp } from '../support/app.js';
 import { connectionsGone } from '../support/connections.js';
 import { ForsakenPost } from '../support/hang-up.js';

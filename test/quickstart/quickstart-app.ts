@@ -106,7 +106,9 @@ export class QuickstartApp {
 
   /** Expects that nothing at all is left of the sessions that were. */
   async expectNothingLeft(): Promise<void> {
-    const state = async (): Promise<object> => ({ ...(await this.sessions.counts()), timers: this.clock.pending });
+    // But for the one that looks for expired sessions.
+    const timers = (): number => this.clock.pending - 1;
+    const state = async (): Promise<object> => ({ ...(await this.sessions.counts()), timers: timers() });
     await expect.poll(state, { timeout: 10_000, interval: 5 }).toEqual({ ...NOTHING, timers: 0 });
   }
 

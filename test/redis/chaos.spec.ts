@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterEach, expect, it, onTestFailed, vi } from 'vitest';
-import { seededRandom } from '../../src/testing/seeded-random.js';
+import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis } from '../support/redis.js';
 import { Caller, type Outcome } from './chaos/caller.js';
 import { DROPPED_SESSION_MS } from '../../src/stream/event-store.js';

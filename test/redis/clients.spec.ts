@@ -54,7 +54,7 @@ describeRedis('a client of the app’s own', () => {
     await a.eventStore.open('s');
     await a.eventStore.append('s', '0', ['1'], { writer: 'w', seq: 1 });
     await b.eventStore.claim('s', '0', { node: b.messageBus.nodeId, reader: 'r' });
-    expect((await b.eventStore.stats!()).events).toBe(1);
+    expect((await b.eventStore.read('s', '0', 0, 9)).events).toHaveLength(1);
     for (const key of await room.keys()) expect(key).toMatch(/^app-mcp:\{/);
     await a.eventStore.drop('s');
     await room.advance(31_000);
@@ -70,7 +70,7 @@ describeRedis('a client of the app’s own', () => {
     two.messageBus.messages$.subscribe((message) => heard.push(message));
     await (two as ReturnType<RedisRoom['node']>).messageBus.connected();
     await one.eventStore.open('s');
-    expect(await two.eventStore.stats!()).toMatchObject({ sessions: 0 });
+    await expect(two.eventStore.read('s', '0', 0, 1)).rejects.toMatchObject({ code: 'SESSION_GONE' });
     one.messageBus.broadcast('not for you');
     await one.eventStore.drop('s');
     two.messageBus.broadcast('for you');

@@ -16,7 +16,7 @@ describeRedis('nodes whose clocks are days apart', () => {
     room = await RedisRoom.open();
     const beginnings = [-10, 0, 10].map((days) => Date.now() + days * DAY_MS);
     nodes = beginnings.map((startAt) =>
-      makeRedisBackend(room.redis.url, { prefix: room.prefix }, { clock: new ManualClock({ startAt }) }),
+      makeRedisBackend(room.redis.url, { prefix: room.prefix }, { clock: new ManualClock(startAt) }),
     );
     await Promise.all(nodes.map(({ messageBus }) => messageBus.connected()));
   });

@@ -85,14 +85,13 @@ describeRedis(
       const holders = await Promise.all(cluster.nodes('master').map((node) => node.keys(`${prefix}:*:log`)));
       expect(holders.filter((keys) => keys.length > 0).length).toBeGreaterThan(1);
       expect(await eventStore.unfinished('n')).toHaveLength(ids.length);
-      expect(await eventStore.stats!()).toMatchObject({ sessions: ids.length, events: ids.length });
       for (const id of ids) {
         expect((await sessionStore.delete(id))?.id).toBe(id);
         expect(await stateStore.delete(`${id}:a`)).toBe(true);
         await eventStore.drop(id);
       }
       // What is left of a log expires by itself.
-      expect(await eventStore.stats!()).toMatchObject({ sessions: 0, events: 0 });
+      expect(await eventStore.unfinished('n')).toEqual([]);
       await dispose();
     });
   },

@@ -11,7 +11,7 @@ import { EventStoreError } from '../../src/stream/event-store.errors.js';
 import type { AppendedMessage, McpEventStore, ReaderRef } from '../../src/stream/event-store.js';
 import { McpStream } from '../../src/stream/mcp-stream.js';
 import { NO_DATA, type StreamClaim } from '../../src/stream/stream-reader.js';
-import { seededRandom } from '../../src/testing/index.js';
+import { seededRandom } from '../support/seeded-random.js';
 import { describeRedis, RedisServer } from '../support/redis.js';
 
 /**

@@ -50,6 +50,14 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   address?: string;
 }
 
+/** All nodes on a clock, also of other apps. */
+const NODES_OF = new WeakMap<object, TestNode[]>();
+
+/** Timers that look for expired sessions: one for each node that has not been stopped. */
+function sweepers(clock: object): number {
+  return (NODES_OF.get(clock) ?? []).filter(({ service }) => !service['sessions'].closing).length;
+}
+
 /** One process of an app. */
 export interface TestNode {
   readonly app: INestApplication;
@@ -107,7 +115,9 @@ export class TestApp {
     await app.listen(0, address);
     const base = (await app.getUrl()).replace('[::1]', '127.0.0.1');
     const url = `${base}/${moduleOptions.path ?? 'mcp'}`;
-    return { app, url, service: app.get(McpSessionService, { strict: false }) };
+    const node = { app, url, service: app.get(McpSessionService, { strict: false }) };
+    NODES_OF.set(clock, [...(NODES_OF.get(clock) ?? []), node]);
+    return node;
   }
 
   /** The app; of several nodes the first. */
@@ -166,7 +176,7 @@ export class TestApp {
   /** Stops the app, and expects that it leaves nothing behind. */
   async stop(): Promise<void> {
     await this.shutDown();
-    expect(this.clock.pending).toBe(0);
+    expect(this.clock.pending - sweepers(this.clock)).toBe(0);
     await this.cluster?.closed();
   }
 
@@ -181,7 +191,7 @@ export class TestApp {
     counts.loggedStreams -= inboxes.length;
     counts.events -= sum(inboxes.map(({ last, oldest }) => last - oldest + 1));
     const states = await this.#states();
-    return { ...counts, states, openResponses: this.openResponses, timers: this.clock.pending };
+    return { ...counts, states, openResponses: this.openResponses, timers: this.clock.pending - sweepers(this.clock) };
   }
 
   /** How many states outlive a call; 0 where that cannot be seen. */

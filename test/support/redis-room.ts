@@ -1,6 +1,7 @@
 import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import type { RedisBackendOptions } from '../../src/redis/redis.options.js';
+import type { EventStoreStats } from '../../src/stream/event-store.js';
 import { sharedRedis } from './redis.js';
 
 /** Part of Redis for one test: keys below a prefix of its own, and a time that can be turned forward. */
@@ -19,6 +20,8 @@ export class RedisRoom {
   /** One more node. */
   node(options: RedisBackendOptions = {}, target: string | Parameters<typeof makeRedisBackend>[0] = this.redis.url) {
     const backend = makeRedisBackend(target, { prefix: this.prefix, ...options }, { time: this.time });
+    // The store itself does not count: Redis would have to look through all of its keys.
+    backend.eventStore.stats = () => this.#stats();
     this.#backends.push(backend);
     return backend;
   }
@@ -52,6 +55,15 @@ export class RedisRoom {
     return keys.filter((_, position) => lives[position] === -1);
   }
 
+  /** Logs that are neither dropped nor forgotten, and what is in them. */
+  async #stats(): Promise<EventStoreStats> {
+    const logs = await this.redis.admin.keys(`${this.prefix}:*:log`);
+    const counted = await Promise.all(logs.map((log) => this.redis.admin.eval(`${this.time}${STATS}`, 1, log)));
+    const kept = counted.filter((counts) => counts !== null) as [number, number, number][];
+    const sum = (at: 0 | 1 | 2): number => kept.reduce((total, counts) => total + counts[at], 0);
+    return { sessions: kept.length, streams: sum(0), events: sum(1), bytes: 2 * sum(2) };
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.#backends.map((backend) => backend.close()));
     const keys = await this.redis.admin.keys(`${this.prefix}:*`);
@@ -72,6 +84,20 @@ end
 `;
   }
 }
+
+/** Streams, events and UTF-16 units of one log. */
+const STATS = `
+local base = string.sub(KEYS[1], 1, -4)
+if redis.call('HEXISTS', KEYS[1], 'units') == 0 or redis.call('HEXISTS', KEYS[1], 'dropped') == 1 then return false end
+local streams = redis.call('ZRANGEBYSCORE', base..'streams', string.format('(%.0f', now()), '+inf')
+local events, units = 0, 0
+for _, stream in ipairs(streams) do
+  for _, entry in ipairs(redis.call('LRANGE', base..'events:'..stream, 0, -1)) do
+    events, units = events + 1, units + tonumber(string.match(entry, '^%d+'))
+  end
+end
+return {#streams, events, units}
+`;
 
 const ADVANCE = `
 redis.call('INCRBY', KEYS[1], ARGV[2])

@@ -7,7 +7,7 @@ import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-excha
 import type { HeardChange } from '../../session/cluster/change-feed.js';
 import { McpError } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
-import { seededRandom } from '../../testing/seeded-random.js';
+import { seededRandom } from '../../../test/support/seeded-random.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
 

@@ -1,9 +1,9 @@
 import { Subject } from 'rxjs';
 import type { ClockTimer } from '../../common/clock.js';
 import type { LostNode } from '../../bus/message-bus.js';
-import type { RedisConnection } from '../connection/redis-connection.js';
+import type { RedisClient } from '../connection/redis-clients.js';
+import { type RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { RedisUnavailableError } from '../redis.errors.js';
-import { RedisScript } from '../connection/redis-script.js';
 
 /** Dead nodes that one beat claims; the next beats, or other nodes, claim the rest. */
 const CLAIMED_AT_ONCE = 4;
@@ -28,14 +28,11 @@ export class Heartbeat {
   #beatenAt = Number.NEGATIVE_INFINITY;
   /** Why the last one failed. */
   #failure: unknown;
-  /** The dead nodes that were claimed, and until when they are this node's; milliseconds since the epoch. */
-  readonly #claimed = new Map<string, number>();
 
   /** @param beaten runs after each beat; `forgotten`: this node had counted as dead */
   constructor(
     private readonly connection: RedisConnection,
     private readonly node: string,
-    private readonly life: NodeLife,
     private readonly beaten: (forgotten: boolean) => void,
   ) {}
 
@@ -69,9 +66,11 @@ export class Heartbeat {
     this.#stopped = true;
     this.connection.clock.clear(this.#timer);
     await this.#beating;
-    if (!(await this.life.leaves()) || !this.#registered) return;
-    const { bus } = this.connection.keys;
-    await this.connection.command('leave', (client) => client.zrem(`${bus}nodes`, this.node)).catch(() => {});
+    if (!this.#registered) return;
+    const { keys } = this.connection;
+    const leave = async (client: RedisClient): Promise<unknown> =>
+      (await client.scard(keys.calls(this.node))) === 0 && client.zrem(`${keys.bus}nodes`, this.node);
+    await this.connection.command('leave', leave).catch(() => {});
   }
 
   #next(): Promise<void> {
@@ -83,8 +82,7 @@ export class Heartbeat {
     const { keys, options } = this.connection;
     const { deadAfterMs, expireAfterMs } = options;
     const most = this.lost$.observed ? CLAIMED_AT_ONCE : 0;
-    // The node that claimed a dead one has as long to end its calls before others try: it may be dead itself by then.
-    const args = [this.node, deadAfterMs, deadAfterMs, expireAfterMs, most];
+    const args = [this.node, deadAfterMs, expireAfterMs, most];
     const at = this.connection.clock.now();
     try {
       const [known, ...lost] = (await this.connection.run(beat, keys.bus, ...args)) as [number, ...string[]];
@@ -92,34 +90,18 @@ export class Heartbeat {
       this.#registered = true;
       this.#beatenAt = at;
       this.beaten(forgotten);
-      for (const node of lost) this.#lost(node, at + deadAfterMs);
-      void this.life.beaten();
+      for (const node of lost) this.lost$.next({ node, done: () => this.#done(node) });
     } catch (error) {
       // Redis is away, which the connection has logged.
       this.#failure = error;
     }
   }
 
-  /** Emitted once in each lease: every beat names it again until it is done. */
-  #lost(node: string, until: number): void {
-    if ((this.#claimed.get(node) ?? 0) > this.connection.clock.now()) return;
-    this.#claimed.set(node, until);
-    this.lost$.next({ node, done: () => this.#done(node) });
-  }
-
   /** If it fails, a node claims the dead one again after the lease, and finds nothing left to do. */
   async #done(node: string): Promise<void> {
-    await this.connection.run(forgetLost, this.connection.keys.bus, node).catch(() => {});
-    this.#claimed.delete(node);
+    const { bus } = this.connection.keys;
+    await this.connection.command('done', (client) => client.zrem(`${bus}lost`, node)).catch(() => {});
   }
-}
-
-/** The part of the event log that lives and dies with this node. Nothing here rejects. @internal */
-export interface NodeLife {
-  /** After each beat. */
-  beaten(): Promise<void>;
-  /** Before this node leaves. @returns whether it leaves no open call behind */
-  leaves(): Promise<boolean>;
 }
 
 /**
@@ -127,20 +109,22 @@ export interface NodeLife {
  *
  *     :nodes  zset  score: the last beat
  *     :lost   zset  nodes that have died; score: the end of the lease of the node that ends their calls
- *     :heirs  hash  which node has that lease
  *
  * When no node has beaten for half of the time after which a node is dead, it was Redis that was away: that time counts for no
  * node, so that one that lives is heard in time, and one that has died meanwhile is found as soon as without it.
  *
- * ARGV: node, milliseconds without a beat after which a node is dead, milliseconds of the lease, life, how many nodes to claim.
- * Returns whether this node was known, and the dead nodes that it has claimed.
+ * The node that claims a dead one has as long to end its calls before others try: it may be dead itself by then, or may not have
+ * heard of it.
+ *
+ * ARGV: node, milliseconds without a beat after which a node is dead, life, how many nodes to claim. Returns whether this node was
+ * known, and the dead nodes that it has claimed.
  */
 const beat = new RedisScript(
   'beat',
   `
 local base, node = KEYS[1], ARGV[1]
-local NODES, LOST, HEIRS = base..'nodes', base..'lost', base..'heirs'
-local dead, lease, life, most = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local NODES, LOST = base..'nodes', base..'lost'
+local dead, life, most = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local at = now()
 
 local latest = call('ZRANGE', NODES, -1, -1, 'WITHSCORES')
@@ -155,31 +139,14 @@ for _, silent in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', int(at - dead))) do
   call('ZADD', LOST, int(at), silent)
 end
 
--- It lives, and no other node has claimed it.
-local own = call('ZSCORE', LOST, node)
-if own and tonumber(own) <= at then call('ZREM', LOST, node) call('HDEL', HEIRS, node) end
+call('ZREM', LOST, node)
 
--- Again what it has claimed already: it may not have heard of it.
 local claimed = {known}
-local heirs = most > 0 and call('HGETALL', HEIRS) or {}
-for i = 1, #heirs, 2 do
-  if heirs[i + 1] == node and tonumber(call('ZSCORE', LOST, heirs[i]) or 0) > at then table.insert(claimed, heirs[i]) end
-end
 for _, lost in ipairs(call('ZRANGEBYSCORE', LOST, '-inf', int(at), 'LIMIT', 0, most)) do
-  call('ZADD', LOST, int(at + lease), lost)
-  call('HSET', HEIRS, lost, node)
+  call('ZADD', LOST, int(at + dead), lost)
   table.insert(claimed, lost)
 end
-for _, key in ipairs({NODES, LOST, HEIRS}) do call('PEXPIRE', key, life) end
+for _, key in ipairs({NODES, LOST}) do call('PEXPIRE', key, life) end
 return claimed
-`,
-);
-
-/** ARGV: a node that has died, and whose calls have all ended. */
-const forgetLost = new RedisScript(
-  'done',
-  `
-call('ZREM', KEYS[1]..'lost', ARGV[1])
-call('HDEL', KEYS[1]..'heirs', ARGV[1])
 `,
 );

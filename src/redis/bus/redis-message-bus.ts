@@ -3,7 +3,7 @@ import type { LostNode, McpMessageBus } from '../../bus/message-bus.js';
 import { deferred, within } from '../../common/promises.js';
 import { randomToken } from '../../common/random-token.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
-import { Heartbeat, type NodeLife } from './heartbeat.js';
+import { Heartbeat } from './heartbeat.js';
 import { Subscription } from './subscription.js';
 
 const NODE_ID_LENGTH = 10;
@@ -43,16 +43,13 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   #lost = false;
   #state: 'idle' | 'open' | 'closed' = 'idle';
 
-  constructor(
-    private readonly connection: RedisConnection,
-    life: NodeLife = NOTHING_ELSE,
-  ) {
+  constructor(private readonly connection: RedisConnection) {
     const { keys } = connection;
     this.#subscription = new Subscription(connection, [keys.channel(this.nodeId), keys.everyone, keys.gaps], {
       received: (channel, text) => this.#received(channel, text),
       subscribed: () => this.#subscribed(),
     });
-    this.#heartbeat = new Heartbeat(connection, this.nodeId, life, (forgotten) => this.#beaten(forgotten));
+    this.#heartbeat = new Heartbeat(connection, this.nodeId, (forgotten) => this.#beaten(forgotten));
     this.messages$ = this.#opening(this.#messages$);
     this.reconnected$ = this.#opening(this.#reconnected$);
     this.lost$ = this.#opening(this.#heartbeat.lost$);
@@ -166,11 +163,6 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     });
   }
 }
-
-const NOTHING_ELSE: NodeLife = {
-  beaten: () => Promise.resolve(),
-  leaves: () => Promise.resolve(true),
-};
 
 interface Envelope<Message> {
   /** The sending node; absent: the append script of the event log. */

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { deferred } from '../../common/promises.js';
+import { deferred, within } from '../../common/promises.js';
 import { RedisClosedError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { backoff } from '../connection/redis-clients.js';
@@ -17,9 +17,11 @@ const LONGEST_PAUSE_MS = 500;
  * lead to another node.
  */
 export class Subscription {
-  #state: SubscriptionState = { is: 'connecting' };
+  /** While it is subscribed. */
+  #client: Redis | undefined;
   #running: Promise<void> | undefined;
-  #awake = deferred();
+  #isClosed = false;
+  readonly #closing = deferred();
 
   constructor(
     private readonly connection: RedisConnection,
@@ -33,16 +35,14 @@ export class Subscription {
 
   /** Pings: a connection may be dead without having been closed. */
   check(): void {
-    if (this.#state.is !== 'subscribed') return;
-    const { client } = this.#state;
-    client.ping().catch(() => client.disconnect());
+    const client = this.#client;
+    client?.ping().catch(() => client.disconnect());
   }
 
   async close(): Promise<void> {
-    const before = this.#state;
-    this.#state = { is: 'closed' };
-    if (before.is === 'subscribed') before.client.disconnect();
-    this.#awake.resolve();
+    this.#isClosed = true;
+    this.#closing.resolve();
+    this.#client?.disconnect();
     await this.#running;
   }
 
@@ -53,7 +53,7 @@ export class Subscription {
         attempts = 0;
         await this.#whileSubscribed(client);
       }
-      if (!this.#isClosed) await this.#pause(backoff(attempts + 1, LONGEST_PAUSE_MS));
+      await within(this.#closing.promise, backoff(attempts + 1, LONGEST_PAUSE_MS), this.connection.clock);
     }
   }
 
@@ -82,28 +82,14 @@ export class Subscription {
     if (this.#isClosed || client.status !== 'ready') client.disconnect();
     if (client.status === 'end') return;
     if (!this.#isClosed) {
-      this.#state = { is: 'subscribed', client };
+      this.#client = client;
       this.connection.outages.works('messages');
       this.listener.subscribed();
     }
     await ended.promise;
-    if (!this.#isClosed) this.#state = { is: 'connecting' };
-  }
-
-  get #isClosed(): boolean {
-    return this.#state.is === 'closed';
-  }
-
-  async #pause(ms: number): Promise<void> {
-    this.#awake = deferred();
-    const { clock } = this.connection;
-    const timer = clock.setTimeout(() => this.#awake.resolve(), ms);
-    await this.#awake.promise;
-    clock.clear(timer);
+    this.#client = undefined;
   }
 }
-
-type SubscriptionState = { is: 'connecting' } | { is: 'subscribed'; client: Redis } | { is: 'closed' };
 
 export interface SubscriptionListener {
   received(channel: string, text: string): void;

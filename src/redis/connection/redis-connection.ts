@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { systemClock, type Clock } from '../../common/clock.js';
 import { within } from '../../common/promises.js';
@@ -13,7 +14,6 @@ import {
   type ClientLimits,
   type RedisClient,
 } from './redis-clients.js';
-import { REDIS_TIME, type LoadedScript, type RedisScript } from './redis-script.js';
 
 /** Upper bound of the pause between two attempts to connect. */
 const LONGEST_RETRY_MS = 1_000;
@@ -104,12 +104,6 @@ export class RedisConnection {
     }
   }
 
-  /** The nodes that hold keys. @internal */
-  async masters(operation: string): Promise<RedisClient[]> {
-    if (this.#state.is !== 'open') await this.#opened(operation);
-    return isCluster(this.#client) ? this.#client.nodes('master') : [this.#client];
-  }
-
   /** A new connection for a subscription; `undefined` while no node is known. @internal */
   async subscriber(): Promise<ReturnType<typeof ownSubscriber>> {
     if (this.#state.is !== 'open') await this.#opened('subscribe');
@@ -160,6 +154,42 @@ export class RedisConnection {
 }
 
 type ConnectionState = { is: 'idle' } | { is: 'connecting'; first: Promise<void> } | { is: 'open' } | { is: 'closed' };
+
+/** `now()` of our scripts: milliseconds by the clock of Redis, so that the clocks of the nodes need not agree. */
+export const REDIS_TIME = `
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+`;
+
+/** Whole numbers as texts: Lua itself would write 1e+15. */
+const HELPERS = `
+local call = redis.call
+local function int(n) return string.format('%.0f', n) end
+`;
+
+/** A Lua script: Redis runs it in one step. */
+export class RedisScript {
+  constructor(
+    /** For messages. */
+    readonly name: string,
+    private readonly body: string,
+  ) {}
+
+  /** @param time defines `now()` */
+  with(time: string): LoadedScript {
+    const text = `${time}${HELPERS}${this.body}`;
+    return { name: this.name, text, sha: createHash('sha1').update(text).digest('hex') };
+  }
+}
+
+export interface LoadedScript {
+  readonly name: string;
+  readonly text: string;
+  /** For `EVALSHA`, once Redis has seen the script. */
+  readonly sha: string;
+}
 
 /** For tests. @internal */
 export interface ConnectionInternals {

@@ -11,7 +11,6 @@ import {
   type AppendOptions,
   type AppendResult,
   type ClaimResult,
-  type EventStoreStats,
   type LastError,
   type McpEventStore,
   type ReaderRef,
@@ -20,12 +19,12 @@ import {
   type UnfinishedStream,
 } from '../../stream/event-store.js';
 import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
-import { RedisScript } from '../connection/redis-script.js';
+import { RedisScript } from '../connection/redis-connection.js';
 import { decoded, encoded } from '../redis-keys.js';
 import * as log from './session-log.scripts.js';
 
-/** Keys that Redis looks at in one step. */
-const KEYS_PER_SCAN = 1_000;
+/** Milliseconds for which it is known what a node runs, when no other node has ended it. */
+const NOTED_MS = 7 * 86_400_000;
 
 /**
  * # The event log in Redis
@@ -41,8 +40,6 @@ const KEYS_PER_SCAN = 1_000;
  */
 export class RedisEventStore implements McpEventStore {
   readonly scope = 'shared';
-  readonly #removing = new Set<Promise<unknown>>();
-  #renewedAt: number;
 
   /**
    * @param nodeId of the message bus: an append publishes nothing for readers on this node
@@ -52,9 +49,7 @@ export class RedisEventStore implements McpEventStore {
     private readonly connection: RedisConnection,
     private readonly nodeId: string,
     private readonly known: () => Promise<void> = () => Promise.resolve(),
-  ) {
-    this.#renewedAt = connection.clock.now();
-  }
+  ) {}
 
   async open(session: string): Promise<void> {
     await this.#run(log.openLog, session, this.#lifeMs);
@@ -125,57 +120,6 @@ export class RedisEventStore implements McpEventStore {
     for (let at = 0; at < noted.length; at += 2) this.#unnote(decoded(noted[at + 1]!), session, decoded(noted[at]!));
   }
 
-  /** Scans every key of Redis, a thousand at a time: for tests and rare metrics, not for every request. */
-  async stats(): Promise<EventStoreStats> {
-    const stats: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
-    for await (const keys of this.#everyKey(this.connection.keys.everyLog)) {
-      for (const counted of await inBatches(keys, (key) => this.connection.run(log.logStats, key))) {
-        if (counted === null) continue;
-        const [streams, events, units] = counted as [number, number, number];
-        stats.sessions++;
-        stats.streams += streams;
-        stats.events += events;
-        stats.bytes += units * 2;
-      }
-    }
-    return stats;
-  }
-
-  /** The keys that a pattern fits, some at a time, from every node; one that is there throughout is among them exactly once. */
-  async *#everyKey(pattern: string): AsyncGenerator<string[]> {
-    const known = new Set<string>();
-    for (const node of await this.connection.masters('stats')) {
-      let cursor = '0';
-      do {
-        const from = cursor;
-        const scan = () => node.scan(from, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN);
-        const [next, keys] = await this.connection.command('stats', scan);
-        cursor = next;
-        // Redis may name a key twice.
-        const fresh = keys.filter((key) => !known.has(key));
-        for (const key of fresh) known.add(key);
-        yield fresh;
-      } while (cursor !== '0');
-    }
-  }
-
-  /** Keeps the set of this node's streams from expiring. Called after each heartbeat. Never rejects. @internal */
-  async beaten(): Promise<void> {
-    const now = this.connection.clock.now();
-    if (now - this.#renewedAt < this.#lifeMs / 8) return;
-    this.#renewedAt = now;
-    const key = this.connection.keys.calls(this.nodeId);
-    await this.connection.command('note', (client) => client.pexpire(key, this.#lifeMs)).catch(() => {});
-  }
-
-  /** @returns whether this node leaves no open request behind, which others would have to answer @internal */
-  async leaves(): Promise<boolean> {
-    await Promise.all(this.#removing);
-    const key = this.connection.keys.calls(this.nodeId);
-    const left = await this.connection.command('notes', (client) => client.scard(key)).catch(() => 1);
-    return left === 0;
-  }
-
   get #lifeMs(): number {
     return this.connection.options.expireAfterMs;
   }
@@ -207,16 +151,14 @@ export class RedisEventStore implements McpEventStore {
   async #note(node: string, session: string, stream: string): Promise<void> {
     const note = `${encoded(session)} ${encoded(stream)}`;
     await this.known();
-    await this.connection.run(writeNote, this.connection.keys.calls(node), this.#lifeMs, note);
+    await this.connection.run(writeNote, this.connection.keys.calls(node), NOTED_MS, note);
   }
 
   /** If it fails, the entry stays until the log shows that it is outdated. */
   #unnote(node: string, session: string, stream: string): void {
     const key = this.connection.keys.calls(node);
     const note = `${encoded(session)} ${encoded(stream)}`;
-    const removed = this.connection.command('note', (client) => client.srem(key, note)).catch(() => {});
-    this.#removing.add(removed);
-    void removed.then(() => this.#removing.delete(removed));
+    this.connection.command('note', (client) => client.srem(key, note)).catch(() => {});
   }
 }
 

@@ -1,9 +1,9 @@
-import { RedisScript } from '../connection/redis-script.js';
+import { RedisScript } from '../connection/redis-connection.js';
 
 /**
  * # The event log of one session, as Lua
  *
- *     :log      hash  units: sum of all streams; ending, dropped; inboxAt, inboxUpTo: a mark of the inbox; s:<stream>: a head
+ *     :log      hash  units: sum of all streams; dropped; inboxAt, inboxUpTo: a mark of the inbox; s:<stream>: a head
  *     :streams  zset  each stream; score: when it is forgotten, +inf while it is open
  *     :events:  list  the events that are kept, the newest last: '<units> <data>'
  *
@@ -23,8 +23,8 @@ local LOG, STREAMS = KEYS[1], base..'streams'
 local WRITERS, INBOX_MS = 32, 60000
 local function EVENTS(stream) return base..'events:'..stream end
 
-local state = call('HMGET', LOG, 'units', 'ending', 'dropped', 'inboxAt', 'inboxUpTo')
-local opened, units, dropped = state[1] ~= false, tonumber(state[1]), state[3] ~= false
+local state = call('HMGET', LOG, 'units', 'dropped', 'inboxAt', 'inboxUpTo')
+local opened, units, dropped = state[1] ~= false, tonumber(state[1]), state[2] ~= false
 local life
 
 local function load(stream)
@@ -40,7 +40,7 @@ end
 local function keep(ms)
   life = tonumber(ms)
   local left = call('PTTL', LOG)
-  if state[2] or dropped then life = left return end
+  if dropped then life = left return end
   -- Activity of the session may have given it longer.
   if left > life * 0.9 then life = math.max(life, left) return end
   call('PEXPIRE', LOG, int(life))
@@ -167,7 +167,7 @@ keep(a.life)
 head = head or begin(stream)
 
 if stream == 'inbox' and count > 0 then
-  local at, upTo = tonumber(state[4] or 0), tonumber(state[5] or 0)
+  local at, upTo = tonumber(state[3] or 0), tonumber(state[4] or 0)
   if now() - at >= INBOX_MS then
     while head.n - call('LLEN', EVENTS(stream)) < upTo do evict(stream, head) end
     call('HSET', LOG, 'inboxAt', int(now()), 'inboxUpTo', int(head.n))
@@ -318,18 +318,5 @@ call('HSET', LOG, 'dropped', 1)
 call('PEXPIRE', LOG, ARGV[1])
 call('PEXPIRE', STREAMS, ARGV[1])
 return noted
-`,
-);
-
-/** Streams, events and units of one session. */
-export const logStats = script(
-  'stats',
-  `
-if not opened or dropped then return false end
-sweep()
-local events = 0
-local streams = call('ZRANGE', STREAMS, 0, -1)
-for _, stream in ipairs(streams) do events = events + call('LLEN', EVENTS(stream)) end
-return {#streams, events, units}
 `,
 );

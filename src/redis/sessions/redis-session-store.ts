@@ -7,16 +7,12 @@ import type {
   SessionPatch,
 } from '../../session/store/session-store.js';
 import { inBatches, type RedisConnection } from '../connection/redis-connection.js';
-import type { RedisScript } from '../connection/redis-script.js';
+import type { RedisScript } from '../connection/redis-connection.js';
 import { decoded, encoded } from '../redis-keys.js';
-import { changesOf, fieldsOf, pairs, recordOf } from './record-fields.js';
-import * as index from './session-index.scripts.js';
-import { createRecord, patchRecord, removeRecord, touchRecord } from './session-record.scripts.js';
+import * as scripts from './session.scripts.js';
 
 /** Lease of an expired session: the node that claimed it has this time to end it, before others try. */
 const CLAIM_LEASE_MS = 60_000;
-/** After this time the log of a deleted session expires, if its node never drops it. */
-const ORPHANED_LOG_MS = 300_000;
 /** Multiple of the idle timeout for which a session stays in Redis when no node is left to end it. */
 const IDLE_TIMEOUTS_KEPT = 3;
 
@@ -25,10 +21,10 @@ const IDLE_TIMEOUTS_KEPT = 3;
  *
  * A record is a hash in the slot of its session; an index in a slot of its own has all sessions and their owners. Scripts
  * change each of the two in one step. A call that concerns both takes two steps, in an order in which it may break off: the
- * record is the truth (see session-index.scripts.ts).
+ * record is the truth (see session.scripts.ts).
  *
  * Exactly one caller gets a deleted record, because only one script can remove its key. If the answer to that caller is lost,
- * the session is gone all the same, and the rest of its log expires within minutes.
+ * the session is gone all the same, and its log expires when it was not used for `expireAfterMs`.
  *
  * @publicApi
  */
@@ -42,9 +38,9 @@ export class RedisSessionStore implements McpSessionStore {
   async create(record: NewSessionRecord, caps: SessionCaps): Promise<CreateOutcome> {
     const { id, principal } = record;
     const limits = [caps.total, caps.perPrincipal].map((cap) => (Number.isFinite(cap) ? cap : -1));
-    const outcome = await this.#index(index.enter, encoded(id), ownerOf(principal), ...limits);
+    const outcome = await this.#index(scripts.enter, encoded(id), ownerOf(principal), ...limits);
     if (outcome !== 'created') return outcome as CreateOutcome;
-    const created = await this.connection.run(createRecord, this.#key(id), this.#lifeMs, ...fieldsOf(record));
+    const created = await this.connection.run(scripts.createRecord, this.#key(id), this.#lifeMs, ...fieldsOf(record));
     return created === 1 ? 'created' : 'taken';
   }
 
@@ -54,19 +50,19 @@ export class RedisSessionStore implements McpSessionStore {
   }
 
   async patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined> {
-    const fields = await this.connection.run(patchRecord, this.#key(id), ...changesOf(patch));
+    const fields = await this.connection.run(scripts.patchRecord, this.#key(id), ...changesOf(patch));
     return fields === null ? undefined : recordOf(id, pairs(fields as string[]));
   }
 
   async touch(id: string): Promise<boolean> {
-    const at = await this.connection.run(touchRecord, this.#key(id), this.#lifeMs);
+    const at = await this.connection.run(scripts.touchRecord, this.#key(id), this.#lifeMs);
     if (at === null) return false;
-    await this.#index(index.seen, encoded(id), at as string);
+    await this.#index(scripts.seen, encoded(id), at as string);
     return true;
   }
 
   async delete(id: string): Promise<McpSessionRecord | undefined> {
-    const removed = await this.connection.run(removeRecord, this.#key(id), '', ORPHANED_LOG_MS);
+    const removed = await this.connection.run(scripts.removeRecord, this.#key(id), '');
     // Also without a record: the index may have an entry.
     await this.#leaveIndex(id);
     return removed === null ? undefined : recordOf(id, pairs(removed as string[]));
@@ -75,7 +71,7 @@ export class RedisSessionStore implements McpSessionStore {
   async claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]> {
     if (!Number.isFinite(idleMs)) return [];
     this.#idleMs = Math.max(this.#idleMs, idleMs);
-    const claimed = await this.#index(index.claim, idleMs, limit, CLAIM_LEASE_MS);
+    const claimed = await this.#index(scripts.claim, idleMs, limit, CLAIM_LEASE_MS);
     const [before, ...codes] = claimed as [string, ...string[]];
     const records = await inBatches(codes, (code) => this.#end(decoded(code), before));
     return records.filter((record) => record !== undefined);
@@ -111,9 +107,9 @@ export class RedisSessionStore implements McpSessionStore {
   /** Ends a claimed session. @returns its record; `undefined` if it was touched meanwhile, or is gone, or Redis is away */
   async #end(id: string, before: string): Promise<McpSessionRecord | undefined> {
     try {
-      const removed = await this.connection.run(removeRecord, this.#key(id), before, ORPHANED_LOG_MS);
+      const removed = await this.connection.run(scripts.removeRecord, this.#key(id), before);
       if (typeof removed === 'string') {
-        await this.#index(index.seen, encoded(id), removed);
+        await this.#index(scripts.seen, encoded(id), removed);
         return undefined;
       }
       await this.#leaveIndex(id);
@@ -126,11 +122,71 @@ export class RedisSessionStore implements McpSessionStore {
 
   /** Without its record an entry means nothing: one that stays is removed when it is claimed as expired. */
   async #leaveIndex(id: string): Promise<void> {
-    await this.#index(index.leave, encoded(id)).catch(() => {});
+    await this.#index(scripts.leave, encoded(id)).catch(() => {});
   }
 }
 
 /** The name of an owner in the index. No principal has that of the anonymous callers. */
 function ownerOf(principal: string | undefined): string {
   return principal === undefined ? '-' : `p:${encoded(principal)}`;
+}
+
+/**
+ * # A record as the fields of a hash
+ *
+ *     fixed      what never changes: principal, routeParams, initialize
+ *     created    when it was made
+ *     seen       the last activity
+ *     revision   the protocol version
+ *     level      the log level
+ *     u:<uri>    a subscription
+ *
+ * URIs are written as JSON, which keeps lone surrogates distinct.
+ */
+type Fixed = Pick<McpSessionRecord, 'principal' | 'routeParams' | 'initialize'>;
+
+/** Fields and values in turn; the script that creates the record adds the times. */
+function fieldsOf({ principal, routeParams, protocolVersion, initialize }: NewSessionRecord): string[] {
+  return ['fixed', JSON.stringify({ principal, routeParams, initialize }), 'revision', protocolVersion];
+}
+
+/** The arguments of the patch script: see there. */
+function changesOf({ protocolVersion, logLevel, unsubscribe = [], subscribe = [] }: SessionPatch): string[] {
+  return [
+    ...(protocolVersion === undefined ? [] : ['revision', protocolVersion]),
+    ...(logLevel === undefined ? [] : ['level', logLevel]),
+    ...unsubscribe.flatMap((uri) => ['-', subscriptionField(uri)]),
+    ...subscribe.flatMap((uri) => [subscriptionField(uri), '']),
+  ];
+}
+
+/** @returns `undefined` when there are no fields */
+function recordOf(id: string, fields: readonly (readonly [string, string])[]): McpSessionRecord | undefined {
+  const plain = new Map<string, string>();
+  const subscriptions: string[] = [];
+  for (const [field, value] of fields) {
+    if (field.startsWith('u:')) subscriptions.push(JSON.parse(field.slice(2)) as string);
+    else plain.set(field, value);
+  }
+  const text = plain.get('fixed');
+  if (text === undefined) return undefined;
+  const { initialize, ...owner } = JSON.parse(text) as Fixed;
+  const logLevel = plain.get('level');
+  return {
+    id,
+    ...owner,
+    ...{ protocolVersion: plain.get('revision')!, initialize },
+    ...(logLevel !== undefined && { logLevel }),
+    subscriptions,
+    ...{ createdAt: Number(plain.get('created')), lastSeenAt: Number(plain.get('seen')) },
+  };
+}
+
+/** Fields and values in turn, as a script returns them. */
+function pairs(flat: readonly string[]): [string, string][] {
+  return Array.from({ length: flat.length / 2 }, (_, n) => [flat[2 * n]!, flat[2 * n + 1]!]);
+}
+
+function subscriptionField(uri: string): string {
+  return `u:${JSON.stringify(uri)}`;
 }

@@ -1,6 +1,6 @@
 import type { McpStateStore, StateQuota } from '../../state/state-store.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
-import { RedisScript } from '../connection/redis-script.js';
+import { RedisScript } from '../connection/redis-connection.js';
 
 /**
  * # State in Redis

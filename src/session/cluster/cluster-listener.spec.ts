@@ -18,7 +18,7 @@ function setup() {
   };
   const session = { streams, inbox: { look: note('look') }, follow };
   const sessions = {
-    ...{ watch: note('watch'), relax: note('relax'), refreshAll: note('refresh') },
+    refreshAll: note('refresh'),
     endedElsewhere: note('ended'),
     peek: (id: string) => (id === 's' ? { session } : undefined),
   };
@@ -30,8 +30,6 @@ function setup() {
 
 describe('the listener', () => {
   it.each([
-    [{ type: 'session-began', session: 'new', node: 'other' }, [['watch']]],
-    [{ type: 'session-began', session: '', node: 'other' }, [['watch'], ['relax']]],
     [{ type: 'session-ended', session: 'any', node: 'other', reason: 'deleted' }, [['ended', 'any', 'deleted']]],
     [{ type: 'appended', session: 's', stream: '0' }, [['look at stream', '0']]],
     [{ type: 'replaced', session: 's', stream: '0', reader: 'r' }, [['replaced', '0', 'r', undefined]]],
@@ -42,7 +40,6 @@ describe('the listener', () => {
       [['follow', { logLevel: 'error' }]],
     ],
     // Its own words, what is not live here, and what it does not understand.
-    [{ type: 'session-began', session: 's', node: 'me' }, []],
     [{ type: 'patched', session: 's', node: 'me', patch: {} }, []],
     [{ type: 'appended', session: 'unknown', stream: '0' }, []],
     [{ type: 'of the future', session: 's' }, []],

@@ -35,11 +35,6 @@ export class ClusterListener {
 
   #handle(message: ClusterMessage): void {
     if ('node' in message && message.node === this.bus.nodeId) return;
-    if (message.type === 'session-began') {
-      this.sessions.watch();
-      // From a node that stops: maybe no record is left.
-      return message.session === '' ? this.sessions.relax() : undefined;
-    }
     if (message.type === 'session-ended') return this.sessions.endedElsewhere(message.session, message.reason);
     const session = this.sessions.peek(message.session)?.session;
     if (!session) return;

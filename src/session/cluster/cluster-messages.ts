@@ -8,7 +8,6 @@ import type { SessionPatch } from '../store/session-store.js';
 /**
  * The messages between nodes about sessions. They are hints only: a node that misses one finds the same in the stores later.
  *
- * - `session-began`: there is a record, which may expire; or a node stops, and its records stay for the others
  * - `session-ended`: its record is gone, and why
  * - `appended`: there is more to read on a stream
  * - `replaced`: a reader is not the newest of its stream any more; with `upTo` its response is to end now
@@ -16,11 +15,6 @@ import type { SessionPatch } from '../store/session-store.js';
  * - `patched`: the client changed the record of a session, and other live copies follow
  */
 export type ClusterMessage =
-  | {
-      readonly type: 'session-began';
-      readonly session: string;
-      readonly node: string;
-    }
   | {
       readonly type: 'session-ended';
       readonly session: string;
@@ -38,7 +32,7 @@ export type ClusterMessage =
   | { readonly type: 'inbox'; readonly session: string; readonly node: string }
   | { readonly type: 'patched'; readonly session: string; readonly node: string; readonly patch: SessionPatch };
 
-const TYPES: readonly unknown[] = [...['session-began', 'session-ended', 'appended', 'replaced', 'inbox', 'patched']];
+const TYPES: readonly unknown[] = ['session-ended', 'appended', 'replaced', 'inbox', 'patched'];
 
 /** The bus carries other messages too, and other nodes may run another version: those are ignored. */
 export function clusterMessage(message: unknown): ClusterMessage | undefined {
@@ -67,10 +61,6 @@ export class ClusterPeers implements StreamPeers {
 
   patched(session: string, patch: SessionPatch): void {
     this.bus.broadcast({ type: 'patched', session, node: this.bus.nodeId, patch });
-  }
-
-  began(session: string): void {
-    this.bus.broadcast({ type: 'session-began', session, node: this.bus.nodeId });
   }
 
   ended(session: string, reason: SessionEndReason): void {

@@ -21,13 +21,11 @@ import type { SessionRuntime } from '../live/session-runtime.js';
  * into the log of its session, on a stream of its own, before the client gets its 202; the bus carries only a hint. Every
  * live copy of the session reads on from where it stopped, also when the hint was lost.
  *
- *     idle ──look──▶ reading ──all read──▶ idle
- *                       └──the log is away──▶ behind ──look, now and then──▶ reading
+ *     idle ──look──▶ reading ──all read, or the log is away for long──▶ idle
  *
  * Invariants:
  * - a message of a client is in the log, within its bounds, or was refused (503): nothing is lost silently behind a 202;
- * - each entry is handed over once, in the order of the log; a node ignores its own entries;
- * - one append at a time; those that wait for one that fails are refused with it: a log that is away makes no queue.
+ * - each entry is handed over once, in the order of the log; a node ignores its own entries.
  */
 export class Inbox {
   /** Index of the last entry that was read. */
@@ -37,11 +35,6 @@ export class Inbox {
   #reading = false;
   /** An entry was announced during the read. */
   #again = false;
-  #writer = randomToken();
-  #seq = 0;
-  /** The last append of those that are under way. */
-  #putting: Promise<void> | undefined;
-  #behind = false;
   readonly #retry: Retry;
 
   constructor(
@@ -72,14 +65,7 @@ export class Inbox {
       return to === undefined ? [] : [{ from, to, message }];
     });
     const texts = entries.map((entry) => JSON.stringify(entry));
-    const append = () => this.runtime.ask(this.sessionId, () => this.#append(texts));
-    const putting = this.#putting?.then(append) ?? append();
-    this.#putting = putting;
-    try {
-      await putting;
-    } finally {
-      if (this.#putting === putting) this.#putting = undefined;
-    }
+    await this.runtime.ask(this.sessionId, () => this.#append(texts));
     for (const to of new Set(entries.map((entry) => entry.to))) peers.delivered(this.sessionId, to);
   }
 
@@ -96,11 +82,6 @@ export class Inbox {
       () => {},
     );
     this.#skipping = skipped.finally(() => (this.#skipping = undefined));
-  }
-
-  /** An entry was announced that has not been read. */
-  get behind(): boolean {
-    return this.#behind;
   }
 
   /** Another node has announced an entry: reads, and repeats that while the log is away. */
@@ -127,12 +108,8 @@ export class Inbox {
 
   async #append(texts: readonly string[]): Promise<void> {
     try {
-      const options = { writer: this.#writer, seq: this.#seq + 1 };
-      await this.runtime.store.append(this.sessionId, INBOX_STREAM, texts, options);
-      this.#seq++;
+      await this.runtime.store.append(this.sessionId, INBOX_STREAM, texts, { writer: randomToken(), seq: 1 });
     } catch (error) {
-      // It may have been carried out: its number must not be used for another append.
-      [this.#writer, this.#seq] = [randomToken(), 0];
       if (!(error instanceof SessionGoneError)) throw error;
       this.runtime.suspect(this.sessionId);
       throw new McpError('SESSION_NOT_FOUND', SESSION_OVER);
@@ -142,7 +119,6 @@ export class Inbox {
   async #readWhile(more: () => Promise<boolean>): Promise<void> {
     try {
       while (await more());
-      this.#behind = false;
     } catch (error) {
       this.#failed(error);
     }
@@ -189,7 +165,6 @@ export class Inbox {
   }
 
   #failed(error: unknown): void {
-    this.#behind = !(error instanceof EventStoreError);
     if (error instanceof SessionGoneError) return this.runtime.suspect(this.sessionId);
     this.runtime.storeFault(this.sessionId, error, INBOX_STREAM);
   }

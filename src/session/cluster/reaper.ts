@@ -44,8 +44,6 @@ export class Reaper {
   async #endCalls(lost: LostNode): Promise<void> {
     const { store } = this.runtime;
     const { node } = lost;
-    // Its records expire, too.
-    this.sessions.watch();
     const unfinished = await this.#retry.run(() => store.unfinished(node));
     await Promise.all(unfinished.map((stream) => this.#answer(stream)));
     await lost.done();

@@ -9,7 +9,7 @@ import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
 import { ManualClock } from '../../testing/index.js';
 import type { JsonRpcMessage } from '../../wire/json-rpc.js';
 import { InMemorySessionStore } from '../store/in-memory-session-store.js';
-import { type LiveSession, LiveSessions, Sweeper } from './live-sessions.js';
+import { type LiveSession, LiveSessions } from './live-sessions.js';
 import { ChangeFeed } from '../cluster/change-feed.js';
 import { ClusterListener } from '../cluster/cluster-listener.js';
 import { McpSessionService } from '../mcp-session.service.js';
@@ -99,10 +99,10 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   };
   const closed = () =>
     events.flatMap((event) => (event.type === 'closed' ? [`${event.sessionId} ${event.reason}`] : []));
-  /** Records, live copies, logs and timers. */
+  /** Records, live copies, logs, and timers but that of the sweeps. */
   const left = async () => {
     const { sessions: logs } = await eventStore.stats();
-    return [await sessionStore.count(), sessions.size, logs, clock.pending];
+    return [await sessionStore.count(), sessions.size, logs, clock.pending - (sessions.closing ? 0 : 1)];
   };
   return {
     clock,
@@ -134,36 +134,13 @@ async function listen({ session }: LiveSession): Promise<Subscription> {
 }
 
 describe('the sweeper', () => {
-  it('is there while there are sessions, and not longer', async () => {
-    const { clock, sessions, begin, left } = node();
-    expect(clock.pending).toBe(0);
+  it('looks until the node stops, with one timer', async () => {
+    const { clock, sessions, begin } = node();
+    expect(clock.pending).toBe(1);
     await begin('s');
     await begin('t');
     expect(clock.pending).toBe(1);
-    await sessions.end('s', 'deleted');
-    await sessions.settled();
-    expect(clock.pending).toBe(1);
-    await sessions.end('t', 'deleted');
-    await sessions.settled();
-    expect(await left()).toEqual(NOTHING);
-  });
-
-  it('stays for a session that comes while the last one goes', async () => {
-    const { clock, sessionStore, sessions, begin } = node();
-    await begin('s');
-    const counting = deferred();
-    vi.spyOn(sessionStore, 'count').mockImplementationOnce(async () => {
-      await counting.promise;
-      return 0;
-    });
-    await sessions.end('s', 'deleted');
-    await clock.advance(0);
-    const live = await begin('t');
-    counting.resolve();
-    await sessions.settled();
-    expect(clock.pending).toBe(1);
-    await clock.advance(2 * IDLE_MS);
-    expect(sessions.peek(live.session.sessionId)).toBeUndefined();
+    await sessions.shutdown();
     expect(clock.pending).toBe(0);
   });
 
@@ -491,6 +468,7 @@ describe('an end', () => {
     await with_.clock.advance(0);
     expect([here.closed(), there.closed()]).toEqual([['s ended-elsewhere'], ['s deleted']]);
     expect(() => request(copy!, ping(1))).toThrow('The session has ended');
+    await there.sessions.shutdown();
     expect(await here.left()).toEqual(NOTHING);
   });
 });
@@ -701,48 +679,3 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
   await turn();
   return done;
 }
-
-function sweeperOf(left: () => Promise<number>) {
-  const clock = new ManualClock();
-  let sweeps = 0;
-  const sweeper = new Sweeper(clock, 10, () => void sweeps++, left);
-  return { clock, sweeper, sweeps: () => sweeps };
-}
-
-describe('the sweeper', () => {
-  it('sweeps from the first start until it is stopped, with one timer', async () => {
-    const { clock, sweeper, sweeps } = sweeperOf(async () => 0);
-    sweeper.start();
-    sweeper.start();
-    await clock.advance(30);
-    expect([sweeps(), clock.pending]).toEqual([3, 1]);
-    sweeper.stop();
-    sweeper.stop();
-    await clock.advance(30);
-    expect([sweeps(), clock.pending]).toEqual([3, 0]);
-  });
-
-  it.each([
-    ['nothing is left', async () => 0, 0],
-    ['something is left', async () => 1, 1],
-    ['what is left cannot be counted', () => Promise.reject(new Error('away')), 1],
-  ])('looks on or rests when %s', async (_, left, timers) => {
-    const { clock, sweeper } = sweeperOf(left);
-    sweeper.start();
-    await sweeper.stopIfNothingLeft();
-    expect(clock.pending).toBe(timers);
-    sweeper.stop();
-  });
-
-  it('looks on when something came while it was being counted', async () => {
-    const counted = deferred<number>();
-    const { clock, sweeper } = sweeperOf(() => counted.promise);
-    sweeper.start();
-    const looked = sweeper.stopIfNothingLeft();
-    sweeper.start();
-    counted.resolve(0);
-    await looked;
-    expect(clock.pending).toBe(1);
-    sweeper.stop();
-  });
-});

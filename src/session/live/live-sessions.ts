@@ -1,12 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Clock, ClockTimer } from '../../common/clock.js';
+import type { ClockTimer } from '../../common/clock.js';
 import { isThenable, quiet } from '../../common/promises.js';
 import { Retry } from '../../common/retry.js';
 import type { McpSessionInfo } from '../../context/mcp-call.js';
 import type { McpSaid } from '../../context/mcp-dispatcher.js';
 import { RESPONSE_OPTIONS, type ResolvedResponseOptions } from '../../exchange/response.options.js';
 import { REQUEST_FAILED, shutdownRefusal } from '../../wire/errors.js';
-import type { ClusterPeers } from '../cluster/cluster-messages.js';
 import { McpSession } from './mcp-session.js';
 import type { SessionEndReason } from '../session-events.js';
 import { infoOf } from './session-state.js';
@@ -54,10 +53,9 @@ export class LiveSessions {
   readonly #initializing = new Map<string, McpSession>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
-  readonly #sweeper: Sweeper;
+  /** Until this node stops: it may be the only one left, and records of nodes that are gone expire too. */
+  readonly #sweeping: ClockTimer;
   #closing = false;
-
-  private readonly peers: ClusterPeers;
 
   constructor(
     @Inject(McpSessionStore) private readonly store: McpSessionStore,
@@ -66,16 +64,10 @@ export class LiveSessions {
     @Inject(RESPONSE_OPTIONS) { keepAliveMs }: Pick<ResolvedResponseOptions, 'keepAliveMs'>,
   ) {
     runtime.serve(this);
-    this.peers = runtime.peers;
     this.#drops = new Retry(runtime.retry, runtime.clock, () => false);
     const { idleTimeoutMs } = timing;
     const periodMs = Math.max(1, Math.min(idleTimeoutMs / 10, keepAliveMs));
-    const left = async () => this.#live.size + (await store.count());
-    this.#sweeper = new Sweeper(runtime.clock, periodMs, () => void this.#sweep(), left);
-    if (store.scope === 'node') return;
-    // Records of nodes that are gone expire too, and this may be the only node left.
-    this.#sweeper.start();
-    this.relax();
+    this.#sweeping = runtime.clock.setInterval(() => void this.#sweep(), periodMs);
   }
 
   get size(): number {
@@ -128,11 +120,8 @@ export class LiveSessions {
    */
   async discard(id: string, session: McpSession | undefined): Promise<void> {
     await session?.end('initialize-failed');
-    await this.store.delete(id).catch((error: unknown) => {
-      this.runtime.storeFault(id, error);
-      // There may be a record, which expires if this node looks for it.
-      this.watch();
-    });
+    // A record that stays expires.
+    await this.store.delete(id).catch((error: unknown) => this.runtime.storeFault(id, error));
     if (!session) return;
     this.#initializing.delete(id);
     void this.forget(id);
@@ -144,7 +133,6 @@ export class LiveSessions {
     if (session.over || this.#closing || this.#live.has(sessionId)) return false;
     this.#initializing.delete(sessionId);
     this.#enter(session);
-    if (this.store.scope === 'shared') this.peers.began(sessionId);
     return true;
   }
 
@@ -153,7 +141,6 @@ export class LiveSessions {
     const now = this.runtime.clock.now();
     const live: LiveSession = { session, touchedAt: now, askedAt: now };
     this.#live.set(sessionId, live);
-    this.#sweeper.start();
     return live;
   }
 
@@ -195,6 +182,7 @@ export class LiveSessions {
    */
   async shutdown(): Promise<void> {
     this.#closing = true;
+    this.runtime.clock.clear(this.#sweeping);
     this.#drops.cancel();
     const known = new Set([...this.#initializing.keys(), ...this.#live.keys()]);
     for (const [id, session] of this.#initializing) {
@@ -205,9 +193,6 @@ export class LiveSessions {
     for (const id of this.#live.keys()) this.#finish(id, 'shutdown', { forget: forget || this.#ownsLogs });
     if (forget) await this.#forgetAll(known).catch((error: unknown) => this.runtime.storeFault('', error));
     await this.settled();
-    this.#sweeper.stop();
-    // The other nodes end the records that stay.
-    if (!forget) this.peers.began('');
   }
 
   /** @param known those that are ended by other means */
@@ -251,8 +236,7 @@ export class LiveSessions {
     this.runtime.event({ type: 'closed', sessionId: id, reason });
     if (rest.forget) await this.forget(id, reason);
     // Afterwards, so that readers on other nodes find the end in the log.
-    if (rest.notifyNodes) this.peers.ended(id, reason);
-    await this.#sweeper.stopIfNothingLeft();
+    if (rest.notifyNodes) this.runtime.peers.ended(id, reason);
   }
 
   /** Drops a log; tried again after passing faults, as no other node will. Never rejects. */
@@ -260,16 +244,6 @@ export class LiveSessions {
     const lastError = { code: REQUEST_FAILED, message: endedText(reason) };
     const drop = () => this.runtime.store.drop(id, lastError);
     await this.#drops.run(drop).catch((error: unknown) => this.runtime.storeFault(id, error));
-  }
-
-  /** The store may hold records without a live copy, which expire. */
-  watch(): void {
-    if (!this.#closing) this.#sweeper.start();
-  }
-
-  /** A record without a live copy was removed. */
-  relax(): void {
-    void this.#sweeper.stopIfNothingLeft();
   }
 
   /** @throws McpError UNAVAILABLE when this node stops */
@@ -313,20 +287,14 @@ export class LiveSessions {
   endedElsewhere(id: string, why?: SessionEndReason): void {
     void this.#live.get(id)?.session.end('ended-elsewhere', why && endedText(why));
     this.#finish(id, 'ended-elsewhere', { forget: this.#ownsLogs });
-    this.relax();
   }
 
   /** Messages of other nodes may have been lost: compares records, and looks at streams and inboxes. */
   refreshAll(): void {
-    for (const live of this.#live.values()) this.#refresh(live);
-    // Other nodes may have left records that expire.
-    this.watch();
-    this.relax();
-  }
-
-  #refresh(live: LiveSession): void {
-    this.#verify(live);
-    live.session.refresh(true);
+    for (const live of this.#live.values()) {
+      this.#verify(live);
+      live.session.refresh(true);
+    }
   }
 
   /** A live copy may be out of date. */
@@ -361,7 +329,6 @@ export class LiveSessions {
       for (const { id } of expired) {
         this.#finish(id, 'idle', { forget: true, notifyNodes: true });
       }
-      if (this.#live.size === 0) await this.#sweeper.stopIfNothingLeft();
     } catch (error) {
       this.runtime.storeFault('', error);
     }
@@ -424,44 +391,3 @@ interface Rest {
 const EXPIRED_AT_ONCE = 1_000;
 /** An unused copy is compared with its record at least this often. */
 const VERIFY_MS = 1_800_000;
-
-/**
- * # When to look for expired sessions
- *
- *     resting ──start: something was added that may expire──▶ sweeping ──nothing is left──▶ resting
- *                                                           └─────────────stop: the node ends───▶ resting
- *
- * It keeps sweeping while any record is left: the other nodes may be gone. Invariant: the timer is armed exactly while
- * sweeping.
- */
-export class Sweeper {
-  #timer: ClockTimer | undefined;
-  /** How often `start` was called. */
-  #arrivals = 0;
-
-  /** @param left how many sessions there are; when it rejects, sweeping goes on */
-  constructor(
-    private readonly clock: Clock,
-    private readonly periodMs: number,
-    private readonly sweep: () => void,
-    private readonly left: () => Promise<number>,
-  ) {}
-
-  start(): void {
-    this.#arrivals++;
-    this.#timer ??= this.clock.setInterval(this.sweep, this.periodMs);
-  }
-
-  stop(): void {
-    this.clock.clear(this.#timer);
-    this.#timer = undefined;
-  }
-
-  /** Never rejects. */
-  async stopIfNothingLeft(): Promise<void> {
-    const arrivals = this.#arrivals;
-    const left = await this.left().catch(() => 1);
-    // Something may have been added meanwhile.
-    if (left === 0 && arrivals === this.#arrivals) this.stop();
-  }
-}

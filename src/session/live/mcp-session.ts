@@ -185,7 +185,8 @@ export class McpSession implements CallingClient {
   }
 
   #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): Exchange {
-    const { responseMode, sseAfterMs, clock } = this.runtime;
+    const { clock, options } = this.runtime;
+    const { responseMode, sseAfterMs } = options;
     // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
     const mode = isInitializeRequest(requests[0]!) ? 'json' : responseMode;
     const ids = requests.length === 1 ? [requests[0]!.id] : requests.map(({ id }) => id);
@@ -266,7 +267,7 @@ export class McpSession implements CallingClient {
     this.#streams.refresh();
     if (this.runtime.store.scope === 'node' || this.over) return;
     if (missed) this.inbox.look();
-    else if (this.#calls.size > 0 || this.#outgoing.waiting > 0 || this.#inbox?.behind) void this.inbox.glance();
+    else if (this.#calls.size > 0 || this.#outgoing.waiting > 0) void this.inbox.glance();
   }
 
   // ---- from the server ------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import { McpMessageBus } from '../../bus/message-bus.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import { CallObserver } from '../../exchange/call-observer.js';
 import { Calls } from '../../exchange/calls.js';
-import type { ResponseMode } from '../../exchange/exchange.js';
 import { EventStoreError } from '../../stream/event-store.errors.js';
 import { McpEventStore } from '../../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../../stream/stream.options.js';
@@ -33,21 +32,15 @@ export class SessionRuntime implements StreamEnvironment {
   readonly retry = DEFAULT_RETRY;
   readonly maxQueuedBytes = DEFAULT_MAX_QUEUED_BYTES;
   readonly nodeId: string;
-  readonly responseMode: ResponseMode;
-  readonly sseAfterMs: number;
-  readonly retryMs: number;
-  readonly serverRequestTimeoutMs: number;
-  readonly requestTimeoutMs: number;
   readonly peers: ClusterPeers;
   readonly calls: Calls;
   readonly events$: Observable<McpSessionEvent>;
   readonly #events$ = new Subject<McpSessionEvent>();
   readonly #patches: Retry;
   #sessions: SessionsInUse | undefined;
-  #storeAwayAt: number | undefined;
 
   constructor(
-    @Inject(SESSION_OPTIONS) options: ResolvedSessionOptions,
+    @Inject(SESSION_OPTIONS) readonly options: ResolvedSessionOptions,
     @Inject(Clock) readonly clock: Clock,
     @Inject(McpSessionStore) private readonly records: McpSessionStore,
     @Inject(McpEventStore) readonly store: McpEventStore,
@@ -57,11 +50,6 @@ export class SessionRuntime implements StreamEnvironment {
   ) {
     this.events$ = this.#events$.asObservable();
     this.nodeId = bus.nodeId;
-    this.responseMode = options.responseMode;
-    this.sseAfterMs = options.sseAfterMs;
-    this.retryMs = options.retryMs;
-    this.serverRequestTimeoutMs = options.serverRequestTimeoutMs;
-    this.requestTimeoutMs = options.requestTimeoutMs;
     this.peers = new ClusterPeers(bus);
     this.#patches = new Retry(DEFAULT_RETRY, clock, () => false);
     this.calls = new Calls(
@@ -73,7 +61,6 @@ export class SessionRuntime implements StreamEnvironment {
       },
       observer,
     );
-    bus.reconnected$.subscribe(() => this.#noteAway());
     bus.messages$.subscribe({
       complete: () => {
         this.#patches.cancel();
@@ -81,11 +68,6 @@ export class SessionRuntime implements StreamEnvironment {
         observer.close();
       },
     });
-  }
-
-  /** When a store, or the way to other nodes, was last found to have been away. */
-  get storeAwayAt(): number | undefined {
-    return this.#storeAwayAt;
   }
 
   /** Sets the owner of the sessions, which itself needs this object. */
@@ -111,7 +93,6 @@ export class SessionRuntime implements StreamEnvironment {
   }
 
   event(event: McpSessionEvent): void {
-    if (event.type === 'store-fault' && !(event.error instanceof EventStoreError)) this.#noteAway();
     this.#events$.next(event);
   }
 
@@ -142,10 +123,6 @@ export class SessionRuntime implements StreamEnvironment {
   /** A session has ended by itself: its server was closed. */
   ended(sessionId: string, reason: SessionEndReason): void {
     this.#sessions?.end(sessionId, reason).catch((error: unknown) => this.storeFault(sessionId, error));
-  }
-
-  #noteAway(): void {
-    this.#storeAwayAt = this.clock.now();
   }
 }
 

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { ManualClock, seededRandom, sessionStoreContract } from '../../testing/index.js';
+import { ManualClock, sessionStoreContract } from '../../testing/index.js';
+import { JumpingClock } from '../../../test/support/jumping-clock.js';
+import { seededRandom } from '../../../test/support/seeded-random.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
 import type { InitializeParams, McpSessionStore } from './session-store.js';
 
@@ -25,7 +27,7 @@ sessionStoreContract(
 
 /** The same store behind a slow connection: each call takes its time to get there, and its answer to get back. */
 function slow(store: McpSessionStore): McpSessionStore {
-  const clock = new ManualClock({ runsByItself: true });
+  const clock = new JumpingClock();
   const random = seededRandom(7);
   const onTheWay = () => new Promise<void>((resolve) => clock.setTimeout(resolve, Math.floor(random() * 5)));
   return new Proxy(store, {

@@ -15,8 +15,7 @@ const ANSWER = { action: 'accept' };
 function setup(prefix = 'p', recall: () => Promise<void> = async () => {}) {
   const clock = new ManualClock();
   const recalled: [JsonRpcNotification, McpCall | undefined][] = [];
-  const runtime = { clock, serverRequestTimeoutMs: TIMEOUT_MS, storeAwayAt: undefined };
-  const requests = new OutboundRequests(prefix, runtime, (cancelled, call) => {
+  const requests = new OutboundRequests(prefix, clock, TIMEOUT_MS, (cancelled, call) => {
     recalled.push([cancelled, call]);
     return recall();
   });

@@ -1,11 +1,10 @@
-import type { ClockTimer } from '../../common/clock.js';
+import type { Clock, ClockTimer } from '../../common/clock.js';
 import { deferred, type Deferred } from '../../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../../context/mcp-call.js';
 import { REQUEST_TIMEOUT } from '../../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
 import { ProtocolError } from '../../wire/spec.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
-import type { SessionRuntime } from '../live/session-runtime.js';
 import { SESSION_OVER } from '../session.errors.js';
 
 /**
@@ -25,7 +24,9 @@ export class OutboundRequests {
   constructor(
     /** Unique for each live copy of a session; begins with the id of the node, and `-`. */
     private readonly prefix: string,
-    private readonly runtime: Pick<SessionRuntime, 'clock' | 'serverRequestTimeoutMs' | 'storeAwayAt'>,
+    private readonly clock: Clock,
+    /** Milliseconds that the client has for its answer, whatever the request allows. */
+    private readonly limitMs: number,
     /** Sends the cancellation on the same way as the request: that of its call, if it had one. */
     private readonly recall: (cancelled: JsonRpcNotification, call: McpCall | undefined) => Promise<void>,
   ) {}
@@ -48,7 +49,7 @@ export class OutboundRequests {
   ): { message: JsonRpcRequest; answer: Promise<unknown> } {
     const id = `${this.prefix}-${++this.#issued}`;
     const answer = deferred<unknown>();
-    const pending: Pending = { id, method, call, answer, options, since: this.runtime.clock.now(), timer: undefined };
+    const pending: Pending = { id, method, call, answer, options, since: this.clock.now(), timer: undefined };
     this.#pending.set(id, pending);
     this.#arm(pending);
     const { signal } = options;
@@ -110,22 +111,17 @@ export class OutboundRequests {
   }
 
   #arm(pending: Pending): void {
-    this.runtime.clock.clear(pending.timer);
+    this.clock.clear(pending.timer);
     const { timeoutMs = Infinity, maxTotalTimeoutMs = Infinity } = pending.options;
-    const limitMs = Math.min(timeoutMs, this.runtime.serverRequestTimeoutMs);
-    const leftMs = pending.since + maxTotalTimeoutMs - this.runtime.clock.now();
+    const limitMs = Math.min(timeoutMs, this.limitMs);
+    const leftMs = pending.since + maxTotalTimeoutMs - this.clock.now();
     const limitedToMs = leftMs < limitMs ? maxTotalTimeoutMs : limitMs;
-    pending.timer = this.runtime.clock.setTimeout(() => this.#timeOut(pending, limitedToMs), Math.min(leftMs, limitMs));
+    pending.timer = this.clock.setTimeout(() => this.#timeOut(pending, limitedToMs), Math.min(leftMs, limitMs));
   }
 
   #timeOut(pending: Pending, ms: number): void {
-    // An answer that came to a node while the log was away was refused, and many clients do not repeat it.
-    const lost =
-      (this.runtime.storeAwayAt ?? Number.NEGATIVE_INFINITY) >= pending.since
-        ? ' The storage of this server was away meanwhile, so that an answer may have been refused. The request may be repeated.'
-        : '';
-    const option = ms === this.runtime.serverRequestTimeoutMs ? ' ("serverRequestTimeoutMs")' : '';
-    const reason = `The client did not answer "${pending.method}" within ${ms} ms${option}.${lost}`;
+    const option = ms === this.limitMs ? ' ("serverRequestTimeoutMs")' : '';
+    const reason = `The client did not answer "${pending.method}" within ${ms} ms${option}.`;
     this.#cancelAtClient(pending, reason);
     this.#fail(pending, new ProtocolError(REQUEST_TIMEOUT, reason));
   }
@@ -148,7 +144,7 @@ export class OutboundRequests {
   }
 
   #remove({ id, timer, options: { signal }, onAbort }: Pending): void {
-    this.runtime.clock.clear(timer);
+    this.clock.clear(timer);
     this.#pending.delete(id);
     if (onAbort) signal?.removeEventListener('abort', onAbort);
   }

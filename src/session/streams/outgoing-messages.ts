@@ -170,9 +170,10 @@ export class OutgoingMessages {
   }
 
   #makeRequests(): OutboundRequests {
-    return new OutboundRequests(`${this.runtime.nodeId}-${randomToken(8)}`, this.runtime, (cancelled, call) =>
-      call ? this.#accompany(cancelled, call) : this.#standalone(cancelled),
-    );
+    const { clock, nodeId, options } = this.runtime;
+    const recall = (cancelled: JsonRpcNotification, call: McpCall | undefined) =>
+      call ? this.#accompany(cancelled, call) : this.#standalone(cancelled);
+    return new OutboundRequests(`${nodeId}-${randomToken(8)}`, clock, options.serverRequestTimeoutMs, recall);
   }
 
   #unknownResponse(requestId: RequestId | undefined): void {

@@ -183,7 +183,9 @@ export class SessionStreams implements StreamObserver {
   }
 
   #headFrame(stream: string, index: number): string {
-    return this.session.primes ? primingFrame(formatEventId(stream, index), this.runtime.retryMs) : commentFrame();
+    return this.session.primes
+      ? primingFrame(formatEventId(stream, index), this.runtime.options.retryMs)
+      : commentFrame();
   }
 
   /** The frame of an event. One without data only moves the cursor, and goes to clients with priming events. @internal */

@@ -1,4 +1,4 @@
-import { seededRandom } from '../../../src/testing/seeded-random.js';
+import { seededRandom } from '../../support/seeded-random.js';
 import { RedisServer } from '../../support/redis.js';
 import { WorldClient, type Ended, type Surroundings } from './client.js';
 import { DEAD_AFTER_MS, WorldNode } from './node.js';

@@ -1,7 +1,5 @@
 /**
  * Numbers in [0, 1) that are the same for the same seed (mulberry32): a schedule that failed can be run again.
- *
- * @publicApi
  */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;

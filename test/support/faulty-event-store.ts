@@ -1,5 +1,5 @@
-import type { Clock } from '../common/clock.js';
-import { EventStoreError } from '../stream/event-store.errors.js';
+import type { Clock } from '../../src/common/clock.js';
+import { EventStoreError } from '../../src/stream/event-store.errors.js';
 import type {
   AppendOptions,
   AppendResult,
@@ -10,7 +10,7 @@ import type {
   ReaderRef,
   ReadResult,
   UnfinishedStream,
-} from '../stream/event-store.js';
+} from '../../src/stream/event-store.js';
 import { seededRandom } from './seeded-random.js';
 
 /**
@@ -25,8 +25,6 @@ import { seededRandom } from './seeded-random.js';
  * caller has to repeat the call.
  *
  * The schedule can be changed while calls are under way: `store.faults = {}` lets everything through again.
- *
- * @publicApi
  */
 export class FaultyEventStore implements McpEventStore {
   /** How often each call has been tried and has not succeeded yet. */
@@ -117,7 +115,7 @@ export class FaultyEventStore implements McpEventStore {
 
 const UNCOUNTED: EventStoreStats = { sessions: 0, streams: 0, events: 0, bytes: 0 };
 
-/** The schedule of faults, by call. Absent functions have no effect. @publicApi */
+/** The schedule of faults, by call. Absent functions have no effect. */
 export interface EventStoreFaults {
   /** Milliseconds of the clock before the call takes effect; 0: at once. */
   delay?: (call: EventStoreCall) => number;
@@ -131,7 +129,6 @@ export interface EventStoreFaults {
   refuse?: (call: EventStoreCall) => Error | undefined;
 }
 
-/** @publicApi */
 export interface EventStoreCall {
   readonly method: Exclude<keyof McpEventStore, 'scope'>;
   /** Absent for calls about no session in particular. */
@@ -141,7 +138,7 @@ export interface EventStoreCall {
   readonly attempt: number;
 }
 
-/** A passing fault of a {@link FaultyEventStore}. @publicApi */
+/** A passing fault of a {@link FaultyEventStore}. */
 export class EventStoreFault extends Error {
   readonly code = 'EVENT_STORE_FAULT';
   override readonly name = 'EventStoreFault';
@@ -154,7 +151,6 @@ export class EventStoreFault extends Error {
   }
 }
 
-/** @publicApi */
 export interface RandomFaultsOptions {
   seed: number;
   /** Longest delay in milliseconds, before and after the effect. @default 0 */
@@ -167,7 +163,7 @@ export interface RandomFaultsOptions {
   succeedFromAttempt?: number;
 }
 
-/** A random schedule, the same for the same seed. @publicApi */
+/** A random schedule, the same for the same seed. */
 export function randomFaults(options: RandomFaultsOptions): EventStoreFaults {
   const { seed, maxDelayMs = 0, failBefore = 0, failAfter = 0, succeedFromAttempt = 5 } = options;
   const random = seededRandom(seed);

@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { EventLogFullError, SessionGoneError } from '../stream/event-store.errors.js';
-import type { AppendOptions, McpEventStore } from '../stream/event-store.js';
-import { EventStoreFault, FaultyEventStore, ManualClock, randomFaults, seededRandom } from './index.js';
-import type { EventStoreCall, EventStoreFaults } from './index.js';
+import { EventLogFullError, SessionGoneError } from '../../src/stream/event-store.errors.js';
+import type { AppendOptions, McpEventStore } from '../../src/stream/event-store.js';
+import { ManualClock } from '../../src/testing/index.js';
+import {
+  type EventStoreCall,
+  EventStoreFault,
+  type EventStoreFaults,
+  FaultyEventStore,
+  randomFaults,
+} from './faulty-event-store.js';
+import { seededRandom } from './seeded-random.js';
 
 /** As much of a store as these tests need: one session `s`, one writer a stream, one event an append. */
 class SmallStore implements Pick<McpEventStore, 'append' | 'read' | 'unfinished' | 'stats'> {
