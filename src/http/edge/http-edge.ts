@@ -13,13 +13,10 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
 /*
  * # The edge
  *
- * Its checks come before anything else of the app sees a request to one of our routes: global guards run before any guard
- * of ours, and parsers and middleware before any guard at all. So the edge sits in the router itself, in front of
- * everything: the first layer of Express, the first `onRequest` hook of Fastify. It decides from the head, answers what it
- * refuses on the raw response, and hides the media type of the rest from the app's parsers until they are past.
- *
- * Being in front has a price: what it refuses carries none of the app's headers, CORS included. A page that is refused for
- * its Origin is not meant to read why.
+ * Its checks come before a parser or a guard of the app sees a request to one of our routes: global guards run before any
+ * guard of ours, and parsers before any guard at all. So the edge sits in the router itself: the first layer of Express,
+ * `onRequest` hooks of our routes on Fastify. It decides from the head, answers what it refuses on the raw response, and
+ * hides the media type of the rest from the app's parsers until they are past.
  */
 
 /** Puts endpoints behind their policies. Holds no state: that is in the app's router. @internal */
