@@ -4,8 +4,7 @@ import { logError, logger } from '../context/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
-import { UnknownPrincipalError } from './http.errors.js';
-import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
+import { McpRequestReader, type PlatformRequest, UnknownPrincipalError } from './mcp-incoming.js';
 import { McpResponder, rawResponse } from './responder.js';
 
 /** JSON-RPC code of a refusal that has none of its own. */

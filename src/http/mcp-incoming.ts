@@ -8,7 +8,6 @@ import { McpError, shutdownRefusal } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/headers.js';
 import { type IncomingBody, readMessages } from '../wire/json-rpc.js';
 import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
-import { UnknownPrincipalError } from './http.errors.js';
 import { shown } from '../wire/wire.messages.js';
 import { type ResolvedHttpOptions, userOf } from './http.options.js';
 
@@ -144,6 +143,11 @@ export class McpRequestReader {
     const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns what identifies the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
     throw new UnknownPrincipalError(text);
   }
+}
+
+/** A request has a user without a principal: an operator's mistake, which the log names once. */
+export class UnknownPrincipalError extends Error {
+  override readonly name = 'UnknownPrincipalError';
 }
 
 /** An `ObjectId` or `UUID` of MongoDB's driver, as text. */

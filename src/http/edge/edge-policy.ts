@@ -37,7 +37,7 @@ export const STATELESS_METHODS: readonly string[] = Object.freeze(['POST']);
  *
  * @param options the allow-lists, and the methods, by default {@link SESSION_METHODS}
  * @param onUnlisted called at most once: at the first request to a network address, when no host is listed
- * @throws McpHttpOptionError for an entry of the lists that could never match
+ * @throws McpOptionError for an entry of the lists that could never match
  * @internal
  */
 export function hostOriginPolicy(

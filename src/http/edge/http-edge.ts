@@ -3,7 +3,7 @@ import type { HttpServer } from '@nestjs/common';
 import { systemClock, type Clock } from '../../common/clock.js';
 import { McpError } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
-import { McpHttpOptionError } from '../http.errors.js';
+import { McpOptionError } from '../../common/option-checks.js';
 import { shown } from '../../wire/wire.messages.js';
 import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
 import { installExpressEdge } from './express-edge.js';
@@ -33,7 +33,7 @@ export class HttpEdge {
    * route does, which Fastify needs. One app may have several endpoints.
    *
    * @returns tells the paths of these routes, once they are declared
-   * @throws McpHttpOptionError for an adapter other than Express' and Fastify's
+   * @throws McpOptionError for an adapter other than Express' and Fastify's
    */
   install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): () => string[] {
     const decide: EdgeDecision = (request, response) => {
@@ -46,7 +46,7 @@ export class HttpEdge {
     if (type === 'express') return installExpressEdge(adapter, endpoint, decide);
     if (type === 'fastify') return installFastifyEdge(adapter, endpoint, decide);
     const text = `The HTTP adapter ${shown(type)} is not supported. Use @nestjs/platform-express or @nestjs/platform-fastify.`;
-    throw new McpHttpOptionError('adapter', text);
+    throw new McpOptionError('adapter', text);
   }
 
   private async refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): Promise<void> {
