@@ -1,5 +1,4 @@
 import type { ArgumentsHost, ExecutionContext } from '@nestjs/common';
-import { shown } from '../wire/wire.messages.js';
 import type { McpContext } from './mcp-context.js';
 
 /** What a handler is: a tool, a resource, a resource template or a prompt. @publicApi */
@@ -53,7 +52,11 @@ export class McpExecutionContext {
    */
   static create(context: ArgumentsHost): McpExecutionContext {
     const call = handlerCallOf(context);
-    if (!call) throw new Error(callMessages.notAHandler());
+    if (!call) {
+      throw new Error(
+        'McpExecutionContext.create() was given the context of something else than an MCP handler. Ask McpExecutionContext.isMcp(context) first where a guard, interceptor or decorator serves both.',
+      );
+    }
     return new McpExecutionContext(call);
   }
 
@@ -104,12 +107,3 @@ function handlerCallOf(context: ArgumentsHost): McpHandlerCall | undefined {
   const marked = typeof call === 'object' && call !== null && HANDLER_CALL in call;
   return marked ? (call as unknown as McpHandlerCall) : undefined;
 }
-
-/** What users read of this room. */
-export const callMessages = {
-  notAHandler: () =>
-    'McpExecutionContext.create() was given the context of something else than an MCP handler. Ask McpExecutionContext.isMcp(context) first where a guard, interceptor or decorator serves both.',
-  noStateHere: () => 'There is no state while a guard decides what a client may subscribe to. Use it in handlers.',
-  unknownState: (handle: string) =>
-    `There is no state with the handle ${shown(handle)}: it has expired, was deleted, or never was. Call again without a handle to begin a new one, and pass on the handle that you are given then.`,
-};

@@ -13,7 +13,6 @@ import {
   runInCall,
 } from '../context/mcp-call.js';
 import type { McpContext } from '../context/mcp-context.js';
-import { NO_STATES } from '../context/mcp-state.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpRegistry } from '../handlers/registry/mcp-registry.js';
@@ -314,7 +313,7 @@ function dispatcher(): MethodDispatcher {
     endpoint: { name: undefined, path: '/' },
   };
   const states = new RequestStates(options, AT_ONCE);
-  const calls = new HandlerCalls(states, { of: () => NO_STATES }, AT_ONCE);
+  const calls = new HandlerCalls(states, { of: () => ({}) as never }, AT_ONCE);
   return new MethodDispatcher(SERVER_INFO)
     .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE))
     .add(sessionMethods())

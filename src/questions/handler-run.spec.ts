@@ -112,7 +112,7 @@ class Rig implements CallingClient {
     const inputResponses = responses as Record<string, object> | undefined;
     const request = asks ? { target: 'tool', params, inputResponses, requestState: state } : undefined;
     const run = new HandlerRun(call, parts, request);
-    return { call, run, ctx: new McpContext(call, run, undefined) };
+    return { call, run, ctx: new McpContext(call, run, undefined, {} as never) };
   }
 
   /** Messages of the forms that a client of the legacy era was sent. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { type McpStateError, UnknownStateError } from '../context/mcp-state.errors.js';
+import { type McpStateError, UnknownStateError } from '../context/mcp-state.js';
 import { ManualClock } from '../testing/index.js';
 import { InMemoryStateStore } from './in-memory-state-store.js';
 import type { McpStateStore } from './state-store.js';

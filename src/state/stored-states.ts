@@ -2,8 +2,13 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { Turns } from '../common/promises.js';
-import type { McpPrincipalState, McpState, McpStatePort } from '../context/mcp-state.js';
-import { McpStateError, UnknownStateError } from '../context/mcp-state.errors.js';
+import {
+  type McpPrincipalState,
+  type McpState,
+  McpStateError,
+  type McpStatePort,
+  UnknownStateError,
+} from '../context/mcp-state.js';
 import { shown } from '../wire/wire.messages.js';
 import type { McpStateStore, StateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';

@@ -64,7 +64,7 @@ export class TestedClient implements McpClientPort {
   context(request: unknown, principal = 'anna'): McpContext {
     const { signal } = this.aborting;
     const call = { era: 'legacy', principal, request, session: undefined, method: 'tools/call', requestId: 1, signal };
-    return new McpContext(call as Partial<McpCall> as McpCall, this, 'token');
+    return new McpContext(call as Partial<McpCall> as McpCall, this, 'token', {} as never);
   }
 }
 

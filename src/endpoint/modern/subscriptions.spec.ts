@@ -1,7 +1,7 @@
 import { Subject, type Subscription as RxSubscription } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { logger } from '../../context/operator-log.js';
-import type { McpContext } from '../../context/mcp-context.js';
+import type { McpCall } from '../../context/mcp-call.js';
 import type { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import type { HeardChange } from '../../session/cluster/change-feed.js';
@@ -161,7 +161,7 @@ describe('Subscriptions', () => {
 
   describe('for a caller', () => {
     /** Who may read what. */
-    const admits = vi.fn(async (uri: string, { principal, request }: McpContext) => {
+    const admits = vi.fn(async (uri: string, { principal, request }: McpCall) => {
       expect(request).toEqual({ of: principal });
       return uri === 'a://public' || uri === `a://${principal}`;
     });
@@ -192,22 +192,6 @@ describe('Subscriptions', () => {
       await new Promise(setImmediate);
       expect(admits.mock.calls.length).toBeLessThanOrEqual(50);
       expectNothingLeft();
-    });
-
-    it('gives guards a client that cannot be asked', async () => {
-      const said: unknown[] = [];
-      make({
-        admits: async (_uri, context) => {
-          await context.log('info', 'looked at');
-          await context.notify('notifications/message');
-          await context.progress(1);
-          said.push(await context.roots('roots').catch((error: unknown) => error));
-          said.push(await context.once('key', () => 7), context.clientCapabilities);
-          return true;
-        },
-      });
-      await opened({ resourceSubscriptions: ['a://1'] });
-      expect(said).toEqual([expect.objectContaining({ code: 'NO_STREAM' }), 7, {}]);
     });
 
     it('tells after the acknowledgement of what changed while his guards decided', async () => {
