@@ -21,9 +21,6 @@ export interface HandlerDescription {
   readonly validate: Validate | undefined;
 }
 
-/** No method has returned anything yet. */
-export const NOT_RUN = Symbol('nestjs-mcp-streamable:not-run');
-
 /** What a handler and everything around it is told of the call: the fourth argument in Nest. */
 export class Invocation extends McpHandlerCall {
   /**
@@ -31,8 +28,6 @@ export class Invocation extends McpHandlerCall {
    * what the handler says of its own work.
    */
   entered = false;
-  /** What the method gave when it last ran, before interceptors and filters saw it. */
-  returned: unknown = NOT_RUN;
   #validated: { readonly args: unknown } | undefined;
   /** More than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
@@ -102,7 +97,7 @@ export class Invocation extends McpHandlerCall {
   }
 
   #settled(value: unknown): unknown {
-    if (!comesInParts(value)) return (this.returned = value);
+    if (!comesInParts(value)) return value;
     // Interceptors subscribe elsewhere: the source is to find the async context of its method.
     const start = AsyncResource.bind(() => new Drain(value, this.context, this.about.origin));
     return new Observable((subscriber) => {
@@ -112,7 +107,6 @@ export class Invocation extends McpHandlerCall {
       drains.add(drained);
       drained.result.then(
         (result) => {
-          this.returned = result;
           subscriber.next(result);
           subscriber.complete();
         },
