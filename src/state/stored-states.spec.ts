@@ -215,7 +215,7 @@ describe('state of a principal', () => {
     const { as } = setup();
     const state = await as('ann').ofPrincipal();
     expect(state.data).toEqual({});
-    expect('handle' in state).toBe(false);
+    expect(state).toMatchObject({ handle: undefined });
     await state.patch({ theme: 'dark' });
     expect((await as('ann').ofPrincipal()).data).toEqual({ theme: 'dark' });
     expect((await as('bob').ofPrincipal()).data).toEqual({});
