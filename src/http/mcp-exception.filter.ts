@@ -37,12 +37,8 @@ export function refuse(
 
 function answerTo(error: unknown, requestId: RequestId | null): Answer {
   if (error instanceof McpError) {
-    const { status, headers } = error;
-    return {
-      status,
-      headers,
-      payload: (error.requestId === null ? error.withRequestId(requestId) : error).toResponse(),
-    };
+    const { status, headers, rpcCode, message, data } = error;
+    return { status, headers, payload: errorResponse(error.requestId ?? requestId, rpcCode, message, data) };
   }
   const status = error instanceof HttpException ? error.getStatus() : 500;
   // The client is told nothing of a failure inside.

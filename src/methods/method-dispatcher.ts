@@ -46,7 +46,7 @@ export class MethodDispatcher implements McpDispatcher {
   request(call: McpCall): object | Promise<object> {
     const method = this.#methods.get(call.method);
     if (!method || (method.era && method.era !== call.era)) {
-      throw new McpError('METHOD_NOT_FOUND', 'Method not found', { requestId: call.requestId });
+      throw new McpError('METHOD_NOT_FOUND', 'Method not found');
     }
     const params = method.read(call.message as JsonRpcRequest, call.era);
     const result = method.serve(params, call);

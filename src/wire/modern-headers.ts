@@ -11,7 +11,7 @@ import {
   singleHeader,
   withoutOws,
 } from './headers.js';
-import type { JsonRpcNotification, JsonRpcRequest, RequestId } from './json-rpc.js';
+import type { JsonRpcNotification, JsonRpcRequest } from './json-rpc.js';
 import type { ParamHeader } from './param-headers.js';
 import { shown } from './wire.messages.js';
 
@@ -79,7 +79,7 @@ export function mirrorHeaders(
 export function checkStandardHeaders(headers: RequestHeaders, request: JsonRpcRequest): void {
   const mismatch =
     versionMismatch(headers, request) ?? methodMismatch(headers, request) ?? nameMismatch(headers, request);
-  if (mismatch) throw refusal(mismatch, request.id);
+  if (mismatch) throw refusal(mismatch);
 }
 
 /**
@@ -107,9 +107,9 @@ interface Mismatch {
   readonly body: string;
 }
 
-function refusal(mismatch: Mismatch, requestId: RequestId | null = null): McpError {
+function refusal(mismatch: Mismatch): McpError {
   const text = `The headers of the request disagree with its body: ${mismatch.body}. Send what the body says in the header, as "=?base64?…?=" if it is not plain ASCII.`;
-  return new McpError('HEADER_MISMATCH', text, { requestId, data: { mismatch } });
+  return new McpError('HEADER_MISMATCH', text, { data: { mismatch } });
 }
 
 const VERSION_SOURCE = `_meta["${PROTOCOL_VERSION_META_KEY}"]`;

@@ -18,9 +18,9 @@ const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
  *
  * @throws McpError INVALID_PARAMS: it does not say, not as it should, or asks for too much
  */
-export function requestedFilter({ id: requestId, params }: JsonRpcRequest): SubscriptionFilter {
+export function requestedFilter({ params }: JsonRpcRequest): SubscriptionFilter {
   const refuse = (message: string): never => {
-    throw new McpError('INVALID_PARAMS', message, { requestId });
+    throw new McpError('INVALID_PARAMS', message);
   };
   const notifications: unknown = params?.['notifications'];
   if (!isObject(notifications))

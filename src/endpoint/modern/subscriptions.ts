@@ -72,7 +72,7 @@ export class Subscriptions {
    *   `maxSubscriptionsPerPrincipal`; INVALID_PARAMS: the filter is missing, malformed, or too large
    */
   listen(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
-    this.#assertRoom(http.principal, message);
+    this.#assertRoom(http.principal);
     const requested = requestedFilter(message);
     const subscription = new Subscription(new McpCall(http, message, this.client), this);
     this.#open.add(subscription);
@@ -113,17 +113,17 @@ export class Subscriptions {
 
   // ---- caps ------------------------------------------------------------------------------------------------------
 
-  #assertRoom(principal: string | undefined, { id: requestId }: JsonRpcRequest): void {
+  #assertRoom(principal: string | undefined): void {
     const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.limits;
-    const options = { requestId, headers: RETRY_AFTER };
-    if (this.#closed) throw shutdownRefusal().withRequestId(requestId);
+    if (this.#closed) throw shutdownRefusal();
     if (this.#open.size >= maxSubscriptions) {
       const message = `This server has ${maxSubscriptions} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`;
-      throw new McpError('UNAVAILABLE', message, { ...options, option: 'maxSubscriptions' });
+      throw new McpError('UNAVAILABLE', message, { headers: RETRY_AFTER, option: 'maxSubscriptions' });
     }
     if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
       const message = `There are ${maxSubscriptionsPerPrincipal} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`;
-      throw new McpError('TOO_MANY_REQUESTS', message, { ...options, option: 'maxSubscriptionsPerPrincipal' });
+      const option = 'maxSubscriptionsPerPrincipal';
+      throw new McpError('TOO_MANY_REQUESTS', message, { headers: RETRY_AFTER, option });
     }
   }
 
@@ -273,7 +273,7 @@ class Subscription implements PendingReply {
   }
 
   #refuse(error: McpError): void {
-    this.#reply.reject(error.withRequestId(this.call.requestId!));
+    this.#reply.reject(error);
     this.#leave();
   }
 
