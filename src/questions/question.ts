@@ -200,11 +200,6 @@ export class RequestedSchemas implements jsonSchemaValidator {
 
   constructor(private readonly maxCompiled = MAX_COMPILED) {}
 
-  /** Schemas that are kept. */
-  get size(): number {
-    return this.#byText.size;
-  }
-
   /** @throws Error when it is no schema */
   getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
     let validator = this.#byObject.get(schema);

@@ -99,11 +99,6 @@ export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse 
   return (message as RawMessage).method === undefined;
 }
 
-/** Whether a message of sound structure is a response with an error. @internal */
-export function isErrorResponse(message: JsonRpcMessage): message is JsonRpcErrorResponse {
-  return isResponse(message) && (message as RawMessage).error !== undefined;
-}
-
 /** Whether a message of sound structure is an `initialize` request; its parameters are not looked at. @internal */
 export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpcRequest {
   return isRequest(message) && message.method === 'initialize';

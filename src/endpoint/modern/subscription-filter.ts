@@ -84,10 +84,6 @@ export class ChangeSet implements Iterable<McpChange> {
     return changes;
   }
 
-  get size(): number {
-    return this.#lists.size + this.#uris.size;
-  }
-
   has(change: McpChange): boolean {
     return 'list' in change ? this.#lists.has(change.list) : this.#uris.has(change.uri);
   }
