@@ -32,16 +32,15 @@ export function rawRequest(request: PlatformRequest): IncomingMessage {
 }
 
 /**
- * Where a request carries what was read of it. A property, since a `WeakMap` of things that live for one request keeps the
+ * Where a request carries what was read of it. Properties, since a `WeakMap` of things that live for one request keeps the
  * collector of garbage busy.
  */
 const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
-/** The body of a request whose principal could not be told. */
-const REFUSED = Symbol('nestjs-mcp-streamable:refused');
+const BODY = Symbol('nestjs-mcp-streamable:body');
 
 interface ReadRequest {
   [INCOMING]?: McpIncoming;
-  [REFUSED]?: IncomingBody;
+  [BODY]?: IncomingBody;
 }
 
 /**
@@ -85,7 +84,7 @@ export class McpRequestReader {
 
   /** The messages of a request, also of one that went no further: an error about it carries its id. */
   bodyOf(request: object): IncomingBody | undefined {
-    return (request as ReadRequest)[INCOMING]?.body ?? (request as ReadRequest)[REFUSED];
+    return (request as ReadRequest)[BODY];
   }
 
   /**
@@ -99,21 +98,17 @@ export class McpRequestReader {
       throw new McpError('NOT_ACCEPTABLE', text);
     }
     const body = method === 'POST' ? readMessages(await this.#text(request)) : NO_BODY;
-    try {
-      const said: unknown = this.options.principal(request as never);
-      const principal = this.#principal(isThenable(said) ? await said : said, request);
-      const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
-      const { params: routeParams } = request;
-      const incoming: McpIncoming = {
-        ...{ era, principal, request, method, headers, body, session: undefined },
-        ...(hasKeys(routeParams) && { routeParams }),
-      };
-      request[INCOMING] = incoming;
-      return incoming;
-    } catch (error) {
-      request[REFUSED] = body;
-      throw error;
-    }
+    request[BODY] = body;
+    const said: unknown = this.options.principal(request as never);
+    const principal = this.#principal(isThenable(said) ? await said : said, request);
+    const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
+    const { params: routeParams } = request;
+    const incoming: McpIncoming = {
+      ...{ era, principal, request, method, headers, body, session: undefined },
+      ...(hasKeys(routeParams) && { routeParams }),
+    };
+    request[INCOMING] = incoming;
+    return incoming;
   }
 
   #text(request: PlatformRequest): Promise<string> {

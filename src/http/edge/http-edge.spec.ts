@@ -72,7 +72,7 @@ beforeEach(() => {
   seen = [];
   globalGuard = vi.fn(() => true);
   const options = { keepAliveMs: 0, maxBufferedBytes: 1024 * 1024, clock: systemClock };
-  responder = new McpResponder(options, () => app.getHttpAdapter());
+  responder = new McpResponder(options);
 });
 
 afterEach(async () => {
