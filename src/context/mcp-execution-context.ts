@@ -17,11 +17,13 @@ export abstract class McpHandlerCall {
   abstract readonly context: McpContext;
   /** As the client sent them. */
   abstract readonly args: unknown;
-  abstract readonly kind: McpHandlerKind;
-  abstract readonly name: string;
-  /** The method, not the function that stands for it in Nest. */
-  abstract readonly handler: HandlerFunction;
-  abstract readonly host: HostClass;
+  abstract readonly about: {
+    readonly kind: McpHandlerKind;
+    readonly name: string;
+    /** The method, not the function that stands for it in Nest. */
+    readonly handler: HandlerFunction;
+    readonly host: HostClass;
+  };
 }
 
 type HandlerFunction = ReturnType<ExecutionContext['getHandler']>;
@@ -83,22 +85,22 @@ export class McpExecutionContext {
   }
 
   getKind(): McpHandlerKind {
-    return this.call.kind;
+    return this.call.about.kind;
   }
 
   /** The name of the tool or prompt, the URI of the resource, the URI template of the resource template. */
   getName(): string {
-    return this.call.name;
+    return this.call.about.name;
   }
 
   /** The decorated method itself. `ExecutionContext.getHandler()` gives a function with the same metadata. */
   getHandler(): HandlerFunction {
-    return this.call.handler;
+    return this.call.about.handler;
   }
 
   /** The class of the provider; in filters too, where Nest does not say. */
   getClass(): HostClass {
-    return this.call.host;
+    return this.call.about.host;
   }
 }
 

@@ -1,8 +1,9 @@
-import { type CanActivate, Inject, Injectable, Logger, type Type } from '@nestjs/common';
+import { type CanActivate, Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
+import { logger } from '../../context/operator-log.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { HandlerDefinitionError, HandlerDeniedError, isDenial, isHttpException } from '../handlers.errors.js';
 import { inspected, textOf } from '../results/handler-failure.js';
@@ -206,7 +207,7 @@ class MethodInvoker implements HandlerRunner {
   #sayOnce(error: unknown): void {
     if (this.#failureSaid) return;
     this.#failureSaid = true;
-    new Logger('McpStreamable').error(
+    logger.error(
       `A guard of ${this.about.origin} failed while a list was made, so the entry was hidden. This is said once. ${inspected(error)}`,
     );
   }

@@ -15,7 +15,7 @@ export interface HandlerDescription {
   /** `OrderTools.find`. */
   readonly origin: string;
   readonly handler: Method;
-  readonly host: McpHandlerCall['host'];
+  readonly host: McpHandlerCall['about']['host'];
   /** The parameters that are the `McpContext`. */
   readonly contextAt: readonly number[];
   readonly validate: Validate | undefined;
@@ -34,7 +34,7 @@ export class Invocation extends McpHandlerCall {
   #over = false;
 
   constructor(
-    private readonly about: HandlerDescription,
+    readonly about: HandlerDescription,
     private readonly raw: unknown,
     readonly context: McpContext,
   ) {
@@ -43,18 +43,6 @@ export class Invocation extends McpHandlerCall {
 
   get args(): unknown {
     return this.raw;
-  }
-  get kind(): McpHandlerKind {
-    return this.about.kind;
-  }
-  get name(): string {
-    return this.about.name;
-  }
-  get handler(): Method {
-    return this.about.handler;
-  }
-  get host(): McpHandlerCall['host'] {
-    return this.about.host;
   }
 
   /** The arguments as the handler gets them: validated when the first parameter needs them, and once. */

@@ -1,11 +1,9 @@
-import { Logger } from '@nestjs/common';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
+import { logger } from '../../context/operator-log.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { type FailureReport, inspected, toReadFailure, toToolFailure } from './handler-failure.js';
-
-const logger = new Logger('McpStreamable');
 
 /** Runs a handler: a method with everything that Nest puts around it, or a function. */
 export interface HandlerRunner {
