@@ -1,9 +1,4 @@
-import type {
-  InputRequest,
-  JsonSchemaType,
-  JsonSchemaValidator,
-  jsonSchemaValidator,
-} from '@modelcontextprotocol/server';
+import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/server';
 import { randomUUID } from 'node:crypto';
 import type { OutboundMessage } from '../context/mcp-call.js';
 import type { McpElicitation, McpQuestion } from '../context/mcp-questions.js';
@@ -149,42 +144,30 @@ type Outcome<T> = { readonly value: T; readonly issues?: undefined } | { readonl
 const MAX_COMPILED = 500;
 
 /**
- * Compiles JSON Schemas once: by object, and by text for those that a handler writes down anew each time.
+ * Compiles JSON Schemas once, by their text: handlers write them down anew each time.
  *
  * Ajv keeps what it has compiled for ever. So when there are too many, the compiler is given up with all it holds.
  */
-export class RequestedSchemas implements jsonSchemaValidator {
+export class RequestedSchemas {
   #compiler = new AjvJsonSchemaValidator();
-  #byObject = new WeakMap<object, JsonSchemaValidator<unknown>>();
-  readonly #byText = new Map<string, JsonSchemaValidator<unknown>>();
+  readonly #compiled = new Map<string, JsonSchemaValidator<unknown>>();
 
   constructor(private readonly maxCompiled = MAX_COMPILED) {}
 
   /** @throws Error when it is no schema */
-  getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
-    let validator = this.#byObject.get(schema);
+  getValidator(schema: JsonSchemaType): JsonSchemaValidator<unknown> {
+    const text = JSON.stringify(schema);
+    let validator = this.#compiled.get(text);
     if (!validator) {
-      validator = this.#ofText(JSON.stringify(schema));
-      this.#byObject.set(schema, validator);
-    }
-    return validator as JsonSchemaValidator<T>;
-  }
-
-  #ofText(text: string): JsonSchemaValidator<unknown> {
-    let validator = this.#byText.get(text);
-    if (!validator) {
-      if (this.#byText.size >= this.maxCompiled) this.#startOver();
+      if (this.#compiled.size >= this.maxCompiled) {
+        this.#compiled.clear();
+        this.#compiler = new AjvJsonSchemaValidator();
+      }
       // A copy, as handlers may change their schema later. Without its $id, by which Ajv would take it for one it knows.
-      const { $id: _, ...schema } = JSON.parse(text) as JsonSchemaType;
-      validator = this.#compiler.getValidator(schema);
-      this.#byText.set(text, validator);
+      const { $id: _, ...copy } = JSON.parse(text) as JsonSchemaType;
+      validator = this.#compiler.getValidator(copy);
+      this.#compiled.set(text, validator);
     }
     return validator;
-  }
-
-  #startOver(): void {
-    this.#byText.clear();
-    this.#byObject = new WeakMap();
-    this.#compiler = new AjvJsonSchemaValidator();
   }
 }
