@@ -169,11 +169,8 @@ function principalText(said: unknown): string | undefined {
 
 /** Describes a value without its contents: a user may hold secrets. */
 function kindOf(value: unknown): string {
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  if (typeof value !== 'object' || value === null) return `a ${typeof value}`;
-  if (Array.isArray(value)) return 'an array';
-  const keys = Object.keys(value);
-  return keys.length > 0 ? `an object with the keys ${shown(keys.slice(0, 10))}` : 'an object without keys';
+  const isObject = typeof value === 'object' && value !== null;
+  return isObject ? `an object with the keys ${shown(Object.keys(value).slice(0, 10))}` : `a ${typeof value}`;
 }
 
 function hasKeys(record: object | undefined): boolean {
