@@ -68,18 +68,22 @@ export function mirrorHeaders(
 }
 
 /**
- * Checks that the standard headers are there, and say what the body says.
+ * Checks that the standard headers are there, and that `Mcp-Name` says what the body says; of the others the classifier of
+ * the request has compared what is there.
  *
- * Decides as the SDK does, except that it refuses values that are not ASCII, or not canonical base64.
+ * Decides as the SDK does, except that it refuses names that are not ASCII, or not canonical base64.
  *
  * @param request whose `_meta` has been checked
  * @throws McpError `HEADER_MISMATCH`, with `data.mismatch`: the `header` as it came, and what the `body` says
  * @internal
  */
 export function checkStandardHeaders(headers: RequestHeaders, request: JsonRpcRequest): void {
-  const mismatch =
-    versionMismatch(headers, request) ?? methodMismatch(headers, request) ?? nameMismatch(headers, request);
-  if (mismatch) throw refusal(mismatch);
+  const { method, params } = request;
+  if (headers[PROTOCOL_VERSION_HEADER] === undefined) {
+    throw missing('MCP-Protocol-Version', VERSION_SOURCE, params?._meta?.[PROTOCOL_VERSION_META_KEY]);
+  }
+  if (headers[METHOD_HEADER] === undefined) throw missing('Mcp-Method', 'method', method);
+  checkName(headers, request);
 }
 
 /**
@@ -114,37 +118,21 @@ function refusal(mismatch: Mismatch): McpError {
 
 const VERSION_SOURCE = `_meta["${PROTOCOL_VERSION_META_KEY}"]`;
 
-function versionMismatch(headers: RequestHeaders, { params }: JsonRpcRequest): Mismatch | undefined {
-  const got = received(headers, PROTOCOL_VERSION_HEADER);
-  return literalMismatch('MCP-Protocol-Version', got, VERSION_SOURCE, params?._meta?.[PROTOCOL_VERSION_META_KEY]);
-}
-
-function methodMismatch(headers: RequestHeaders, { method }: JsonRpcRequest): Mismatch | undefined {
-  return literalMismatch('Mcp-Method', received(headers, METHOD_HEADER), 'method', method);
-}
-
-/** Of a header that is never encoded. */
-function literalMismatch(
-  header: string,
-  got: string | undefined,
-  source: string,
-  value: unknown,
-): Mismatch | undefined {
-  if (got === undefined) return missing(header, source, value);
-  return got === value ? undefined : { header: got, body: different(header, got, source, value) };
-}
-
 /** A body without a name is not for this check to refuse. */
-function nameMismatch(headers: RequestHeaders, { method, params }: JsonRpcRequest): Mismatch | undefined {
+function checkName(headers: RequestHeaders, { method, params }: JsonRpcRequest): void {
   const named = nameOf(method, params);
-  if (!named) return undefined;
+  if (!named) return;
   const { source, value } = named;
   const got = received(headers, NAME_HEADER);
-  if (got === undefined) return value === undefined ? undefined : missing('Mcp-Name', source, value);
+  if (got === undefined) {
+    if (value === undefined) return;
+    throw missing('Mcp-Name', source, value);
+  }
   const decoded = decodeHeaderValue(got);
-  if (decoded === undefined) return { header: got, body: badlyEncoded('Mcp-Name', got) };
-  if (value === undefined || decoded === value) return undefined;
-  return { header: got, body: different('Mcp-Name', decoded, source, value) };
+  if (decoded === undefined) throw refusal({ header: got, body: badlyEncoded('Mcp-Name', got) });
+  if (value !== undefined && decoded !== value) {
+    throw refusal({ header: got, body: different('Mcp-Name', decoded, source, value) });
+  }
 }
 
 /** The value that `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
@@ -155,8 +143,8 @@ function nameOf(method: string, params: JsonRpcRequest['params']): { source: str
   return { source: `params.${field}`, ...(typeof value === 'string' && { value }) };
 }
 
-function missing(header: string, source: string, value: unknown): Mismatch {
-  return { header: '(missing)', body: absent(header, source, value) };
+function missing(header: string, source: string, value: unknown): McpError {
+  return refusal({ header: '(missing)', body: absent(header, source, value) });
 }
 
 /** @returns the fault, or `undefined` */
