@@ -4,9 +4,8 @@ import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { assertBatch } from '../../session/live/admission.js';
-import { McpError } from '../../wire/errors.js';
 import type { RequestHeaders } from '../../wire/headers.js';
-import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
 import { negotiateLegacyRevision } from '../../wire/revisions.js';
 import { isOfSession } from '../../wire/sessionless.js';
 import { BareRequests } from '../bare-requests.js';
@@ -32,7 +31,6 @@ export class SessionlessEndpoint {
     const revision = lone ? negotiateLegacyRevision(initializeParams(lone).protocolVersion) : revisionOf(headers);
     if (batch) assertBatch(messages.length, requests, revision);
     if (!first) return ACCEPTED;
-    assertDistinct(requests);
     return this.requests.serve(http, requests, batch, new SessionlessClient(revision, this.runtime));
   }
 }
@@ -60,17 +58,5 @@ class SessionlessClient implements CallingClient {
   request({ method }: OutboundMessage): Promise<never> {
     const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions"), so that an answer of the client could not find its way back. Take what is needed as arguments; clients of revision 2026-07-28 can be asked.`;
     return Promise.reject(new ServerRequestError('NO_STREAM', text));
-  }
-}
-
-/** @throws McpError INVALID_REQUEST */
-function assertDistinct(requests: readonly JsonRpcRequest[]): void {
-  const seen = new Set<unknown>();
-  for (const { id: requestId } of requests) {
-    if (seen.has(requestId)) {
-      const text = `Two requests of this batch have the id ${JSON.stringify(requestId)}. Give each request an id of its own.`;
-      throw new McpError('INVALID_REQUEST', text, { requestId });
-    }
-    seen.add(requestId);
   }
 }
