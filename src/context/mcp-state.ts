@@ -1,4 +1,4 @@
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 
 /**
  * State that belongs to a principal: the same in all of its calls, from whichever client.

@@ -4,11 +4,10 @@ import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
 import { acceptsMediaTypes, isJsonMediaType } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
-import { McpError, shutdownRefusal } from '../wire/errors.js';
+import { McpError, shutdownRefusal, shown } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/headers.js';
 import { type IncomingBody, readMessages } from '../wire/json-rpc.js';
 import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
-import { shown } from '../wire/wire.messages.js';
 import { type ResolvedHttpOptions, userOf } from './http.options.js';
 
 const JSON_TYPE = 'application/json';

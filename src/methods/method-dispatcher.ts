@@ -4,10 +4,9 @@ import type { McpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import { isRecord } from '../handlers/results/content.js';
 import { SERVER_INFO_META_KEY } from '../wire/era.js';
-import { McpError } from '../wire/errors.js';
+import { McpError, shown } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
-import { shown } from '../wire/wire.messages.js';
 import { CAPABILITIES } from './lifecycle.js';
 import { type McpMethod, type McpMethods } from './method.js';
 

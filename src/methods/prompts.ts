@@ -1,7 +1,7 @@
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isRecord } from '../handlers/results/content.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, isRecordOfTexts, type McpMethod, type McpMethods, paramsReader } from './method.js';
 

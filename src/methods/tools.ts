@@ -1,7 +1,7 @@
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isRecord } from '../handlers/results/content.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, type McpMethod, type McpMethods, paramsReader } from './method.js';
 

@@ -15,7 +15,7 @@ import {
   ProtocolErrorCode,
 } from '../wire/spec.js';
 import { Question, QuestionError, type RequestedSchemas } from './question.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
 import { RunMemory } from './run-memory.js';
 

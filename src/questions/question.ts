@@ -10,7 +10,7 @@ import {
   ProtocolErrorCode,
   specTypeSchemas,
 } from '../wire/spec.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 
 /** Why a handler's question cannot be asked, in words for the developer and the client. */
 export class QuestionError extends Error {}

@@ -9,7 +9,7 @@ import {
   type McpStatePort,
   UnknownStateError,
 } from '../context/mcp-state.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import type { McpStateStore, StateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
 

@@ -6,8 +6,7 @@ import type {
   JSONRPCResultResponse,
 } from '@modelcontextprotocol/server';
 
-import { McpError } from './errors.js';
-import { shown } from './wire.messages.js';
+import { McpError, shown } from './errors.js';
 
 // Made beside McpError, which answers with it: so that neither file needs the other to be loaded first.
 export { errorResponse } from './errors.js';

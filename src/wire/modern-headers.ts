@@ -1,5 +1,5 @@
 import { PROTOCOL_VERSION_META_KEY } from './era.js';
-import { McpError } from './errors.js';
+import { McpError, shown } from './errors.js';
 import {
   decodeHeaderValue,
   encodeHeaderValue,
@@ -13,7 +13,6 @@ import {
 } from './headers.js';
 import type { JsonRpcNotification, JsonRpcRequest } from './json-rpc.js';
 import type { ParamHeader } from './param-headers.js';
-import { shown } from './wire.messages.js';
 
 /**
  * Modern requests say in headers what proxies want to know of their bodies: revision, method, name, and the arguments

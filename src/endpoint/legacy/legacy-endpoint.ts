@@ -15,13 +15,12 @@ import {
 import { ServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
-import { McpError, shutdownRefusal } from '../../wire/errors.js';
+import { McpError, shutdownRefusal, shown } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, type RequestHeaders, SESSION_ID_HEADER, singleHeader } from '../../wire/headers.js';
 import { isInitializeRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
 import { checkedBySpec } from '../../wire/spec.js';
 import { parseEventId } from '../../wire/sse.js';
-import { shown } from '../../wire/wire.messages.js';
 
 /**
  * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.

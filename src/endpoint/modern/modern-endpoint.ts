@@ -3,7 +3,7 @@ import type { McpHttpCall } from '../../context/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import { HandlerTable } from '../../handlers/registry/handler-table.js';
 import { isPlainEnvelope, PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
-import { McpError, type McpErrorCode } from '../../wire/errors.js';
+import { McpError, type McpErrorCode, shown } from '../../wire/errors.js';
 import {
   METHOD_HEADER,
   NAME_HEADER,
@@ -21,7 +21,6 @@ import {
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { classifyInboundRequest } from '../../wire/spec.js';
-import { shown } from '../../wire/wire.messages.js';
 import { BareRequests } from '../bare-requests.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';

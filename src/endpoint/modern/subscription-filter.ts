@@ -1,9 +1,8 @@
 import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { MAX_SUBSCRIPTIONS, MAX_URI } from '../../session/live/admission.js';
 import type { ChangedList, McpChange } from '../../wire/notifications.js';
-import { McpError } from '../../wire/errors.js';
+import { McpError, shown } from '../../wire/errors.js';
 import { isObject, type JsonRpcRequest } from '../../wire/json-rpc.js';
-import { shown } from '../../wire/wire.messages.js';
 
 const FLAGS = {
   toolsListChanged: 'tools',

@@ -1,7 +1,7 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { logger } from '../../context/operator-log.js';
-import { shown } from '../../wire/wire.messages.js';
+import { shown } from '../../wire/errors.js';
 import type { PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';

@@ -1,7 +1,6 @@
 import { isIPv6 } from 'node:net';
-import { McpError } from '../../wire/errors.js';
+import { McpError, shown } from '../../wire/errors.js';
 import { McpOptionError } from '../../common/option-checks.js';
-import { shown } from '../../wire/wire.messages.js';
 
 /*
  * Against DNS rebinding: a page of evil.com, whose name was made to point to 127.0.0.1 or into a private network, has

@@ -1,10 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import { systemClock, type Clock } from '../../common/clock.js';
-import { McpError } from '../../wire/errors.js';
+import { McpError, shown } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
 import { McpOptionError } from '../../common/option-checks.js';
-import { shown } from '../../wire/wire.messages.js';
 import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
 import { installExpressEdge } from './express-edge.js';
 import { installFastifyEdge } from './fastify-edge.js';
