@@ -70,9 +70,7 @@ const AGREEING: [what: string, message: JsonRpcRequest, changed: RequestHeaders]
   ['a URI', read, {}],
   ['a prompt', request('prompts/get', { name: 'ask' }), {}],
   ['a task', request('tasks/get', { taskId: 't' }), {}],
-  ['white space around a value', call, { 'mcp-name': '  greet\t', 'mcp-method': ' tools/call ' }],
   ['base64', call, { 'mcp-name': encodedGreet }],
-  ['base64 with white space around it', call, { 'mcp-name': ` ${encodedGreet} ` }],
   ['one line in an array', call, { 'mcp-name': ['greet'], 'mcp-method': ['tools/call'] }],
   ['a name where none is due', list, { 'mcp-name': '=?base64?!?=' }],
   ['a method of Object', request('constructor'), {}],
@@ -89,7 +87,7 @@ const DISAGREEING: [what: string, message: JsonRpcRequest, changed: RequestHeade
   ['no name', call, { 'mcp-name': undefined }, '(missing)', /"greet" as params\.name, .* Mcp-Name is missing/],
   ['no URI', read, { 'mcp-name': undefined }, '(missing)', /"a:\/\/b" as params\.uri/],
   ['no task', request('tasks/cancel', { taskId: 't' }), { 'mcp-name': undefined }, '(missing)', /params\.taskId/],
-  ['another name', call, { 'mcp-name': ' other' }, 'other', /Mcp-Name says "other"/],
+  ['another name', call, { 'mcp-name': 'other' }, 'other', /Mcp-Name says "other"/],
   ['another name, encoded', call, { 'mcp-name': '=?base64?eA==?=' }, '=?base64?eA==?=', /says "x"/],
   ['the name twice', call, { 'mcp-name': ['greet', 'greet'] }, 'greet, greet', /says "greet, greet"/],
   ['bad base64', call, { 'mcp-name': '=?base64?Z3JlZXQ?=' }, '=?base64?Z3JlZXQ?=', /neither ASCII nor/],
@@ -128,7 +126,6 @@ const { headers: declarations } = paramHeadersOf(PARAMS) as { headers: readonly 
 /** Arguments, headers, whether they agree; whether the SDK thinks so too. */
 const CASES: [args: object | undefined, headers: RequestHeaders, passes: boolean, sdk?: boolean][] = [
   [{ region: 'eu' }, { 'Mcp-Param-Region': 'eu' }, true],
-  [{ region: 'eu' }, { 'mcp-param-region': '  eu\t' }, true],
   [{ region: 'Hello' }, { 'Mcp-Param-Region': '=?base64?SGVsbG8=?=' }, true],
   [{ region: 'SGVsbG8=' }, { 'Mcp-Param-Region': 'SGVsbG8=' }, true],
   [{ region: '=?base64?SGVsbG8=' }, { 'Mcp-Param-Region': '=?base64?SGVsbG8=' }, true],

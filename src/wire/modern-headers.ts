@@ -9,7 +9,6 @@ import {
   PROTOCOL_VERSION_HEADER,
   type RequestHeaders,
   singleHeader,
-  withoutOws,
 } from './headers.js';
 import type { JsonRpcNotification, JsonRpcRequest } from './json-rpc.js';
 import type { ParamHeader } from './param-headers.js';
@@ -122,7 +121,7 @@ function checkName(headers: RequestHeaders, { method, params }: JsonRpcRequest):
   const named = nameOf(method, params);
   if (!named) return;
   const { source, value } = named;
-  const got = received(headers, NAME_HEADER);
+  const got = singleHeader(headers[NAME_HEADER]);
   if (got === undefined) {
     if (value === undefined) return;
     throw missing('Mcp-Name', source, value);
@@ -159,7 +158,7 @@ function paramMismatch(
   }
   const text = headerText(value);
   if (text === undefined) return undefined;
-  const got = received(headers, header.toLowerCase());
+  const got = singleHeader(headers[header.toLowerCase()]);
   if (got === undefined) return absent(header, source, value);
   const decoded = decodeHeaderValue(got);
   if (decoded === undefined) return badlyEncoded(header, got);
@@ -172,11 +171,6 @@ const INTEGER = /^-?\d+(?:\.0+)?$/;
 
 function isSameInteger(text: string, value: unknown): boolean {
   return typeof value === 'number' && INTEGER.test(text) && Number(text) === value;
-}
-
-function received(headers: RequestHeaders, name: string): string | undefined {
-  const value = singleHeader(headers[name]);
-  return value === undefined ? undefined : withoutOws(value);
 }
 
 /** Own properties only: an argument may have any name. */
