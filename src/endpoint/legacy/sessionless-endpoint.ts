@@ -6,8 +6,8 @@ import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { assertBatch } from '../../session/live/admission.js';
 import type { RequestHeaders } from '../../wire/headers.js';
 import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
+import { changeOf } from '../../wire/notifications.js';
 import { negotiateLegacyRevision } from '../../wire/revisions.js';
-import { isOfSession } from '../../wire/sessionless.js';
 import { BareRequests } from '../bare-requests.js';
 import { sendOrDrop } from '../modern/modern-client.js';
 import { initializeParams, revisionOf } from './legacy-endpoint.js';
@@ -59,4 +59,9 @@ class SessionlessClient implements CallingClient {
     const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions"), so that an answer of the client could not find its way back. Take what is needed as arguments; clients of revision 2026-07-28 can be asked.`;
     return Promise.reject(new ServerRequestError('NO_STREAM', text));
   }
+}
+
+/** Whether a notification is of a capability that is not declared without sessions. */
+function isOfSession(notification: OutboundMessage): boolean {
+  return notification.method === 'notifications/message' || changeOf(notification) !== undefined;
 }
