@@ -20,7 +20,7 @@ import { McpContext, type McpClientPort } from '../../src/context/mcp-context.js
 import { HandlerInvokers } from '../../src/handlers/invocation/handler-invokers.js';
 import type { HandlerRunner } from '../../src/handlers/results/handler-outcome.js';
 import type { Adapter } from './adapters.js';
-import type { ProviderWrapper } from '../../src/handlers/invocation/nest-metadata.js';
+import type { ProviderWrapper } from '../../src/handlers/invocation/enhancers.js';
 
 export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
 

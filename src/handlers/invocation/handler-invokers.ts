@@ -9,11 +9,10 @@ import { HandlerDefinitionError, HandlerDeniedError, isDenial, isHttpException }
 import { inspected, textOf } from '../results/handler-failure.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
-import { assertNoneSkipped, hasGuards, isBare } from './enhancers.js';
+import { assertNoneSkipped, hasGuards, isBare, type ProviderWrapper } from './enhancers.js';
 import { type HandlerDescription, Invocation, ListingInvocation } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
-import { methodOf, type ProviderWrapper } from './nest-metadata.js';
-import { emptyStandInFor, layoutOf, type ParamLayout, standInFor } from './params.js';
+import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor } from './params.js';
 import { ResponseFacade } from './response-facade.js';
 
 export interface HandlerInvokerOptions {

@@ -6,7 +6,9 @@ import { McpHandlerCall, type McpHandlerKind } from '../../context/mcp-execution
 import { HandlerCancelled } from '../handlers.errors.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { Validate } from '../schema/handler-schema.js';
-import type { Method } from './nest-metadata.js';
+
+/** A method that was found on a provider. */
+export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
 /** One handler, as it was declared. */
 export interface HandlerDescription {
