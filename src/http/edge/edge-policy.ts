@@ -11,7 +11,7 @@ export interface EdgePolicy {
   readonly allow: readonly string[];
 
   /**
-   * Decides on a request of any method before anything else sees it, from its head alone: the body must not be touched.
+   * Decides on a request of any method before guards, parsers and handlers see it, from its head alone: the body must not be touched.
    *
    * @returns why it is refused, or `undefined`
    */
