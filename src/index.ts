@@ -15,8 +15,13 @@ export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wi
 
 export { McpContext, type McpProgress } from './context/mcp-context.js';
 export type { McpAnswer, McpAnswers, McpElicitation, McpQuestion } from './context/mcp-questions.js';
-export type { McpPrincipalState, McpState } from './context/mcp-state.js';
-export { McpStateError, UnknownStateError, type McpStateErrorCode } from './context/mcp-state.errors.js';
+export {
+  type McpPrincipalState,
+  type McpState,
+  McpStateError,
+  type McpStateErrorCode,
+  UnknownStateError,
+} from './context/mcp-state.js';
 export { McpExecutionContext, type McpHandlerKind } from './context/mcp-execution-context.js';
 export type { McpCallEnd, McpCallInfo, McpCallOutcome, McpInstrumentation } from './context/mcp-instrumentation.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../common/clock.js';
 import { check, McpOptionError } from '../common/option-checks.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import type { HttpUnauthorizedError } from './client.errors.js';
 
 /** A `fetch`; its URL is always that of the endpoint. @publicApi */

@@ -1,5 +1,5 @@
 import { PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { McpError } from '../wire/errors.js';
+import { McpError, shown } from '../wire/errors.js';
 import {
   LAST_EVENT_ID_HEADER,
   METHOD_HEADER,
@@ -9,7 +9,6 @@ import {
 } from '../wire/headers.js';
 import { type JsonRpcMessage, readMessages } from '../wire/json-rpc.js';
 import { mirrorHeaders } from '../wire/modern-headers.js';
-import { shown } from '../wire/wire.messages.js';
 import { parseAuthChallenge } from './auth-challenge.js';
 import {
   ClientTransportError,

@@ -11,7 +11,7 @@ import { quiet } from '../common/promises.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import type { McpCall, McpSessionInfo } from './mcp-call.js';
 import type { McpAnswers, McpElicitation, McpQuestion } from './mcp-questions.js';
-import { type McpPrincipalState, type McpState, type McpStatePort, NO_STATES } from './mcp-state.js';
+import type { McpPrincipalState, McpState, McpStatePort } from './mcp-state.js';
 
 /**
  * How a handler speaks to its client while it runs. Each era has its own way; handlers do not know which.
@@ -53,7 +53,7 @@ export class McpContext {
     private readonly call: McpCall,
     private readonly port: McpClientPort,
     private readonly progressToken: string | number | undefined,
-    private readonly states: McpStatePort = NO_STATES,
+    private readonly states: McpStatePort,
   ) {}
 
   /** The session of the call; `undefined` in the era without sessions. */

@@ -1,6 +1,5 @@
 import type { ServerCapabilities } from '@modelcontextprotocol/server';
 import type { McpCall, McpHttpCall, McpSessionInfo } from './mcp-call.js';
-import type { McpContext } from './mcp-context.js';
 
 /**
  * # The port between the transport and what serves a method
@@ -28,7 +27,7 @@ export interface McpDispatcher {
    */
   capabilities(http: McpHttpCall): ServerCapabilities | Promise<ServerCapabilities>;
   /** Whether there is a resource at a URI that the caller may read. Absent: not known, and URIs are honored as asked. */
-  admitsResource?(uri: string, context: McpContext): Promise<boolean>;
+  admitsResource?(uri: string, call: McpCall): Promise<boolean>;
   /**
    * A live session was made from its record. For dispatchers that keep something of a session: they make it again, and
    * requests that come meanwhile wait for it. Never throws.

@@ -6,10 +6,7 @@ import { McpExecutionContext, McpHandlerCall } from './mcp-execution-context.js'
 class Call extends McpHandlerCall {
   readonly context = { principal: 'anna' } as McpContext;
   readonly args = { id: 1 };
-  readonly kind = 'tool';
-  readonly name = 'find';
-  readonly handler = (): void => {};
-  readonly host = Call;
+  readonly about = { kind: 'tool', name: 'find', handler: (): void => {}, host: Call } as const;
 }
 
 function contextOf(...args: unknown[]): ExecutionContext {
@@ -28,7 +25,7 @@ describe('McpExecutionContext', () => {
       'tool',
       'find',
     ]);
-    expect([mcp.getHandler(), mcp.getClass()]).toEqual([call.handler, Call]);
+    expect([mcp.getHandler(), mcp.getClass()]).toEqual([call.about.handler, Call]);
   });
 
   it.each([

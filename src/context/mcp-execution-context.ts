@@ -1,5 +1,4 @@
 import type { ArgumentsHost, ExecutionContext } from '@nestjs/common';
-import { shown } from '../wire/wire.messages.js';
 import type { McpContext } from './mcp-context.js';
 
 /** What a handler is: a tool, a resource, a resource template or a prompt. @publicApi */
@@ -18,11 +17,13 @@ export abstract class McpHandlerCall {
   abstract readonly context: McpContext;
   /** As the client sent them. */
   abstract readonly args: unknown;
-  abstract readonly kind: McpHandlerKind;
-  abstract readonly name: string;
-  /** The method, not the function that stands for it in Nest. */
-  abstract readonly handler: HandlerFunction;
-  abstract readonly host: HostClass;
+  abstract readonly about: {
+    readonly kind: McpHandlerKind;
+    readonly name: string;
+    /** The method, not the function that stands for it in Nest. */
+    readonly handler: HandlerFunction;
+    readonly host: HostClass;
+  };
 }
 
 type HandlerFunction = ReturnType<ExecutionContext['getHandler']>;
@@ -53,7 +54,11 @@ export class McpExecutionContext {
    */
   static create(context: ArgumentsHost): McpExecutionContext {
     const call = handlerCallOf(context);
-    if (!call) throw new Error(callMessages.notAHandler());
+    if (!call) {
+      throw new Error(
+        'McpExecutionContext.create() was given the context of something else than an MCP handler. Ask McpExecutionContext.isMcp(context) first where a guard, interceptor or decorator serves both.',
+      );
+    }
     return new McpExecutionContext(call);
   }
 
@@ -80,22 +85,22 @@ export class McpExecutionContext {
   }
 
   getKind(): McpHandlerKind {
-    return this.call.kind;
+    return this.call.about.kind;
   }
 
   /** The name of the tool or prompt, the URI of the resource, the URI template of the resource template. */
   getName(): string {
-    return this.call.name;
+    return this.call.about.name;
   }
 
   /** The decorated method itself. `ExecutionContext.getHandler()` gives a function with the same metadata. */
   getHandler(): HandlerFunction {
-    return this.call.handler;
+    return this.call.about.handler;
   }
 
   /** The class of the provider; in filters too, where Nest does not say. */
   getClass(): HostClass {
-    return this.call.host;
+    return this.call.about.host;
   }
 }
 
@@ -104,12 +109,3 @@ function handlerCallOf(context: ArgumentsHost): McpHandlerCall | undefined {
   const marked = typeof call === 'object' && call !== null && HANDLER_CALL in call;
   return marked ? (call as unknown as McpHandlerCall) : undefined;
 }
-
-/** What users read of this room. */
-export const callMessages = {
-  notAHandler: () =>
-    'McpExecutionContext.create() was given the context of something else than an MCP handler. Ask McpExecutionContext.isMcp(context) first where a guard, interceptor or decorator serves both.',
-  noStateHere: () => 'There is no state while a guard decides what a client may subscribe to. Use it in handlers.',
-  unknownState: (handle: string) =>
-    `There is no state with the handle ${shown(handle)}: it has expired, was deleted, or never was. Call again without a handle to begin a new one, and pass on the handle that you are given then.`,
-};

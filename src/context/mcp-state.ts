@@ -1,4 +1,4 @@
-import { callMessages } from './mcp-execution-context.js';
+import { shown } from '../wire/errors.js';
 
 /**
  * State that belongs to a principal: the same in all of its calls, from whichever client.
@@ -50,7 +50,43 @@ export interface McpStatePort {
   ofPrincipal(): Promise<McpPrincipalState>;
 }
 
-const refuse = (): Promise<never> => Promise.reject(new Error(callMessages.noStateHere()));
+/**
+ * Why there is no state, or why it was not changed.
+ *
+ * - `UNKNOWN_STATE`: the handle is of no state of this caller (any more); always an {@link UnknownStateError}
+ * - `NO_PRINCIPAL`: state of the principal was asked for, and the caller is anonymous
+ * - `STATE_TOO_LARGE`: the data would have more than `maxStateBytes` as JSON
+ * - `TOO_MANY_STATES`: the principal has as many states as it may have, or the anonymous callers have together
+ * - `STORE_UNAVAILABLE`: the state store did not do what it was asked; its error is the `cause`. A change may have been made
+ *
+ * @publicApi
+ */
+export type McpStateErrorCode =
+  'UNKNOWN_STATE' | 'NO_PRINCIPAL' | 'STATE_TOO_LARGE' | 'TOO_MANY_STATES' | 'STORE_UNAVAILABLE';
 
-/** Of a context that no handler has: guards that are asked whether a caller may subscribe to something. @internal */
-export const NO_STATES: McpStatePort = { open: refuse, ofPrincipal: refuse };
+/** State that cannot be had. Its message is meant for the client: a tool that throws it reports it. @publicApi */
+export class McpStateError extends Error {
+  override readonly name: string = 'McpStateError';
+  constructor(
+    readonly code: McpStateErrorCode,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
+/**
+ * The handle is of no state, of one that is gone, or of another principal's: callers do not learn which.
+ *
+ * @publicApi
+ */
+export class UnknownStateError extends McpStateError {
+  override readonly name = 'UnknownStateError';
+  constructor(readonly handle: string) {
+    super(
+      'UNKNOWN_STATE',
+      `There is no state with the handle ${shown(handle)}: it has expired, was deleted, or never was. Call again without a handle to begin a new one, and pass on the handle that you are given then.`,
+    );
+  }
+}

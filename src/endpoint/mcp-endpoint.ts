@@ -144,7 +144,7 @@ export function refuseModern(body: IncomingBody): PendingReply {
   const message = loneCall(body);
   if (!isRequest(message)) return ACCEPTED;
   const requested = message.params?._meta?.[PROTOCOL_VERSION_META_KEY];
-  throw unsupportedRevision(requested ?? null, LEGACY_REVISIONS, message.id);
+  throw unsupportedRevision(requested ?? null, LEGACY_REVISIONS);
 }
 
 /** A stream is resumed by GET. @throws McpError BAD_REQUEST (E10) */
@@ -165,7 +165,7 @@ function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders
   const named = typeof protocolVersion === 'string' ? protocolVersion : undefined;
   const requested = named ?? singleHeader(headers[PROTOCOL_VERSION_HEADER]);
   const data = { supported: MODERN_REVISIONS, ...(requested !== undefined && { requested }) };
-  throw new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { requestId: message.id, data });
+  throw new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { data });
 }
 
 /** The id that an error about the whole POST is reported under. */

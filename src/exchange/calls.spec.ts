@@ -155,7 +155,7 @@ describe.each(CLIENTS)('a call of a client that is %s', (client) => {
       ({ answer }) => answer as object,
       (refused: McpError) => refused.toResponse(),
     );
-    expect(outcome).toMatchObject({ id: 1, error: { code: -32603 } });
+    expect(outcome).toMatchObject({ error: { code: -32603 } });
     expect(JSON.stringify(outcome)).not.toContain(SECRET);
     expect(reports).toEqual([[error, call]]);
     expectEnded(call, 'answered');
@@ -307,7 +307,7 @@ describe('how HTTP says an answer', () => {
     const error = new McpError('METHOD_NOT_FOUND', 'no such method');
     const { begin, reports, calls } = setup(() => Promise.reject(error));
     const modern = begin();
-    await expect(modern.exchange.reply).rejects.toMatchObject({ status: 404, rpcCode: -32601, requestId: 1 });
+    await expect(modern.exchange.reply).rejects.toMatchObject({ status: 404, rpcCode: -32601 });
     expect([modern.call.state, calls.count]).toEqual(['answered', 0]);
     for (const client of ['in a session', 'legacy, without sessions'] as const) {
       const { exchange, call } = begin({ client });
@@ -322,7 +322,7 @@ describe('how HTTP says an answer', () => {
       throw new Error(SECRET);
     });
     const { exchange } = begin();
-    await expect(exchange.reply).rejects.toMatchObject({ status: 500, rpcCode: -32603, requestId: 1 });
+    await expect(exchange.reply).rejects.toMatchObject({ status: 500, rpcCode: -32603 });
   });
 
   it('a refusal is in the stream when that has begun', async () => {
@@ -443,7 +443,7 @@ describe('stop', () => {
     const { call, exchange } = begin({ client });
     calls.stop();
     const headers = { 'Retry-After': '1' };
-    await expect(exchange.reply).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503, requestId: 1, headers });
+    await expect(exchange.reply).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503, headers });
     expect(call.signal.reason).toMatchObject({ message: expect.stringContaining('shutting down') });
     hold.resolve({});
     await turn();
@@ -477,7 +477,7 @@ describe('stop', () => {
         [2, 'cancelled'],
       ],
     ]);
-    expect(await Promise.all(refused)).toMatchObject([{ requestId: 1 }, { requestId: 2 }]);
+    expect(await Promise.all(refused)).toMatchObject([{ code: 'UNAVAILABLE' }, { code: 'UNAVAILABLE' }]);
   });
 
   it('after drain() ends what has not ended by itself', async () => {

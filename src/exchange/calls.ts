@@ -112,8 +112,7 @@ export class Calls {
       'This server is shutting down and ended this request before it was answered. Whether it had an effect is not known. Repeat it if that does no harm.';
     for (const call of this.#open) {
       if (call.session) continue;
-      const id = call.requestId!;
-      const refusal = new McpError('UNAVAILABLE', text, { requestId: id, headers: { 'Retry-After': '1' } });
+      const refusal = new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' } });
       if (call.exchange!.refuse(refusal)) this.#cancelled(call, new Error(text));
       else this.fail(call, REQUEST_FAILED, text);
     }
@@ -141,7 +140,7 @@ export class Calls {
     const refusal = told ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
     if (call.era === 'modern') {
       // Of the dispatcher, before a handler ran (M5): HTTP says it too. Errors of handlers are of other classes.
-      if (refusal instanceof McpError && call.exchange!.refuse(refusal.withRequestId(id))) return this.#answered(call);
+      if (refusal instanceof McpError && call.exchange!.refuse(refusal)) return this.#answered(call);
       if (told?.code === MISSING_CAPABILITY && !call.refusal) call.refuseWith(400, {});
     }
     const { code, message, data } = rpcErrorOf(refusal)!;

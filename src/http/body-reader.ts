@@ -2,8 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../common/clock.js';
-import { McpError } from '../wire/errors.js';
-import { shown } from '../wire/wire.messages.js';
+import { McpError, shown } from '../wire/errors.js';
 
 /*
  * # Reading the body

@@ -1,16 +1,4 @@
-import {
-  Controller,
-  Delete,
-  Get,
-  Options,
-  Post,
-  Req,
-  Res,
-  SetMetadata,
-  type Type,
-  UseFilters,
-  UseGuards,
-} from '@nestjs/common';
+import { Controller, Delete, Get, Post, Req, Res, SetMetadata, type Type, UseFilters, UseGuards } from '@nestjs/common';
 import { McpOptionError } from '../common/option-checks.js';
 import { EndpointRoute, type EndpointKey } from './edge/endpoint-route.js';
 import type { ResolvedExtras } from './endpoint-extras.js';
@@ -50,12 +38,6 @@ export function createEndpointController(endpoint: EndpointKey, extras: Resolved
     @OfEndpoint
     override delete(@Req() request: object, @Res() response: object): Promise<void> {
       return super.delete(request, response);
-    }
-
-    @Options()
-    @OfEndpoint
-    override options(): never {
-      return super.options();
     }
   }
   return McpEndpointController;

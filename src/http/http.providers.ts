@@ -1,5 +1,4 @@
 import type { Provider } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
 import { Clock } from '../common/clock.js';
 import { logger } from '../context/operator-log.js';
 import { MCP_OPTIONS } from '../common/option-checks.js';
@@ -38,9 +37,8 @@ export const httpProviders: Provider[] = [
   },
   {
     provide: McpResponder,
-    useFactory: (options: ResolvedHttpOptions, clock: Clock, host: HttpAdapterHost) =>
-      new McpResponder({ ...options, clock }, () => host.httpAdapter),
-    inject: [HTTP_OPTIONS, Clock, HttpAdapterHost],
+    useFactory: (options: ResolvedHttpOptions, clock: Clock) => new McpResponder({ ...options, clock }),
+    inject: [HTTP_OPTIONS, Clock],
   },
   {
     provide: EDGE_POLICY,

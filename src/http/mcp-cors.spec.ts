@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { McpHttpOptionError } from './http.errors.js';
+import { McpOptionError } from '../common/option-checks.js';
 import { mcpCors } from './mcp-cors.js';
 
 describe('mcpCors()', () => {
@@ -17,7 +17,7 @@ describe('mcpCors()', () => {
   });
 
   it.each([['Mcp-Param-*'], ['*'], ['X Tenant'], [''], [undefined], [7]])('refuses a header named %j', (name) => {
-    expect(() => mcpCors({ headers: ['X-Tenant', name as string] })).toThrow(McpHttpOptionError);
+    expect(() => mcpCors({ headers: ['X-Tenant', name as string] })).toThrow(McpOptionError);
   });
 
   it.each(['X-Tenant', null, {}])('refuses %j for a list', (headers) => {

@@ -1,4 +1,4 @@
-import { McpHttpOptionError } from './http.errors.js';
+import { McpOptionError } from '../common/option-checks.js';
 
 /** @publicApi */
 export interface McpCorsOptions {
@@ -41,7 +41,7 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
  *
  * The origins belong into the option `allowedOrigins` too.
  *
- * @throws McpHttpOptionError for a header that is not the full name of one
+ * @throws McpOptionError for a header that is not the full name of one
  * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
  * @publicApi
  */
@@ -54,7 +54,7 @@ export function mcpCors({ headers }: McpCorsOptions = {}): McpCors {
   const list: unknown = headers;
   if (!Array.isArray(list) || !list.every(isHeaderName)) {
     const text = `The option "headers" of mcpCors() must be a list of full names of headers, such as "Mcp-Param-Region"; got ${JSON.stringify(list)}.`;
-    throw new McpHttpOptionError('headers', text);
+    throw new McpOptionError('headers', text);
   }
   return { ...cors, allowedHeaders: [...REQUEST_HEADERS, ...headers] };
 }

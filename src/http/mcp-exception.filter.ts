@@ -4,8 +4,7 @@ import { logError, logger } from '../context/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
-import { UnknownPrincipalError } from './http.errors.js';
-import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
+import { McpRequestReader, type PlatformRequest, UnknownPrincipalError } from './mcp-incoming.js';
 import { McpResponder, rawResponse } from './responder.js';
 
 /** JSON-RPC code of a refusal that has none of its own. */
@@ -38,12 +37,8 @@ export function refuse(
 
 function answerTo(error: unknown, requestId: RequestId | null): Answer {
   if (error instanceof McpError) {
-    const { status, headers } = error;
-    return {
-      status,
-      headers,
-      payload: (error.requestId === null ? error.withRequestId(requestId) : error).toResponse(),
-    };
+    const { status, headers, rpcCode, message, data } = error;
+    return { status, headers, payload: errorResponse(error.requestId ?? requestId, rpcCode, message, data) };
   }
   const status = error instanceof HttpException ? error.getStatus() : 500;
   // The client is told nothing of a failure inside.

@@ -4,12 +4,10 @@ import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
 import { acceptsMediaTypes, isJsonMediaType } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
-import { McpError, shutdownRefusal } from '../wire/errors.js';
+import { McpError, shutdownRefusal, shown } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/headers.js';
 import { type IncomingBody, readMessages } from '../wire/json-rpc.js';
 import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
-import { UnknownPrincipalError } from './http.errors.js';
-import { shown } from '../wire/wire.messages.js';
 import { type ResolvedHttpOptions, userOf } from './http.options.js';
 
 const JSON_TYPE = 'application/json';
@@ -33,16 +31,15 @@ export function rawRequest(request: PlatformRequest): IncomingMessage {
 }
 
 /**
- * Where a request carries what was read of it. A property, since a `WeakMap` of things that live for one request keeps the
+ * Where a request carries what was read of it. Properties, since a `WeakMap` of things that live for one request keeps the
  * collector of garbage busy.
  */
 const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
-/** The body of a request whose principal could not be told. */
-const REFUSED = Symbol('nestjs-mcp-streamable:refused');
+const BODY = Symbol('nestjs-mcp-streamable:body');
 
 interface ReadRequest {
   [INCOMING]?: McpIncoming | undefined;
-  [REFUSED]?: IncomingBody;
+  [BODY]?: IncomingBody | undefined;
 }
 
 /**
@@ -86,12 +83,13 @@ export class McpRequestReader {
 
   /** Its answer is a stream, and may last for hours: what was read of it is not needed any more. */
   release(request: object): void {
-    (request as ReadRequest)[INCOMING] = undefined;
+    const read = request as ReadRequest;
+    read[INCOMING] = read[BODY] = undefined;
   }
 
   /** The messages of a request, also of one that went no further: an error about it carries its id. */
   bodyOf(request: object): IncomingBody | undefined {
-    return (request as ReadRequest)[INCOMING]?.body ?? (request as ReadRequest)[REFUSED];
+    return (request as ReadRequest)[BODY];
   }
 
   /**
@@ -105,21 +103,17 @@ export class McpRequestReader {
       throw new McpError('NOT_ACCEPTABLE', text);
     }
     const body = method === 'POST' ? readMessages(await this.#text(request)) : NO_BODY;
-    try {
-      const said: unknown = this.options.principal(request as never);
-      const principal = this.#principal(isThenable(said) ? await said : said, request);
-      const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
-      const { params: routeParams } = request;
-      const incoming: McpIncoming = {
-        ...{ era, principal, request, method, headers, body, session: undefined },
-        ...(hasKeys(routeParams) && { routeParams }),
-      };
-      request[INCOMING] = incoming;
-      return incoming;
-    } catch (error) {
-      request[REFUSED] = body;
-      throw error;
-    }
+    request[BODY] = body;
+    const said: unknown = this.options.principal(request as never);
+    const principal = this.#principal(isThenable(said) ? await said : said, request);
+    const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
+    const { params: routeParams } = request;
+    const incoming: McpIncoming = {
+      ...{ era, principal, request, method, headers, body, session: undefined },
+      ...(hasKeys(routeParams) && { routeParams }),
+    };
+    request[INCOMING] = incoming;
+    return incoming;
   }
 
   #text(request: PlatformRequest): Promise<string> {
@@ -151,6 +145,11 @@ export class McpRequestReader {
   }
 }
 
+/** A request has a user without a principal: an operator's mistake, which the log names once. */
+export class UnknownPrincipalError extends Error {
+  override readonly name = 'UnknownPrincipalError';
+}
+
 /** An `ObjectId` or `UUID` of MongoDB's driver, as text. */
 const HEX_ID = /^[\da-f]{8}[\da-f-]{16,28}$/i;
 
@@ -175,11 +174,8 @@ function principalText(said: unknown): string | undefined {
 
 /** Describes a value without its contents: a user may hold secrets. */
 function kindOf(value: unknown): string {
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  if (typeof value !== 'object' || value === null) return `a ${typeof value}`;
-  if (Array.isArray(value)) return 'an array';
-  const keys = Object.keys(value);
-  return keys.length > 0 ? `an object with the keys ${shown(keys.slice(0, 10))}` : 'an object without keys';
+  const isObject = typeof value === 'object' && value !== null;
+  return isObject ? `an object with the keys ${shown(Object.keys(value).slice(0, 10))}` : `a ${typeof value}`;
 }
 
 function hasKeys(record: object | undefined): boolean {

@@ -1,7 +1,7 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
 import type { McpSessionInfo } from '../context/mcp-call.js';
 import { McpEndpoint } from '../endpoint/mcp-endpoint.js';
-import { EDGE_POLICY, type EdgePolicy, SESSION_METHODS } from './edge/edge-policy.js';
+import { EDGE_POLICY, type EdgePolicy } from './edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './edge/endpoint-route.js';
 import { admittedOrRefused } from './edge/http-edge.js';
 import { McpRequestReader, type PlatformRequest, rawRequest } from './mcp-incoming.js';
@@ -58,8 +58,6 @@ export class McpSessionGuard implements CanActivate {
     // It may have come round the edge: a middleware of the app has rewritten its URL, for example (E1, E2).
     const refusal = admittedOrRefused(rawRequest(request), this.edgeKey, this.edge);
     if (refusal) throw refusal;
-    // The controller refuses it: there is nothing to read, and no session to ask for (E2).
-    if (!SESSION_METHODS.includes(request.method)) return true;
     const incoming = await this.reader.read(request);
     const { era, method, body, principal } = incoming;
     // First: at shutdown sessions vanish one by one, and 404 would have their clients start over here (E13).

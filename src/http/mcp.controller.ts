@@ -1,8 +1,6 @@
-import { Delete, Get, Inject, Options, Post, Req, Res } from '@nestjs/common';
+import { Delete, Get, Inject, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { McpEndpoint } from '../endpoint/mcp-endpoint.js';
-import { EDGE_POLICY, type EdgePolicy } from './edge/edge-policy.js';
-import { methodNotAllowed } from './edge/http-edge.js';
 import { McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
 
@@ -29,8 +27,6 @@ export abstract class McpController {
   @Inject(McpRequestReader) protected readonly requests!: McpRequestReader;
   /** @internal */
   @Inject(McpResponder) protected readonly responses!: McpResponder;
-  /** @internal */
-  @Inject(EDGE_POLICY) protected readonly edge!: EdgePolicy;
 
   /** Takes messages of a client: each request among them becomes a call, and is answered by JSON or by a stream (P1–P3). */
   @Post()
@@ -64,11 +60,5 @@ export abstract class McpController {
   async delete(@Req() request: object, @Res() response: object): Promise<void> {
     await this.endpoint.delete(this.requests.of(request));
     this.responses.send(response, { kind: 'empty', status: 204 });
-  }
-
-  /** Left to the app's CORS, which answers before any route; a request that gets here found none (E2). */
-  @Options()
-  options(): never {
-    throw methodNotAllowed('OPTIONS', this.edge.allow);
   }
 }

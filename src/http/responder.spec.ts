@@ -25,7 +25,7 @@ let app: INestApplication;
 let reply: McpReply;
 let failure: unknown;
 const options = { keepAliveMs: 0, maxBufferedBytes: 1024 * 1024, clock: systemClock };
-const responder = new McpResponder(options, () => app.getHttpAdapter());
+const responder = new McpResponder(options);
 
 @Controller()
 class AnyController {

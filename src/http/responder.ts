@@ -36,12 +36,6 @@ const JSON_TYPE = 'application/json';
 /** While there are no comments, how often stalled responses are looked for. */
 const WITHOUT_COMMENTS_MS = 15_000;
 
-/** The methods of an app's adapter that write a response. */
-export interface ReplyWriter {
-  setHeader?(response: unknown, name: string, value: string): unknown;
-  reply(response: unknown, body: string | undefined, status: number): unknown;
-}
-
 /** @internal */
 export class McpResponder {
   private readonly streams = new Set<SseResponse>();
@@ -50,11 +44,7 @@ export class McpResponder {
   private keepAlive: ClockTimer | undefined;
   private readonly drained: (() => void)[] = [];
 
-  constructor(
-    private readonly options: ResponderOptions,
-    /** Of the app. */
-    private readonly adapter: () => ReplyWriter = () => plainNode,
-  ) {}
+  constructor(private readonly options: ResponderOptions) {}
 
   /** @internal for the streams */
   get maxBufferedBytes(): number {
@@ -93,7 +83,23 @@ export class McpResponder {
   /** Writes a reply that is no stream, unless the client has gone or something else has answered (a timeout of the app). */
   send(response: object, reply: Exclude<McpReply, McpStreamReply>): void {
     const raw = rawResponse(response);
-    if (!hasGone(raw) && !raw.headersSent) sendBody(raw === response ? plainNode : this.adapter(), response, reply);
+    if (hasGone(raw) || raw.headersSent) return;
+    const status = reply.kind === 'accepted' ? 202 : (reply.status ?? 200);
+    const headers = reply.kind === 'accepted' ? undefined : reply.headers;
+    const body = reply.kind === 'json' ? reply.body : undefined;
+    if (raw === response) {
+      raw.statusCode = status;
+      for (const name in headers) raw.setHeader(name, headers[name]!);
+      if (body !== undefined) raw.setHeader('Content-Type', JSON_TYPE);
+      raw.end(body);
+    } else {
+      const fastify = response as FastifyReply;
+      fastify.code(status);
+      if (headers) fastify.headers(headers);
+      // Fastify would add the parameter, and takes the value apart to do so.
+      if (body !== undefined) fastify.header('Content-Type', `${JSON_TYPE}; charset=utf-8`);
+      fastify.send(body);
+    }
   }
 
   /**
@@ -160,30 +166,6 @@ export class McpResponder {
   };
 }
 
-/** Writes to Node's response by the interface of an adapter. */
-export const plainNode: ReplyWriter = {
-  setHeader: (response: ServerResponse, name, value) => response.setHeader(name, value),
-  reply: (response: ServerResponse, body, status) => {
-    response.statusCode = status;
-    response.end(body);
-  },
-};
-
-function sendBody(adapter: ReplyWriter, response: unknown, reply: Exclude<McpReply, McpStreamReply>): void {
-  if (reply.kind === 'accepted') {
-    adapter.reply(response, undefined, 202);
-    return;
-  }
-  for (const [name, value] of Object.entries(reply.headers ?? {})) adapter.setHeader?.(response, name, value);
-  if (reply.kind === 'empty') {
-    adapter.reply(response, undefined, reply.status);
-    return;
-  }
-  // Fastify would add the parameter, and takes the value apart to do so.
-  adapter.setHeader?.(response, 'Content-Type', adapter === plainNode ? JSON_TYPE : `${JSON_TYPE}; charset=utf-8`);
-  adapter.reply(response, reply.body, reply.status ?? 200);
-}
-
 /** Node's response behind the adapter's. */
 export function rawResponse(response: object): ServerResponse {
   return (response as Partial<FastifyReply>).raw ?? (response as ServerResponse);
@@ -204,6 +186,10 @@ interface FastifyReply {
   readonly raw: ServerResponse;
   hijack(): void;
   getHeaders(): OutgoingHttpHeaders;
+  code(status: number): this;
+  header(name: string, value: string): this;
+  headers(headers: Readonly<Record<string, string>>): this;
+  send(body: string | undefined): void;
 }
 
 /** Row P10; `Connection` is left to Node, which knows that HTTP/2 has none. */

@@ -1,6 +1,5 @@
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
-import { Clock } from '../common/clock.js';
 import { logger } from '../context/operator-log.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpCall } from '../context/mcp-call.js';
@@ -24,11 +23,9 @@ export class HandlerCalls {
   constructor(
     @Inject(RequestStates) requestStates: RequestStates,
     @Inject(StoredStates) private readonly states: Pick<StoredStates, 'of'>,
-    @Inject(Clock) clock: Clock,
   ) {
     this.parts = {
       states: requestStates,
-      clock,
       schemas: new RequestedSchemas(),
       report: (text) => logger.error(text),
     };

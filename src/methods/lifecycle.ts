@@ -2,7 +2,7 @@ import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/s
 import { isLogLevel } from '../wire/notifications.js';
 import { arePlainCapabilities, isPlainInfo } from '../wire/era.js';
 import { MODERN_REVISIONS, negotiateLegacyRevision } from '../wire/revisions.js';
-import { withoutSessions } from '../wire/sessionless.js';
+import { withoutSessions } from '../wire/client-capabilities.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';
 import { type McpMethod, type McpMethods, paramsReader } from './method.js';
 

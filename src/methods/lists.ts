@@ -3,7 +3,7 @@ import type { McpContext } from '../context/mcp-context.js';
 import type { EntryOf, HandlerKind, HandlerListChange, HandlerTable } from '../handlers/registry/handler-table.js';
 import type { McpSessionService } from '../session/mcp-session.service.js';
 import type { SpecTypeName } from '../wire/spec.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import { type CachePolicy, listHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, type McpMethod, type McpMethods, paramsReader } from './method.js';

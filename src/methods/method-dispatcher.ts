@@ -4,10 +4,9 @@ import type { McpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import { isRecord } from '../handlers/results/content.js';
 import { SERVER_INFO_META_KEY } from '../wire/era.js';
-import { McpError } from '../wire/errors.js';
+import { McpError, shown } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
-import { shown } from '../wire/wire.messages.js';
 import { CAPABILITIES } from './lifecycle.js';
 import { type McpMethod, type McpMethods } from './method.js';
 
@@ -46,7 +45,7 @@ export class MethodDispatcher implements McpDispatcher {
   request(call: McpCall): object | Promise<object> {
     const method = this.#methods.get(call.method);
     if (!method || (method.era && method.era !== call.era)) {
-      throw new McpError('METHOD_NOT_FOUND', 'Method not found', { requestId: call.requestId });
+      throw new McpError('METHOD_NOT_FOUND', 'Method not found');
     }
     const params = method.read(call.message as JsonRpcRequest, call.era);
     const result = method.serve(params, call);

@@ -84,7 +84,7 @@ export const methodProviders: Provider[] = [
       check.text('serverInfo.version', serverInfo?.version);
       // An empty text, as it comes from an environment variable, says nothing and is no mistake.
       if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
-      const methods = new MethodDispatcher(serverInfo, (uri, context) => admitsResource(table, uri, context))
+      const methods = new MethodDispatcher(serverInfo, (uri, call) => admitsResource(table, uri, calls.context(call)))
         .add(lifecycleMethods({ serverInfo, instructions }, cache, sessions))
         .add(listMethods(table, calls, { pageSize, cache }))
         .add(toolMethods(table, calls))

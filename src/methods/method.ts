@@ -67,12 +67,6 @@ export function isRecordOfTexts(value: unknown): value is Record<string, string>
   return isRecord(value) && Object.values(value).every((member) => typeof member === 'string');
 }
 
-/** A key that `JSON.parse` makes, and that objects which are copied by assignment would take for their prototype. */
-export function withoutProto<T extends object>(record: T): T {
-  if (!Object.hasOwn(record, '__proto__')) return record;
-  return Object.fromEntries(Object.entries(record).filter(([key]) => key !== '__proto__')) as T;
-}
-
 export function invalidParams(message: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }

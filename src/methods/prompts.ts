@@ -1,16 +1,9 @@
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isRecord } from '../handlers/results/content.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
-import {
-  invalidParams,
-  isRecordOfTexts,
-  type McpMethod,
-  type McpMethods,
-  paramsReader,
-  withoutProto,
-} from './method.js';
+import { invalidParams, isRecordOfTexts, type McpMethod, type McpMethods, paramsReader } from './method.js';
 
 interface GetParams {
   readonly name: string;
@@ -27,9 +20,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): McpMeth
   const get: McpMethod<GetParams> = {
     asks: true,
     read: paramsReader('GetPromptRequest', ({ name, arguments: args }) =>
-      typeof name === 'string' && (args === undefined || isRecordOfTexts(args))
-        ? { name, arguments: args && withoutProto(args) }
-        : undefined,
+      typeof name === 'string' && (args === undefined || isRecordOfTexts(args)) ? { name, arguments: args } : undefined,
     ),
     serve({ name, arguments: args }, call) {
       const prompt = table.get('prompt', name);
@@ -73,6 +64,6 @@ function plainCompletion({ ref, argument, context }: Readonly<Record<string, unk
   return {
     ref: ref as CompleteParams['ref'],
     argument: { name, value },
-    context: known ? { arguments: withoutProto(known) } : {},
+    context: known ? { arguments: known } : {},
   };
 }

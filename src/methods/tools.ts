@@ -1,9 +1,9 @@
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { isRecord } from '../handlers/results/content.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { invalidParams, type McpMethod, type McpMethods, paramsReader, withoutProto } from './method.js';
+import { invalidParams, type McpMethod, type McpMethods, paramsReader } from './method.js';
 
 interface CallParams {
   readonly name: string;
@@ -16,7 +16,7 @@ const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 export function toolMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
   const read = paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
     typeof name === 'string' && (args === undefined || isRecord(args)) && task === undefined
-      ? { name, arguments: args && withoutProto(args) }
+      ? { name, arguments: args }
       : undefined,
   );
   const call: McpMethod<CallParams> = {

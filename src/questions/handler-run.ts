@@ -1,5 +1,4 @@
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
-import type { Clock } from '../common/clock.js';
 import { quiet } from '../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import type { McpClientPort } from '../context/mcp-context.js';
@@ -16,7 +15,7 @@ import {
   ProtocolErrorCode,
 } from '../wire/spec.js';
 import { Question, QuestionError, type RequestedSchemas } from './question.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import { invalidState, type RequestStates, RequestStateTooLargeError, type StateBinding } from './request-state.js';
 import { RunMemory } from './run-memory.js';
 
@@ -24,7 +23,6 @@ import { RunMemory } from './run-memory.js';
 export interface RunParts {
   readonly states: RequestStates;
   readonly schemas: RequestedSchemas;
-  readonly clock: Clock;
   /** Takes what the operator must see. */
   readonly report: (text: string) => void;
 }
@@ -51,8 +49,6 @@ const MAX_REPETITIONS = 1_000;
 const MAX_ROUNDS = 8;
 /** Milliseconds that a client has to answer a question of such a round. */
 const ROUND_TIMEOUT_MS = 600_000;
-/** Milliseconds between two runs of a handler that wants its state back and asks nothing. */
-const PACING_MS = 250;
 
 /**
  * # One run of a handler, and what it asks
@@ -233,7 +229,7 @@ export class HandlerRun implements McpClientPort {
     const signal = AbortSignal.any([abort.signal, call.signal]);
     const options = { signal, timeoutMs: ROUND_TIMEOUT_MS, resetTimeoutOnProgress: true, onprogress: () => {} };
     try {
-      if (questions.length === 0) await this.#pause(signal);
+      signal.throwIfAborted();
       const answers = questions.map(async (question) => [question.key, await this.#send(question, options)] as const);
       const responses = Object.fromEntries(await Promise.all(answers));
       this.#goOn(questions.length > 0 ? Object.assign(bare(), responses) : undefined, requestState);
@@ -253,18 +249,6 @@ export class HandlerRun implements McpClientPort {
     this.#asked = undefined;
     const payload = this.#memory?.toPayload(this.#own);
     this.#memory = payload === undefined ? undefined : RunMemory.revive(payload, responses);
-  }
-
-  async #pause(signal: AbortSignal): Promise<void> {
-    const { clock } = this.parts;
-    signal.throwIfAborted();
-    await new Promise<void>((resolve, reject) => {
-      const timer = clock.setTimeout(resolve, PACING_MS);
-      signal.addEventListener('abort', () => {
-        clock.clear(timer);
-        reject(signal.reason as Error);
-      });
-    });
   }
 
   /** A tool's failure is a result, so that the model reads it. @throws ProtocolError -32603 for anything else */

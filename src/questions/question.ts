@@ -1,9 +1,4 @@
-import type {
-  InputRequest,
-  JsonSchemaType,
-  JsonSchemaValidator,
-  jsonSchemaValidator,
-} from '@modelcontextprotocol/server';
+import type { InputRequest, JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/server';
 import { randomUUID } from 'node:crypto';
 import type { OutboundMessage } from '../context/mcp-call.js';
 import type { McpElicitation, McpQuestion } from '../context/mcp-questions.js';
@@ -15,7 +10,7 @@ import {
   ProtocolErrorCode,
   specTypeSchemas,
 } from '../wire/spec.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 
 /** Why a handler's question cannot be asked, in words for the developer and the client. */
 export class QuestionError extends Error {}
@@ -25,7 +20,7 @@ export class QuestionError extends Error {}
  *
  * Its answer comes from outside: {@link accept} says whether it is one.
  */
-export abstract class Question {
+export class Question {
   /** @throws QuestionError, ProtocolError when it cannot be asked; what reading it throws */
   static of(key: string, question: McpQuestion, schemas: RequestedSchemas): Question {
     if (key === '' || key === '__proto__')
@@ -33,20 +28,26 @@ export abstract class Question {
         `${shown(key)} cannot be the key of a question: use a text that is not empty, and not "__proto__".`,
       );
     const { method, params } = (question ?? {}) as Partial<McpQuestion>;
-    if (method === 'roots/list') return new RootsQuestion(key, params);
+    if (method === 'roots/list') {
+      return new Question(key, { method, ...(params && { params }) }, fits(specTypeSchemas.ListRootsResult));
+    }
     if (typeof params === 'object' && params !== null) {
       if (method === 'elicitation/create') return elicitation(key, params, schemas);
-      if (method === 'sampling/createMessage') return new SamplingQuestion(key, params);
+      if (method === 'sampling/createMessage') return sampling(key, params);
     }
     throw new QuestionError(
       `The question "${key}" is ${shown(question)}. A question is { method, params } with the method "elicitation/create", "sampling/createMessage" or "roots/list".`,
     );
   }
 
-  protected constructor(
+  constructor(
     readonly key: string,
     /** As revision 2026-07-28 has it. */
     readonly embedded: InputRequest,
+    /** @returns the answer; `undefined` when what came does not answer this question */
+    readonly accept: (answer: unknown) => object | undefined,
+    /** As the revisions before have it. */
+    readonly request: OutboundMessage = embedded,
   ) {}
 
   /** What the client must have declared. */
@@ -55,89 +56,42 @@ export abstract class Question {
     return requiredCapabilities(method, params);
   }
 
-  /** As the revisions before have it. */
-  get request(): OutboundMessage {
-    return this.embedded;
-  }
-
-  /** @returns the answer; `undefined` when what came does not answer this question */
-  abstract accept(answer: unknown): object | undefined;
-
   isSameAs(other: Question): boolean {
     return JSON.stringify(this.embedded) === JSON.stringify(other.embedded);
   }
 }
 
-class RootsQuestion extends Question {
-  constructor(key: string, params: Params<'roots/list'> | undefined) {
-    super(key, { method: 'roots/list', ...(params && { params }) });
-  }
-
-  accept(answer: unknown): object | undefined {
-    return valid(specTypeSchemas.ListRootsResult, answer);
-  }
-}
-
-class SamplingQuestion extends Question {
-  readonly #withTools: boolean;
-
-  constructor(key: string, params: Params<'sampling/createMessage'>) {
-    assertPaired(params.messages);
-    super(key, { method: 'sampling/createMessage', params });
-    this.#withTools = params.tools !== undefined || params.toolChoice !== undefined;
-  }
-
-  accept(answer: unknown): object | undefined {
-    const { CreateMessageResult, CreateMessageResultWithTools } = specTypeSchemas;
-    return valid(this.#withTools ? CreateMessageResultWithTools : CreateMessageResult, answer);
-  }
-}
-
-class FormQuestion extends Question {
-  constructor(
-    key: string,
-    embedded: InputRequest,
-    private readonly validate: JsonSchemaValidator<unknown>,
-  ) {
-    super(key, embedded);
-  }
-
-  /** The mode may be left out; clients that know no other did not have it. */
-  override get request(): OutboundMessage {
-    return { method: 'elicitation/create', params: { mode: 'form', ...this.embedded.params } };
-  }
-
-  accept(answer: unknown): object | undefined {
-    const result = valid(specTypeSchemas.ElicitResult, answer);
-    if (result?.action !== 'accept') return result;
-    return this.validate(result.content ?? {}).valid ? result : undefined;
-  }
-}
-
-class UrlQuestion extends Question {
-  readonly #id: string | undefined;
-
-  constructor(key: string, { elicitationId, ...params }: UrlParams) {
-    super(key, inputRequired.elicitUrl(params));
-    this.#id = elicitationId;
-  }
-
-  override get request(): OutboundMessage {
-    const { params } = this.embedded;
-    return { method: 'elicitation/create', params: { ...params, elicitationId: this.#id ?? randomUUID() } };
-  }
-
-  accept(answer: unknown): object | undefined {
-    return valid(specTypeSchemas.ElicitResult, answer);
-  }
+function sampling(key: string, params: Params<'sampling/createMessage'>): Question {
+  assertPaired(params.messages);
+  const { CreateMessageResult, CreateMessageResultWithTools } = specTypeSchemas;
+  const withTools = params.tools !== undefined || params.toolChoice !== undefined;
+  const accept = fits<object>(withTools ? CreateMessageResultWithTools : CreateMessageResult);
+  return new Question(key, { method: 'sampling/createMessage', params }, accept);
 }
 
 function elicitation(key: string, params: McpElicitation, schemas: RequestedSchemas): Question {
-  if (params.mode === 'url') return new UrlQuestion(key, params);
+  const accept = fits(specTypeSchemas.ElicitResult);
+  const method = 'elicitation/create';
+  if (params.mode === 'url') {
+    const { elicitationId = randomUUID(), ...asked } = params;
+    const embedded = inputRequired.elicitUrl(asked);
+    return new Question(key, embedded, accept, { method, params: { ...embedded.params, elicitationId } });
+  }
   const embedded = inputRequired.elicit(params);
   const { requestedSchema } = embedded.params as { requestedSchema: JsonSchemaType };
+  const validate = validatorOf(key, requestedSchema, schemas);
+  const acceptForm = (answer: unknown): object | undefined => {
+    const result = accept(answer);
+    return result?.action !== 'accept' || validate(result.content ?? {}).valid ? result : undefined;
+  };
+  // The mode may be left out; clients that know no other did not have it.
+  return new Question(key, embedded, acceptForm, { method, params: { mode: 'form', ...embedded.params } });
+}
+
+/** @throws QuestionError */
+function validatorOf(key: string, schema: JsonSchemaType, schemas: RequestedSchemas): JsonSchemaValidator<unknown> {
   try {
-    return new FormQuestion(key, embedded, schemas.getValidator(requestedSchema));
+    return schemas.getValidator(schema);
   } catch (error) {
     throw new QuestionError(`The "requestedSchema" of the question "${key}" cannot be used: ${String(error)}`, {
       cause: error,
@@ -173,11 +127,12 @@ function assertPaired(messages: Params<'sampling/createMessage'>['messages']): v
 }
 
 type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;
-type UrlParams = Extract<McpElicitation, { mode: 'url' }>;
-
-function valid<T>(schema: Checked<T>, value: unknown): T | undefined {
-  const outcome = schema['~standard'].validate(value);
-  return outcome.issues ? undefined : outcome.value;
+/** Accepts what a schema of the specification does. */
+function fits<T extends object>(schema: Checked<T>): (answer: unknown) => T | undefined {
+  return (answer) => {
+    const outcome = schema['~standard'].validate(answer);
+    return outcome.issues ? undefined : outcome.value;
+  };
 }
 
 interface Checked<T> {
@@ -189,47 +144,30 @@ type Outcome<T> = { readonly value: T; readonly issues?: undefined } | { readonl
 const MAX_COMPILED = 500;
 
 /**
- * Compiles JSON Schemas once: by object, and by text for those that a handler writes down anew each time.
+ * Compiles JSON Schemas once, by their text: handlers write them down anew each time.
  *
  * Ajv keeps what it has compiled for ever. So when there are too many, the compiler is given up with all it holds.
  */
-export class RequestedSchemas implements jsonSchemaValidator {
+export class RequestedSchemas {
   #compiler = new AjvJsonSchemaValidator();
-  #byObject = new WeakMap<object, JsonSchemaValidator<unknown>>();
-  readonly #byText = new Map<string, JsonSchemaValidator<unknown>>();
+  readonly #compiled = new Map<string, JsonSchemaValidator<unknown>>();
 
   constructor(private readonly maxCompiled = MAX_COMPILED) {}
 
-  /** Schemas that are kept. */
-  get size(): number {
-    return this.#byText.size;
-  }
-
   /** @throws Error when it is no schema */
-  getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
-    let validator = this.#byObject.get(schema);
+  getValidator(schema: JsonSchemaType): JsonSchemaValidator<unknown> {
+    const text = JSON.stringify(schema);
+    let validator = this.#compiled.get(text);
     if (!validator) {
-      validator = this.#ofText(JSON.stringify(schema));
-      this.#byObject.set(schema, validator);
-    }
-    return validator as JsonSchemaValidator<T>;
-  }
-
-  #ofText(text: string): JsonSchemaValidator<unknown> {
-    let validator = this.#byText.get(text);
-    if (!validator) {
-      if (this.#byText.size >= this.maxCompiled) this.#startOver();
+      if (this.#compiled.size >= this.maxCompiled) {
+        this.#compiled.clear();
+        this.#compiler = new AjvJsonSchemaValidator();
+      }
       // A copy, as handlers may change their schema later. Without its $id, by which Ajv would take it for one it knows.
-      const { $id: _, ...schema } = JSON.parse(text) as JsonSchemaType;
-      validator = this.#compiler.getValidator(schema);
-      this.#byText.set(text, validator);
+      const { $id: _, ...copy } = JSON.parse(text) as JsonSchemaType;
+      validator = this.#compiler.getValidator(copy);
+      this.#compiled.set(text, validator);
     }
     return validator;
-  }
-
-  #startOver(): void {
-    this.#byText.clear();
-    this.#byObject = new WeakMap();
-    this.#compiler = new AjvJsonSchemaValidator();
   }
 }

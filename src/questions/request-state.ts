@@ -27,11 +27,6 @@ export class RequestStates {
     private readonly clock: Pick<Clock, 'now'>,
   ) {}
 
-  /** Milliseconds for which a sealed state can be sent back. */
-  get ttlMs(): number {
-    return this.options.ttlMs;
-  }
-
   /** @throws RequestStateTooLargeError */
   seal(payload: string, binding: StateBinding): string {
     const { secrets, ttlMs, maxBytes } = this.options;

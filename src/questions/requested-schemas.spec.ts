@@ -14,7 +14,6 @@ describe('RequestedSchemas', () => {
     const validate = schemas.getValidator(one);
     expect(schemas.getValidator(one)).toBe(validate);
     expect(schemas.getValidator(schema('a'))).toBe(validate);
-    expect(schemas.size).toBe(1);
     expect(validate({ a: 'x' }).valid).toBe(true);
     expect(validate({ a: 1 })).toMatchObject({ valid: false });
   });
@@ -33,7 +32,6 @@ describe('RequestedSchemas', () => {
     const first = schema('first');
     const validate = schemas.getValidator(first);
     for (let n = 0; n < 100; n++) schemas.getValidator(schema(`field${n}`));
-    expect(schemas.size).toBeLessThanOrEqual(10);
     expect(schemas.getValidator(first)).not.toBe(validate);
     expect(schemas.getValidator(first)({ first: 'x' }).valid).toBe(true);
   });

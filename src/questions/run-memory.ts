@@ -1,4 +1,4 @@
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 import type { Question } from './question.js';
 
 /**

@@ -4,9 +4,9 @@ import { quiet } from '../common/promises.js';
 import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../context/mcp-dispatcher.js';
 import type { McpSession } from '../session/live/mcp-session.js';
+import { withoutSessions } from '../wire/client-capabilities.js';
 import { McpError } from '../wire/errors.js';
 import { LEGACY_REVISIONS, MODERN_REVISIONS } from '../wire/revisions.js';
-import { needsSession, withoutSessions } from '../wire/sessionless.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 import { RequestTransport } from './request-transport.js';
 import { lowLevelServer, type McpServerContext, type McpServerFunction } from './server-factory.js';
@@ -155,7 +155,7 @@ export class SdkDispatcher implements McpDispatcher {
   /** A request of the legacy era, where there are no sessions (S17). */
   async #serveSessionless(call: McpCall): Promise<object> {
     const { method, principal, request } = call;
-    if (needsSession(method)) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found');
+    if (OF_SESSIONS.has(method)) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found');
     let server: Server;
     let transport: RequestTransport;
     try {
@@ -220,6 +220,8 @@ interface Rebuilding {
   made: Promise<void> | undefined;
 }
 
+/** Methods by which a client tells its session something. */
+const OF_SESSIONS: ReadonlySet<string> = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
 const INITIALIZE_FAILED = 'The session could not be started. The log of the server says why.';
 const NOT_REBUILT = 'The session could not be rebuilt. The log of the server says why.';
 const OLDER_ONLY = 'Protocol revision "2026-07-28" is not served here. Use one of the supported ones.';

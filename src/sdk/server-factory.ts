@@ -3,7 +3,7 @@ import type { McpSessionInfo } from '../context/mcp-call.js';
 import type { McpSessionService } from '../session/mcp-session.service.js';
 import { ServerFactoryError } from '../session/session.errors.js';
 import type { Era } from '../wire/era.js';
-import { shown } from '../wire/wire.messages.js';
+import { shown } from '../wire/errors.js';
 
 // So that an app makes its servers by the copy of the SDK that this module knows.
 export { McpServer, Server };

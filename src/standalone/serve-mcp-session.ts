@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { McpReply, PendingReply } from '../context/mcp-exchange.js';
 import { assertNoCursor, type McpEndpoint, type McpIncoming, refuseModern } from '../endpoint/mcp-endpoint.js';
-import { hostOriginPolicy, type EdgePolicy } from '../http/edge/edge-policy.js';
-import { refusalOf } from '../http/edge/http-edge.js';
+import { hostOriginPolicy } from '../http/edge/edge-policy.js';
+import { methodNotAllowed, refusalOf } from '../http/edge/http-edge.js';
 import { resolveHttpOptions, type McpHttpOptions } from '../http/http.options.js';
 import { refuse } from '../http/mcp-exception.filter.js';
 import { McpRequestReader } from '../http/mcp-incoming.js';
@@ -36,13 +36,13 @@ export function serveMcpSession(
   const responder = new McpResponder({ ...resolved, clock });
   const policy = hostOriginPolicy(resolved, () => {});
   const endpoint = new SessionEndpoint(session);
-  const controller = new SessionController(endpoint, reader, responder, policy);
+  const controller = new SessionController(endpoint, reader, responder);
 
   const serve = async (request: NodeRequest, response: ServerResponse): Promise<void> => {
     const { method } = request;
     const refusal = refusalOf(request, policy);
     if (refusal) throw refusal;
-    if (method === 'OPTIONS') return controller.options();
+    if (method === 'OPTIONS') throw methodNotAllowed(method, policy.allow);
     const incoming = await reader.read(request);
     if (incoming.era === 'legacy') {
       incoming.session = await sessionOf(
@@ -102,7 +102,6 @@ class SessionController extends McpController {
     protected override readonly endpoint: SessionEndpoint,
     protected override readonly requests: McpRequestReader,
     protected override readonly responses: McpResponder,
-    protected override readonly edge: EdgePolicy,
   ) {
     super();
   }

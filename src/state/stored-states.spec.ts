@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { type McpStateError, UnknownStateError } from '../context/mcp-state.errors.js';
+import { type McpStateError, UnknownStateError } from '../context/mcp-state.js';
 import { ManualClock } from '../testing/index.js';
 import { InMemoryStateStore } from './in-memory-state-store.js';
 import type { McpStateStore } from './state-store.js';
@@ -215,7 +215,7 @@ describe('state of a principal', () => {
     const { as } = setup();
     const state = await as('ann').ofPrincipal();
     expect(state.data).toEqual({});
-    expect('handle' in state).toBe(false);
+    expect(state).toMatchObject({ handle: undefined });
     await state.patch({ theme: 'dark' });
     expect((await as('ann').ofPrincipal()).data).toEqual({ theme: 'dark' });
     expect((await as('bob').ofPrincipal()).data).toEqual({});

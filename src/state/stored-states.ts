@@ -2,9 +2,14 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { Turns } from '../common/promises.js';
-import type { McpPrincipalState, McpState, McpStatePort } from '../context/mcp-state.js';
-import { McpStateError, UnknownStateError } from '../context/mcp-state.errors.js';
-import { shown } from '../wire/wire.messages.js';
+import {
+  type McpPrincipalState,
+  type McpState,
+  McpStateError,
+  type McpStatePort,
+  UnknownStateError,
+} from '../context/mcp-state.js';
+import { shown } from '../wire/errors.js';
 import type { McpStateStore, StateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
 
@@ -170,15 +175,14 @@ class StatesOfCaller implements McpStatePort {
   async open(given: unknown): Promise<McpState> {
     const { states, principal } = this;
     if (given === undefined || given === null) {
-      const handle = randomToken();
-      return new HandledState(states, states.place(principal, handle), handle, undefined);
+      return new StoredState(states, states.place(principal, randomToken()), undefined);
     }
     const handle = typeof given === 'string' ? given : shown(given);
     if (!HANDLE.test(handle)) throw new UnknownStateError(handle);
     const place = states.place(principal, handle);
     const data = await states.open(place);
     if (!data) throw new UnknownStateError(handle);
-    return new HandledState(states, place, handle, data);
+    return new StoredState(states, place, data);
   }
 
   /** @throws McpStateError NO_PRINCIPAL */
@@ -189,14 +193,19 @@ class StatesOfCaller implements McpStatePort {
       throw new McpStateError('NO_PRINCIPAL', message);
     }
     const place = states.place(principal, undefined);
-    return new OwnState(states, place, await states.open(place));
+    return new StoredState(states, place, await states.open(place));
   }
 }
 
-/** State of a principal: when there is none, the next patch begins it. */
-class OwnState implements McpPrincipalState {
+/**
+ * One state, as a caller has opened it.
+ *
+ *     with a handle: minted ──first patch──▶ stored ──▶ gone, for good
+ *     of a principal: a patch begins it whenever there is none
+ */
+class StoredState implements McpState {
   /** Whether a patch may begin it. */
-  protected begins = true;
+  #begins: boolean;
   #data: Data;
 
   constructor(
@@ -204,7 +213,12 @@ class OwnState implements McpPrincipalState {
     private readonly place: StatePlace,
     data: Data | undefined,
   ) {
+    this.#begins = this.#own || data === undefined;
     this.#data = data ?? NOTHING;
+  }
+
+  get handle(): string {
+    return this.place.handle!;
   }
 
   get data(): Data {
@@ -212,41 +226,21 @@ class OwnState implements McpPrincipalState {
   }
 
   async patch(changes: Record<string, unknown>): Promise<Data> {
-    return (this.#data = await this.states.patch(this.place, changes, this.begins));
+    this.#data = await this.states.patch(this.place, changes, this.#begins);
+    this.#begins = this.#own;
+    return this.#data;
   }
 
   async delete(): Promise<boolean> {
+    this.#begins = this.#own;
     const existed = await this.states.delete(this.place);
     this.#data = NOTHING;
     return existed;
   }
-}
 
-/**
- * State with a handle.
- *
- *     minted ──first patch──▶ stored ──▶ gone, for good
- */
-class HandledState extends OwnState implements McpState {
-  constructor(
-    states: StoredStates,
-    place: StatePlace,
-    readonly handle: string,
-    data: Data | undefined,
-  ) {
-    super(states, place, data);
-    this.begins = data === undefined;
-  }
-
-  override async patch(changes: Record<string, unknown>): Promise<Data> {
-    const data = await super.patch(changes);
-    this.begins = false;
-    return data;
-  }
-
-  override delete(): Promise<boolean> {
-    this.begins = false;
-    return super.delete();
+  /** Of a principal. */
+  get #own(): boolean {
+    return this.place.handle === undefined;
   }
 }
 

@@ -1,3 +1,5 @@
+import type { ServerCapabilities } from '@modelcontextprotocol/server';
+
 /** Capabilities of a client, as it declares them or as a question needs them: a name, and its members. @internal */
 export type Capabilities = Readonly<Record<string, unknown>>;
 
@@ -52,4 +54,25 @@ export function capabilityNames(missing: Capabilities, declared: Capabilities): 
 function hasMember(name: string, member: string, has: object): boolean {
   if (Object.hasOwn(has, member)) return true;
   return name === 'elicitation' && member === 'form' && !Object.hasOwn(has, 'url');
+}
+
+/**
+ * The capabilities of a server that clients of the legacy era have without sessions (`sessions: 'off'`, S17): nothing is kept
+ * of a client, so it has no log level and no subscriptions, and there is no stream on which a change could be announced.
+ *
+ * @internal
+ */
+export function withoutSessions({ logging: _, ...capabilities }: ServerCapabilities): ServerCapabilities {
+  const { tools, prompts, resources } = capabilities;
+  return {
+    ...capabilities,
+    ...(tools && { tools: unannounced(tools) }),
+    ...(prompts && { prompts: unannounced(prompts) }),
+    ...(resources && { resources: unannounced(resources) }),
+  };
+}
+
+function unannounced(capability: { listChanged?: boolean; subscribe?: boolean }): object {
+  const { listChanged: _, subscribe: __, ...kept } = capability;
+  return kept;
 }

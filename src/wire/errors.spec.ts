@@ -52,19 +52,6 @@ describe('McpError', () => {
     const text = JSON.stringify(new McpError('INTERNAL_ERROR', 'Sorry.', { cause: new Error('secret') }).toResponse());
     expect(text).not.toMatch(/secret|spec\.ts/);
   });
-
-  it('is copied for an id that became known later', () => {
-    const cause = new Error('why');
-    const error = new McpError('BAD_REQUEST', 'No.', { data: [1], headers: { a: 'b' }, cause });
-    const copy = error.withRequestId('seven');
-    expect(copy).toMatchObject({
-      ...{ code: 'BAD_REQUEST', status: 400, rpcCode: -32000, requestId: 'seven', message: 'No.' },
-      ...{ data: [1], headers: { a: 'b' }, cause, stack: error.stack },
-    });
-    expect(copy.toResponse().id).toBe('seven');
-    expect(error.requestId).toBeNull();
-    expect(copy.withRequestId(null).requestId).toBeNull();
-  });
 });
 
 describe('errorResponse', () => {

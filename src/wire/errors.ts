@@ -43,7 +43,7 @@ export interface McpErrorOptions {
   data?: unknown;
   /** Headers of the HTTP response, such as `Allow` (RFC 9110 §10.2.1) or `Retry-After` in seconds (§10.2.3). */
   headers?: Record<string, string>;
-  /** The request that is refused, when its id could be read. @default null */
+  /** The request that is refused. @default the one that was sent, if its id could be read and there is not more than one */
   requestId?: RequestId | null;
   /** The cause; for logs, never sent. */
   cause?: unknown;
@@ -71,7 +71,7 @@ export class McpError extends Error {
   readonly headers?: Record<string, string>;
   /** The option of the endpoint that decides it; for logs. */
   readonly option?: string | undefined;
-  /** Id of the refused request; `null` when it could not be read, or when there is not exactly one. */
+  /** Id of the refused request, if it is known; otherwise the answer has that of the one request that was sent, or `null`. */
   readonly requestId: RequestId | null;
 
   /**
@@ -100,19 +100,6 @@ export class McpError extends Error {
   /** The body of the answer: a JSON-RPC error response (JSON-RPC 2.0 §5.1). Headers and status are not in it. */
   toResponse(): JsonRpcErrorBody {
     return errorResponse(this.requestId, this.rpcCode, this.message, this.data);
-  }
-
-  /**
-   * The same refusal, for a request whose id became known later.
-   *
-   * @param id of the refused request, or `null` for none
-   * @returns a copy with the same stack and cause; this one is not changed
-   */
-  withRequestId(id: RequestId | null): McpError {
-    const { code, message, data, headers, cause, option } = this;
-    const copy = new McpError(code, message, { data, headers, cause, option, requestId: id });
-    copy.stack = this.stack;
-    return copy;
   }
 }
 
@@ -163,5 +150,30 @@ export function rpcErrorOf(thrown: unknown): RpcError | undefined {
   } catch {
     // Nothing at all, or an object whose getters throw.
     return undefined;
+  }
+}
+
+/** Longer values are cut: enough to recognise one's own, too short to fill a log. */
+const SHOWN_CHARACTERS = 100;
+
+/**
+ * A value as an error shows it: its JSON, cut to 100 characters.
+ *
+ * @returns `nothing` for `undefined`; never throws
+ * @internal
+ */
+export function shown(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  // A long text is cut first, lest megabytes be escaped for nothing.
+  const json = toJson(typeof value === 'string' ? value.slice(0, SHOWN_CHARACTERS + 1) : value);
+  return json.length > SHOWN_CHARACTERS ? `${json.slice(0, SHOWN_CHARACTERS)}…` : json;
+}
+
+/** `JSON.parse` takes any depth, `JSON.stringify` overflows the stack: an error text must not become a second error. */
+function toJson(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? `a ${typeof value}`;
+  } catch {
+    return 'a value that is nested too deeply to be shown';
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { decodeHeaderValue, encodeHeaderValue, headerText, withoutOws } from './headers.js';
+import { decodeHeaderValue, encodeHeaderValue, headerText } from './headers.js';
 
 const encoded = (text: string): string => `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
 
@@ -110,21 +110,5 @@ describe('decodeHeaderValue (M4)', () => {
       expect(sent).toMatch(/^[!-~](?:[\t -~]*[!-~])?$/);
       expect(decodeHeaderValue(sent)).toBe(text);
     }
-  });
-});
-
-describe('withoutOws', () => {
-  it.each([
-    ['a', 'a'],
-    ['', ''],
-    [' \t ', ''],
-    [' \ta b\t', 'a b'],
-    ['\u00A0a\n', '\u00A0a\n'],
-  ])('makes of %j %j', (value, expected) => {
-    expect(withoutOws(value)).toBe(expected);
-  });
-
-  it('takes its time with no header', () => {
-    expect(withoutOws(`a${' '.repeat(1_000_000)}b`)).toHaveLength(1_000_002);
   });
 });

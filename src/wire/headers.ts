@@ -68,7 +68,7 @@ export function encodeHeaderValue(value: unknown): string | undefined {
 /**
  * The value that a header mirrors: the reverse of {@link encodeHeaderValue} (M4).
  *
- * @param value without the white space around it
+ * @param value without white space around it, as Node's parser leaves it
  * @returns `undefined` when it is not what a client may send: not ASCII, or marked as base64 without being canonical
  * base64 (RFC 4648 §3.5) of valid UTF-8
  * @internal
@@ -90,22 +90,4 @@ export function decodeHeaderValue(value: string): string | undefined {
 /** The marks are case-sensitive ("Value Encoding"). */
 function isEncoded(value: string): boolean {
   return value.startsWith(ENCODED_PREFIX) && value.endsWith(ENCODED_SUFFIX);
-}
-
-/**
- * A field value without the optional white space around it (RFC 9110 §5.6.3).
- *
- * By hand: a regular expression for the end is quadratic in the white space inside.
- *
- * @internal
- */
-export function withoutOws(value: string): string {
-  let [start, end] = [0, value.length];
-  while (start < end && isOws(value.codePointAt(start))) start++;
-  while (end > start && isOws(value.codePointAt(end - 1))) end--;
-  return value.slice(start, end);
-}
-
-function isOws(character: number | undefined): boolean {
-  return character === 0x20 || character === 0x09;
 }

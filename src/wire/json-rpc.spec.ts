@@ -8,7 +8,6 @@ import { describe, expect, it } from 'vitest';
 
 import { McpError } from './errors.js';
 import {
-  isErrorResponse,
   isInitializeRequest,
   isNotification,
   isRequest,
@@ -208,8 +207,8 @@ describe('guards', () => {
     [{ jsonrpc: '2.0', method: 'initialize' }, ['notification']],
     [{ ...notification, id: undefined }, ['notification']],
     [result, ['response']],
-    [error, ['response', 'error']],
-    [anonymousError, ['response', 'error']],
+    [error, ['response']],
+    [anonymousError, ['response']],
   ];
 
   it.each(kinds)('%j is %j', (message, expected) => {
@@ -218,7 +217,6 @@ describe('guards', () => {
       initialize: isInitializeRequest,
       notification: isNotification,
       response: isResponse,
-      error: isErrorResponse,
     };
     const seen = Object.entries(guards).filter(([, guard]) => guard(message as JsonRpcMessage));
     expect(new Set(seen.map(([kind]) => kind))).toEqual(new Set(expected));
@@ -235,8 +233,7 @@ function sdkKind(value: unknown): string {
 function ourKind(text: string): string {
   try {
     const message = readMessages(text).messages[0]!;
-    if (isErrorResponse(message)) return 'error';
-    if (isResponse(message)) return 'result';
+    if (isResponse(message)) return 'error' in message ? 'error' : 'result';
     return isRequest(message) ? 'request' : 'notification';
   } catch {
     return 'refused';

@@ -6,8 +6,7 @@ import type {
   JSONRPCResultResponse,
 } from '@modelcontextprotocol/server';
 
-import { McpError } from './errors.js';
-import { shown } from './wire.messages.js';
+import { McpError, shown } from './errors.js';
 
 // Made beside McpError, which answers with it: so that neither file needs the other to be loaded first.
 export { errorResponse } from './errors.js';
@@ -97,11 +96,6 @@ export function isNotification(message: JsonRpcMessage): message is JsonRpcNotif
 /** Whether a message of sound structure is a response, with a result or with an error. @internal */
 export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse {
   return (message as RawMessage).method === undefined;
-}
-
-/** Whether a message of sound structure is a response with an error. @internal */
-export function isErrorResponse(message: JsonRpcMessage): message is JsonRpcErrorResponse {
-  return isResponse(message) && (message as RawMessage).error !== undefined;
 }
 
 /** Whether a message of sound structure is an `initialize` request; its parameters are not looked at. @internal */

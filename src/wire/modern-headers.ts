@@ -1,5 +1,5 @@
 import { PROTOCOL_VERSION_META_KEY } from './era.js';
-import { McpError } from './errors.js';
+import { McpError, shown } from './errors.js';
 import {
   decodeHeaderValue,
   encodeHeaderValue,
@@ -9,11 +9,9 @@ import {
   PROTOCOL_VERSION_HEADER,
   type RequestHeaders,
   singleHeader,
-  withoutOws,
 } from './headers.js';
-import type { JsonRpcNotification, JsonRpcRequest, RequestId } from './json-rpc.js';
+import type { JsonRpcNotification, JsonRpcRequest } from './json-rpc.js';
 import type { ParamHeader } from './param-headers.js';
-import { shown } from './wire.messages.js';
 
 /**
  * Modern requests say in headers what proxies want to know of their bodies: revision, method, name, and the arguments
@@ -68,18 +66,22 @@ export function mirrorHeaders(
 }
 
 /**
- * Checks that the standard headers are there, and say what the body says.
+ * Checks that the standard headers are there, and that `Mcp-Name` says what the body says; of the others the classifier of
+ * the request has compared what is there.
  *
- * Decides as the SDK does, except that it refuses values that are not ASCII, or not canonical base64.
+ * Decides as the SDK does, except that it refuses names that are not ASCII, or not canonical base64.
  *
  * @param request whose `_meta` has been checked
  * @throws McpError `HEADER_MISMATCH`, with `data.mismatch`: the `header` as it came, and what the `body` says
  * @internal
  */
 export function checkStandardHeaders(headers: RequestHeaders, request: JsonRpcRequest): void {
-  const mismatch =
-    versionMismatch(headers, request) ?? methodMismatch(headers, request) ?? nameMismatch(headers, request);
-  if (mismatch) throw refusal(mismatch, request.id);
+  const { method, params } = request;
+  if (headers[PROTOCOL_VERSION_HEADER] === undefined) {
+    throw missing('MCP-Protocol-Version', VERSION_SOURCE, params?._meta?.[PROTOCOL_VERSION_META_KEY]);
+  }
+  if (headers[METHOD_HEADER] === undefined) throw missing('Mcp-Method', 'method', method);
+  checkName(headers, request);
 }
 
 /**
@@ -107,44 +109,28 @@ interface Mismatch {
   readonly body: string;
 }
 
-function refusal(mismatch: Mismatch, requestId: RequestId | null = null): McpError {
+function refusal(mismatch: Mismatch): McpError {
   const text = `The headers of the request disagree with its body: ${mismatch.body}. Send what the body says in the header, as "=?base64?…?=" if it is not plain ASCII.`;
-  return new McpError('HEADER_MISMATCH', text, { requestId, data: { mismatch } });
+  return new McpError('HEADER_MISMATCH', text, { data: { mismatch } });
 }
 
 const VERSION_SOURCE = `_meta["${PROTOCOL_VERSION_META_KEY}"]`;
 
-function versionMismatch(headers: RequestHeaders, { params }: JsonRpcRequest): Mismatch | undefined {
-  const got = received(headers, PROTOCOL_VERSION_HEADER);
-  return literalMismatch('MCP-Protocol-Version', got, VERSION_SOURCE, params?._meta?.[PROTOCOL_VERSION_META_KEY]);
-}
-
-function methodMismatch(headers: RequestHeaders, { method }: JsonRpcRequest): Mismatch | undefined {
-  return literalMismatch('Mcp-Method', received(headers, METHOD_HEADER), 'method', method);
-}
-
-/** Of a header that is never encoded. */
-function literalMismatch(
-  header: string,
-  got: string | undefined,
-  source: string,
-  value: unknown,
-): Mismatch | undefined {
-  if (got === undefined) return missing(header, source, value);
-  return got === value ? undefined : { header: got, body: different(header, got, source, value) };
-}
-
 /** A body without a name is not for this check to refuse. */
-function nameMismatch(headers: RequestHeaders, { method, params }: JsonRpcRequest): Mismatch | undefined {
+function checkName(headers: RequestHeaders, { method, params }: JsonRpcRequest): void {
   const named = nameOf(method, params);
-  if (!named) return undefined;
+  if (!named) return;
   const { source, value } = named;
-  const got = received(headers, NAME_HEADER);
-  if (got === undefined) return value === undefined ? undefined : missing('Mcp-Name', source, value);
+  const got = singleHeader(headers[NAME_HEADER]);
+  if (got === undefined) {
+    if (value === undefined) return;
+    throw missing('Mcp-Name', source, value);
+  }
   const decoded = decodeHeaderValue(got);
-  if (decoded === undefined) return { header: got, body: badlyEncoded('Mcp-Name', got) };
-  if (value === undefined || decoded === value) return undefined;
-  return { header: got, body: different('Mcp-Name', decoded, source, value) };
+  if (decoded === undefined) throw refusal({ header: got, body: badlyEncoded('Mcp-Name', got) });
+  if (value !== undefined && decoded !== value) {
+    throw refusal({ header: got, body: different('Mcp-Name', decoded, source, value) });
+  }
 }
 
 /** The value that `Mcp-Name` mirrors; `undefined` for a method that names nothing. */
@@ -155,8 +141,8 @@ function nameOf(method: string, params: JsonRpcRequest['params']): { source: str
   return { source: `params.${field}`, ...(typeof value === 'string' && { value }) };
 }
 
-function missing(header: string, source: string, value: unknown): Mismatch {
-  return { header: '(missing)', body: absent(header, source, value) };
+function missing(header: string, source: string, value: unknown): McpError {
+  return refusal({ header: '(missing)', body: absent(header, source, value) });
 }
 
 /** @returns the fault, or `undefined` */
@@ -172,7 +158,7 @@ function paramMismatch(
   }
   const text = headerText(value);
   if (text === undefined) return undefined;
-  const got = received(headers, header.toLowerCase());
+  const got = singleHeader(headers[header.toLowerCase()]);
   if (got === undefined) return absent(header, source, value);
   const decoded = decodeHeaderValue(got);
   if (decoded === undefined) return badlyEncoded(header, got);
@@ -185,11 +171,6 @@ const INTEGER = /^-?\d+(?:\.0+)?$/;
 
 function isSameInteger(text: string, value: unknown): boolean {
   return typeof value === 'number' && INTEGER.test(text) && Number(text) === value;
-}
-
-function received(headers: RequestHeaders, name: string): string | undefined {
-  const value = singleHeader(headers[name]);
-  return value === undefined ? undefined : withoutOws(value);
 }
 
 /** Own properties only: an argument may have any name. */

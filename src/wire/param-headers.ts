@@ -1,5 +1,5 @@
 import { isObject } from './json-rpc.js';
-import { shown } from './wire.messages.js';
+import { shown } from './errors.js';
 
 /** The member of a JSON Schema that has its property mirrored into a header. */
 const ANNOTATION = 'x-mcp-header';

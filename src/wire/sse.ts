@@ -23,14 +23,9 @@ export function primingFrame(id: string, retryMs: number): string {
   return `id: ${id}\nretry: ${retryMs}\ndata:\n\n`;
 }
 
-/**
- * A comment: clients skip it, proxies take it for traffic (P12).
- *
- * @param text anything; line breaks become spaces, so that it cannot turn into fields of an event
- * @internal
- */
-export function commentFrame(text = ''): string {
-  return text === '' ? ':\n\n' : `: ${text.replace(/[\r\n]+/g, ' ')}\n\n`;
+/** A comment: clients skip it, proxies take it for traffic (P12). @internal */
+export function commentFrame(): string {
+  return ':\n\n';
 }
 
 /** The stream of what belongs to no request; a GET without a cursor opens it. @internal */

@@ -136,6 +136,10 @@ export const DIFFERENCES: readonly Difference[] = [
     every: { which: isLost, differs: CURSOR },
   },
   {
+    why: 'E2: OPTIONS belongs to the CORS of the app.',
+    cases: { 'HTTP: OPTIONS': ['404', '405 -32000'] },
+  },
+  {
     why: 'E5, and Streamable HTTP, "Sending Messages" 2: a client must accept JSON and SSE, since it gets either.',
     cases: { 'media: refuses JSON': NOT_ACCEPTABLE },
   },

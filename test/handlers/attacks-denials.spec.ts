@@ -38,10 +38,6 @@ class Denied {
   @denies((response) => response.redirect('/login'))
   login(): void {}
 
-  @Tool({ name: 'many' })
-  @denies((response) => response.setHeaders(new Map([['WWW-Authenticate', 'Bearer']])))
-  many(): void {}
-
   @Tool({ name: 'line-break' })
   @denies((response) => response.header('WWW-Authenticate', 'Bearer realm="a\r\nX-Evil: 1"'))
   lineBreak(): void {}
@@ -71,15 +67,9 @@ describe.each(ADAPTERS)('what a guard does to the response before it denies, on 
     }
   });
 
-  it('may be a redirection, as of a route, which a client of MCP is told as a denial', async () => {
+  it('may redirect, which a client of MCP is told as a denial', async () => {
     const { response, body } = await call('login');
     expect([response.status, body]).toMatchObject([401, denial]);
-    expect(response.header('location')).toBe('/login');
-  });
-
-  it('may set many headers at a time', async () => {
-    const { response } = await call('many');
-    expect([response.status, response.header('www-authenticate')]).toEqual([401, 'Bearer']);
   });
 
   it.each(['line-break', 'no-header'])('fails where it is done when HTTP cannot carry it (%s)', async (name) => {

@@ -138,10 +138,8 @@ describe.each(ADAPTERS)('in an app on %s that has versions', (adapter) => {
   it.each<[string, VersioningOptions | undefined, McpStreamableExtras, McpStreamableExtras]>([
     ['the default path', undefined, {}, {}],
     ['the same path, written otherwise', undefined, { path: 'a/mcp' }, { path: '/A/mcp/' }],
-    ['a parameter in the same place', undefined, { path: ':tenant/mcp' }, { path: ':org/mcp' }],
     ['versions that do not exist', undefined, { version: '1' }, { version: '2' }],
     ['the same version of the URI', URI, { version: '1' }, { version: ['1', '2'] }],
-    ['a version that the path of the other has', URI, { version: '1' }, { path: 'v1/mcp' }],
     ['the same version of a header', HEADER, { version: ['1', '2'] }, { version: '2' }],
     ['no version beside one of a header', HEADER, {}, { version: '2' }],
   ])('two endpoints with %s keep it from starting', async (_, versioning, one, other) => {

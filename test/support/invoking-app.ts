@@ -20,7 +20,7 @@ import { McpContext, type McpClientPort } from '../../src/context/mcp-context.js
 import { HandlerInvokers } from '../../src/handlers/invocation/handler-invokers.js';
 import type { HandlerRunner } from '../../src/handlers/results/handler-outcome.js';
 import type { Adapter } from './adapters.js';
-import type { ProviderWrapper } from '../../src/handlers/invocation/nest-metadata.js';
+import type { ProviderWrapper } from '../../src/handlers/invocation/enhancers.js';
 
 export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
 
@@ -64,7 +64,7 @@ export class TestedClient implements McpClientPort {
   context(request: unknown, principal = 'anna'): McpContext {
     const { signal } = this.aborting;
     const call = { era: 'legacy', principal, request, session: undefined, method: 'tools/call', requestId: 1, signal };
-    return new McpContext(call as Partial<McpCall> as McpCall, this, 'token');
+    return new McpContext(call as Partial<McpCall> as McpCall, this, 'token', {} as never);
   }
 }
 

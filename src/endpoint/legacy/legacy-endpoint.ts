@@ -15,13 +15,12 @@ import {
 import { ServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
-import { McpError, shutdownRefusal } from '../../wire/errors.js';
+import { McpError, shutdownRefusal, shown } from '../../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, type RequestHeaders, SESSION_ID_HEADER, singleHeader } from '../../wire/headers.js';
 import { isInitializeRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
 import { isLegacyRevision, LEGACY_REVISIONS, negotiateLegacyRevision } from '../../wire/revisions.js';
 import { checkedBySpec } from '../../wire/spec.js';
 import { parseEventId } from '../../wire/sse.js';
-import { shown } from '../../wire/wire.messages.js';
 
 /**
  * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.
@@ -172,8 +171,10 @@ class Initialization implements PendingReply {
       return await this.#begin(revision);
     } catch (error) {
       if (this.#gone) return { kind: 'accepted' };
-      if (this.host.sessions.closing) throw shutdownRefusal().withRequestId(request.id);
-      throw error instanceof McpError ? error.withRequestId(request.id) : this.#failure(error, request);
+      if (this.host.sessions.closing) throw shutdownRefusal();
+      if (error instanceof McpError) throw error;
+      logError(error);
+      throw new McpError('INTERNAL_ERROR', FAILED, { cause: error });
     }
   }
 
@@ -253,11 +254,6 @@ class Initialization implements PendingReply {
   #asking<T>(ask: () => Promise<T>): Promise<T> {
     return this.host.environment.ask(this.#id, ask);
   }
-
-  #failure(error: unknown, { id: requestId }: JsonRpcRequest): McpError {
-    logError(error);
-    return new McpError('INTERNAL_ERROR', FAILED, { requestId, cause: error });
-  }
 }
 
 /** An id of the application's generator, or a random one of 131 bits. */
@@ -270,16 +266,16 @@ function makeSessionId(generate: (() => string) | undefined): string {
 }
 
 /** The parameters are kept for as long as the session is. @throws McpError INVALID_REQUEST */
-function assertKeepable({ id: requestId, params = {} }: JsonRpcRequest): void {
+function assertKeepable({ params = {} }: JsonRpcRequest): void {
   const size = JSON.stringify(params).length;
   if (size > MAX_INITIALIZE) {
     const text = `The parameters of "initialize" have ${size} characters as JSON; ${MAX_INITIALIZE} is the most. Say less of the client.`;
-    throw new McpError('INVALID_REQUEST', text, { requestId });
+    throw new McpError('INVALID_REQUEST', text);
   }
 }
 
 /** @throws McpError INVALID_PARAMS */
-export function initializeParams({ id: requestId, params = {} }: JsonRpcRequest): InitializeParams {
+export function initializeParams({ params = {} }: JsonRpcRequest): InitializeParams {
   const { protocolVersion, capabilities, clientInfo } = params as Partial<InitializeParams>;
   const plain = typeof protocolVersion === 'string' && arePlainCapabilities(capabilities) && isPlainInfo(clientInfo);
   const { problem } = plain ? {} : checkedBySpec('InitializeRequest', { method: 'initialize', params });
@@ -289,5 +285,5 @@ export function initializeParams({ id: requestId, params = {} }: JsonRpcRequest)
     params,
   });
   const text = `"initialize" is not as the specification has it: "${path}" is ${shown(got)}: ${message}. See the specification, "Lifecycle".`;
-  throw new McpError('INVALID_PARAMS', text, { requestId });
+  throw new McpError('INVALID_PARAMS', text);
 }

@@ -4,11 +4,10 @@ import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
 import { assertBatch } from '../../session/live/admission.js';
-import { McpError } from '../../wire/errors.js';
 import type { RequestHeaders } from '../../wire/headers.js';
-import { isInitializeRequest, isRequest, type IncomingBody, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import { isInitializeRequest, isRequest, type IncomingBody } from '../../wire/json-rpc.js';
+import { changeOf } from '../../wire/notifications.js';
 import { negotiateLegacyRevision } from '../../wire/revisions.js';
-import { isOfSession } from '../../wire/sessionless.js';
 import { BareRequests } from '../bare-requests.js';
 import { sendOrDrop } from '../modern/modern-client.js';
 import { initializeParams, revisionOf } from './legacy-endpoint.js';
@@ -32,7 +31,6 @@ export class SessionlessEndpoint {
     const revision = lone ? negotiateLegacyRevision(initializeParams(lone).protocolVersion) : revisionOf(headers);
     if (batch) assertBatch(messages.length, requests, revision);
     if (!first) return ACCEPTED;
-    assertDistinct(requests);
     return this.requests.serve(http, requests, batch, new SessionlessClient(revision, this.runtime));
   }
 }
@@ -63,14 +61,7 @@ class SessionlessClient implements CallingClient {
   }
 }
 
-/** @throws McpError INVALID_REQUEST */
-function assertDistinct(requests: readonly JsonRpcRequest[]): void {
-  const seen = new Set<unknown>();
-  for (const { id: requestId } of requests) {
-    if (seen.has(requestId)) {
-      const text = `Two requests of this batch have the id ${JSON.stringify(requestId)}. Give each request an id of its own.`;
-      throw new McpError('INVALID_REQUEST', text, { requestId });
-    }
-    seen.add(requestId);
-  }
+/** Whether a notification is of a capability that is not declared without sessions. */
+function isOfSession(notification: OutboundMessage): boolean {
+  return notification.method === 'notifications/message' || changeOf(notification) !== undefined;
 }

@@ -3,7 +3,7 @@ import type { McpHttpCall } from '../../context/mcp-call.js';
 import { ACCEPTED, type PendingReply } from '../../context/mcp-exchange.js';
 import { HandlerTable } from '../../handlers/registry/handler-table.js';
 import { isPlainEnvelope, PROTOCOL_VERSION_META_KEY } from '../../wire/era.js';
-import { McpError, type McpErrorCode } from '../../wire/errors.js';
+import { McpError, type McpErrorCode, shown } from '../../wire/errors.js';
 import {
   METHOD_HEADER,
   NAME_HEADER,
@@ -17,12 +17,10 @@ import {
   isRequest,
   type JsonRpcNotification,
   type JsonRpcRequest,
-  type RequestId,
 } from '../../wire/json-rpc.js';
 import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { classifyInboundRequest } from '../../wire/spec.js';
-import { shown } from '../../wire/wire.messages.js';
 import { BareRequests } from '../bare-requests.js';
 import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
@@ -72,16 +70,12 @@ export class ModernEndpoint {
  */
 function modernRequest(body: IncomingBody, headers: RequestHeaders): JsonRpcRequest | undefined {
   const message = loneCall(body);
-  if (!isRequest(message)) {
-    classify(message, headers, null);
-    assertRevision(message, null);
-    return undefined;
+  const request = isRequest(message) ? message : undefined;
+  if (!request || !isWellFormed(request, headers)) {
+    classify(message, headers);
+    assertRevision(message);
   }
-  if (!isWellFormed(message, headers)) {
-    classify(message, headers, message.id);
-    assertRevision(message, message.id);
-  }
-  return message;
+  return request;
 }
 
 /** The one message of a modern POST. @throws McpError INVALID_REQUEST: a batch, or a response */
@@ -105,7 +99,7 @@ function isWellFormed({ params, method }: JsonRpcRequest, headers: RequestHeader
 }
 
 /** @throws McpError the first fault that the SDK's classifier finds */
-function classify(message: object, headers: RequestHeaders, requestId: string | number | null): void {
+function classify(message: object, headers: RequestHeaders): void {
   const outcome = classifyInboundRequest({
     httpMethod: 'POST',
     body: message,
@@ -115,7 +109,7 @@ function classify(message: object, headers: RequestHeaders, requestId: string | 
   });
   if (outcome.kind !== 'reject') return;
   const { code, message: text, data } = outcome;
-  throw new McpError(CODES[code] ?? 'BAD_REQUEST', text, { requestId, data });
+  throw new McpError(CODES[code] ?? 'BAD_REQUEST', text, { data });
 }
 
 const CODES: Readonly<Record<number, McpErrorCode>> = {
@@ -126,21 +120,17 @@ const CODES: Readonly<Record<number, McpErrorCode>> = {
 };
 
 /** A notification may leave it to its header; a request that does has been refused before. */
-function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification, requestId: RequestId | null): void {
+function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification): void {
   const requested: unknown = params?._meta?.[PROTOCOL_VERSION_META_KEY];
   if (requested === undefined || isModernRevision(requested)) return;
   // As `server/discover` says it: sessions are negotiated otherwise.
-  throw unsupportedRevision(requested, MODERN_REVISIONS, requestId);
+  throw unsupportedRevision(requested, MODERN_REVISIONS);
 }
 
 /** Row M3: what the client wants is not served here, and this is. */
-export function unsupportedRevision(
-  requested: unknown,
-  supported: readonly string[],
-  requestId: string | number | null,
-): McpError {
+export function unsupportedRevision(requested: unknown, supported: readonly string[]): McpError {
   const text = `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`;
   // In the schema it is a text: the message shows any other value.
   const data = { supported, ...(typeof requested === 'string' && { requested }) };
-  return new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { requestId, data });
+  return new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { data });
 }

@@ -1,9 +1,8 @@
 import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { MAX_SUBSCRIPTIONS, MAX_URI } from '../../session/live/admission.js';
 import type { ChangedList, McpChange } from '../../wire/notifications.js';
-import { McpError } from '../../wire/errors.js';
+import { McpError, shown } from '../../wire/errors.js';
 import { isObject, type JsonRpcRequest } from '../../wire/json-rpc.js';
-import { shown } from '../../wire/wire.messages.js';
 
 const FLAGS = {
   toolsListChanged: 'tools',
@@ -18,9 +17,9 @@ const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
  *
  * @throws McpError INVALID_PARAMS: it does not say, not as it should, or asks for too much
  */
-export function requestedFilter({ id: requestId, params }: JsonRpcRequest): SubscriptionFilter {
+export function requestedFilter({ params }: JsonRpcRequest): SubscriptionFilter {
   const refuse = (message: string): never => {
-    throw new McpError('INVALID_PARAMS', message, { requestId });
+    throw new McpError('INVALID_PARAMS', message);
   };
   const notifications: unknown = params?.['notifications'];
   if (!isObject(notifications))
@@ -82,10 +81,6 @@ export class ChangeSet implements Iterable<McpChange> {
     for (const name of FLAG_NAMES) if (filter[name]) changes.#lists.add(FLAGS[name]);
     for (const uri of filter.resourceSubscriptions ?? []) changes.#uris.add(uri);
     return changes;
-  }
-
-  get size(): number {
-    return this.#lists.size + this.#uris.size;
   }
 
   has(change: McpChange): boolean {

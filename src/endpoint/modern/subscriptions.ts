@@ -2,13 +2,11 @@ import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/s
 import { Inject, Injectable } from '@nestjs/common';
 import { Observable, type Subscriber, Subscription as Hearing } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
-import { deferred, quiet } from '../../common/promises.js';
+import { deferred } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
-import { type McpClientPort, McpContext } from '../../context/mcp-context.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import { logError } from '../../context/operator-log.js';
-import { ServerRequestError } from '../../context/server-request.error.js';
 import { ChangeFeed, type HeardChange } from '../../session/cluster/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
 import { McpError, shutdownRefusal } from '../../wire/errors.js';
@@ -74,7 +72,7 @@ export class Subscriptions {
    *   `maxSubscriptionsPerPrincipal`; INVALID_PARAMS: the filter is missing, malformed, or too large
    */
   listen(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
-    this.#assertRoom(http.principal, message);
+    this.#assertRoom(http.principal);
     const requested = requestedFilter(message);
     const subscription = new Subscription(new McpCall(http, message, this.client), this);
     this.#open.add(subscription);
@@ -97,13 +95,12 @@ export class Subscriptions {
     const { resourceSubscriptions: uris = [] } = filter;
     const { dispatcher } = this;
     if (!dispatcher.admitsResource || uris.length === 0) return filter;
-    const context = listeningContext(call);
     const admitted: string[] = [];
     for (let start = 0; start < uris.length && !call.signal.aborted; start += ASKED_AT_ONCE) {
       if (start > 0) await nextTurn();
       const asked = uris.slice(start, start + ASKED_AT_ONCE);
       const answers = await runInCall(call, () =>
-        Promise.all(asked.map((uri) => dispatcher.admitsResource!(uri, context))),
+        Promise.all(asked.map((uri) => dispatcher.admitsResource!(uri, call))),
       );
       admitted.push(...asked.filter((_, position) => answers[position]));
     }
@@ -116,17 +113,17 @@ export class Subscriptions {
 
   // ---- caps ------------------------------------------------------------------------------------------------------
 
-  #assertRoom(principal: string | undefined, { id: requestId }: JsonRpcRequest): void {
+  #assertRoom(principal: string | undefined): void {
     const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.limits;
-    const options = { requestId, headers: RETRY_AFTER };
-    if (this.#closed) throw shutdownRefusal().withRequestId(requestId);
+    if (this.#closed) throw shutdownRefusal();
     if (this.#open.size >= maxSubscriptions) {
       const message = `This server has ${maxSubscriptions} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`;
-      throw new McpError('UNAVAILABLE', message, { ...options, option: 'maxSubscriptions' });
+      throw new McpError('UNAVAILABLE', message, { headers: RETRY_AFTER, option: 'maxSubscriptions' });
     }
     if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
       const message = `There are ${maxSubscriptionsPerPrincipal} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`;
-      throw new McpError('TOO_MANY_REQUESTS', message, { ...options, option: 'maxSubscriptionsPerPrincipal' });
+      const option = 'maxSubscriptionsPerPrincipal';
+      throw new McpError('TOO_MANY_REQUESTS', message, { headers: RETRY_AFTER, option });
     }
   }
 
@@ -141,42 +138,6 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
-}
-
-/**
- * The context of guards that say what a caller may listen to: before there is anything to say to its client, and with nothing
- * that would be answered if it were asked.
- */
-export function listeningContext(call: McpCall): McpContext {
-  return new McpContext(call, new SilentPort(call), undefined);
-}
-
-class SilentPort implements McpClientPort {
-  readonly inputResponses = undefined;
-  readonly requestState = undefined;
-
-  constructor(private readonly call: McpCall) {}
-
-  get clientCapabilities(): Readonly<Record<string, unknown>> {
-    return this.call.client.capabilities;
-  }
-
-  notify(): Promise<void> {
-    return Promise.resolve();
-  }
-
-  log(): Promise<void> {
-    return Promise.resolve();
-  }
-
-  ask(): Promise<never> {
-    const text = 'The client cannot be asked before its subscription is decided. Ask in a handler.';
-    return quiet(Promise.reject(new ServerRequestError('NO_STREAM', text)));
-  }
-
-  once(_key: string, fn: () => unknown): Promise<unknown> {
-    return quiet(Promise.resolve().then(fn));
-  }
 }
 
 /**
@@ -312,7 +273,7 @@ class Subscription implements PendingReply {
   }
 
   #refuse(error: McpError): void {
-    this.#reply.reject(error.withRequestId(this.call.requestId!));
+    this.#reply.reject(error);
     this.#leave();
   }
 

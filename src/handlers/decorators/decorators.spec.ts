@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { describe, expect, it } from 'vitest';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import { ROUTE_ARGUMENTS } from '../invocation/nest-metadata.js';
+import { ROUTE_ARGUMENTS } from '../invocation/params.js';
 import {
   Complete,
   declarationsOf,

@@ -1,7 +1,7 @@
 import { adviceOn } from '../../common/option-checks.js';
-import { shown } from '../../wire/wire.messages.js';
+import { shown } from '../../wire/errors.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import { ROUTE_ARGUMENTS } from '../invocation/nest-metadata.js';
+import { ROUTE_ARGUMENTS } from '../invocation/params.js';
 import {
   type CompleteOptions,
   HANDLER_OPTION_NAMES,

@@ -2,7 +2,7 @@ import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { declarationsOf, endpointsOf, type HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
-import type { ProviderWrapper } from '../invocation/nest-metadata.js';
+import type { ProviderWrapper } from '../invocation/enhancers.js';
 
 /** An endpoint of the app. One in the module of each endpoint. */
 export class EndpointMark {

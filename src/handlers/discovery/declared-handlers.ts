@@ -1,6 +1,7 @@
-import { Inject, Injectable, Logger, type Type } from '@nestjs/common';
+import { Inject, Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
-import { shown } from '../../wire/wire.messages.js';
+import { logger } from '../../context/operator-log.js';
+import { shown } from '../../wire/errors.js';
 import type { PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
@@ -190,7 +191,7 @@ function isEntry(declared: Declared): declared is Declared<EntryDeclaration> {
  */
 function adviseOnName(name: string, origin: string): void {
   if (/^[\w.-]{1,128}$/.test(name)) return;
-  new Logger('McpStreamable').warn(
+  logger.warn(
     `The tool ${origin} is called ${shown(name)}. Some clients refuse names other than 1 to 128 characters of A-Z a-z 0-9 _ - .`,
   );
 }

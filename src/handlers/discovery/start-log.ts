@@ -1,4 +1,4 @@
-import { Logger } from '@nestjs/common';
+import { logger } from '../../context/operator-log.js';
 import type { HandlerKind, HandlerTable } from '../registry/handler-table.js';
 
 /** How many handlers of a kind are named, and with how many characters: hundreds of them must not fill the log. */
@@ -18,7 +18,6 @@ export function logWhatIsServed(
   paths: readonly string[],
   table: HandlerTable | 'server',
 ): void {
-  const logger = new Logger('McpStreamable');
   const endpoint = `MCP endpoint${name === undefined ? '' : ` "${name}"`} at ${paths.join(', ')}`;
   if (table === 'server') return logger.log(`${endpoint}: served by the servers that the option "server" makes.`);
   const kinds = Object.keys(NOUNS) as HandlerKind[];
@@ -36,7 +35,7 @@ export function logWhatIsServed(
  */
 export function logMissingShutdownHooks(): void {
   if (process.listenerCount('SIGTERM') > 0) return;
-  new Logger('McpStreamable').log(
+  logger.log(
     'Nothing listens for SIGTERM: it will cut off running calls and open streams, without an answer. Call app.enableShutdownHooks() before app.listen(), and they are ended first.',
   );
 }

@@ -1,7 +1,10 @@
-import type { ApplicationConfig } from '@nestjs/core';
+import type { ApplicationConfig, DiscoveryService } from '@nestjs/core';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import type { Method, ProviderWrapper } from './nest-metadata.js';
+import type { Method } from './invocation.js';
 import type { ParamLayout } from './params.js';
+
+/** What Nest knows of one provider. */
+export type ProviderWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
 /** The enhancers of a handler by kind: the key of their metadata, the method that each has, their name in the config. */
 const ENHANCERS = [

@@ -1,18 +1,18 @@
-import { type CanActivate, Inject, Injectable, Logger, type Type } from '@nestjs/common';
+import { type CanActivate, Inject, Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
+import { logger } from '../../context/operator-log.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { HandlerDefinitionError, HandlerDeniedError, isDenial, isHttpException } from '../handlers.errors.js';
 import { inspected, textOf } from '../results/handler-failure.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
-import { assertNoneSkipped, hasGuards, isBare } from './enhancers.js';
-import { type HandlerDescription, Invocation, ListingInvocation, NOT_RUN } from './invocation.js';
+import { assertNoneSkipped, hasGuards, isBare, type ProviderWrapper } from './enhancers.js';
+import { type HandlerDescription, Invocation, ListingInvocation } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
-import { methodOf, type ProviderWrapper } from './nest-metadata.js';
-import { emptyStandInFor, layoutOf, type ParamLayout, standInFor } from './params.js';
+import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor } from './params.js';
 import { ResponseFacade } from './response-facade.js';
 
 export interface HandlerInvokerOptions {
@@ -164,7 +164,7 @@ class MethodInvoker implements HandlerRunner {
     return (this.#guarded ??= this.isGuarded());
   }
 
-  async run(raw: unknown, context: McpContext, changed?: (returned: unknown) => void): Promise<unknown> {
+  async run(raw: unknown, context: McpContext): Promise<unknown> {
     const { request } = context;
     const invocation = new Invocation(this.about, raw, context);
     const response = new ResponseFacade(request);
@@ -173,10 +173,7 @@ class MethodInvoker implements HandlerRunner {
       const calls = this.calls.for(request);
       const call = isThenable(calls) ? await calls : calls;
       const answer = call(request, response, next, invocation);
-      const result = isThenable(answer) ? await answer : answer;
-      const { returned } = invocation;
-      if (changed && returned !== NOT_RUN && returned !== result) changed(returned);
-      return result;
+      return isThenable(answer) ? await answer : answer;
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
       context.mcpCall.denied = true;
@@ -209,7 +206,7 @@ class MethodInvoker implements HandlerRunner {
   #sayOnce(error: unknown): void {
     if (this.#failureSaid) return;
     this.#failureSaid = true;
-    new Logger('McpStreamable').error(
+    logger.error(
       `A guard of ${this.about.origin} failed while a list was made, so the entry was hidden. This is said once. ${inspected(error)}`,
     );
   }

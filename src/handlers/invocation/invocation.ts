@@ -6,7 +6,9 @@ import { McpHandlerCall, type McpHandlerKind } from '../../context/mcp-execution
 import { HandlerCancelled } from '../handlers.errors.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { Validate } from '../schema/handler-schema.js';
-import type { Method } from './nest-metadata.js';
+
+/** A method that was found on a provider. */
+export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
 /** One handler, as it was declared. */
 export interface HandlerDescription {
@@ -15,14 +17,11 @@ export interface HandlerDescription {
   /** `OrderTools.find`. */
   readonly origin: string;
   readonly handler: Method;
-  readonly host: McpHandlerCall['host'];
+  readonly host: McpHandlerCall['about']['host'];
   /** The parameters that are the `McpContext`. */
   readonly contextAt: readonly number[];
   readonly validate: Validate | undefined;
 }
-
-/** No method has returned anything yet. */
-export const NOT_RUN = Symbol('nestjs-mcp-streamable:not-run');
 
 /** What a handler and everything around it is told of the call: the fourth argument in Nest. */
 export class Invocation extends McpHandlerCall {
@@ -31,15 +30,13 @@ export class Invocation extends McpHandlerCall {
    * what the handler says of its own work.
    */
   entered = false;
-  /** What the method gave when it last ran, before interceptors and filters saw it. */
-  returned: unknown = NOT_RUN;
   #validated: { readonly args: unknown } | undefined;
   /** More than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
   #over = false;
 
   constructor(
-    private readonly about: HandlerDescription,
+    readonly about: HandlerDescription,
     private readonly raw: unknown,
     readonly context: McpContext,
   ) {
@@ -48,18 +45,6 @@ export class Invocation extends McpHandlerCall {
 
   get args(): unknown {
     return this.raw;
-  }
-  get kind(): McpHandlerKind {
-    return this.about.kind;
-  }
-  get name(): string {
-    return this.about.name;
-  }
-  get handler(): Method {
-    return this.about.handler;
-  }
-  get host(): McpHandlerCall['host'] {
-    return this.about.host;
   }
 
   /** The arguments as the handler gets them: validated when the first parameter needs them, and once. */
@@ -102,7 +87,7 @@ export class Invocation extends McpHandlerCall {
   }
 
   #settled(value: unknown): unknown {
-    if (!comesInParts(value)) return (this.returned = value);
+    if (!comesInParts(value)) return value;
     // Interceptors subscribe elsewhere: the source is to find the async context of its method.
     const start = AsyncResource.bind(() => new Drain(value, this.context, this.about.origin));
     return new Observable((subscriber) => {
@@ -112,7 +97,6 @@ export class Invocation extends McpHandlerCall {
       drains.add(drained);
       drained.result.then(
         (result) => {
-          this.returned = result;
           subscriber.next(result);
           subscriber.complete();
         },

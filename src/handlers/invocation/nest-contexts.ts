@@ -8,8 +8,8 @@ import {
 } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { HandlerSignal } from '../handlers.errors.js';
-import { ArgumentsAsked, type Invocation } from './invocation.js';
-import { type Method, type ProviderWrapper } from './nest-metadata.js';
+import type { ProviderWrapper } from './enhancers.js';
+import { ArgumentsAsked, type Invocation, type Method } from './invocation.js';
 import { HANDLER_ARGUMENTS, handlerParams, INVOCATION_DATA } from './params.js';
 import type { ResponseFacade } from './response-facade.js';
 

@@ -1,9 +1,18 @@
+import 'reflect-metadata';
 import type { ExecutionContext } from '@nestjs/common';
 import { McpContext } from '../../context/mcp-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import type { Invocation } from './invocation.js';
-import { CUSTOM_ARGUMENT, type Method, methodOf, PARAM_TYPES, paramsHostOf, ROUTE_ARGUMENTS } from './nest-metadata.js';
+import type { Invocation, Method } from './invocation.js';
+
+/**
+ * Where Nest keeps what its decorators say. These keys are the same since Nest 4, but not exported by all versions from
+ * the same place; the specs see to it that they hold.
+ */
+export const ROUTE_ARGUMENTS = '__routeArguments__';
+/** In the key of each entry there whose decorator was made by `createParamDecorator()`. */
+const CUSTOM_ARGUMENT = '__customRouteArgs__';
+const PARAM_TYPES = 'design:paramtypes';
 
 /** Where our copy of the metadata is kept: what stands in Nest's own place is for routes. */
 export const HANDLER_ARGUMENTS = 'nestjs-mcp-streamable:arguments';
@@ -18,7 +27,7 @@ interface ParamEntry {
 
 type ParamEntries = Readonly<Record<string, ParamEntry>>;
 
-type Host = Parameters<typeof paramsHostOf>[0];
+type Host = new (...args: never[]) => object;
 
 /** A parameter that is arguments of the call. */
 export interface ArgumentParam {
@@ -200,4 +209,23 @@ function withMetadataOf(method: Method, standIn: Method): Method {
   for (const key of ['name', 'length']) Reflect.deleteProperty(standIn, key);
   Object.setPrototypeOf(standIn, method);
   return standIn;
+}
+
+/** The method of a class by its name, also an inherited one. */
+export function methodOf(holder: object, name: string): Method | undefined {
+  const method: unknown = Reflect.get(holder, name);
+  return typeof method === 'function' ? (method as Method) : undefined;
+}
+
+/**
+ * The class whose metadata has the parameters of a method: the one that declared it, which a mixin may have copied to
+ * another. The same rule as in Nest.
+ */
+function paramsHostOf(host: Host, methodName: string): Host {
+  const prototype = host.prototype as Record<string, unknown> & { constructor?: unknown };
+  const declaring = prototype.constructor as Host | undefined;
+  const declares =
+    typeof declaring === 'function' &&
+    (declaring.prototype as Record<string, unknown> | undefined)?.[methodName] === prototype[methodName];
+  return declares ? declaring : host;
 }

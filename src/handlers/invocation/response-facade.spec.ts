@@ -21,18 +21,13 @@ describe('the response that enhancers see', () => {
       .setHeader('A', 1)
       .header('B', 'b')
       .set({ C: 'c' })
-      .headers({ D: ['d', 'e'] })
-      .type('text/html')
-      .vary('Origin');
-    response.append('A', 2).appendHeader('New', 'n');
-    response.writeHead(401, 'No', { E: 'f' }).removeHeader('b');
+      .headers({ D: ['d', 'e'] });
+    response.append('A', 2).appendHeader('New', 'n').code(401).type().cookie();
     expect(response.getHeaders()).toEqual({
       a: '1, 2',
+      b: 'b',
       c: 'c',
       d: 'd, e',
-      e: 'f',
-      'content-type': 'text/html',
-      vary: 'Origin',
       new: 'n',
     });
     expect([response.get('C'), response.getHeader('x'), response.hasHeader('a'), response.statusCode]).toEqual([
@@ -41,11 +36,10 @@ describe('the response that enhancers see', () => {
       true,
       401,
     ]);
-    expect(response.getHeaderNames()).toContain('vary');
   });
 
   it('looks sent once it was answered, by whatever means', () => {
-    for (const answer of ['send', 'json', 'end'] as const) {
+    for (const answer of ['send', 'json', 'end', 'redirect'] as const) {
       const response = facade({});
       expect([response.headersSent, response.sent, response.finished]).toEqual([false, false, false]);
       response.code(404)[answer]({ message: 'No' });

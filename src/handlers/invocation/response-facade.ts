@@ -27,7 +27,6 @@ const OF_THE_TRANSPORT = new Set([
  */
 export class ResponseFacade {
   statusCode = 200;
-  statusMessage = '';
   /** Whether the error was answered; the first answer counts. */
   #answered = false;
   #body: unknown;
@@ -70,9 +69,6 @@ export class ResponseFacade {
     this.#headers.set(name.toLowerCase(), text);
     return this;
   }
-  setHeaders(values: Iterable<[string, unknown]>): this {
-    return this.header(Object.fromEntries(values));
-  }
   header(name: string | Record<string, unknown>, value?: unknown): this {
     if (typeof name === 'string') return this.setHeader(name, value);
     for (const [each, valueOfEach] of Object.entries(name)) this.setHeader(each, valueOfEach);
@@ -91,22 +87,6 @@ export class ResponseFacade {
   getHeaders(): Record<string, string> {
     return Object.fromEntries(this.#headers ?? []);
   }
-  getHeaderNames(): string[] {
-    return Object.keys(this.getHeaders());
-  }
-  removeHeader(name: string): this {
-    this.#headers?.delete(name.toLowerCase());
-    return this;
-  }
-  type(mediaType: string): this {
-    return this.setHeader('content-type', mediaType);
-  }
-  vary(field: string): this {
-    return this.appendHeader('vary', field);
-  }
-  location(url: string): this {
-    return this.setHeader('location', url);
-  }
   /** The headers of the HTTP answer to a denial. */
   get denialHeaders(): Record<string, string> {
     return Object.fromEntries([...(this.#headers ?? [])].filter(([name]) => !OF_THE_TRANSPORT.has(name)));
@@ -120,17 +100,7 @@ export class ResponseFacade {
   sendStatus(code: number): this {
     return this.status(code).send();
   }
-  /** Express has the status first, Fastify last. */
-  redirect(...to: (string | number)[]): this {
-    const code = to.find((each) => typeof each === 'number') ?? 302;
-    const url = to.find((each) => typeof each === 'string');
-    return this.status(code).location(String(url)).send();
-  }
-  writeHead(code: number, ...rest: unknown[]): this {
-    const headers = rest.find((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
-    return this.status(code).header((headers as Record<string, unknown> | undefined) ?? {});
-  }
-  /** Has no effect: parts of a body, cookies (they belong to the answer of the POST), listeners. */
+  /** Has no effect: parts of a body, its type, cookies (they belong to the answer of the POST), listeners. */
   ignore(): this {
     return this;
   }
@@ -161,11 +131,11 @@ const OTHER_NAMES = {
   header: ['headers', 'set'],
   appendHeader: ['append'],
   getHeader: ['get'],
-  type: ['contentType'],
-  send: ['json', 'end'],
+  send: ['json', 'end', 'redirect'],
   sent: ['headersSent', 'writableEnded', 'finished'],
   ignore: [
-    ...['write', 'flushHeaders', 'hijack', 'cookie', 'setCookie', 'clearCookie'],
+    ...['write', 'writeHead', 'flushHeaders', 'hijack', 'type', 'contentType', 'vary', 'removeHeader'],
+    ...['cookie', 'setCookie', 'clearCookie'],
     ...['on', 'once', 'off', 'addListener', 'removeListener'],
   ],
 } as const;

@@ -1,7 +1,7 @@
 import type { CompleteResult, PromptArgument, Tool, Variables } from '@modelcontextprotocol/server';
 import { paramHeadersOf } from '../../wire/param-headers.js';
 import { checkedBySpec, UriTemplate } from '../../wire/spec.js';
-import { shown } from '../../wire/wire.messages.js';
+import { shown } from '../../wire/errors.js';
 import {
   CACHE_NAMES,
   type CacheHints,

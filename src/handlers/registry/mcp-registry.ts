@@ -2,7 +2,7 @@ import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontext
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { McpContext } from '../../context/mcp-context.js';
-import { shown } from '../../wire/wire.messages.js';
+import { shown } from '../../wire/errors.js';
 import type {
   CompletionValues,
   PromptOptions,

@@ -89,6 +89,10 @@ function assertNoStream(value: unknown): void {
   }
 }
 
+/** For results that are not what the handler is declared to return: the app may have an interceptor for those of routes. */
+export const IF_WRAPPED =
+  'If an interceptor of the app has wrapped it, let it leave MCP handlers alone: if (McpExecutionContext.isMcp(context)) return next.handle().';
+
 export function unsendable(type: string): HandlerResultError {
   return new HandlerResultError(
     `A handler returned a ${type}, which cannot be sent. Return a text, an object, or content.`,

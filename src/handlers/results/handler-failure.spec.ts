@@ -10,7 +10,7 @@ import {
 } from '@nestjs/common';
 import { describe, expect, it, vi } from 'vitest';
 import { ServerRequestError } from '../../context/server-request.error.js';
-import { McpStateError, UnknownStateError } from '../../context/mcp-state.errors.js';
+import { McpStateError, UnknownStateError } from '../../context/mcp-state.js';
 import { McpError } from '../../wire/errors.js';
 import { HandlerCancelled, HandlerDeniedError, HandlerResultError } from '../handlers.errors.js';
 import { type FailedHandler, toReadFailure, toToolFailure } from './handler-failure.js';

@@ -3,12 +3,11 @@ import { HttpException } from '@nestjs/common';
 import { inspect } from 'node:util';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
-import { McpStateError, UnknownStateError } from '../../context/mcp-state.errors.js';
-import { McpError } from '../../wire/errors.js';
+import { McpStateError, UnknownStateError } from '../../context/mcp-state.js';
+import { McpError, shown } from '../../wire/errors.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
 import { HandlerDeniedError, HandlerSignal } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
-import { shown } from '../../wire/wire.messages.js';
 import { isRecord, textBlock } from './content.js';
 
 /**

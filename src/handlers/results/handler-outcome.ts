@@ -1,12 +1,9 @@
-import { Logger } from '@nestjs/common';
 import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
-import { shown } from '../../wire/wire.messages.js';
+import { logger } from '../../context/operator-log.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { type FailureReport, inspected, toReadFailure, toToolFailure } from './handler-failure.js';
-
-const logger = new Logger('McpStreamable');
 
 /** Runs a handler: a method with everything that Nest puts around it, or a function. */
 export interface HandlerRunner {
@@ -15,13 +12,12 @@ export interface HandlerRunner {
    * drained: tagged values are sent at once, the one untagged value is the result.
    *
    * @param raw the arguments as the client sent them
-   * @param changed takes what the method returned, if interceptors made something else of it
    * @returns what the method returned, as interceptors and filters left it
    * @throws HandlerDeniedError when the caller was not let in
    * @throws HandlerSignal when the result is not needed any more
    * @throws any other error of the handler, its interceptors, pipes and filters
    */
-  run(raw: unknown, context: McpContext, changed?: (returned: unknown) => void): Promise<unknown>;
+  run(raw: unknown, context: McpContext): Promise<unknown>;
   /**
    * Whether the guards that can decide without arguments let this caller in. Never rejects.
    *
@@ -79,26 +75,10 @@ export function served<Args, Result>(
   { kind, name, origin, failures }: ServedHandler,
   toResult: (value: unknown, args: Args) => Result | Promise<Result>,
 ): Served<Args, Result> {
-  let noticed = false;
-  /** Says once that an interceptor broke a result that was right before. */
-  const noticeBroken = async (value: unknown, returned: unknown, args: Args): Promise<void> => {
-    if (noticed || !(await succeeds(() => toResult(returned, args)))) return;
-    noticed = true;
-    logger.warn(
-      `What ${origin} returned is right, but an interceptor of the app made ${shapeOf(value)} of it, which cannot be sent. Let the interceptor leave MCP handlers alone: if (McpExecutionContext.isMcp(context)) return next.handle(). This is said once.`,
-    );
-  };
   const invoke = async (args: Args, context: McpContext): Promise<Result> => {
-    let original = undefined as { readonly returned: unknown } | undefined;
     try {
-      const value = await handler.run(args, context, (returned) => (original = { returned }));
-      try {
-        const result = toResult(value, args);
-        return isThenable(result) ? await result : result;
-      } catch (error) {
-        if (original) await noticeBroken(value, original.returned, args);
-        throw error;
-      }
+      const result = toResult(await handler.run(args, context), args);
+      return isThenable(result) ? await result : result;
     } catch (error) {
       const report = reportOf({ origin, context });
       if (kind === 'tool') return toToolFailure(error, { kind, name, failures, report }) as Result;
@@ -121,20 +101,4 @@ export function served<Args, Result>(
  */
 export function reportOf({ origin, context }: { origin: string; context: Pick<McpContext, 'aborted'> }): FailureReport {
   return (error) => logger[context.aborted ? 'debug' : 'error'](`${origin} failed: ${inspected(error)}`);
-}
-
-async function succeeds(run: () => unknown): Promise<boolean> {
-  try {
-    await run();
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** The names of its fields only: a value may be a secret. */
-function shapeOf(value: unknown): string {
-  if (Array.isArray(value)) return 'an array';
-  if (typeof value !== 'object' || value === null) return shown(typeof value);
-  return `{ ${Object.keys(value).slice(0, 8).join(', ')} }`;
 }

@@ -6,7 +6,17 @@ import type {
 } from '@modelcontextprotocol/server';
 import { isInputRequiredResult, ResourceNotFoundError } from '../../wire/spec.js';
 import { HandlerResultError } from '../handlers.errors.js';
-import { assertSpecified, isContentBlock, isDense, isRecord, jsonOf, plain, textBlock, unsendable } from './content.js';
+import {
+  assertSpecified,
+  IF_WRAPPED,
+  isContentBlock,
+  isDense,
+  isRecord,
+  jsonOf,
+  plain,
+  textBlock,
+  unsendable,
+} from './content.js';
 
 type Contents = ReadResourceResult['contents'][number];
 
@@ -91,7 +101,7 @@ function messageOf(value: unknown): PromptMessage {
   if (isContentBlock(value)) return { role: 'user', content: value };
   if (isMessage(value)) return value;
   throw new HandlerResultError(
-    'A prompt returned something else than texts, content blocks and messages ({ role: "user" | "assistant", content }).',
+    `A prompt returned something else than texts, content blocks and messages ({ role: "user" | "assistant", content }). ${IF_WRAPPED}`,
   );
 }
 

@@ -2,6 +2,7 @@ import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/
 import { isInputRequiredResult } from '../../wire/spec.js';
 import {
   assertSpecified,
+  IF_WRAPPED,
   isContentBlock,
   isContentBlocks,
   isRecord,
@@ -63,9 +64,10 @@ async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
     const sent = await check(value);
     return sent === undefined ? value : sent;
   } catch (cause) {
-    throw new HandlerResultError('The result of the tool does not match its output schema; the cause says where.', {
-      cause,
-    });
+    throw new HandlerResultError(
+      `The result of the tool does not match its output schema; the cause says where. ${IF_WRAPPED}`,
+      { cause },
+    );
   }
 }
 

@@ -1,7 +1,7 @@
 import type { jsonSchemaValidator, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
 import type { Type } from '@nestjs/common';
 import { AjvJsonSchemaValidator, fromJsonSchema } from '../../wire/spec.js';
-import { shown } from '../../wire/wire.messages.js';
+import { shown } from '../../wire/errors.js';
 import { type ArgumentProblem, ArgumentsError, HandlerDefinitionError, problemsText } from '../handlers.errors.js';
 import { jsonOfClass, loadClassPackages, validateClass } from './class-schema.js';
 import type { CompiledSchema, HandlerSchema, JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';

@@ -11,7 +11,7 @@ export interface EdgePolicy {
   readonly allow: readonly string[];
 
   /**
-   * Decides on a request of any method before anything else sees it, from its head alone: the body must not be touched.
+   * Decides on a request of any method before guards, parsers and handlers see it, from its head alone: the body must not be touched.
    *
    * @returns why it is refused, or `undefined`
    */
@@ -37,7 +37,7 @@ export const STATELESS_METHODS: readonly string[] = Object.freeze(['POST']);
  *
  * @param options the allow-lists, and the methods, by default {@link SESSION_METHODS}
  * @param onUnlisted called at most once: at the first request to a network address, when no host is listed
- * @throws McpHttpOptionError for an entry of the lists that could never match
+ * @throws McpOptionError for an entry of the lists that could never match
  * @internal
  */
 export function hostOriginPolicy(

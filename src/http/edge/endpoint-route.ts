@@ -41,11 +41,6 @@ export function endpointOfHandler(handler: unknown): EndpointKey | undefined {
     : undefined;
 }
 
-/** Whether a handler in Express' router is a method of some controller, rather than middleware for one path. @internal */
-export function isControllerRoute(handler: unknown): boolean {
-  return typeof handler === 'function' && Reflect.hasMetadata('path', handler);
-}
-
 /** The endpoint of a route's `config` in Fastify, `undefined` for routes of the app. @internal */
 export function endpointOfConfig(config: unknown): EndpointKey | undefined {
   return (config as { [ENDPOINT]?: EndpointKey } | undefined)?.[ENDPOINT];
@@ -81,24 +76,17 @@ export function wasAdmitted(request: EdgedRequest, endpoint: EndpointKey): boole
 }
 
 /**
- * Hides the media type of an admitted request from the app's parsers. Instead of it they see an empty one, which not even
- * parsers of every type take.
+ * Hides the media type of an admitted request from the app's parsers.
  *
  * @param request the raw one
+ * @param disguise what they see instead; an empty one is not even taken by parsers of every type
  * @internal
  */
-export function hideMediaType(request: EdgedRequest): void {
+export function hideMediaType(request: EdgedRequest, disguise: string): void {
   const mark = request[MARK];
   if (!mark || mark.hidden !== undefined) return;
-  const { headers } = request;
-  mark.hidden = headers['content-type'] ?? null;
-  // Deleting it would make a dictionary of the headers, slow for the code that reads it later.
-  if (mark.hidden !== null) headers['content-type'] = '';
-}
-
-/** Puts something else in the place of a hidden media type. @internal */
-export function disguiseMediaType(request: EdgedRequest, disguise: string): void {
-  if (request[MARK]?.hidden !== undefined) request.headers['content-type'] = disguise;
+  mark.hidden = request.headers['content-type'] ?? null;
+  request.headers['content-type'] = disguise;
 }
 
 /** Undoes {@link hideMediaType}; does nothing when nothing is hidden. @internal */

@@ -1,13 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import type { EdgeDecision } from './edge-policy.js';
-import {
-  type EndpointKey,
-  endpointOfHandler,
-  hideMediaType,
-  isControllerRoute,
-  restoreMediaType,
-} from './endpoint-route.js';
+import { type EndpointKey, endpointOfHandler, hideMediaType, restoreMediaType } from './endpoint-route.js';
 
 /*
  * The edge on Express 5: one layer in front of the app's router. What it needs to know of the routes it reads from the
@@ -34,7 +28,6 @@ interface Layer {
 interface Route {
   readonly path: unknown;
   readonly stack: (Layer & { readonly method?: string })[];
-  readonly methods: Readonly<Record<string, boolean>>;
 }
 
 /** @returns tells the paths of the endpoint's routes @internal */
@@ -45,7 +38,7 @@ export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, d
   app.use(function mcpEdge(request, response, next) {
     if (!routes.has(request)) return next();
     if (!decide(request, response)) return undefined;
-    hideMediaType(request);
+    if (request.headers['content-type']) hideMediaType(request, '');
     return next();
   });
   moveLastToFront(stack);
@@ -58,18 +51,15 @@ class MarkedRoutes {
   private seen = -1;
   /** One layer per path. */
   private layers: Layer[] = [];
-  /** Controllers' routes of the app that come before ours, and may be what a path is meant for when ours has parameters. */
-  private rivals: Layer[] = [];
 
   constructor(
     private readonly stack: Layer[],
     private readonly endpoint: EndpointKey,
   ) {}
 
-  has({ path, method }: ExpressRequest): boolean {
+  has({ path }: ExpressRequest): boolean {
     this.lookAgain();
-    if (!this.layers.some((layer) => matches(layer, path))) return false;
-    return !this.rivals.some((layer) => serves(layer.route!, method!) && matches(layer, path));
+    return this.layers.some((layer) => matches(layer, path));
   }
 
   paths(): string[] {
@@ -82,9 +72,6 @@ class MarkedRoutes {
     this.seen = this.stack.length;
     const ours = this.stack.filter((layer) => layer.route && this.prepare(layer.route));
     this.layers = [...new Map(ours.map((layer) => [String(layer.route!.path), layer])).values()];
-    const fixed = this.layers.every((layer) => /^[\w/.~-]*$/.test(String(layer.route!.path)));
-    const before = fixed ? [] : this.stack.slice(0, this.stack.indexOf(ours[0]!));
-    this.rivals = before.filter((layer) => layer.route?.stack.some(({ handle }) => isControllerRoute(handle)));
   }
 
   /** @returns whether the route is one of the endpoint's, and if so makes it restore the media type before its guards */
@@ -97,10 +84,6 @@ class MarkedRoutes {
     }
     return true;
   }
-}
-
-function serves({ methods }: Route, method: string): boolean {
-  return methods['_all'] === true || methods[method.toLowerCase()] === true;
 }
 
 const restore: Handler = (request, _response, next) => {

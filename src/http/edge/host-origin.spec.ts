@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { McpHttpOptionError } from '../http.errors.js';
+import { McpOptionError } from '../../common/option-checks.js';
 import { checkHostAndOrigin, compileHostRules, type HostOriginOptions } from './host-origin.js';
 
 const LOOPBACK = '127.0.0.1';
@@ -206,14 +206,14 @@ describe('the lists', () => {
   it.each(['*', '*.example.com', 'https://example.com', 'example.com/mcp', '', 'a b'])(
     'the allowed host %s is refused at the start',
     (entry) => {
-      expect(() => compileHostRules({ allowedHosts: [entry] })).toThrow(McpHttpOptionError);
+      expect(() => compileHostRules({ allowedHosts: [entry] })).toThrow(McpOptionError);
     },
   );
 
   it.each(['*', 'example.com', 'https://example.com/app', 'https://', '', 7 as never])(
     'the allowed origin %s is refused at the start',
     (entry) => {
-      expect(() => compileHostRules({ allowedOrigins: [entry] })).toThrow(McpHttpOptionError);
+      expect(() => compileHostRules({ allowedOrigins: [entry] })).toThrow(McpOptionError);
     },
   );
 

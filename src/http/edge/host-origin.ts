@@ -1,7 +1,6 @@
 import { isIPv6 } from 'node:net';
-import { McpError } from '../../wire/errors.js';
-import { McpHttpOptionError } from '../http.errors.js';
-import { shown } from '../../wire/wire.messages.js';
+import { McpError, shown } from '../../wire/errors.js';
+import { McpOptionError } from '../../common/option-checks.js';
 
 /*
  * Against DNS rebinding: a page of evil.com, whose name was made to point to 127.0.0.1 or into a private network, has
@@ -74,14 +73,14 @@ const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
   https: '443',
 } as never;
 
-/** @throws McpHttpOptionError for an entry that could never match */
+/** @throws McpOptionError for an entry that could never match */
 export function compileHostRules(options: HostOriginOptions): HostOriginRules {
   const hosts = (options.allowedHosts ?? []).map((entry) => {
     const text = textOf(entry);
     const host = parseAuthority(isIPv6(text) ? `[${text}]` : text);
     if (!host) {
       const text = `"allowedHosts" has the entry ${shown(entry)}, which is not a host. Write "mcp.example.com", "mcp.example.com:8443" or "[::1]"; there are no wildcards.`;
-      throw new McpHttpOptionError('allowedHosts', text);
+      throw new McpOptionError('allowedHosts', text);
     }
     return host;
   });
@@ -90,7 +89,7 @@ export function compileHostRules(options: HostOriginOptions): HostOriginRules {
     const origin = parseOrigin(textOf(entry).replace(/\/$/, ''));
     if (!origin) {
       const text = `"allowedOrigins" has the entry ${shown(entry)}, which is not an origin. Write "https://app.example.com", with the scheme and without a path; there are no wildcards.`;
-      throw new McpHttpOptionError('allowedOrigins', text);
+      throw new McpOptionError('allowedOrigins', text);
     }
     return serialised(origin);
   });

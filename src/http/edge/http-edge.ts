@@ -1,10 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import { systemClock, type Clock } from '../../common/clock.js';
-import { McpError } from '../../wire/errors.js';
+import { McpError, shown } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
-import { McpHttpOptionError } from '../http.errors.js';
-import { shown } from '../../wire/wire.messages.js';
+import { McpOptionError } from '../../common/option-checks.js';
 import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
 import { installExpressEdge } from './express-edge.js';
 import { installFastifyEdge } from './fastify-edge.js';
@@ -13,13 +12,10 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
 /*
  * # The edge
  *
- * Its checks come before anything else of the app sees a request to one of our routes: global guards run before any guard
- * of ours, and parsers and middleware before any guard at all. So the edge sits in the router itself, in front of
- * everything: the first layer of Express, the first `onRequest` hook of Fastify. It decides from the head, answers what it
- * refuses on the raw response, and hides the media type of the rest from the app's parsers until they are past.
- *
- * Being in front has a price: what it refuses carries none of the app's headers, CORS included. A page that is refused for
- * its Origin is not meant to read why.
+ * Its checks come before a parser or a guard of the app sees a request to one of our routes: global guards run before any
+ * guard of ours, and parsers before any guard at all. So the edge sits in the router itself: the first layer of Express,
+ * `onRequest` hooks of our routes on Fastify. It decides from the head, answers what it refuses on the raw response, and
+ * hides the media type of the rest from the app's parsers until they are past.
  */
 
 /** Puts endpoints behind their policies. Holds no state: that is in the app's router. @internal */
@@ -36,7 +32,7 @@ export class HttpEdge {
    * route does, which Fastify needs. One app may have several endpoints.
    *
    * @returns tells the paths of these routes, once they are declared
-   * @throws McpHttpOptionError for an adapter other than Express' and Fastify's
+   * @throws McpOptionError for an adapter other than Express' and Fastify's
    */
   install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): () => string[] {
     const decide: EdgeDecision = (request, response) => {
@@ -49,7 +45,7 @@ export class HttpEdge {
     if (type === 'express') return installExpressEdge(adapter, endpoint, decide);
     if (type === 'fastify') return installFastifyEdge(adapter, endpoint, decide);
     const text = `The HTTP adapter ${shown(type)} is not supported. Use @nestjs/platform-express or @nestjs/platform-fastify.`;
-    throw new McpHttpOptionError('adapter', text);
+    throw new McpOptionError('adapter', text);
   }
 
   private async refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): Promise<void> {

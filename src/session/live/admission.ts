@@ -32,7 +32,6 @@ export function admit(
     throw new McpError('TOO_MANY_REQUESTS', text, { requestId: requests[0]!.id });
   }
   if (batch) assertBatch(messages.length, requests, protocolVersion);
-  const seen = requests.length > 1 ? new Set<unknown>() : undefined;
   for (const request of requests) {
     const { id: requestId } = request;
     if (isInitializeRequest(request) === initialized) {
@@ -41,12 +40,11 @@ export function admit(
         : `"${request.method}" came before "initialize". Initialize the session first.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
-    if (inFlight.has(requestId) || seen?.has(requestId)) {
+    if (inFlight.has(requestId)) {
       const text = `A request with the id ${JSON.stringify(requestId)} is in flight in this session. Give each request an id of its own.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
     if (request.method === 'resources/subscribe') assertSubscribable(request, subscriptions);
-    seen?.add(requestId);
   }
   return requests;
 }
@@ -67,7 +65,7 @@ function assertSubscribable({ id: requestId, params }: JsonRpcRequest, subscript
   }
 }
 
-/** @throws McpError INVALID_REQUEST (E9) */
+/** @throws McpError INVALID_REQUEST (E9, S11) */
 export function assertBatch(size: number, requests: readonly JsonRpcRequest[], protocolVersion: string): void {
   const refuse = (message: string): never => {
     throw new McpError('INVALID_REQUEST', message);
@@ -79,4 +77,9 @@ export function assertBatch(size: number, requests: readonly JsonRpcRequest[], p
   }
   if (size > MAX_BATCH) refuse(`The batch has ${size} messages; ${MAX_BATCH} is the most. Send it in parts.`);
   if (requests.some(isInitializeRequest)) refuse('"initialize" cannot be part of a batch. Send it alone.');
+  const ids = requests.map(({ id }) => id);
+  const requestId = ids.find((id, position) => ids.indexOf(id) !== position);
+  if (requestId === undefined) return;
+  const text = `Two requests of this batch have the id ${JSON.stringify(requestId)}. Give each request an id of its own.`;
+  throw new McpError('INVALID_REQUEST', text, { requestId });
 }

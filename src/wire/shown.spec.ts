@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { shown } from './wire.messages.js';
+import { shown } from './errors.js';
 
 describe('shown', () => {
   it.each([
