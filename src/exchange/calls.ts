@@ -28,7 +28,7 @@ const MISSING_CAPABILITY = -32021;
  * | session over | an error | aborts |
  * | node stops (without a session) | 503, or an error on the stream that has begun | aborts |
  *
- * However a call ends: its timer is cleared, and its client hears of it (`ended`), once. A stream that a client merely
+ * However a call ends: its timer is cleared, and its client is notified (`ended`), once. A stream that a client merely
  * listens to is no call: nothing waits for its end.
  */
 export class Calls {
@@ -39,7 +39,7 @@ export class Calls {
   constructor(
     private readonly dispatcher: McpDispatcher,
     private readonly options: { readonly clock: Clock; readonly requestTimeoutMs: number },
-    /** Hears of what failed inside, which the client is not told. */
+    /** Called with failures inside, which are not sent to the client. */
     private readonly report: (error: unknown, call: McpCall) => void,
     private readonly observer: CallObserver = NOT_OBSERVED,
   ) {}

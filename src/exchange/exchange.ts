@@ -183,7 +183,7 @@ export interface ExchangeForm {
 export interface ExchangeSink {
   /** Takes a message, the settlement of a request, the end, or any of them together. @returns settles when there is room for more */
   write(entry: SinkEntry): Promise<void>;
-  /** The frames of the response. @param headOnly what tells the client where it is, and no more */
+  /** The frames of the response. @param headOnly only the frame with the client's cursor */
   frames$(flow: StreamFlow, headOnly: boolean): Observable<string>;
   /** Ends the response, of a stream that can be resumed. @returns whether there was one */
   disconnect(): boolean;

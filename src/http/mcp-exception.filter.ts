@@ -41,7 +41,7 @@ function answerTo(error: unknown, requestId: RequestId | null): Answer {
     return { status, headers, payload: errorResponse(error.requestId ?? requestId, rpcCode, message, data) };
   }
   const status = error instanceof HttpException ? error.getStatus() : 500;
-  // The client is told nothing of a failure inside.
+  // Details of a failure inside are not sent to the client.
   if (status >= 500) return { status, payload: errorResponse(requestId, INTERNAL_ERROR, 'Internal error') };
   const text = (error as HttpException).message || `The request was refused (${status}).`;
   return { status, payload: errorResponse(requestId, REFUSED, text) };

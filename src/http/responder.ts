@@ -62,7 +62,7 @@ export class McpResponder {
   }
 
   /**
-   * Waits for the reply to a POST. When the client goes away meanwhile, the exchange hears of it.
+   * Waits for the reply to a POST. When the client goes away meanwhile, the exchange is abandoned.
    *
    * @param response Express' `Response` or Fastify's `FastifyReply`
    */
@@ -178,7 +178,7 @@ export function rawResponse(response: object): ServerResponse {
  * listeners are two functions for all, which find the object on the response; flushing and keep-alive are the responder's.
  *
  * Life: `open` → `ending` (the source has completed, its last bytes are on their way) → `closed`. `closed` is reached
- * exactly once, from whatever end comes first: everything is released there, and the owner is told.
+ * exactly once, by the end that comes first: everything is released there, and the owner is notified.
  */
 
 /** Fastify's reply, as far as it is needed. */

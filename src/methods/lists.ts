@@ -80,7 +80,7 @@ function ordinalOf(cursor: string | undefined): number {
 }
 
 /**
- * Tells the sessions of an endpoint that a list has changed: once per list and turn of the event loop, however many
+ * Notifies the sessions of an endpoint that a list has changed: once per list and turn of the event loop, however many
  * entries came and went in it.
  */
 export class ListChangedRelay {

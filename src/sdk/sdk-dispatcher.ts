@@ -15,7 +15,7 @@ import { SessionTransport } from './session-transport.js';
 export interface SdkDispatcherParts {
   /** Gives a new server. */
   readonly make: (context: Omit<McpServerContext, 'sessions'>) => ReturnType<McpServerFunction>;
-  /** Tells the operator. */
+  /** For the operator. */
   readonly report: (error: unknown) => void;
   /** A server turned out to speak older revisions only. */
   readonly onLegacyServer: () => void;
@@ -215,12 +215,12 @@ function retire(server: Server, report: (error: unknown) => void): void {
 }
 
 interface Rebuilding {
-  /** Tells its server the state of the record, then the messages that other nodes have taken since. */
+  /** Gives its server the state of the record, then the messages that other nodes have taken since. */
   readonly said: McpSaid[];
   made: Promise<void> | undefined;
 }
 
-/** Methods by which a client tells its session something. */
+/** Methods by which a client changes its session. */
 const OF_SESSIONS: ReadonlySet<string> = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
 const INITIALIZE_FAILED = 'The session could not be started. The log of the server says why.';
 const NOT_REBUILT = 'The session could not be rebuilt. The log of the server says why.';

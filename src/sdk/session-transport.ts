@@ -57,7 +57,7 @@ export class SessionTransport implements Transport {
     this.onmessage?.(call.message, this.#extra(call));
   }
 
-  /** Tells the server what the client has told another one: when a session is rebuilt, or changed on another node. */
+  /** Hands a message to the server that the client has sent to another one: when a session is rebuilt, or changed on another node. */
   async replay({ initialize, logLevel, subscribe = [], unsubscribe = [] }: McpSaid): Promise<void> {
     if (initialize) {
       await this.#replay('initialize', initialize).catch((error: unknown) => {
@@ -113,7 +113,7 @@ export class SessionTransport implements Transport {
     return this.session.close();
   }
 
-  /** The session is over. Tells the server, and gives up what it has not answered. */
+  /** The session is over. Closes the server, and gives up what it has not answered. */
   ended(): void {
     this.#over = true;
     const unanswered = [...this.#served.values()];
@@ -156,7 +156,7 @@ export class SessionTransport implements Transport {
     } catch (error) {
       if (abort.signal.aborted) return;
       const answered = error instanceof ProtocolError && rpcErrorOf(error);
-      // Nothing was sent: the SDK hears of it by the promise.
+      // Nothing was sent: the promise rejects for the SDK.
       if (!answered) throw error;
       const { code, message, data } = answered;
       this.onmessage?.({ jsonrpc: '2.0', id, error: data === undefined ? { code, message } : { code, message, data } });

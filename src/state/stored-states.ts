@@ -142,7 +142,7 @@ export class StoredStates {
 }
 
 export interface StoredStatesOptions extends ResolvedStateOptions {
-  /** Tells the states of endpoints apart that share a store; the same on all nodes. Without colons. */
+  /** Separates the states of endpoints that share a store; the same on all nodes. Without colons. */
   readonly endpoint: string;
   /** Milliseconds after its last use when a state ends. */
   readonly ttlMs: number;

@@ -51,9 +51,9 @@ const LISTS: Readonly<Record<string, ChangedList>> = Object.freeze({
 const RESOURCE_UPDATED = 'notifications/resources/updated';
 
 /**
- * The change that a notification tells of.
+ * The change that a notification is about.
  *
- * @returns `undefined` when it tells of something else, or of a resource without a URI
+ * @returns `undefined` when it is about something else, or of a resource without a URI
  * @internal
  */
 export function changeOf(notification: { method: string; params?: Record<string, unknown> }): McpChange | undefined {
@@ -63,7 +63,7 @@ export function changeOf(notification: { method: string; params?: Record<string,
   return method === RESOURCE_UPDATED && typeof uri === 'string' ? { uri } : undefined;
 }
 
-/** The notification that tells of a change; the same in both eras but for `_meta`. @internal */
+/** The notification of a change; the same in both eras but for `_meta`. @internal */
 export function notificationOf(change: McpChange): { method: string; params?: { uri: string } } {
   return 'list' in change
     ? { method: `notifications/${change.list}/list_changed` }

@@ -148,9 +148,9 @@ function nextTurn(): Promise<void> {
  *       ├──close(): refused──▶ over
  *     any ──client gone──▶ over
  *
- * It hears of changes from its arrival on and keeps in mind which ones the client has not been told of: while the guards
+ * It collects changes from its arrival on and keeps those that the client was not notified of: while the guards
  * decide, until its response is there, and while its reader is slow. That is a set, so what waits is bounded by what was
- * asked for, and a resource that changed a hundred times is told of once.
+ * asked for, and a resource that changed a hundred times is sent once.
  *
  * Invariants: the acknowledgement comes first, the result last; nothing is sent that was not honored; `left` is called
  * exactly once, and then nothing is subscribed any more.
@@ -194,7 +194,7 @@ class Subscription implements PendingReply {
     if (this.#state.is !== 'open') this.#leave();
   }
 
-  /** Ends it gracefully: the client is told that there is nothing more to come, and that it was no accident. */
+  /** Ends it gracefully: the client learns that nothing more comes, and that this is intended. */
   close(): void {
     const state = this.#state;
     if (state.is === 'asked') {

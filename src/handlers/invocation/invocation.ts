@@ -23,7 +23,7 @@ export interface HandlerDescription {
   readonly validate: Validate | undefined;
 }
 
-/** What a handler and everything around it is told of the call: the fourth argument in Nest. */
+/** What a handler and its enhancers get of the call: the fourth argument in Nest. */
 export class Invocation extends McpHandlerCall {
   /**
    * The parameters are being made: all guards have let the caller in. A 401 or 403 from here on is
@@ -117,7 +117,7 @@ function fieldOf(args: unknown, field: unknown): unknown {
     : undefined;
 }
 
-/** What guards are told while a list is made. */
+/** What guards get while a list is made. */
 export class ListingInvocation extends Invocation {
   /** @throws ArgumentsAsked */
   override get args(): never {

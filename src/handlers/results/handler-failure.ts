@@ -11,7 +11,7 @@ import type { FailureOptions } from '../handlers.options.js';
 import { isRecord, textBlock } from './content.js';
 
 /**
- * # What a client is told of a failure
+ * # What a client learns of a failure
  *
  * | thrown | of a tool | of a resource or prompt |
  * |---|---|---|
@@ -32,7 +32,7 @@ import { isRecord, textBlock } from './content.js';
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
  */
 
-/** Logs an error of which the client is told nothing, or not all. */
+/** Logs an error that is not sent to the client, or not whole. */
 export type FailureReport = (error: unknown) => void;
 
 /** Whose failure it is. */
@@ -44,13 +44,13 @@ export interface FailedHandler {
   readonly report: FailureReport;
 }
 
-/** Characters of the message of an `Error` that a client is told at most: some libraries put whole documents into it. */
+/** Characters of the message of an `Error` that are sent to a client at most: some libraries put whole documents into it. */
 const MAX_DETAIL = 2_000;
 /** Where a stack begins that was made part of a message. */
 const STACK = /^[ \t]*at .+:\d+:\d+\)?$/m;
 
 /**
- * @returns the result that tells of the failure
+ * @returns the result that says that the tool failed
  * @throws an error that becomes a JSON-RPC error or an HTTP status instead
  */
 export function toToolFailure(error: unknown, failed: FailedHandler): CallToolResult {

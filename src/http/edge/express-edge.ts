@@ -30,7 +30,7 @@ interface Route {
   readonly stack: (Layer & { readonly method?: string })[];
 }
 
-/** @returns tells the paths of the endpoint's routes @internal */
+/** @returns gives the paths of the endpoint's routes @internal */
 export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
   const app = adapter.getInstance() as Express;
   const { stack } = app.router;

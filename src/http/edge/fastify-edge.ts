@@ -48,7 +48,7 @@ interface Fastify {
   addContentTypeParser(type: string, parser: (request: unknown, body: unknown, done: Done) => void): void;
 }
 
-/** @returns tells the paths of the endpoint's routes @internal */
+/** @returns gives the paths of the endpoint's routes @internal */
 export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
   const fastify = adapter.getInstance() as Fastify;
   const urls = new Set<string>();

@@ -31,7 +31,7 @@ export class HttpEdge {
    * To be called from a module's `configure()`: the adapter exists by then, also in apps made by a `TestingModule`, and no
    * route does, which Fastify needs. One app may have several endpoints.
    *
-   * @returns tells the paths of these routes, once they are declared
+   * @returns gives the paths of these routes, once they are declared
    * @throws McpOptionError for an adapter other than Express' and Fastify's
    */
   install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): () => string[] {

@@ -83,7 +83,7 @@ return record
  *     :of:<owner>  set   those of one owner
  *
  * An entry is made before its record and removed after it: a node that dies in between leaves an entry without a record,
- * never a record that nobody finds. Such an entry is claimed, in its time, by `claimExpired`, and found to be empty.
+ * never a record that is in no index. Such an entry is claimed, in its time, by `claimExpired`, and found to be empty.
  */
 const INDEX = `
 local base, life = KEYS[1], tonumber(ARGV[1])
@@ -133,7 +133,7 @@ call('ZREM', SEEN, ARGV[2])
 
 /**
  * ARGV: life, milliseconds of silence, how many, milliseconds of the lease. Returns before when they were seen last, and
- * those that are silent, the longest first. Whoever dies with them in hand loses them to others after the lease.
+ * those that are silent, the longest first. When a node dies that has claimed some, others claim them after the lease.
  */
 export const claim = new RedisScript(
   'claimExpired',
