@@ -180,7 +180,8 @@ class MethodInvoker implements HandlerRunner {
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
       context.mcpCall.denied = true;
-      throw new HandlerDeniedError(error.getStatus(), textOf(error), response.denialHeaders, { cause: error });
+      const { data } = error as { readonly data?: unknown };
+      throw new HandlerDeniedError(error.getStatus(), textOf(error), response.denialHeaders, { cause: error, data });
     } finally {
       invocation.end();
     }
