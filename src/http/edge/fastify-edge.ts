@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
-import type { EdgeDecision } from './edge-policy.js';
+import type { AdapterEdge, EdgeDecision } from './edge-policy.js';
 import {
   disguiseMediaType,
   endpointOfConfig,
@@ -50,11 +50,26 @@ interface Fastify {
   addHook(name: 'onRoute', hook: (route: RouteDeclaration) => void): void;
   after(task: () => void): void;
   hasContentTypeParser(type: string): boolean;
+  hasRoute(route: { readonly url: string; readonly method: string }): boolean;
   addContentTypeParser(type: string, parser: (request: unknown, body: unknown, done: Done) => void): void;
 }
 
-/** @returns tells the paths of the endpoint's routes @internal */
-export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
+/** @internal */
+export const fastifyEdge: AdapterEdge = {
+  install: installFastifyEdge,
+  answerFirst(adapter, answer) {
+    const fastify = adapter.getInstance() as Fastify;
+    const hook: RequestHook = (request, reply, done) => {
+      if (answer(request.raw, reply.raw)) reply.hijack();
+      else done();
+    };
+    fastify.addHook('onRequest', hook);
+    fastify.after(() => moveToFront(fastify, hook));
+  },
+  hasRoute: (adapter, url) => (adapter.getInstance() as Fastify).hasRoute({ url, method: 'GET' }),
+};
+
+function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
   const fastify = adapter.getInstance() as Fastify;
   const patterns = new Map<string, RegExp>();
 

@@ -5,9 +5,9 @@ import { McpError } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
 import { McpHttpOptionError } from '../http.errors.js';
 import { shown } from '../../wire/wire.messages.js';
-import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
-import { installExpressEdge } from './express-edge.js';
-import { installFastifyEdge } from './fastify-edge.js';
+import type { AdapterEdge, EdgeAnswer, EdgeDecision, EdgePolicy } from './edge-policy.js';
+import { expressEdge } from './express-edge.js';
+import { fastifyEdge } from './fastify-edge.js';
 import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js';
 
 /*
@@ -22,8 +22,11 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
  * its Origin is not meant to read why.
  */
 
-/** Puts endpoints behind their policies. Holds no state: that is in the app's router. @internal */
+/** Puts an endpoint behind its policy. What it knows of routes is in the app's router. @internal */
 export class HttpEdge {
+  /** The paths of the endpoint, by the app's router: there are none before its routes are declared. */
+  paths: () => string[] = () => [];
+
   constructor(
     private readonly clock: Clock = systemClock,
     private readonly onRefused?: (request: IncomingMessage, refusal: McpError) => void,
@@ -35,21 +38,31 @@ export class HttpEdge {
    * To be called from a module's `configure()`: the adapter exists by then, also in apps made by a `TestingModule`, and no
    * route does, which Fastify needs. One app may have several endpoints.
    *
-   * @returns tells the paths of these routes, once they are declared
    * @throws McpHttpOptionError for an adapter other than Express' and Fastify's
    */
-  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): () => string[] {
+  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): void {
     const decide: EdgeDecision = (request, response) => {
       const refusal = refusalOf(request, policy);
       if (refusal) void this.refuse(request, response, refusal);
       else markAdmitted(request, endpoint);
       return refusal === undefined;
     };
-    const type = adapter.getType();
-    if (type === 'express') return installExpressEdge(adapter, endpoint, decide);
-    if (type === 'fastify') return installFastifyEdge(adapter, endpoint, decide);
-    const text = `The HTTP adapter ${shown(type)} is not supported. Use @nestjs/platform-express or @nestjs/platform-fastify.`;
-    throw new McpHttpOptionError('adapter', text);
+    this.paths = EDGES[typeOf(adapter)].install(adapter, endpoint, decide);
+  }
+
+  /**
+   * Answers some requests before anything else of the app sees them, whatever their path is: with a document that is outside
+   * of the global prefix, guards and interceptors of the app. To be called from `onModuleInit()` at the latest.
+   *
+   * @param answer answers a request on the raw response, or returns `false`
+   */
+  answerFirst(adapter: HttpServer, answer: EdgeAnswer): void {
+    EDGES[typeOf(adapter)].answerFirst(adapter, answer);
+  }
+
+  /** Whether the app declares a route for GET with exactly this path; once all routes are declared. */
+  hasRoute(adapter: HttpServer, path: string): boolean {
+    return EDGES[typeOf(adapter)].hasRoute(adapter, path);
   }
 
   private async refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): Promise<void> {
@@ -65,6 +78,16 @@ export class HttpEdge {
     });
     response.end(body);
   }
+}
+
+const EDGES: Readonly<Record<'express' | 'fastify', AdapterEdge>> = { express: expressEdge, fastify: fastifyEdge };
+
+/** @throws McpHttpOptionError for an adapter other than Express' and Fastify's */
+function typeOf(adapter: HttpServer): keyof typeof EDGES {
+  const type = adapter.getType();
+  if (type === 'express' || type === 'fastify') return type;
+  const text = `The HTTP adapter ${shown(type)} is not supported. Use @nestjs/platform-express or @nestjs/platform-fastify.`;
+  throw new McpHttpOptionError('adapter', text);
 }
 
 /**
