@@ -78,16 +78,13 @@ export function challengeIn(response: { header(name: string): string | undefined
   return Object.fromEntries([...value.matchAll(/(\w+)="([^"]*)"/g)].map(([, name, text]) => [name!, text!]));
 }
 
-/** The network of a client that knows the endpoint as `https://mcp.test`. @param strip what a proxy takes off the path */
-export function fetchThrough(app: () => { url: string }, strip = ''): typeof fetch {
+/** The network of a client that knows the endpoint as `https://mcp.test`. @param moved paths that a proxy has other names for */
+export function fetchThrough(app: () => { url: string }, moved: Readonly<Record<string, string>> = {}): typeof fetch {
   return ((input: string | URL, init?: RequestInit) => {
     const url = new URL(input);
-    if (url.hostname === 'mcp.test') {
-      const { protocol, host } = new URL(app().url);
-      const path = url.pathname.startsWith(`${strip}/`) ? url.pathname.slice(strip.length) : url.pathname;
-      return loneFetch(`${protocol}//${host}${path}${url.search}`, init);
-    }
-    return loneFetch(url, init);
+    if (url.hostname !== 'mcp.test') return loneFetch(url, init);
+    const path = moved[url.pathname] ?? url.pathname;
+    return loneFetch(new URL(app().url).origin + path + url.search, init);
   }) as typeof fetch;
 }
 

@@ -259,7 +259,7 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
     });
     const statuses = [];
     for (const scopes of [['a'], ['b'], undefined]) {
-      const app = await start({ auth: undefined, guards: [guard(scopes)] } as never);
+      const app = await start({ auth: undefined, guards: [guard(scopes)] });
       const caller = await asker(app, 'modern', {});
       const response = await caller.request('tools/call', { name: 'secret', arguments: {} });
       statuses.push([response.status, response.header('www-authenticate')]);

@@ -100,7 +100,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     for (const [what, token, text] of [
       ['none', new UnsecuredJWT(claims).encode(), 'not accepted'],
       ['none, spelt otherwise', `${base64({ alg: 'NoNe', kid })}.${base64(claims)}.`, 'not accepted'],
-      ['HS256 with the public key as its secret', hs256(pem as string), 'not accepted'],
+      ['HS256 with the public key as its secret', hs256(pem), 'not accepted'],
       ['HS256 with the key as JSON', hs256(JSON.stringify(jwk)), 'not accepted'],
       ['a key of a stranger under a known id', forged, 'signature not valid'],
       ['an unknown key', await idp().token({ aud: RESOURCE }, { key: stranger.privateKey, kid: 'x' }), 'unknown key'],

@@ -164,9 +164,10 @@ export class AuthorizationServer {
   }
 
   async #tokens(form: URLSearchParams): Promise<object | undefined> {
-    const name = form.get('code') ?? form.get('refresh_token') ?? '';
-    const grant = this.#grants.get(name);
-    this.#grants.delete(name);
+    const code = form.get('code');
+    const grant = this.#grants.get(code ?? form.get('refresh_token') ?? '');
+    // A refresh token is good for more than once: the official client refreshes for a POST and a GET side by side.
+    if (code !== null) this.#grants.delete(code);
     if (!grant) return undefined;
     const { clientId, scope, resource, challenge } = grant;
     const proof = createHash('sha256')
