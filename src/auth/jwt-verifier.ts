@@ -3,7 +3,7 @@ import type * as Jose from 'jose';
 import type { Clock } from '../common/clock.js';
 import { McpOptionError } from '../common/option-checks.js';
 import { requirePackage } from '../common/optional-package.cjs';
-import { quiet } from '../common/promises.js';
+import { isThenable } from '../common/promises.js';
 import { shown } from '../wire/wire.messages.js';
 import type { ResolvedAuthOptions, ResolvedJwtOptions } from './auth.options.js';
 import { TokenRefusedError } from './token.errors.js';
@@ -20,11 +20,12 @@ const ASK_AGAIN_MS = 5_000;
 export class JwtVerifier implements OAuthTokenVerifier {
   readonly #jose: typeof Jose;
   readonly #issuers: ReadonlyMap<string, IssuerKeys>;
+  readonly #usual: Jose.JWTVerifyOptions;
 
   /** @throws McpOptionError when `jose` is not installed */
   constructor(
     private readonly jwt: ResolvedJwtOptions,
-    private readonly options: Pick<ResolvedAuthOptions, 'clockToleranceMs'>,
+    options: Pick<ResolvedAuthOptions, 'clockToleranceMs'>,
     private readonly clock: Clock,
   ) {
     this.#jose = loadJose();
@@ -33,26 +34,47 @@ export class JwtVerifier implements OAuthTokenVerifier {
       ([issuer, uri]) => [issuer, new IssuerKeys(issuer, uri, this.#jose, clock)] as const,
     );
     this.#issuers = new Map(keys);
+    this.#usual = {
+      algorithms: [...jwt.algorithms],
+      requiredClaims: ['exp', 'aud'],
+      clockTolerance: options.clockToleranceMs / 1_000,
+    };
   }
 
   /** @throws TokenRefusedError; any other error: the token could not be verified */
   async verifyAccessToken(token: string): Promise<AuthInfo> {
     const issuer = this.#issuerOf(token);
-    const keys = await issuer.get();
-    const claims = await this.#verified(token, keys, issuer.name).catch((error: unknown) => {
-      throw refusalFor(error) ?? error;
-    });
+    const found = issuer.get();
+    const keys = isThenable(found) ? await found : found;
+    const currentDate = new Date(this.clock.now());
+    const options: Jose.JWTVerifyOptions = { ...this.#usual, issuer: issuer.name, currentDate };
+    let claims: Jose.JWTPayload;
+    try {
+      claims = (await this.#jose.jwtVerify(token, keys, options)).payload;
+    } catch (error) {
+      const { JWKSMultipleMatchingKeys } = this.#jose.errors;
+      if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? error;
+      claims = await this.#verifiedByOne(error, token, options);
+    }
     const { client_id: clientId, azp, appid, cid } = claims;
     const client = [clientId, azp, appid, cid].find((claim) => typeof claim === 'string');
-    const scopes = [...this.jwt.scopes(claims)];
-    return { token, clientId: client ?? '', scopes, expiresAt: claims.exp!, extra: claims };
+    return {
+      token,
+      clientId: client ?? '',
+      scopes: [...this.jwt.scopes(claims)],
+      expiresAt: claims.exp!,
+      extra: claims,
+    };
   }
 
-  /** Which keys are to be used; the issuer is verified with the rest. */
+  /** Which keys are to be used; the issuer is verified with the rest. For a token of nobody we know none are fetched. */
   #issuerOf(token: string): IssuerKeys {
     let claimed: unknown;
     try {
-      claimed = this.#jose.decodeJwt(token).iss;
+      // A token that is no JWT is found out here, at the cost of a look at what will be verified.
+      const [, payload, , more] = token.split('.');
+      if (more !== undefined) throw new Error('encrypted');
+      claimed = (JSON.parse(Buffer.from(payload!, 'base64url').toString()) as { iss?: unknown }).iss;
     } catch {
       throw new TokenRefusedError('invalid_token', 'Token is not a JWT');
     }
@@ -62,34 +84,29 @@ export class JwtVerifier implements OAuthTokenVerifier {
     throw new TokenRefusedError('invalid_token', text, 'auth.jwt.issuer');
   }
 
-  async #verified(token: string, keys: Jose.JWTVerifyGetKey, issuer: string): Promise<Jose.JWTPayload> {
-    const options: Jose.JWTVerifyOptions = {
-      issuer,
-      algorithms: [...this.jwt.algorithms],
-      requiredClaims: ['exp', 'aud'],
-      clockTolerance: this.options.clockToleranceMs / 1_000,
-      currentDate: new Date(this.clock.now()),
-    };
-    try {
-      return (await this.#jose.jwtVerify(token, keys, options)).payload;
-    } catch (error) {
-      if (!(error instanceof this.#jose.errors.JWKSMultipleMatchingKeys)) throw error;
-      // A set of keys without ids: one after the other.
-      for await (const key of error) {
-        try {
-          return (await this.#jose.jwtVerify(token, key, options)).payload;
-        } catch (failure) {
-          if (codeOf(failure) !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') throw failure;
-        }
+  /** A set of keys without ids: one after the other. */
+  async #verifiedByOne(
+    keys: Jose.errors.JWKSMultipleMatchingKeys,
+    token: string,
+    options: Jose.JWTVerifyOptions,
+  ): Promise<Jose.JWTPayload> {
+    let failure: unknown;
+    for await (const key of keys) {
+      try {
+        return (await this.#jose.jwtVerify(token, key, options)).payload;
+      } catch (error) {
+        failure = error;
+        if (codeOf(error) !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') break;
       }
-      throw new this.#jose.errors.JWSSignatureVerificationFailed();
     }
+    throw refusalFor(failure) ?? failure;
   }
 }
 
 /** The keys of one issuer, once they are found. */
 class IssuerKeys {
-  #keys: Promise<Jose.JWTVerifyGetKey> | undefined;
+  /** Once they are found, without a promise. */
+  #keys: Jose.JWTVerifyGetKey | Promise<Jose.JWTVerifyGetKey> | undefined;
   #askAgainAt = 0;
 
   constructor(
@@ -99,12 +116,15 @@ class IssuerKeys {
     private readonly clock: Clock,
   ) {}
 
-  get(): Promise<Jose.JWTVerifyGetKey> {
+  get(): Jose.JWTVerifyGetKey | Promise<Jose.JWTVerifyGetKey> {
     if (this.#keys && (this.#askAgainAt === 0 || this.clock.now() < this.#askAgainAt)) return this.#keys;
     this.#askAgainAt = 0;
-    const keys = quiet(this.#find());
-    keys.catch(() => (this.#askAgainAt = this.clock.now() + ASK_AGAIN_MS));
-    return (this.#keys = keys);
+    const finding = this.#find();
+    finding.then(
+      (keys) => (this.#keys = keys),
+      () => (this.#askAgainAt = this.clock.now() + ASK_AGAIN_MS),
+    );
+    return (this.#keys = finding);
   }
 
   async #find(): Promise<Jose.JWTVerifyGetKey> {

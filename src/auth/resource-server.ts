@@ -89,21 +89,20 @@ export class ResourceServer implements Challenger {
 
   async #admit(request: AuthRequest, authorization: string): Promise<true> {
     try {
-      const info = await this.#verified(tokenIn(authorization));
-      this.#settle(request, info);
+      const token = tokenIn(authorization);
+      this.#settle(request, this.#accepted(await this.verifier.verifyAccessToken(token), token));
       return true;
     } catch (error) {
-      if (error instanceof TokenRefusedError) throw this.#refused(error);
+      const refusal = refusalBy(error);
+      if (refusal) throw this.#refused(refusal);
       logError(error);
       const text = 'The access token cannot be verified at the moment. Try again later.';
       throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '5' }, cause: error });
     }
   }
 
-  async #verified(token: string): Promise<AuthInfo> {
-    const given = await this.verifier.verifyAccessToken(token).catch((error: unknown) => {
-      throw refusalBy(error) ?? error;
-    });
+  /** What a verifier says of a token, checked for what it may leave to us. @throws TokenRefusedError */
+  #accepted(given: AuthInfo | undefined, token: string): AuthInfo {
     if (!given) throw new TokenRefusedError('invalid_token', 'Token not valid');
     const { expiresAt, scopes = [] } = given as Partial<AuthInfo>;
     if (expiresAt !== undefined && !(expiresAt * 1_000 + this.options.clockToleranceMs > this.clock.now()))
@@ -124,7 +123,9 @@ export class ResourceServer implements Challenger {
     if (claimed === undefined) return;
     const { audiences } = this.options;
     const named = [claimed].flat().filter((each): each is string => typeof each === 'string');
-    if (named.some((audience) => audiences.includes(canonicalUri(audience)))) return;
+    const isOurs = (audience: string): boolean =>
+      audiences.includes(audience) || audiences.includes(canonicalUri(audience));
+    if (named.some(isOurs)) return;
     const text = `Token for another audience: ${named.join(' ')}, not ${audiences.join(' or ')}`;
     throw new TokenRefusedError('invalid_token', text, 'auth.jwt.audience');
   }
