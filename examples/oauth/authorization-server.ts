@@ -50,7 +50,7 @@ export async function localAuthorizationServer(issuer: string, resource: string)
     async loadExistingGrant({ oidc }) {
       const { client, session, params } = oidc;
       const grant = new oidc.provider.Grant({ clientId: client!.clientId, accountId: session!.accountId! });
-      const asked = String(params?.['scope'] ?? '');
+      const { scope: asked } = params as { scope: string };
       grant.addOIDCScope(asked);
       grant.addResourceScope(resource, SCOPES.filter((scope) => asked.split(' ').includes(scope)).join(' '));
       await grant.save();

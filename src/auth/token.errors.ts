@@ -1,4 +1,5 @@
 import { HttpException } from '@nestjs/common';
+import { DENIAL_DATA } from '../handlers/handlers.errors.js';
 
 /** Why a token is not accepted, as the challenge says it (RFC 6750 §3.1). The message is for the client. @internal */
 export class TokenRefusedError extends Error {
@@ -23,8 +24,8 @@ export class TokenRefusedError extends Error {
 export class InsufficientScopeError extends HttpException {
   override readonly name = 'InsufficientScopeError';
   readonly code = 'INSUFFICIENT_SCOPE';
-  /** Of the JSON-RPC error, where HTTP has no status for it: in a batch, and after a stream has begun. */
-  readonly data: { readonly scopes: readonly string[] };
+  /** Where HTTP has no status for it: in a batch, and after a stream has begun. @internal */
+  readonly [DENIAL_DATA]: { readonly scopes: readonly string[] };
 
   constructor(
     status: 401 | 403,
@@ -33,6 +34,6 @@ export class InsufficientScopeError extends HttpException {
     readonly scopes: readonly string[],
   ) {
     super(message, status);
-    this.data = { scopes };
+    this[DENIAL_DATA] = { scopes };
   }
 }

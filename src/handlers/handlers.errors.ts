@@ -94,6 +94,14 @@ export class HandlerDeniedError extends Error {
   }
 }
 
+/**
+ * Of an exception that denies: what clients may read of it in `data` of the JSON-RPC error. A symbol, as exceptions of apps have
+ * properties that are not for clients.
+ *
+ * @internal
+ */
+export const DENIAL_DATA: unique symbol = Symbol('nestjs-mcp-streamable:denial-data');
+
 /** Whether an exception says that the caller may not do what it asks. */
 export function isDenial(error: unknown): error is HttpException {
   return isHttpException(error) && (error.getStatus() === 401 || error.getStatus() === 403);
