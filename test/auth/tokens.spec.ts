@@ -222,6 +222,24 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect(asked).toBe(1);
   });
 
+  it('a token that does not name its key may be signed with any of the issuer', async () => {
+    const own = closed(await AuthorizationServer.start());
+    const first = await own.token({ aud: RESOURCE }, { kid: null });
+    await own.rotate();
+    const second = await own.token({ aud: RESOURCE }, { kid: null });
+    const stranger = await generateKeyPair('ES256');
+    const forged = await own.token({ aud: RESOURCE }, { kid: null, key: stranger.privateKey });
+    const expired = await own.token({ aud: RESOURCE, exp: now() - 60 }, { kid: null });
+    const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] } }), 'modern');
+    const descriptions = [];
+    for (const token of [first, second, forged, expired]) {
+      const response = await knock({ authorization: `Bearer ${token}` });
+      descriptions.push(response.status === 200 || challengeIn(response)['error_description']);
+      await response.text();
+    }
+    expect(descriptions).toEqual([true, true, 'Token signature not valid', 'Token expired']);
+  });
+
   it.each([
     ['oauth-authorization-server', ''],
     ['oauth-authorization-server', '/tenant'],

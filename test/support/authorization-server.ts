@@ -78,12 +78,18 @@ export class AuthorizationServer {
   }
 
   /** A token as this server would give it, but for these claims; `undefined` leaves one out. */
-  async token(claims: Claims = {}, { alg = 'ES256', kid = this.#kid, key = this.#key } = {}): Promise<string> {
+  async token(
+    claims: Claims = {},
+    options: { alg?: string; kid?: string | null; key?: CryptoKey } = {},
+  ): Promise<string> {
+    const { alg = 'ES256', kid = this.#kid, key = this.#key } = options;
     const { now = Date.now, lifetimeS = 300, user = 'ann' } = this.options;
     const at = Math.floor(now() / 1000);
     const usual = { iss: this.issuer, sub: user, client_id: 'client', iat: at, exp: at + lifetimeS, jti: randomUUID() };
     const all = Object.entries({ ...usual, ...claims }).filter(([, value]) => value !== undefined);
-    return new SignJWT(Object.fromEntries(all)).setProtectedHeader({ alg, kid, typ: 'at+jwt' }).sign(key);
+    return new SignJWT(Object.fromEntries(all))
+      .setProtectedHeader({ alg, typ: 'at+jwt', ...(kid !== null && { kid }) })
+      .sign(key);
   }
 
   async close(): Promise<void> {
