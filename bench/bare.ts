@@ -1,8 +1,10 @@
 import 'reflect-metadata';
 import {
   Body,
+  type CanActivate,
   Controller,
   Delete,
+  type ExecutionContext,
   Get,
   Header,
   HttpCode,
@@ -10,19 +12,21 @@ import {
   Module,
   Post,
   Res,
+  UseGuards,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { createRemoteJWKSet, jwtVerify } from 'jose';
 import type { ServerResponse } from 'node:http';
 import { report } from './agent.js';
-import { SERVER_INFO, sum } from './tools.js';
+import { JWT_AUDIENCE, SERVER_INFO, sum } from './tools.js';
 
 /**
  * The floor: Nest routes that answer with the same JSON, and know nothing of MCP. No schema, no session, no guard; their
- * streams are responses that were never ended.
+ * streams are responses that were never ended. With `JWT_ISSUER`, a guard in front that verifies tokens as an app does by hand.
  */
-const { PORT = '3000', ADAPTER = 'express' } = process.env;
+const { PORT = '3000', ADAPTER = 'express', JWT_ISSUER } = process.env;
 
 interface Call {
   id: number;
@@ -44,7 +48,22 @@ const INITIALIZED = {
 
 const open = new Set<ServerResponse>();
 
+/** What a guard for access tokens does at least. */
+const bearerGuard = (issuer: string): CanActivate => {
+  const keys = createRemoteJWKSet(new URL(`${issuer}/jwks`));
+  return {
+    async canActivate(context: ExecutionContext): Promise<boolean> {
+      const request = context.switchToHttp().getRequest<{ headers: { authorization?: string }; user?: unknown }>();
+      const token = request.headers.authorization?.slice('Bearer '.length) ?? '';
+      const { payload } = await jwtVerify(token, keys, { issuer, audience: JWT_AUDIENCE, algorithms: ['ES256'] });
+      request.user = payload;
+      return true;
+    },
+  };
+};
+
 @Controller('mcp')
+@UseGuards(...(JWT_ISSUER ? [bearerGuard(JWT_ISSUER)] : []))
 class BareController {
   @Post()
   @HttpCode(200)

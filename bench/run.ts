@@ -7,6 +7,7 @@ import type { Plan, Work, WorkResult } from './harness/work.js';
 import { call, lifecycle, modernCall, progress } from './works/calls.js';
 import { growth } from './works/growth.js';
 import { nodes } from './works/nodes.js';
+import { jwt } from './works/tokens.js';
 import { notify, replay, sessionMemory, streamMemory } from './works/streams.js';
 
 /** `npm run bench`: see bench/README.md. This process makes the load and does the sums; the servers have processes of their own. */
@@ -23,6 +24,7 @@ const WORKS: readonly Work[] = [
   replay,
   growth,
   nodes,
+  jwt,
 ];
 
 const { values: options } = parseArgs({

@@ -10,6 +10,7 @@ import { report } from './agent.js';
 import { backend } from './backend.js';
 import {
   ADD_DESCRIPTION,
+  JWT_AUDIENCE,
   ADDING_TOOLS,
   PROGRESS_DESCRIPTION,
   reportAll,
@@ -23,7 +24,7 @@ import {
  *
  * The defaults of the module, but for the caps of sessions: 10,000 anonymous ones are more than it lets in.
  */
-const { PORT = '3000', ADAPTER = 'express', STAMPS } = process.env;
+const { PORT = '3000', ADAPTER = 'express', STAMPS, JWT_ISSUER } = process.env;
 
 /** Between two reports whose way is timed. */
 const PAUSE_MS = 2;
@@ -57,6 +58,13 @@ for (const name of ADDING_TOOLS) {
     McpStreamableModule.forRoot({
       ...backend,
       serverInfo: SERVER_INFO,
+      ...(JWT_ISSUER && {
+        auth: {
+          resource: JWT_AUDIENCE,
+          authorizationServers: [JWT_ISSUER],
+          jwt: { jwksUri: `${JWT_ISSUER}/jwks` },
+        },
+      }),
       maxSessions: 100_000,
       maxSessionsPerPrincipal: 100_000,
     }),

@@ -32,3 +32,6 @@ export async function reportAll(
 function text(value: string): ToolResult {
   return { content: [{ type: 'text', text: value }] };
 }
+
+/** What tokens of the work `jwt` are for. */
+export const JWT_AUDIENCE = 'https://bench.test/mcp';

@@ -1,5 +1,6 @@
 import { ConfigurableModuleBuilder, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { McpBearerGuard } from './auth/bearer.guard.js';
 import { check, MCP_OPTIONS, McpOptionError } from './common/option-checks.js';
 import { createEndpointController } from './http/endpoint-controller.js';
 import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
@@ -33,7 +34,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
     ...definition,
     global: isGlobal,
     imports: [...new Set([DiscoveryModule, McpShutdownModule, ...(definition.imports ?? []), ...imports])],
-    controllers: [createEndpointController(endpoint, resolved)],
+    controllers: [createEndpointController(endpoint, { ...resolved, guards: [McpBearerGuard, ...guards] })],
     providers: [
       ...(definition.providers ?? []),
       { provide: ENDPOINT_KEY, useValue: endpoint },

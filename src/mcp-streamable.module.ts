@@ -9,14 +9,12 @@ import {
   type Type,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { Clock } from './common/clock.js';
 import { McpMessageBus } from './bus/message-bus.js';
 import { HandlerTable } from './handlers/registry/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './http/edge/endpoint-route.js';
 import { HttpEdge } from './http/edge/http-edge.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
-import { RefusalLog } from './http/mcp-exception.filter.js';
 import { McpResponder } from './http/responder.js';
 import {
   type ASYNC_OPTIONS_TYPE,
@@ -53,14 +51,12 @@ const LAST_READS_MS = 300;
 @Module({})
 export class McpStreamableModule extends ConfigurableModuleClass implements NestModule, OnModuleInit, OnModuleDestroy {
   #stopped: Promise<void> | undefined;
-  /** Where the endpoint is, by the app's router. */
-  #paths = (): string[] => [];
 
   constructor(
     @Inject(ENDPOINT_NAME) readonly endpointName: EndpointName,
     @Inject(ENDPOINT_KEY) private readonly key: EndpointKey,
     @Inject(EDGE_POLICY) private readonly policy: EdgePolicy,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(HttpEdge) private readonly edge: HttpEdge,
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
     @Inject(McpResponder) private readonly responder: McpResponder,
@@ -69,7 +65,6 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(EndpointShutdown) shutdown: EndpointShutdown,
-    @Inject(RefusalLog) private readonly refusals: RefusalLog,
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MODULE_OPTIONS_TOKEN) private readonly options: McpStreamableOptions,
   ) {
@@ -118,8 +113,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     for (const other of this.#others()) {
       assertOwnPath([this.endpointName, other.endpointName], [this.#routerPath, other.#routerPath], versioning);
     }
-    const edge = new HttpEdge(this.clock, ({ method }, refusal) => this.refusals.note(method, refusal));
-    this.#paths = edge.install(this.adapterHost.httpAdapter, this.key, this.policy);
+    this.edge.install(this.adapterHost.httpAdapter, this.key, this.policy);
   }
 
   /** @throws McpOptionError when another endpoint of the app has the same name @internal */
@@ -128,7 +122,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     for (const { endpointName: other } of this.#others()) assertOwnName(this.endpointName, other);
     // Not before: the app's hooks at start may register handlers.
     this.adapterHost.listen$.subscribe(() => {
-      const paths = this.#paths();
+      const paths = this.edge.paths();
       logWhatIsServed(name, paths.length > 0 ? paths : [path], this.options.server ? 'server' : this.table);
       if (this.#endpoints()[0] === this) logMissingShutdownHooks();
     });

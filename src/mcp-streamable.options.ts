@@ -1,3 +1,4 @@
+import type { McpAuthOption } from './auth/auth.options.js';
 import { namesOf } from './common/option-checks.js';
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { McpMessageBus } from './bus/message-bus.js';
@@ -15,7 +16,7 @@ import type { EventLogOptions } from './stream/stream.options.js';
 
 /** The options of an endpoint; may come from `forRootAsync`. @publicApi */
 export interface McpStreamableOptions
-  extends McpSessionOptions, McpStateOptions, McpHttpOptions, McpHandlerOptions, McpProtocolOptions {
+  extends McpSessionOptions, McpStateOptions, McpHttpOptions, McpHandlerOptions, McpProtocolOptions, McpAuthOption {
   /**
    * How the server introduces itself.
    *
@@ -86,7 +87,7 @@ export interface McpBackend {
 }
 
 export const OPTION_NAMES = namesOf<McpStreamableOptions>({
-  ...{ serverInfo: true, instructions: true, server: true, instrumentation: true },
+  ...{ serverInfo: true, instructions: true, server: true, instrumentation: true, auth: true },
   ...{ backend: true, eventLog: true, sessionStore: true, stateStore: true, eventStore: true, messageBus: true },
   // McpSessionOptions
   ...{

@@ -4,6 +4,7 @@ import { Clock, systemClock } from './common/clock.js';
 import { logError, logger } from './context/operator-log.js';
 import { check, MCP_OPTIONS } from './common/option-checks.js';
 import { once } from './common/promises.js';
+import { authProviders } from './auth/auth.providers.js';
 import { busProviders } from './bus/bus.providers.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
 import { endpointProviders } from './endpoint/endpoint.providers.js';
@@ -48,4 +49,5 @@ export const endpointParts: Provider[] = [
   dispatcherProvider,
   ...endpointProviders,
   ...httpProviders,
+  ...authProviders,
 ];

@@ -1,5 +1,5 @@
 import { majorOf, MAJOR } from './node-binary.js';
-import { ratioOf, valueOf } from './ratios.js';
+import { addedByTokens, ratioOf, valueOf } from './ratios.js';
 import { PEERS, type Subject, type WorkName } from './subjects.js';
 import type { WorkResult } from './work.js';
 
@@ -37,6 +37,7 @@ const GOALS: readonly Goal[] = [
   timesTheBestPeer('lifecycle', 'fastify', 0.5),
   timesTheRoute('lifecycle', 'express', 1.3, 'three bare routes'),
   ...ADAPTERS.map((adapter) => timesTheRoute('notify', adapter, 1.4, 'the bare SSE route')),
+  timesTheGuard(1.2),
 ];
 
 /** @returns the goals whose work was done */
@@ -78,6 +79,16 @@ function timesTheBestPeer(work: WorkName, adapter: Adapter, most: number): Goal 
     return all.length === peers.length ? Math.max(...all) : undefined;
   };
   return { work, adapter, most, of, told: (value) => `${times(value)} the best peer` };
+}
+
+/** What a token adds, beside what it adds to a bare route. */
+function timesTheGuard(most: number): Goal {
+  const of = (result: WorkResult) => {
+    const added = addedByTokens(result);
+    return added && added.ours / added.bare;
+  };
+  const told = (value: number): string => `${times(value)} what a guard that calls jose adds to the bare route`;
+  return { work: 'jwt', adapter: 'fastify', most, of, told };
 }
 
 function kibibytes(work: WorkName, adapter: Adapter, most: number): Goal {

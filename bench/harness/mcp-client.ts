@@ -69,9 +69,14 @@ export async function callAdd(connection: HttpConnection, { post }: Session, ind
 }
 
 /** Calls `add` as revision 2026-07-28 does. */
-export async function callModernAdd(connection: HttpConnection, path: string, index: number): Promise<void> {
+export async function callModernAdd(
+  connection: HttpConnection,
+  path: string,
+  index: number,
+  headers = '',
+): Promise<void> {
   const { head, body } = modernRequest(index + 1, 'tools/call', `"name":"add","arguments":{"a":${index},"b":2}`, path);
-  checkSum(await connection.exchange(`${head}Mcp-Name: add\r\n`, body), index);
+  checkSum(await connection.exchange(`${head}Mcp-Name: add\r\n${headers}`, body), index);
 }
 
 /** @param params as JSON, without its braces */

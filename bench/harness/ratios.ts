@@ -1,5 +1,5 @@
 import { undisturbed } from './statistics.js';
-import { NODES, type Subject, SUBJECTS } from './subjects.js';
+import { NODES, type Subject, SUBJECTS, TOKENS } from './subjects.js';
 import type { Unit, WorkResult } from './work.js';
 
 /** Ratios between results: they carry over to another machine, and must be the same in the next run. */
@@ -45,6 +45,7 @@ export function smallest(results: readonly WorkResult[], { title }: WorkResult):
 export function ratiosOf(results: readonly WorkResult[]): Ratio[] {
   return results.flatMap((result) => {
     if (result.work === 'nodes') return betweenNodes(result);
+    if (result.work === 'jwt') return ofTokens(result);
     if (result.size !== undefined) return betweenSizes(result, smallest(results, result));
     return betweenSubjects(result);
   });
@@ -65,6 +66,20 @@ function betweenNodes(result: WorkResult): Ratio[] {
     const ratio = base && ratioOf(result.rounds[name], result.rounds[base], result.unit);
     return ratio ? [{ label: `${result.title}: ${name} / ${base}`, ratio }] : [];
   });
+}
+
+/** What a token adds: to ours, and to the bare route. @returns nothing where one of the four was not measured */
+export function addedByTokens({ rounds, unit }: WorkResult): { ours: number; bare: number } | undefined {
+  const [ours, oursJwt, bare, bareJwt] = TOKENS.map(({ name }) => rounds[name] && valueOf(rounds[name], unit));
+  if (ours === undefined || oursJwt === undefined || bare === undefined || bareJwt === undefined) return undefined;
+  return { ours: oursJwt - ours, bare: bareJwt - bare };
+}
+
+function ofTokens(result: WorkResult): Ratio[] {
+  const added = addedByTokens(result);
+  return added
+    ? [{ label: `${result.title}: added to ours / added to the bare route`, ratio: added.ours / added.bare }]
+    : [];
 }
 
 function betweenSizes(result: WorkResult, least: WorkResult): Ratio[] {

@@ -1,8 +1,8 @@
-import { judged, strangeTo } from './goals.js';
+import { judged, type Judgement, strangeTo } from './goals.js';
 import type { Machine } from './machine.js';
-import { baseOf, firstNode, ratioOf, smallest, valueOf } from './ratios.js';
+import { addedByTokens, baseOf, firstNode, ratioOf, smallest, valueOf } from './ratios.js';
 import { spread } from './statistics.js';
-import { NODES, type Subject, SUBJECTS } from './subjects.js';
+import { NODES, type Subject, SUBJECTS, TOKENS } from './subjects.js';
 import type { Unit, WorkResult } from './work.js';
 
 /** The results as Markdown: ratios first, for they are what carries over to another machine. */
@@ -18,15 +18,18 @@ const ABSENT = '–';
 export function report(about: About, results: readonly WorkResult[]): string {
   const nodes = results.filter(({ work }) => work === 'nodes');
   const grown = results.filter(({ size }) => size !== undefined);
-  const works = results.filter(({ work, size }) => work !== 'nodes' && size === undefined);
+  const tokens = results.filter(({ work }) => work === 'jwt');
+  const works = results.filter(({ work, size }) => work !== 'nodes' && work !== 'jwt' && size === undefined);
+  const goals = judged([...works, ...tokens]);
   const parts = [
     header(about),
     works.length > 0 && `### On Express\n\n${subjectTable(works, 'express')}`,
     works.length > 0 && `### On Fastify\n\n${subjectTable(works, 'fastify')}`,
     grown.length > 0 && `### With ever more sessions\n\n${growthTables(grown)}`,
     nodes.length > 0 && `### Sessions shared between nodes, on Fastify\n\n${nodesTable(nodes)}`,
-    judged(works).length > 0 && `### Goals\n\n${goalsTable(works)}`,
-    judged(works).length > 0 && strangeTo(about.node),
+    tokens.length > 0 && `### Access tokens, on Fastify\n\n${tokensTable(tokens)}`,
+    goals.length > 0 && `### Goals\n\n${goalsTable(goals)}`,
+    goals.length > 0 && strangeTo(about.node),
     footnotes(results),
   ];
   return parts.filter((part) => typeof part === 'string').join('\n\n');
@@ -92,8 +95,23 @@ function nodesTable(works: readonly WorkResult[]): string {
   return table(['work', ...NODES.map(({ title }) => title)], rows);
 }
 
-function goalsTable(works: readonly WorkResult[]): string {
-  const rows = judged(works).map(({ title, measured, goal, met }) => [title, measured, goal, met ? 'yes' : '**no**']);
+/** What each costs, and what the token adds to both. */
+function tokensTable(works: readonly WorkResult[]): string {
+  const rows = works.map((work) => {
+    const cells = TOKENS.map(({ name }) => (work.rounds[name] ? told(work.rounds[name], work.unit) : ABSENT));
+    const added = addedByTokens(work);
+    return [
+      work.title,
+      ...cells,
+      ...[added?.ours, added?.bare].map((each) => (each ? `${each.toFixed(1)} µs` : ABSENT)),
+    ];
+  });
+  const added = ['a token adds to ours', 'to the bare route'];
+  return table(['work', ...TOKENS.map(({ title }) => title), ...added], rows);
+}
+
+function goalsTable(goals: readonly Judgement[]): string {
+  const rows = goals.map(({ title, measured, goal, met }) => [title, measured, goal, met ? 'yes' : '**no**']);
   return table(['ours', 'measured', 'goal', 'met'], rows);
 }
 

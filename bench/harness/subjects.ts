@@ -12,7 +12,8 @@ export type WorkName =
   | 'notify'
   | 'replay'
   | 'growth'
-  | 'nodes';
+  | 'nodes'
+  | 'jwt';
 
 /** Paths. */
 export interface Beginning {
@@ -35,7 +36,7 @@ export interface Subject {
 
 /** Ours. */
 export const OURS = at('../server.js');
-const bare = at('../bare.js');
+export const BARE_ROUTE = at('../bare.js');
 const sdkRoute = at('../sdk-route.js');
 const peer = (name: string): string => at(`../../../bench/peers/build/peers/${name}.js`);
 
@@ -104,7 +105,7 @@ export const SUBJECTS: readonly Subject[] = [
     name: 'bare-express',
     title: 'bare route, Express',
     adapter: 'express',
-    file: bare,
+    file: BARE_ROUTE,
     beginning: BARE_BEGINNING,
     cannot: BARE,
   },
@@ -112,7 +113,7 @@ export const SUBJECTS: readonly Subject[] = [
     name: 'bare-fastify',
     title: 'bare route, Fastify',
     adapter: 'fastify',
-    file: bare,
+    file: BARE_ROUTE,
     beginning: BARE_BEGINNING,
     cannot: BARE,
   },
@@ -138,6 +139,14 @@ export const NODES = [
   { name: 'memory', title: 'one node, in memory', count: 1, shared: false },
   { name: 'redis', title: 'one node, Redis', count: 1, shared: true },
   { name: 'two-nodes', title: 'two nodes, Redis', count: 2, shared: true },
+] as const;
+
+/** What the work `jwt` puts side by side, all on Fastify: what a token adds, to ours and to the bare route. */
+export const TOKENS = [
+  { name: 'ours', title: 'ours', file: OURS, verifies: false },
+  { name: 'ours-jwt', title: 'ours, with a JWT', file: OURS, verifies: true },
+  { name: 'bare', title: 'bare route', file: BARE_ROUTE, verifies: false },
+  { name: 'bare-jwt', title: 'bare route, with a guard that calls jose', file: BARE_ROUTE, verifies: true },
 ] as const;
 
 /** Whether it keeps sessions: only such a server can have idle ones. */

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { AuthInfo } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
@@ -31,6 +32,13 @@ export interface McpHttpCall {
   readonly principal: string | undefined;
   /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
   readonly request: unknown;
+}
+
+/** The access token that a guard, or middleware of the SDK, has verified and left on an HTTP request. @internal */
+export function authOf(request: unknown): AuthInfo | undefined {
+  const { auth, raw } = (request ?? {}) as { auth?: Partial<AuthInfo>; raw?: { auth?: Partial<AuthInfo> } };
+  const left = auth ?? raw?.auth;
+  return typeof left?.token === 'string' ? (left as AuthInfo) : undefined;
 }
 
 /** A notification or request of the server, before it has an envelope. */

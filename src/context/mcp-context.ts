@@ -1,4 +1,5 @@
 import type {
+  AuthInfo,
   CreateMessageRequestParams,
   CreateMessageResult,
   CreateMessageResultWithTools,
@@ -9,7 +10,7 @@ import type {
 } from '@modelcontextprotocol/server';
 import { quiet } from '../common/promises.js';
 import type { RequestId } from '../wire/json-rpc.js';
-import type { McpCall, McpSessionInfo } from './mcp-call.js';
+import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
 import type { McpAnswers, McpElicitation, McpQuestion } from './mcp-questions.js';
 import type { McpPrincipalState, McpState, McpStatePort } from './mcp-state.js';
 
@@ -63,6 +64,10 @@ export class McpContext {
   /** Who calls, as the option `principal` says; `undefined`: anonymous. */
   get principal(): string | undefined {
     return this.call.principal;
+  }
+  /** The access token of the caller and what it allows; `undefined` without one. See the option `auth`. */
+  get auth(): AuthInfo | undefined {
+    return authOf(this.call.request);
   }
   /** Express' `Request` or Fastify's `FastifyRequest`, as the guards of the endpoint left it. */
   get request(): unknown {

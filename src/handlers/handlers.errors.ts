@@ -72,15 +72,20 @@ export class HandlerDeniedError extends Error {
   override readonly name = 'HandlerDeniedError';
   /** Of the JSON-RPC error: MCP's code for a refusal that has none of its own. */
   readonly code = -32000;
+  readonly data: unknown;
 
   constructor(
     readonly status: number,
     message: string,
     /** What was set on the response on the way, such as `WWW-Authenticate`. Names in lower case. */
     readonly headers: Readonly<Record<string, string>>,
-    options?: ErrorOptions,
+    options?: ErrorOptions & {
+      /** Of the JSON-RPC error. */
+      readonly data?: unknown;
+    },
   ) {
     super(message, options);
+    this.data = options?.data;
   }
 
   /** The client is to authorize first, which is between it and HTTP. */
@@ -88,6 +93,14 @@ export class HandlerDeniedError extends Error {
     return this.status === 401 || 'www-authenticate' in this.headers;
   }
 }
+
+/**
+ * Of an exception that denies: what clients may read of it in `data` of the JSON-RPC error. A symbol, as exceptions of apps have
+ * properties that are not for clients.
+ *
+ * @internal
+ */
+export const DENIAL_DATA: unique symbol = Symbol('nestjs-mcp-streamable:denial-data');
 
 /** Whether an exception says that the caller may not do what it asks. */
 export function isDenial(error: unknown): error is HttpException {

@@ -1,5 +1,6 @@
 import { check } from '../common/option-checks.js';
 import { type McpResponseOptions, resolveResponseOptions } from '../exchange/response.options.js';
+import { credentialsOf } from './credentials.js';
 import type { HostOriginOptions } from './edge/host-origin.js';
 
 /** The id of a caller: a text, or a value that has one text, such as a number or an `ObjectId`. @publicApi */
@@ -19,6 +20,8 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    *
    * Numbers, bigints and an `ObjectId` of MongoDB are taken as their text. A request with a `user` for whom there is no
    * principal is refused (500): as anonymous callers, such users would share their sessions.
+   *
+   * With the option `auth` a caller with a token is `<issuer>|<sub>`, or `<issuer>|<client id>` for a token without `sub`.
    *
    * @default request.user?.sub ?? request.user?.id ?? request.user?.userId ?? request.user?._id ?? request.auth?.clientId
    */
@@ -79,6 +82,8 @@ export function userOf({ user, raw }: MarkedRequest): unknown {
 
 /** @internal */
 export function defaultPrincipal(request: MarkedRequest): PrincipalId | null | undefined {
+  const credentials = credentialsOf(request);
+  if (credentials) return credentials.principal;
   const user = userOf(request);
   // Texts have a method "sub".
   const fields: Partial<Record<'sub' | 'id' | 'userId' | '_id', unknown>> = typeof user === 'object' ? user! : {};

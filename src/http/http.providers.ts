@@ -13,6 +13,7 @@ import {
   SESSION_METHODS,
   STATELESS_METHODS,
 } from './edge/edge-policy.js';
+import { HttpEdge } from './edge/http-edge.js';
 import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http.options.js';
 import { McpExceptionFilter, RefusalLog } from './mcp-exception.filter.js';
 import { McpRequestReader } from './mcp-incoming.js';
@@ -21,6 +22,12 @@ import { McpResponder } from './responder.js';
 export const httpProviders: Provider[] = [
   { provide: HTTP_OPTIONS, useFactory: resolveHttpOptions, inject: [MCP_OPTIONS] },
   ...[McpExceptionFilter, RefusalLog],
+  {
+    provide: HttpEdge,
+    useFactory: (clock: Clock, refusals: RefusalLog) =>
+      new HttpEdge(clock, ({ method }, refusal) => refusals.note(method, refusal)),
+    inject: [Clock, RefusalLog],
+  },
   {
     provide: McpRequestReader,
     useFactory: (options: ResolvedHttpOptions, clock: Clock, policy: EndpointCachePolicy) => {

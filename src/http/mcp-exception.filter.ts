@@ -4,6 +4,7 @@ import { logError, logger } from '../context/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
+import { CHALLENGER, type Challenger } from './credentials.js';
 import { McpRequestReader, type PlatformRequest, UnknownPrincipalError } from './mcp-incoming.js';
 import { McpResponder, rawResponse } from './responder.js';
 
@@ -94,17 +95,19 @@ export class McpExceptionFilter implements ExceptionFilter {
     @Inject(McpEndpoint) private readonly endpoint: McpEndpoint,
     @Inject(McpResponder) private readonly responder: McpResponder,
     @Inject(RefusalLog) private readonly refusals: RefusalLog,
+    @Inject(CHALLENGER) private readonly challenger: Challenger | null,
   ) {}
 
   catch(thrown: unknown, context: ArgumentsHost): void {
-    const error = this.endpoint.refusalFor(thrown);
     const http = context.switchToHttp();
     const request = http.getRequest<PlatformRequest>();
+    const refusal = this.endpoint.refusalFor(thrown);
+    const error = this.challenger ? this.challenger.refusal(refusal, request) : refusal;
     const status = refuse(error, request, http.getResponse<object>(), this.reader, this.responder);
-    if (error instanceof McpError) this.refusals.note(request.method, error);
+    if (refusal instanceof McpError) this.refusals.note(request.method, refusal);
     // Without the text: a guard may quote the token that it refuses.
     else if (status < 500)
-      this.refusals.note(request.method, { status, message: `${(error as Error).name} of the app.` });
+      this.refusals.note(request.method, { status, message: `${(refusal as Error).name} of the app.` });
     else this.#log(error);
   }
 

@@ -1,6 +1,8 @@
 import { Delete, Get, Inject, Post, Req, Res } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { McpEndpoint } from '../endpoint/mcp-endpoint.js';
+import { Clock } from '../common/clock.js';
+import { McpEndpoint, type McpIncoming } from '../endpoint/mcp-endpoint.js';
+import { CHALLENGER, type Challenger, whileAuthorized } from './credentials.js';
 import { McpRequestReader } from './mcp-incoming.js';
 import { McpResponder } from './responder.js';
 
@@ -27,6 +29,10 @@ export abstract class McpController {
   @Inject(McpRequestReader) protected readonly requests!: McpRequestReader;
   /** @internal */
   @Inject(McpResponder) protected readonly responses!: McpResponder;
+  /** @internal */
+  @Inject(Clock) protected readonly clock!: Clock;
+  /** @internal */
+  @Inject(CHALLENGER) protected readonly challenger!: Challenger | null;
 
   /** Takes messages of a client: each request among them becomes a call, and is answered by JSON or by a stream (P1–P3). */
   @Post()
@@ -34,11 +40,13 @@ export abstract class McpController {
     const incoming = this.requests.of(request);
     const exchange = await this.endpoint.post(incoming);
     const reply = await this.responses.replyOf(exchange, response);
-    if (reply.kind !== 'stream') return this.responses.send(response, reply);
+    if (reply.kind !== 'stream') return this.responses.send(response, this.challenger?.reply(reply, request) ?? reply);
     const stream = this.responses.stream(response);
     if (!stream) return exchange.abandon();
     this.requests.release(request);
-    const events$: Observable<string> = reply.open(stream);
+    const frames$ = reply.open(stream);
+    // What was asked for with a good token is answered; a subscription would never end.
+    const events$: Observable<string> = listens(incoming) ? whileAuthorized(frames$, request, this.clock) : frames$;
     stream.start(events$);
   }
 
@@ -51,7 +59,7 @@ export abstract class McpController {
     const stream = this.responses.stream(response);
     if (!stream) return;
     this.requests.release(request);
-    const events$: Observable<string> = reply.open(stream);
+    const events$: Observable<string> = whileAuthorized(reply.open(stream), request, this.clock);
     stream.start(events$);
   }
 
@@ -61,4 +69,9 @@ export abstract class McpController {
     await this.endpoint.delete(this.requests.of(request));
     this.responses.send(response, { kind: 'empty', status: 204 });
   }
+}
+
+function listens({ body: { messages } }: McpIncoming): boolean {
+  const [message] = messages;
+  return message !== undefined && 'method' in message && message.method === 'subscriptions/listen';
 }

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
+import { MCP_OPTIONS } from '../common/option-checks.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { CacheHints } from '../handlers/decorators/handler-options.js';
@@ -23,19 +24,23 @@ import { isInputRequiredResult } from '../wire/spec.js';
 export class EndpointCachePolicy {
   /** Of lists, and of `server/discover`. */
   readonly list: Readonly<Required<CacheHints>>;
+  /** Every caller needs a token. */
+  private readonly closed: boolean;
 
   constructor(
     @Inject(HANDLER_OPTIONS) { listCache }: Pick<ResolvedHandlerOptions, 'listCache'>,
     @Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'guarded'>,
     @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
+    @Inject(MCP_OPTIONS) { auth }: { readonly auth?: { readonly anonymous?: boolean } } = {},
   ) {
     this.list = listCache;
+    this.closed = auth !== undefined && auth.anonymous !== true;
   }
 
   /** Guards of the endpoint or of the app decide who comes in. Asked at each request: `useGlobalGuards()` comes late. */
   guarded(): boolean {
-    const { endpoint, app } = this;
-    return endpoint.guarded || app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0;
+    const { endpoint, app, closed } = this;
+    return closed || endpoint.guarded || app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0;
   }
 }
 

@@ -61,7 +61,7 @@ export class HandlerCalls {
     return run().catch((error: unknown) => {
       if (!(error instanceof HandlerDeniedError)) throw error;
       call.refuseWith(error.status, error.headers);
-      throw new ProtocolError(DENIED, error.message);
+      throw new ProtocolError(DENIED, error.message, error.data);
     });
   }
 

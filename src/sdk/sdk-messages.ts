@@ -1,5 +1,5 @@
-import type { AuthInfo, JSONRPCMessage, JSONRPCNotification, MessageExtraInfo } from '@modelcontextprotocol/server';
-import type { McpCall } from '../context/mcp-call.js';
+import type { JSONRPCMessage, JSONRPCNotification, MessageExtraInfo } from '@modelcontextprotocol/server';
+import { authOf, type McpCall } from '../context/mcp-call.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { negotiateLegacyRevision } from '../wire/revisions.js';
 import { ProtocolError } from '../wire/spec.js';
@@ -23,9 +23,9 @@ export function requestOf({ message }: McpCall): JsonRpcRequest {
 }
 
 /** The caller, as middleware of the SDK left it on the HTTP request. */
-export function authOf({ request }: McpCall): Pick<MessageExtraInfo, 'authInfo'> {
-  const auth = (request as { auth?: Partial<AuthInfo> } | undefined)?.auth;
-  return typeof auth?.token === 'string' ? { authInfo: auth as AuthInfo } : {};
+export function callerOf({ request }: McpCall): Pick<MessageExtraInfo, 'authInfo'> {
+  const authInfo = authOf(request);
+  return authInfo ? { authInfo } : {};
 }
 
 /** Tells a server that the request of a call is given up. */

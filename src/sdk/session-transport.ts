@@ -13,7 +13,7 @@ import { ServerFactoryError } from '../session/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../wire/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
-import { authOf, cancellationOf, requestOf, settle, type Settlement } from './sdk-messages.js';
+import { callerOf, cancellationOf, requestOf, settle, type Settlement } from './sdk-messages.js';
 
 /**
  * # A server of the application behind one live session
@@ -166,7 +166,7 @@ export class SessionTransport implements Transport {
   }
 
   #extra(call: McpCall): MessageExtraInfo {
-    const extra: MessageExtraInfo = authOf(call);
+    const extra: MessageExtraInfo = callerOf(call);
     if (call.requestId !== undefined && this.session.primes) {
       extra.closeSSEStream = () => void call.closeStream();
       extra.closeStandaloneSSEStream = () => this.session.closeStandaloneStream();

@@ -15,6 +15,8 @@ const ANSWERS = Object.freeze({
   HEADER_MISMATCH: { status: 400, rpcCode: -32020 },
   MISSING_CLIENT_CAPABILITY: { status: 400, rpcCode: -32021 },
   UNSUPPORTED_PROTOCOL_VERSION: { status: 400, rpcCode: -32022 },
+  UNAUTHORIZED: { status: 401, rpcCode: -32000 },
+  INSUFFICIENT_SCOPE: { status: 403, rpcCode: -32000 },
   FORBIDDEN_HOST: { status: 403, rpcCode: -32000 },
   FORBIDDEN_ORIGIN: { status: 403, rpcCode: -32000 },
   SESSION_NOT_FOUND: { status: 404, rpcCode: -32001 },

@@ -54,6 +54,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'methods',
     'endpoint',
   ],
+  auth: ['common', 'wire', 'context', 'handlers', 'http'],
   standalone: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
 };
 

@@ -30,6 +30,8 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   instructions: [null, 1, {}],
   server: [null, 'server', {}],
   instrumentation: [null, 'x', {}, [null], { ended: () => {} }],
+  // More of them in test/auth/options.spec.ts.
+  auth: [null, 'https://api.example.com/mcp', {}, { resource: 'https://api.example.com/mcp' }],
   sessionIdGenerator: [null, 'id', {}],
   principal: [null, 'ann', {}],
   sessions: ['on', true, null, {}],

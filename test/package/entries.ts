@@ -1,5 +1,6 @@
 import { ok } from 'node:assert/strict';
 import * as index from 'nestjs-mcp-streamable';
+import * as auth from 'nestjs-mcp-streamable/auth';
 import * as client from 'nestjs-mcp-streamable/client';
 import * as redis from 'nestjs-mcp-streamable/redis';
 import * as testing from 'nestjs-mcp-streamable/testing';
@@ -7,6 +8,7 @@ import * as testing from 'nestjs-mcp-streamable/testing';
 /** Every entry that `exports` names, under that name: `scripts/check-compat.mjs` compares. */
 const entries: Readonly<Record<string, object>> = {
   '.': index,
+  './auth': auth,
   './client': client,
   './redis': redis,
   './testing': testing,

@@ -73,6 +73,21 @@ describe('the files that docs/architecture.md and the decisions name', () => {
   });
 });
 
+const OF_ENDPOINT: readonly [file: string, name: string][] = [
+  ['src/http/endpoint-extras.ts', 'McpStreamableExtras'],
+  ['src/mcp-streamable.options.ts', 'McpStreamableOptions'],
+  ['src/session/session.options.ts', 'McpSessionOptions'],
+  ['src/state/state.options.ts', 'McpStateOptions'],
+  ['src/http/http.options.ts', 'McpHttpOptions'],
+  ['src/exchange/response.options.ts', 'McpResponseOptions'],
+  ['src/endpoint/protocol.options.ts', 'McpProtocolOptions'],
+  ['src/questions/request-state.options.ts', 'McpRequestStateOptions'],
+  ['src/handlers/handlers.options.ts', 'McpHandlerOptions'],
+  ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
+  ['src/stream/stream.options.ts', 'EventLogOptions'],
+  ['src/auth/auth.options.ts', 'McpAuthOption'],
+];
+
 describe('the tables of options in the README', () => {
   const rows = [...read('README.md').matchAll(/^\| `(\w+)` +\| (.+?) +\| .+ \|$/gm)];
   const documented = new Map(rows.map(([, name, value]) => [name!, value!.replaceAll('`', '')]));
@@ -83,6 +98,24 @@ describe('the tables of options in the README', () => {
 
   it.each([...optionsInSource()])('say the default of %s: %s', (name, value) => {
     if (value !== undefined) expect(documented.get(name)).toBe(value);
+  });
+});
+
+describe('the tables of options in docs/authentication.md', () => {
+  const rows = [...read('docs/authentication.md').matchAll(/^\| `(\w+)` +\| (.+?) +\| .+ \|$/gm)];
+  const documented = new Map(rows.map(([, name, value]) => [name!, value!.replaceAll('`', '')]));
+  const options = optionsInSource([
+    ['src/auth/auth.options.ts', 'McpAuthOptions'],
+    ['src/auth/auth.options.ts', 'McpJwtOptions'],
+  ]);
+
+  it('name every option', () => {
+    expect([...documented.keys()].toSorted()).toEqual([...options.keys()].toSorted());
+  });
+
+  it.each([...options])('say the default of %s: %s', (name, value) => {
+    // What `jwt` does by itself stands in a table of its own.
+    if (value !== undefined && name !== 'jwt') expect(documented.get(name)).toBe(value);
   });
 });
 
@@ -102,20 +135,7 @@ function anchorsOf(path: string): Set<string> {
 }
 
 /** The options as their doc comments have them, each with its `@default`. */
-function optionsInSource(): Map<string, string | undefined> {
-  const interfaces: [file: string, name: string][] = [
-    ['src/http/endpoint-extras.ts', 'McpStreamableExtras'],
-    ['src/mcp-streamable.options.ts', 'McpStreamableOptions'],
-    ['src/session/session.options.ts', 'McpSessionOptions'],
-    ['src/state/state.options.ts', 'McpStateOptions'],
-    ['src/http/http.options.ts', 'McpHttpOptions'],
-    ['src/exchange/response.options.ts', 'McpResponseOptions'],
-    ['src/endpoint/protocol.options.ts', 'McpProtocolOptions'],
-    ['src/questions/request-state.options.ts', 'McpRequestStateOptions'],
-    ['src/handlers/handlers.options.ts', 'McpHandlerOptions'],
-    ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
-    ['src/stream/stream.options.ts', 'EventLogOptions'],
-  ];
+function optionsInSource(interfaces = OF_ENDPOINT): Map<string, string | undefined> {
   const options = new Map<string, string | undefined>();
   for (const [file, name] of interfaces) {
     const body = new RegExp(`export interface ${name}\\b[^]*?\\n}`).exec(read(file))![0];

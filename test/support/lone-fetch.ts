@@ -17,6 +17,6 @@ export function loneFetch(url: string | URL, { method = 'GET', headers, body, si
       resolve(new Response(stream, { status, headers: new Headers(received as Record<string, string>) }));
     });
     sent.on('error', reject);
-    sent.end(body ?? undefined);
+    sent.end(body instanceof URLSearchParams ? body.toString() : (body ?? undefined));
   });
 }

@@ -5,7 +5,13 @@ import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { logger } from '../../context/operator-log.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
-import { HandlerDefinitionError, HandlerDeniedError, isDenial, isHttpException } from '../handlers.errors.js';
+import {
+  DENIAL_DATA,
+  HandlerDefinitionError,
+  HandlerDeniedError,
+  isDenial,
+  isHttpException,
+} from '../handlers.errors.js';
 import { inspected, textOf } from '../results/handler-failure.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
@@ -177,7 +183,8 @@ class MethodInvoker implements HandlerRunner {
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
       context.mcpCall.denied = true;
-      throw new HandlerDeniedError(error.getStatus(), textOf(error), response.denialHeaders, { cause: error });
+      const { [DENIAL_DATA]: data } = error as { readonly [DENIAL_DATA]?: unknown };
+      throw new HandlerDeniedError(error.getStatus(), textOf(error), response.denialHeaders, { cause: error, data });
     } finally {
       invocation.end();
     }

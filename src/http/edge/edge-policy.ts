@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HttpServer } from '@nestjs/common';
 import type { McpError } from '../../wire/errors.js';
+import type { EndpointKey } from './endpoint-route.js';
 import { checkHostAndOrigin, compileHostRules, type HostOriginOptions, type RequestFacts } from './host-origin.js';
 
 /** The injection token of the {@link EdgePolicy} of an endpoint. */
@@ -25,6 +27,17 @@ export interface EdgePolicy {
  * @internal
  */
 export type EdgeDecision = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+/** @returns whether the request was answered; it goes on otherwise @internal */
+export type EdgeAnswer = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+/** What the edge does differently on each adapter. @internal */
+export interface AdapterEdge {
+  /** @returns tells the paths of the endpoint's routes */
+  install(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[];
+  answerFirst(adapter: HttpServer, answer: EdgeAnswer): void;
+  hasRoute(adapter: HttpServer, path: string): boolean;
+}
 
 /** Methods of an endpoint that serves sessions. @internal */
 export const SESSION_METHODS: readonly string[] = Object.freeze(['GET', 'POST', 'DELETE']);

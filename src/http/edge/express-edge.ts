@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
-import type { EdgeDecision } from './edge-policy.js';
+import type { AdapterEdge, EdgeDecision } from './edge-policy.js';
 import { type EndpointKey, endpointOfHandler, hideMediaType, restoreMediaType } from './endpoint-route.js';
 
 /*
@@ -28,10 +28,29 @@ interface Layer {
 interface Route {
   readonly path: unknown;
   readonly stack: (Layer & { readonly method?: string })[];
+  readonly methods: Readonly<Record<string, boolean>>;
 }
 
-/** @returns gives the paths of the endpoint's routes @internal */
-export function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
+/** @internal */
+export const expressEdge: AdapterEdge = {
+  install: installExpressEdge,
+  answerFirst(adapter, answer) {
+    const app = adapter.getInstance() as Express;
+    app.use(function mcpDocument(request, response, next) {
+      if (!answer(request, response)) next();
+    });
+    moveLastToFront(app.router.stack);
+  },
+  hasRoute(adapter, path) {
+    const { stack } = (adapter.getInstance() as Express).router;
+    return stack.some(({ route }) => {
+      const { path: own, methods = {} } = route ?? {};
+      return [own].flat().includes(path) && (methods['_all'] === true || methods['get'] === true);
+    });
+  },
+};
+
+function installExpressEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
   const app = adapter.getInstance() as Express;
   const { stack } = app.router;
   const routes = new MarkedRoutes(stack, endpoint);

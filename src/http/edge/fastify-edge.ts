@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
-import { type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
+import { type AdapterEdge, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
 import { endpointOfConfig, type EndpointKey, hideMediaType, restoreMediaType } from './endpoint-route.js';
 
 /*
@@ -43,13 +43,25 @@ interface RouteDeclaration {
 interface Fastify {
   readonly supportedMethods: readonly string[];
   route(route: RouteDeclaration & { handler(request: FastifyRequest, reply: FastifyReply): void }): void;
+  addHook(name: 'onRequest', hook: RequestHook): void;
   addHook(name: 'onRoute', hook: (route: RouteDeclaration) => void): void;
   hasContentTypeParser(type: string): boolean;
+  hasRoute(route: { readonly url: string; readonly method: string }): boolean;
   addContentTypeParser(type: string, parser: (request: unknown, body: unknown, done: Done) => void): void;
 }
 
-/** @returns gives the paths of the endpoint's routes @internal */
-export function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
+/** @internal */
+export const fastifyEdge: AdapterEdge = {
+  install: installFastifyEdge,
+  answerFirst: (adapter, answer) =>
+    (adapter.getInstance() as Fastify).addHook('onRequest', (request, reply, done) => {
+      if (answer(request.raw, reply.raw)) reply.hijack();
+      else done();
+    }),
+  hasRoute: (adapter, url) => (adapter.getInstance() as Fastify).hasRoute({ url, method: 'GET' }),
+};
+
+function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: EdgeDecision): () => string[] {
   const fastify = adapter.getInstance() as Fastify;
   const urls = new Set<string>();
   const edge: RequestHook = (request, reply, done) => {

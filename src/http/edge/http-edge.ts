@@ -4,9 +4,9 @@ import { systemClock, type Clock } from '../../common/clock.js';
 import { McpError, shown } from '../../wire/errors.js';
 import { discardBody } from '../body-reader.js';
 import { McpOptionError } from '../../common/option-checks.js';
-import type { EdgeDecision, EdgePolicy } from './edge-policy.js';
-import { installExpressEdge } from './express-edge.js';
-import { installFastifyEdge } from './fastify-edge.js';
+import type { AdapterEdge, EdgeAnswer, EdgeDecision, EdgePolicy } from './edge-policy.js';
+import { expressEdge } from './express-edge.js';
+import { fastifyEdge } from './fastify-edge.js';
 import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js';
 
 /*
@@ -18,8 +18,11 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
  * hides the media type of the rest from the app's parsers until they are past.
  */
 
-/** Puts endpoints behind their policies. Holds no state: that is in the app's router. @internal */
+/** Puts an endpoint behind its policy. What it knows of routes is in the app's router. @internal */
 export class HttpEdge {
+  /** The paths of the endpoint, by the app's router: there are none before its routes are declared. */
+  paths: () => string[] = () => [];
+
   constructor(
     private readonly clock: Clock = systemClock,
     private readonly onRefused?: (request: IncomingMessage, refusal: McpError) => void,
@@ -31,21 +34,32 @@ export class HttpEdge {
    * To be called from a module's `configure()`: the adapter exists by then, also in apps made by a `TestingModule`, and no
    * route does, which Fastify needs. One app may have several endpoints.
    *
-   * @returns gives the paths of these routes, once they are declared
    * @throws McpOptionError for an adapter other than Express' and Fastify's
    */
-  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): () => string[] {
+  install(adapter: HttpServer, endpoint: EndpointKey, policy: EdgePolicy): void {
     const decide: EdgeDecision = (request, response) => {
       const refusal = refusalOf(request, policy);
       if (refusal) void this.refuse(request, response, refusal);
       else markAdmitted(request, endpoint);
       return refusal === undefined;
     };
-    const type = adapter.getType();
-    if (type === 'express') return installExpressEdge(adapter, endpoint, decide);
-    if (type === 'fastify') return installFastifyEdge(adapter, endpoint, decide);
-    const text = `The HTTP adapter ${shown(type)} is not supported. Use @nestjs/platform-express or @nestjs/platform-fastify.`;
-    throw new McpOptionError('adapter', text);
+    this.paths = EDGES[typeOf(adapter)].install(adapter, endpoint, decide);
+  }
+
+  /**
+   * Answers some requests in front of the app's routes, whatever their path is: with a document that is outside of the global
+   * prefix, guards and interceptors of the app. To be called from `onModuleInit()` at the latest. On Fastify, `onRequest`
+   * hooks of the app and `app.use()` middleware come before it.
+   *
+   * @param answer answers a request on the raw response, or returns `false`
+   */
+  answerFirst(adapter: HttpServer, answer: EdgeAnswer): void {
+    EDGES[typeOf(adapter)].answerFirst(adapter, answer);
+  }
+
+  /** Whether the app declares a route for GET with exactly this path; once all routes are declared. */
+  hasRoute(adapter: HttpServer, path: string): boolean {
+    return EDGES[typeOf(adapter)].hasRoute(adapter, path);
   }
 
   private async refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): Promise<void> {
@@ -61,6 +75,16 @@ export class HttpEdge {
     });
     response.end(body);
   }
+}
+
+const EDGES: Readonly<Record<'express' | 'fastify', AdapterEdge>> = { express: expressEdge, fastify: fastifyEdge };
+
+/** @throws McpOptionError for an adapter other than Express' and Fastify's */
+function typeOf(adapter: HttpServer): keyof typeof EDGES {
+  const type = adapter.getType();
+  if (type === 'express' || type === 'fastify') return type;
+  const text = `The HTTP adapter ${shown(type)} is not supported. Use @nestjs/platform-express or @nestjs/platform-fastify.`;
+  throw new McpOptionError('adapter', text);
 }
 
 /**

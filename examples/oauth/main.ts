@@ -1,0 +1,28 @@
+// An MCP endpoint that wants a login, and an authorization server for this machine beside it:
+//
+//   npm run start:oauth
+//   node build/examples/oauth/client.js      # in another terminal: logs in without a browser, and calls
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { AppModule } from './app.module.js';
+import { localAuthorizationServer } from './authorization-server.js';
+
+const { PORT = '3000', ISSUER_PORT = '3001' } = process.env;
+const issuer = `http://127.0.0.1:${ISSUER_PORT}`;
+const resource = `http://127.0.0.1:${PORT}/mcp`;
+
+const authorizationServer = await localAuthorizationServer(issuer, resource);
+const app = await NestFactory.create(AppModule.protectedBy(issuer, resource), {
+  logger: ['error', 'warn'],
+  forceCloseConnections: true,
+});
+app.enableShutdownHooks();
+await app.listen(Number(PORT), '127.0.0.1');
+console.log(`${resource} wants tokens of ${issuer}. Try: node build/examples/oauth/client.js ${resource}`);
+
+const stop = (): void => {
+  authorizationServer.close();
+  authorizationServer.closeAllConnections();
+};
+process.once('SIGINT', stop);
+process.once('SIGTERM', stop);

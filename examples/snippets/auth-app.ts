@@ -1,0 +1,18 @@
+// #region module
+import { Module } from '@nestjs/common';
+import { McpStreamableModule } from 'nestjs-mcp-streamable';
+
+@Module({
+  imports: [
+    McpStreamableModule.forRoot({
+      serverInfo: { name: 'notes', version: '1.0.0' },
+      auth: {
+        resource: 'https://api.example.com/mcp', // the endpoint, as clients know it
+        authorizationServers: ['https://idp.example.com/'], // where they log in, as it calls itself
+        requiredScopes: ['notes:read'],
+      },
+    }),
+  ],
+})
+export class AppModule {}
+// #endregion

@@ -1,0 +1,315 @@
+import type { OAuthTokenVerifier } from '@modelcontextprotocol/server';
+import type { InjectionToken } from '@nestjs/common';
+import { check, McpOptionError, namesOf } from '../common/option-checks.js';
+import { shown } from '../wire/errors.js';
+import { isScope, ScopeRules, type ScopeImplication } from './scopes.js';
+
+/** The option by which an endpoint becomes an OAuth resource server. @publicApi */
+export interface McpAuthOption {
+  /**
+   * Makes the endpoint an OAuth 2.1 resource server: callers send an access token, and one without is told where to get it.
+   * The endpoint issues no tokens: an authorization server of yours does.
+   *
+   * @default none: guards of the app decide who calls
+   * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
+   */
+  auth?: McpAuthOptions;
+}
+
+/** What access tokens of an endpoint must be, and where clients get them. @publicApi */
+export interface McpAuthOptions {
+  /**
+   * The URL of the endpoint as clients know it, such as `https://api.example.com/mcp`: it names the endpoint at the
+   * authorization server, and tokens for anything else are refused. `https`, or `http` on a loopback host; no fragment.
+   *
+   * @see https://www.rfc-editor.org/rfc/rfc8707
+   */
+  resource: string;
+  /** The issuers of authorization servers that give tokens for this endpoint, exactly as these call themselves. */
+  authorizationServers: readonly string[];
+  /**
+   * How access tokens that are JWTs are verified; needs the package `jose`.
+   *
+   * @default the tokens of `authorizationServers`, with keys found by their metadata
+   */
+  jwt?: McpJwtOptions;
+  /**
+   * Verifies access tokens instead, of any form: an `OAuthTokenVerifier` of the MCP SDK, or the token of a provider of the app
+   * that is one. It throws an `OAuthError` with the code `invalid_token` for a token that is none of yours, and must check for
+   * whom a token is: where it says so (`resource`), it is compared again.
+   *
+   * @default verification by `jwt`
+   */
+  verifier?: OAuthTokenVerifier | InjectionToken<OAuthTokenVerifier>;
+  /**
+   * Scopes that every request needs. More of them: clients ask their users for more from the start. Those of single handlers
+   * stand on the handlers, see `RequireScopes`.
+   *
+   * @default []
+   */
+  requiredScopes?: readonly string[];
+  /**
+   * The scopes that clients ask for when nothing else tells them: the least that is of use.
+   *
+   * @default requiredScopes
+   */
+  scopesSupported?: readonly string[];
+  /** What users are told the endpoint is. @default none */
+  resourceName?: string;
+  /** Where people read about it. @default none */
+  resourceDocumentation?: string;
+  /**
+   * Scopes that stand for others: a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`, through several steps
+   * too, or a function that says whether one scope stands for another one.
+   *
+   * @default none
+   */
+  implies?: ScopeImplication;
+  /**
+   * Lets callers in that send no token; `@RequireScopes()` refuses them still. A token that is sent must be good.
+   *
+   * @default false
+   */
+  anonymous?: boolean;
+  /** Milliseconds by which the clocks of an issuer and of this server may differ. @default 5000 */
+  clockToleranceMs?: number;
+  /**
+   * Milliseconds for which what `verifier` said of a token is believed, and at most until the token expires. Longer: fewer
+   * questions, and a token that was revoked is served for longer; 0 asks each time. JWTs are verified each time.
+   *
+   * @default 60000
+   */
+  cacheMs?: number;
+  /**
+   * Ends GET streams and subscriptions when the token they were opened with expires, whatever `clockToleranceMs`: their client
+   * comes back with another one. `false`: they stay open for as long as their client does.
+   *
+   * @default true
+   */
+  closeStreamsOnExpiry?: boolean;
+}
+
+/** How access tokens that are JWTs are verified. @publicApi */
+export interface McpJwtOptions {
+  /** The claim `iss` of tokens. @default authorizationServers */
+  issuer?: string | readonly string[];
+  /**
+   * The claim `aud` of tokens, one of several. Identity providers that do not know the parameter `resource` have a name of
+   * their own for the endpoint: an API identifier (Auth0), `api://…` or a client id (Entra ID).
+   *
+   * @default resource
+   */
+  audience?: string | readonly string[];
+  /**
+   * Where the public keys of the issuer are; of several issuers a record by issuer.
+   *
+   * @default `jwks_uri` of the issuer's metadata
+   */
+  jwksUri?: string | Readonly<Record<string, string>>;
+  /**
+   * Algorithms by which tokens may be signed. Symmetric ones are refused: a server that can verify could issue.
+   *
+   * @default the asymmetric ones: RS, PS and ES with 256, 384 and 512, EdDSA
+   */
+  algorithms?: readonly string[];
+  /** The scopes of a token. @default from the claims `scope`, `scp` and `permissions` */
+  scopes?: (claims: Readonly<Record<string, unknown>>) => readonly string[];
+}
+
+const AUTH_NAMES = namesOf<McpAuthOptions>({
+  ...{ resource: true, authorizationServers: true, jwt: true, verifier: true, requiredScopes: true },
+  ...{ scopesSupported: true, resourceName: true, resourceDocumentation: true, implies: true, anonymous: true },
+  ...{ clockToleranceMs: true, cacheMs: true, closeStreamsOnExpiry: true },
+});
+const JWT_NAMES = namesOf<McpJwtOptions>({
+  ...{ issuer: true, audience: true, jwksUri: true, algorithms: true, scopes: true },
+});
+
+const ALGORITHMS = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+];
+
+/** Every option, decided. */
+export interface ResolvedAuthOptions {
+  readonly resource: URL;
+  /** Its canonical form: scheme and host in lower case, no trailing slash. */
+  readonly resourceUri: string;
+  readonly authorizationServers: readonly string[];
+  readonly jwt: ResolvedJwtOptions | undefined;
+  readonly verifier: McpAuthOptions['verifier'];
+  /** What tokens are for, in canonical form. */
+  readonly audiences: readonly string[];
+  readonly scopes: ScopeRules;
+  readonly scopesSupported: readonly string[];
+  readonly resourceName: string | undefined;
+  readonly resourceDocumentation: string | undefined;
+  readonly anonymous: boolean;
+  readonly clockToleranceMs: number;
+  readonly cacheMs: number;
+  readonly closeStreamsOnExpiry: boolean;
+}
+
+export interface ResolvedJwtOptions {
+  /** Where the keys of each issuer are; `undefined`: its metadata says. */
+  readonly keys: ReadonlyMap<string, string | undefined>;
+  readonly algorithms: readonly string[];
+  readonly scopes: NonNullable<McpJwtOptions['scopes']>;
+}
+
+/** @throws McpOptionError */
+export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
+  const options = check.group('auth', given, AUTH_NAMES);
+  const { jwt, verifier, anonymous = false, clockToleranceMs = 5_000, cacheMs = 60_000 } = options;
+  const { implies, requiredScopes = [], scopesSupported = requiredScopes, closeStreamsOnExpiry = true } = options;
+  const resource = resourceOf(options.resource);
+  const resourceUri = canonicalUri(resource.href);
+  const authorizationServers = urls('auth.authorizationServers', options.authorizationServers);
+  if (jwt !== undefined && verifier !== undefined) {
+    throw new McpOptionError(
+      'auth.verifier',
+      'The options "auth.jwt" and "auth.verifier" exclude each other. Drop one.',
+    );
+  }
+  return {
+    resource,
+    resourceUri,
+    authorizationServers,
+    jwt: verifier === undefined ? resolveJwtOptions(jwt, authorizationServers) : undefined,
+    verifier: verifierOf(verifier),
+    audiences: audiencesOf(jwt?.audience ?? resourceUri),
+    scopes: new ScopeRules(scopesOf('auth.requiredScopes', requiredScopes), implicationOf(implies)),
+    scopesSupported: scopesOf('auth.scopesSupported', scopesSupported),
+    resourceName: optionalText('auth.resourceName', options.resourceName),
+    resourceDocumentation: optionalText('auth.resourceDocumentation', options.resourceDocumentation),
+    anonymous: check.flag('auth.anonymous', anonymous),
+    clockToleranceMs: check.count('auth.clockToleranceMs', clockToleranceMs, { min: 0 }),
+    cacheMs: check.count('auth.cacheMs', cacheMs, { min: 0 }),
+    closeStreamsOnExpiry: check.flag('auth.closeStreamsOnExpiry', closeStreamsOnExpiry),
+  };
+}
+
+function resolveJwtOptions(given: McpJwtOptions = {}, authorizationServers: readonly string[]): ResolvedJwtOptions {
+  const {
+    issuer = authorizationServers,
+    jwksUri,
+    algorithms = ALGORITHMS,
+    scopes = claimedScopes,
+  } = check.group('auth.jwt', given, JWT_NAMES);
+  const issuers = issuer === authorizationServers ? authorizationServers : list('auth.jwt.issuer', issuer);
+  const symmetric = check.texts('auth.jwt.algorithms', algorithms).find((name) => /^(?:HS|none)/i.test(name));
+  if (symmetric !== undefined || algorithms.length === 0) {
+    const text = `The option "auth.jwt.algorithms" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? algorithms)}. For tokens that are signed with a secret give a "verifier" of your own.`;
+    throw new McpOptionError('auth.jwt.algorithms', text);
+  }
+  return { keys: keysOf(issuers, jwksUri), algorithms, scopes: check.fn('auth.jwt.scopes', scopes)! };
+}
+
+function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): Map<string, string | undefined> {
+  const option = 'auth.jwt.jwksUri';
+  if (jwksUri === undefined) return new Map(issuers.map((issuer) => [issuer, undefined]));
+  if (typeof jwksUri === 'string') {
+    if (issuers.length === 1) return new Map([[issuers[0]!, urls(option, [jwksUri])[0]]]);
+    const text = `The option "${option}" is one URL for ${issuers.length} issuers, each of which has keys of its own. Give a record by issuer, or leave it out.`;
+    throw new McpOptionError(option, text);
+  }
+  const unknown = Object.keys(check.group(option, jwksUri)).find((issuer) => !issuers.includes(issuer));
+  if (unknown !== undefined) {
+    const text = `The option "${option}" has keys of ${shown(unknown)}, which is no issuer of "auth.jwt.issuer". They are: ${issuers.join(', ')}.`;
+    throw new McpOptionError(option, text);
+  }
+  urls(option, Object.values(jwksUri), 0);
+  return new Map(issuers.map((issuer) => [issuer, jwksUri[issuer]]));
+}
+
+/**
+ * A URI in the form in which two are compared: scheme and host in lower case, without one trailing slash. What is no URL of
+ * HTTP, such as `api://…` or a client id, is compared as it is.
+ */
+export function canonicalUri(uri: string): string {
+  if (!/^https?:\/\//i.test(uri) || !URL.canParse(uri)) return uri;
+  const { origin, pathname, search } = new URL(uri);
+  return origin + pathname.replace(/\/$/, '') + search;
+}
+
+/** The scopes in the claims that authorization servers use for them. */
+function claimedScopes({ scope, scp, permissions }: Readonly<Record<string, unknown>>): string[] {
+  if (scp === undefined && permissions === undefined && typeof scope === 'string' && !scope.includes('  ')) {
+    return scope === '' ? [] : scope.split(' ');
+  }
+  const found = [scope, scp, permissions].flatMap((claim) => (typeof claim === 'string' ? claim.split(' ') : claim));
+  return [...new Set(found.filter((each): each is string => typeof each === 'string' && each !== ''))];
+}
+
+function resourceOf(given: unknown): URL {
+  const option = 'auth.resource';
+  const [text] = urls(option, [check.text(option, given)]);
+  return new URL(text!);
+}
+
+/** URLs that credentials may be sent to or be meant for. */
+function urls(option: string, given: unknown, least = 1): readonly string[] {
+  const texts = check.texts(option, given);
+  const fault = (text: string): string | undefined => {
+    if (!URL.canParse(text)) return 'it is no absolute URL';
+    const { protocol, hostname, hash, username } = new URL(text);
+    if (hash !== '' || text.includes('#')) return 'it has a fragment';
+    if (username !== '') return 'it holds credentials';
+    if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
+    return 'it is not "https" (which only a loopback host may do without)';
+  };
+  if (texts.length < least) {
+    const text = `The option "${option}" is empty. Name at least one, such as "https://idp.example.com/".`;
+    throw new McpOptionError(option, text);
+  }
+  for (const text of texts) {
+    const reason = fault(text);
+    if (reason === undefined) continue;
+    throw new McpOptionError(option, `The option "${option}" cannot be ${shown(text)}: ${reason}.`);
+  }
+  return texts;
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+function audiencesOf(given: unknown): readonly string[] {
+  return list('auth.jwt.audience', given).map(canonicalUri);
+}
+
+function list(option: string, given: unknown): readonly string[] {
+  const texts = check.texts(option, typeof given === 'string' ? [given] : given);
+  if (texts.length > 0 && !texts.includes('')) return texts;
+  throw new McpOptionError(option, `The option "${option}" is empty, so no token could be right. Name at least one.`);
+}
+
+function scopesOf(option: string, given: unknown): readonly string[] {
+  const texts = check.texts(option, given);
+  const wrong = texts.find((text) => !isScope(text));
+  if (wrong !== undefined) {
+    const text = `The option "${option}" has ${shown(wrong)}, which is no scope: these are printable ASCII without spaces, quotes and backslashes.`;
+    throw new McpOptionError(option, text);
+  }
+  if (texts.includes('offline_access')) {
+    const text = `The option "${option}" has "offline_access", by which a client asks for a refresh token. That is between the client and its authorization server; leave it out.`;
+    throw new McpOptionError(option, text);
+  }
+  return texts;
+}
+
+function implicationOf(implies: McpAuthOptions['implies']): McpAuthOptions['implies'] {
+  if (implies === undefined || typeof implies === 'function') return implies;
+  const record = check.group('auth.implies', implies);
+  scopesOf('auth.implies', Object.keys(record));
+  for (const [scope, implied] of Object.entries(record)) scopesOf(`auth.implies.${scope}`, implied);
+  return record;
+}
+
+function verifierOf(verifier: McpAuthOptions['verifier']): McpAuthOptions['verifier'] {
+  if (verifier === undefined || ['function', 'string', 'symbol'].includes(typeof verifier)) return verifier;
+  return check.implementation('auth.verifier', verifier as OAuthTokenVerifier, ['verifyAccessToken']);
+}
+
+function optionalText(option: string, value: unknown): string | undefined {
+  return value === undefined ? undefined : check.text(option, value);
+}

@@ -1,0 +1,51 @@
+import type { OAuthTokenVerifier } from '@modelcontextprotocol/server';
+import type { InjectionToken, Provider } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { Clock } from '../common/clock.js';
+import { check, MCP_OPTIONS, McpOptionError } from '../common/option-checks.js';
+import { CHALLENGER } from '../http/credentials.js';
+import { type McpAuthOption, type ResolvedAuthOptions, resolveAuthOptions } from './auth.options.js';
+import { McpBearerGuard, RESOURCE_SERVER } from './bearer.guard.js';
+import { JwtVerifier } from './jwt-verifier.js';
+import { ProtectedResource } from './protected-resource.js';
+import { ResourceServer } from './resource-server.js';
+import { type TokenVerifier, VerifiedTokens } from './verified-tokens.js';
+
+/** Of each endpoint; idle without the option `auth`. */
+export const authProviders: Provider[] = [
+  {
+    provide: RESOURCE_SERVER,
+    useFactory: ({ auth }: McpAuthOption, clock: Clock, module: ModuleRef): ResourceServer | null => {
+      if (auth === undefined) return null;
+      const options = resolveAuthOptions(auth);
+      return new ResourceServer(options, verifierFor(options, clock, module), clock);
+    },
+    inject: [MCP_OPTIONS, Clock, ModuleRef],
+  },
+  { provide: CHALLENGER, useExisting: RESOURCE_SERVER },
+  ...[McpBearerGuard, ProtectedResource],
+];
+
+/** @throws McpOptionError */
+function verifierFor(options: ResolvedAuthOptions, clock: Clock, module: ModuleRef): TokenVerifier {
+  const { jwt, verifier, cacheMs } = options;
+  // A signature is verified in less time than a hash and a look-up would save.
+  if (jwt) return new JwtVerifier(jwt, options, clock);
+  const given = verifier as OAuthTokenVerifier | InjectionToken<OAuthTokenVerifier>;
+  if (typeof given === 'object' && 'verifyAccessToken' in given) return new VerifiedTokens(() => given, cacheMs, clock);
+  let found: OAuthTokenVerifier | undefined;
+  // Made by the app, maybe after us.
+  return new VerifiedTokens(() => (found ??= provided(given, module)), cacheMs, clock);
+}
+
+function provided(token: InjectionToken<OAuthTokenVerifier>, module: ModuleRef): OAuthTokenVerifier {
+  const name = typeof token === 'function' ? token.name : String(token);
+  let found: OAuthTokenVerifier;
+  try {
+    found = module.get<OAuthTokenVerifier>(token, { strict: false });
+  } catch (cause) {
+    const text = `The option "auth.verifier" is ${name}, which no module provides, or which is made for each request. Add it to the "providers" of a module, or give the verifier itself.`;
+    throw Object.assign(new McpOptionError('auth.verifier', text), { cause });
+  }
+  return check.implementation(`auth.verifier (${name})`, found, ['verifyAccessToken'])!;
+}

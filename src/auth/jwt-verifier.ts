@@ -1,0 +1,206 @@
+import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
+import type * as Jose from 'jose';
+import type { Clock } from '../common/clock.js';
+import { McpOptionError } from '../common/option-checks.js';
+import { requirePackage } from '../common/optional-package.cjs';
+import { isThenable } from '../common/promises.js';
+import { shown } from '../wire/errors.js';
+import type { ResolvedAuthOptions, ResolvedJwtOptions } from './auth.options.js';
+import { TokenRefusedError } from './token.errors.js';
+
+/** Milliseconds that an authorization server has to answer. */
+const ANSWER_MS = 5_000;
+/** Milliseconds before its metadata is asked for again, after it could not be read. */
+const ASK_AGAIN_MS = 5_000;
+
+/**
+ * Verifies access tokens that are JWTs, with the public keys of their issuer. Keys are fetched when the first token of an
+ * issuer comes, and again for a key that is not known yet; `jose` does so at most every 30 s.
+ */
+export class JwtVerifier implements OAuthTokenVerifier {
+  readonly #jose: typeof Jose;
+  readonly #issuers: ReadonlyMap<string, IssuerKeys>;
+  readonly #usual: Jose.JWTVerifyOptions;
+
+  /** @throws McpOptionError when `jose` is not installed */
+  constructor(
+    private readonly jwt: ResolvedJwtOptions,
+    options: Pick<ResolvedAuthOptions, 'clockToleranceMs'>,
+    private readonly clock: Clock,
+  ) {
+    this.#jose = loadJose();
+    const keys = Array.from(
+      jwt.keys,
+      ([issuer, uri]) => [issuer, new IssuerKeys(issuer, uri, this.#jose, clock)] as const,
+    );
+    this.#issuers = new Map(keys);
+    this.#usual = {
+      algorithms: [...jwt.algorithms],
+      requiredClaims: ['exp', 'aud'],
+      clockTolerance: options.clockToleranceMs / 1_000,
+    };
+  }
+
+  /** @throws TokenRefusedError; any other error: the token could not be verified */
+  async verifyAccessToken(token: string): Promise<AuthInfo> {
+    const issuer = this.#issuerOf(token);
+    const found = issuer.get();
+    const keys = isThenable(found) ? await found : found;
+    const currentDate = new Date(this.clock.now());
+    const options: Jose.JWTVerifyOptions = { ...this.#usual, issuer: issuer.name, currentDate };
+    let claims: Jose.JWTPayload;
+    try {
+      claims = (await this.#jose.jwtVerify(token, keys, options)).payload;
+    } catch (error) {
+      const { JWKSMultipleMatchingKeys } = this.#jose.errors;
+      if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? error;
+      claims = await this.#verifiedByOne(error, token, options);
+    }
+    const { client_id: clientId, azp, appid, cid } = claims;
+    const client = [clientId, azp, appid, cid].find((claim) => typeof claim === 'string');
+    return {
+      token,
+      clientId: client ?? '',
+      scopes: [...this.jwt.scopes(claims)],
+      expiresAt: claims.exp!,
+      extra: claims,
+    };
+  }
+
+  /** Which keys are to be used; the issuer is verified with the rest. For a token of nobody we know none are fetched. */
+  #issuerOf(token: string): IssuerKeys {
+    let claimed: unknown;
+    try {
+      // A token that is no JWT is found out here, at the cost of a look at what will be verified.
+      const [, payload, , more] = token.split('.');
+      if (more !== undefined) throw new Error('encrypted');
+      claimed = (JSON.parse(Buffer.from(payload!, 'base64url').toString()) as { iss?: unknown }).iss;
+    } catch {
+      throw new TokenRefusedError('invalid_token', 'Token is not a JWT');
+    }
+    const issuer = this.#issuers.get(claimed as string);
+    if (issuer) return issuer;
+    const text = `Token of another issuer: ${shown(claimed)}, not ${[...this.#issuers.keys()].join(' or ')}`;
+    throw new TokenRefusedError('invalid_token', text, 'auth.jwt.issuer');
+  }
+
+  /** A set of keys without ids: one after the other. */
+  async #verifiedByOne(
+    keys: Jose.errors.JWKSMultipleMatchingKeys,
+    token: string,
+    options: Jose.JWTVerifyOptions,
+  ): Promise<Jose.JWTPayload> {
+    let failure: unknown;
+    for await (const key of keys) {
+      try {
+        return (await this.#jose.jwtVerify(token, key, options)).payload;
+      } catch (error) {
+        failure = error;
+        if (codeOf(error) !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') break;
+      }
+    }
+    throw refusalFor(failure) ?? failure;
+  }
+}
+
+/** The keys of one issuer, once they are found. */
+class IssuerKeys {
+  /** Once they are found, without a promise. */
+  #keys: Jose.JWTVerifyGetKey | Promise<Jose.JWTVerifyGetKey> | undefined;
+  #askAgainAt = 0;
+
+  constructor(
+    readonly name: string,
+    private readonly uri: string | undefined,
+    private readonly jose: typeof Jose,
+    private readonly clock: Clock,
+  ) {}
+
+  get(): Jose.JWTVerifyGetKey | Promise<Jose.JWTVerifyGetKey> {
+    if (this.#keys && (this.#askAgainAt === 0 || this.clock.now() < this.#askAgainAt)) return this.#keys;
+    this.#askAgainAt = 0;
+    const finding = this.#find();
+    finding.then(
+      (keys) => (this.#keys = keys),
+      () => (this.#askAgainAt = this.clock.now() + ASK_AGAIN_MS),
+    );
+    return (this.#keys = finding);
+  }
+
+  async #find(): Promise<Jose.JWTVerifyGetKey> {
+    const uri = this.uri ?? (await this.#uriInMetadata());
+    return this.jose.createRemoteJWKSet(new URL(uri), { timeoutDuration: ANSWER_MS });
+  }
+
+  async #uriInMetadata(): Promise<string> {
+    const faults: string[] = [];
+    for (const url of metadataUrls(this.name)) {
+      try {
+        const response = await fetch(url, {
+          headers: { accept: 'application/json' },
+          signal: AbortSignal.timeout(ANSWER_MS),
+        });
+        if (!response.ok) throw new Error(`it was answered with ${response.status}`);
+        const { issuer, jwks_uri: uri } = (await response.json()) as Record<string, unknown>;
+        // RFC 8414 §3.3: a document of another issuer could name keys of its own.
+        if (issuer !== this.name) throw new Error(`its issuer is ${shown(issuer)}`);
+        if (typeof uri !== 'string' || !URL.canParse(uri)) throw new Error('it has no "jwks_uri"');
+        return uri;
+      } catch (error) {
+        faults.push(`${url}: ${(error as Error).message}`);
+      }
+    }
+    throw new Error(
+      `The keys of the issuer ${this.name} were not found. Set the option "auth.jwt.jwksUri", or see to its metadata: ${faults.join('; ')}.`,
+    );
+  }
+}
+
+/** Where the metadata of an authorization server may be (RFC 8414 §3, OpenID Connect Discovery §4). */
+function metadataUrls(issuer: string): string[] {
+  const { origin, pathname } = new URL(issuer);
+  const path = pathname.replace(/\/$/, '');
+  const found = [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}/.well-known/openid-configuration${path}`,
+    `${origin}${path}/.well-known/openid-configuration`,
+  ];
+  return [...new Set(found)];
+}
+
+/** What errors of `jose` mean for the client; all others mean that the token could not be verified. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  ERR_JWT_EXPIRED: 'Token expired',
+  ERR_JWT_INVALID: 'Token malformed',
+  ERR_JWS_INVALID: 'Token malformed',
+  ERR_JOSE_NOT_SUPPORTED: 'Token has a form that is not supported',
+  ERR_JOSE_ALG_NOT_ALLOWED: 'Token signed by an algorithm that is not accepted',
+  ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'Token signature not valid',
+  ERR_JWKS_NO_MATCHING_KEY: 'Token signed with an unknown key',
+};
+
+function refusalFor(error: unknown): TokenRefusedError | undefined {
+  const code = codeOf(error);
+  const text = code === 'ERR_JWT_CLAIM_VALIDATION_FAILED' ? claimFault(error) : REFUSALS[code ?? ''];
+  return text === undefined ? undefined : new TokenRefusedError('invalid_token', text);
+}
+
+function claimFault(error: unknown): string {
+  const { claim } = error as Jose.errors.JWTClaimValidationFailed;
+  return claim === 'nbf' ? 'Token not yet valid' : `Token without a valid claim ${shown(claim)}`;
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as { code?: string } | null | undefined)?.code;
+}
+
+function loadJose(): typeof Jose {
+  try {
+    return requirePackage('jose') as typeof Jose;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
+    const text =
+      'The option "auth" verifies JWTs by the package "jose", which is not installed. Install it (npm install jose), or give a "verifier" of your own.';
+    throw new McpOptionError('auth.jwt', text);
+  }
+}

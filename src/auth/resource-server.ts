@@ -1,0 +1,234 @@
+import type { AuthInfo } from '@modelcontextprotocol/server';
+import { HttpException } from '@nestjs/common';
+import type { Clock } from '../common/clock.js';
+import type { McpReply } from '../context/mcp-exchange.js';
+import { logError } from '../context/operator-log.js';
+import { type Challenger, setCredentials } from '../http/credentials.js';
+import { userOf } from '../http/http.options.js';
+import { McpError, type McpErrorCode } from '../wire/errors.js';
+import { shown } from '../wire/errors.js';
+import { canonicalUri, type ResolvedAuthOptions } from './auth.options.js';
+import { TokenRefusedError } from './token.errors.js';
+import type { TokenVerifier } from './verified-tokens.js';
+
+/** The well-known name of protected resource metadata (RFC 9728 §3). */
+export const WELL_KNOWN = '/.well-known/oauth-protected-resource';
+
+/** RFC 6750 §2.1. */
+const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
+/** Longer ones are refused unread. */
+const MAX_TOKEN_CHARACTERS = 12 * 1024;
+
+const STATUS = {
+  invalid_request: 'BAD_REQUEST',
+  invalid_token: 'UNAUTHORIZED',
+  insufficient_scope: 'INSUFFICIENT_SCOPE',
+} as const satisfies Readonly<Record<TokenRefusedError['code'], McpErrorCode>>;
+
+const SERVER = Symbol('nestjs-mcp-streamable:resource-server');
+
+type AuthRequest = object & {
+  readonly headers: { readonly authorization?: string | undefined };
+  readonly raw?: { readonly user?: unknown };
+  auth?: AuthInfo;
+  user?: unknown;
+  [SERVER]?: ResourceServer;
+};
+
+/** The endpoint's own, of a request that its bearer guard has let in. */
+export function resourceServerOf(request: object | undefined): ResourceServer | undefined {
+  return (request as AuthRequest | undefined)?.[SERVER];
+}
+
+/**
+ * # One endpoint as an OAuth 2.1 resource server
+ *
+ *     Authorization ─▶ token ─▶ verifier ─▶ expiry, audience, caller ─▶ required scopes ─▶ request.auth, request.user
+ *          │ none        │ malformed  │ no        │ no                      │ too few
+ *          ▼             ▼            ▼           ▼                         ▼
+ *         401           400          401         401                       403, each with a challenge
+ *
+ * A challenge says where the metadata of the endpoint is, and so where to log in; its `scope` is all that the request needs.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
+ */
+export class ResourceServer implements Challenger {
+  /** Where the metadata document is, as clients reach it. */
+  readonly metadataUrl: string;
+
+  constructor(
+    readonly options: ResolvedAuthOptions,
+    private readonly verifier: TokenVerifier,
+    private readonly clock: Clock,
+  ) {
+    const { origin, pathname, search } = options.resource;
+    this.metadataUrl = origin + WELL_KNOWN + pathname.replace(/\/$/, '') + search;
+  }
+
+  /** Once all providers are there. @throws McpOptionError when the app does not provide the verifier */
+  prepare(): void {
+    this.verifier.prepare?.();
+  }
+
+  /**
+   * Decides whether a request may come in, before its body is read, and puts its caller on it.
+   *
+   * @throws McpError UNAUTHORIZED (A2, A6, A12), BAD_REQUEST (A6), INSUFFICIENT_SCOPE (A7); UNAVAILABLE: the token could not be
+   *   verified
+   */
+  admit(request: AuthRequest): true | Promise<true> {
+    request[SERVER] = this;
+    const { authorization } = request.headers;
+    const presented = /^Bearer(?: |$)/i.test(authorization ?? '');
+    if (presented) return this.#admit(request, authorization!);
+    if (this.options.anonymous) return true;
+    const text =
+      'This server needs an access token in the header Authorization: Bearer. WWW-Authenticate says where to get it.';
+    throw new McpError('UNAUTHORIZED', text, { headers: { 'WWW-Authenticate': this.challenge() } });
+  }
+
+  async #admit(request: AuthRequest, authorization: string): Promise<true> {
+    try {
+      const token = tokenIn(authorization);
+      this.#settle(request, this.#accepted(await this.verifier.verifyAccessToken(token), token));
+      return true;
+    } catch (error) {
+      const refusal = refusalBy(error);
+      if (refusal) throw this.#refused(refusal);
+      logError(error);
+      const text = 'The access token cannot be verified at the moment. Try again later.';
+      throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '5' }, cause: error });
+    }
+  }
+
+  /** What a verifier says of a token, checked for what it may leave to us. @throws TokenRefusedError */
+  #accepted(given: AuthInfo | undefined, token: string): AuthInfo {
+    if (!given) throw new TokenRefusedError('invalid_token', 'Token not valid');
+    const { expiresAt, scopes = [] } = given as Partial<AuthInfo>;
+    if (expiresAt !== undefined && !(expiresAt * 1_000 + this.options.clockToleranceMs > this.clock.now()))
+      throw new TokenRefusedError('invalid_token', 'Token expired');
+    this.#assertMeantForUs(given);
+    const { options } = this;
+    if (!options.scopes.cover(scopes, options.scopes.required)) {
+      const needed = options.scopes.required.join(' ');
+      throw new TokenRefusedError('insufficient_scope', `This server needs a token with the scopes: ${needed}`);
+    }
+    return { resourceMetadataUrl: this.metadataUrl, ...given, token, scopes };
+  }
+
+  /** A token for another resource must not be used here, whoever has issued it (A5). */
+  #assertMeantForUs({ resource, extra }: AuthInfo): void {
+    const claimed: unknown = resource?.href ?? extra?.['aud'];
+    // A verifier that says nothing has seen to it itself; of a JWT the claim is required.
+    if (claimed === undefined) return;
+    const { audiences } = this.options;
+    const named = [claimed].flat().filter((each): each is string => typeof each === 'string');
+    const isOurs = (audience: string): boolean =>
+      audiences.includes(audience) || audiences.includes(canonicalUri(audience));
+    if (named.some(isOurs)) return;
+    const text = `Token for another audience: ${named.join(' ')}, not ${audiences.join(' or ')}`;
+    throw new TokenRefusedError('invalid_token', text, 'auth.jwt.audience');
+  }
+
+  #settle(request: AuthRequest, info: AuthInfo): void {
+    const principal = principalOf(info);
+    if (principal === undefined) {
+      throw new TokenRefusedError('invalid_token', 'Token names neither a subject nor a client');
+    }
+    request.auth = info;
+    if (userOf(request) === undefined) request.user = info.extra ?? { sub: principal };
+    const { expiresAt } = info;
+    const ends = this.options.closeStreamsOnExpiry && expiresAt !== undefined;
+    setCredentials(request, { principal, streamsEndAt: ends ? expiresAt * 1_000 : undefined });
+  }
+
+  #refused({ code, message, option }: TokenRefusedError): McpError {
+    const headers = { 'WWW-Authenticate': this.challenge(code, message) };
+    return new McpError(STATUS[code], `${message}.`, { headers, option });
+  }
+
+  /**
+   * The value of `WWW-Authenticate`.
+   *
+   * @param error left out for a request without credentials (A12)
+   * @param needed beside the scopes that every request needs
+   */
+  challenge(error?: TokenRefusedError['code'], description = '', needed: readonly string[] = []): string {
+    const scope = this.options.scopes.all(needed).join(' ');
+    return challengeOf({ error, description, scope, metadataUrl: this.metadataUrl });
+  }
+
+  refusal(thrown: unknown, request: object): unknown {
+    if (!(thrown instanceof HttpException)) return thrown;
+    const status = thrown.getStatus();
+    const presented = hasBearer(request as AuthRequest);
+    // Nest answers a guard that returns false with 403; a client without a token must learn where to get one.
+    const unnamed = status === 403 && !presented && !this.options.anonymous;
+    if (status !== 401 && !unnamed) return thrown;
+    const challenge = this.challenge(presented ? 'invalid_token' : undefined, 'The app refused the token');
+    const { message } = thrown;
+    return new McpError('UNAUTHORIZED', message, { headers: { 'WWW-Authenticate': challenge }, cause: thrown });
+  }
+
+  reply<Reply extends McpReply>(reply: Reply, request: object): Reply {
+    if (reply.kind !== 'json' || reply.status !== 401 || reply.headers?.['www-authenticate']) return reply;
+    const presented = hasBearer(request as AuthRequest);
+    const challenge = this.challenge(presented ? 'invalid_token' : undefined, 'A handler refused the token');
+    return { ...reply, headers: { ...reply.headers, 'www-authenticate': challenge } };
+  }
+}
+
+/** A challenge of RFC 6750 §3 with the parameter of RFC 9728 §5.1. */
+export function challengeOf(about: {
+  readonly error: TokenRefusedError['code'] | undefined;
+  readonly description: string;
+  readonly scope: string;
+  readonly metadataUrl?: string;
+}): string {
+  const { error, description, scope, metadataUrl } = about;
+  const explained = error && description !== '';
+  const parameters = [
+    error && `error="${error}"`,
+    explained && `error_description="${asDescription(description)}"`,
+    scope !== '' && `scope="${scope}"`,
+    metadataUrl && `resource_metadata="${metadataUrl}"`,
+  ].filter(Boolean);
+  return parameters.length === 0 ? 'Bearer' : `Bearer ${parameters.join(', ')}`;
+}
+
+/** In the characters that RFC 6750 §3 has for it: parts of it may come from a token. */
+function asDescription(text: string): string {
+  return text.slice(0, 300).replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, "'");
+}
+
+function hasBearer({ headers }: AuthRequest): boolean {
+  return /^Bearer(?: |$)/i.test(headers.authorization ?? '');
+}
+
+/** @throws TokenRefusedError */
+function tokenIn(authorization: string): string {
+  if (authorization.length > MAX_TOKEN_CHARACTERS) throw new TokenRefusedError('invalid_token', 'Token too long');
+  const [, token] = BEARER.exec(authorization) ?? [];
+  if (token !== undefined) return token;
+  throw new TokenRefusedError('invalid_request', 'The header Authorization is not: Bearer <token>');
+}
+
+/**
+ * Who has a token: the same for each token of one caller, and never the same for callers of two issuers. A client that acts
+ * for itself has no subject of its own at some issuers; RFC 9068 §5 keeps its id apart from subjects.
+ */
+function principalOf({ clientId, extra = {} }: AuthInfo): string | undefined {
+  const { iss, sub } = extra;
+  const id = [sub, clientId].find((each) => typeof each === 'string' && each !== '') as string | undefined;
+  return id !== undefined && typeof iss === 'string' ? `${iss}|${id}` : id;
+}
+
+/** What a verifier of the app, or of any copy of the SDK, means by an error; `undefined`: it has failed itself. */
+function refusalBy(error: unknown): TokenRefusedError | undefined {
+  if (error instanceof TokenRefusedError) return error;
+  if (error instanceof HttpException && error.getStatus() === 401)
+    return new TokenRefusedError('invalid_token', 'Token not valid');
+  const { code, errorCode = code, message } = (error ?? {}) as Record<string, unknown>;
+  if (errorCode !== 'invalid_token' && errorCode !== 'insufficient_scope') return undefined;
+  return new TokenRefusedError(errorCode, typeof message === 'string' && message !== '' ? message : shown(errorCode));
+}

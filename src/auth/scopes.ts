@@ -1,0 +1,52 @@
+/** Which scopes stand for others. @publicApi */
+export type ScopeImplication =
+  | Readonly<Record<string, readonly string[]>>
+  /** @returns whether the scope `granted` stands for `needed` */
+  | ((granted: string, needed: string) => boolean);
+
+const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
+
+/** @see https://www.rfc-editor.org/rfc/rfc6749#section-3.3 */
+export function isScope(text: string): boolean {
+  return SCOPE.test(text);
+}
+
+/**
+ * Decides whether the scopes of a token are enough (A7, A8). A broad scope stands for the narrow ones that it implies.
+ */
+export class ScopeRules {
+  readonly #implied: Readonly<Record<string, readonly string[]>>;
+  readonly #implies: ((granted: string, needed: string) => boolean) | undefined;
+
+  constructor(
+    /** Those that every request needs. */
+    readonly required: readonly string[],
+    implication: ScopeImplication = {},
+  ) {
+    this.#implied = typeof implication === 'function' ? {} : implication;
+    this.#implies = typeof implication === 'function' ? implication : undefined;
+  }
+
+  /** Whether scopes that were granted, and what they stand for, are all that is needed. */
+  cover(granted: readonly string[], needed: readonly string[]): boolean {
+    return needed.every((scope) => granted.includes(scope) || this.#isImplied(granted, scope));
+  }
+
+  /** What an operation needs in all: what its token has, or a client that replaces it, must keep. */
+  all(needed: readonly string[]): readonly string[] {
+    return [...new Set([...this.required, ...needed])];
+  }
+
+  #isImplied(granted: readonly string[], needed: string): boolean {
+    if (this.#implies) return granted.some((scope) => this.#implies!(scope, needed));
+    const seen = new Set(granted);
+    for (const scope of seen) {
+      // A scope that is called "constructor" implies nothing.
+      const implied = Object.hasOwn(this.#implied, scope) ? this.#implied[scope]! : [];
+      if (implied.includes(needed)) return true;
+      // A set is walked through what is added meanwhile, too.
+      for (const each of implied) seen.add(each);
+    }
+    return false;
+  }
+}

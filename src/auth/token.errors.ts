@@ -1,0 +1,39 @@
+import { HttpException } from '@nestjs/common';
+import { DENIAL_DATA } from '../handlers/handlers.errors.js';
+
+/** Why a token is not accepted, as the challenge says it (RFC 6750 §3.1). The message is for the client. @internal */
+export class TokenRefusedError extends Error {
+  override readonly name = 'TokenRefusedError';
+
+  constructor(
+    readonly code: 'invalid_request' | 'invalid_token' | 'insufficient_scope',
+    message: string,
+    /** The option of the endpoint that decides it. */
+    readonly option?: string,
+  ) {
+    super(message);
+  }
+}
+
+/**
+ * A handler needs scopes that its caller does not have: 403, or 401 for a caller without a token. Thrown by the guard of
+ * `@RequireScopes()`, so that filters of the app can tell it from other denials.
+ *
+ * @publicApi
+ */
+export class InsufficientScopeError extends HttpException {
+  override readonly name = 'InsufficientScopeError';
+  readonly code = 'INSUFFICIENT_SCOPE';
+  /** Where HTTP has no status for it: in a batch, and after a stream has begun. @internal */
+  readonly [DENIAL_DATA]: { readonly scopes: readonly string[] };
+
+  constructor(
+    status: 401 | 403,
+    message: string,
+    /** All that the operation needs. */
+    readonly scopes: readonly string[],
+  ) {
+    super(message, status);
+    this[DENIAL_DATA] = { scopes };
+  }
+}

@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto';
+import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
+import type { Clock } from '../common/clock.js';
+
+/** An `OAuthTokenVerifier` as apps write it. */
+export interface TokenVerifier {
+  verifyAccessToken(token: string): Promise<AuthInfo | undefined>;
+  /** Once all providers are there. @throws McpOptionError when there is nothing to verify with */
+  prepare?(): void;
+}
+
+/** Most tokens that are remembered; the one that was verified first goes first. */
+const MOST = 10_000;
+
+/**
+ * # Tokens that a verifier of the app has verified
+ *
+ * A verifier mostly asks the authorization server, which takes longer than the call. So what it said is believed for some
+ * time, and a token that comes many times at once is asked for once.
+ *
+ * Invariants: tokens are kept as their SHA-256 alone; what was refused is not kept, so that tokens which someone makes up
+ * push none out; at most {@link MOST} are kept.
+ */
+export class VerifiedTokens implements TokenVerifier {
+  readonly #verified = new Map<string, { readonly info: AuthInfo; readonly until: number }>();
+  readonly #asked = new Map<string, Promise<AuthInfo | undefined>>();
+
+  constructor(
+    private readonly verifier: () => OAuthTokenVerifier,
+    private readonly keepMs: number,
+    private readonly clock: Clock,
+  ) {}
+
+  get size(): number {
+    return this.#verified.size;
+  }
+
+  verifyAccessToken(token: string): Promise<AuthInfo | undefined> {
+    if (this.keepMs === 0) return this.#ask(token);
+    const key = createHash('sha256').update(token).digest('base64');
+    const known = this.#verified.get(key);
+    if (known && this.clock.now() < known.until) return Promise.resolve(known.info);
+    const asked = this.#asked.get(key);
+    if (asked) return asked;
+    const asking = this.#ask(token)
+      .then((info) => this.#keep(key, info))
+      .finally(() => this.#asked.delete(key));
+    this.#asked.set(key, asking);
+    return asking;
+  }
+
+  prepare(): void {
+    this.verifier();
+  }
+
+  async #ask(token: string): Promise<AuthInfo | undefined> {
+    return this.verifier().verifyAccessToken(token);
+  }
+
+  #keep(key: string, info: AuthInfo | undefined): AuthInfo | undefined {
+    // A verifier that answers with nothing refuses the token.
+    if (!info) return info;
+    const { expiresAt = Infinity } = info;
+    this.#verified.delete(key);
+    this.#verified.set(key, { info, until: Math.min(expiresAt * 1_000, this.clock.now() + this.keepMs) });
+    if (this.#verified.size > MOST) this.#verified.delete(this.#verified.keys().next().value!);
+    return info;
+  }
+}

@@ -1,0 +1,60 @@
+import { Observable } from 'rxjs';
+import type { Clock } from '../common/clock.js';
+import type { McpReply } from '../context/mcp-exchange.js';
+
+/*
+ * # What the option `auth` decides in this room
+ *
+ * The room of the option puts the caller of a request on it, and provides a `Challenger`. This room knows neither tokens nor
+ * keys: it asks who calls, how long a stream may last, and what the header of a refusal is. Without the option there is no
+ * challenger, and no request has credentials.
+ */
+
+/** What a verified token says of the caller of a request. */
+export interface RequestCredentials {
+  readonly principal: string | undefined;
+  /** Milliseconds since the epoch, when open streams of the caller end; `undefined`: they do not. */
+  readonly streamsEndAt: number | undefined;
+}
+
+const CREDENTIALS = Symbol('nestjs-mcp-streamable:credentials');
+
+/** Puts credentials on Express' `Request` or Fastify's `FastifyRequest`. */
+export function setCredentials(request: object, credentials: RequestCredentials): void {
+  (request as { [CREDENTIALS]?: RequestCredentials })[CREDENTIALS] = credentials;
+}
+
+export function credentialsOf(request: object): RequestCredentials | undefined {
+  return (request as { [CREDENTIALS]?: RequestCredentials })[CREDENTIALS];
+}
+
+/** Says how a caller that is refused finds out where to log in. */
+export interface Challenger {
+  /**
+   * @param thrown by a guard, by the controller, or by a guard of the whole app, which runs before any of ours
+   * @returns what the request is refused with: the same, or an error that has a `WWW-Authenticate`
+   */
+  refusal(thrown: unknown, request: object): unknown;
+  /** The same for the reply of a call whose handler has a guard. */
+  reply<Reply extends McpReply>(reply: Reply, request: object): Reply;
+}
+
+/** The injection token of the {@link Challenger}; `null` without the option `auth`. */
+export const CHALLENGER = Symbol('nestjs-mcp-streamable:challenger');
+
+/** The longest delay of `setTimeout`. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * Ends a stream when the token of its caller expires: the client comes back, is refused, and gets another one. What the
+ * stream is of goes on.
+ */
+export function whileAuthorized<T>(events$: Observable<T>, request: object, clock: Clock): Observable<T> {
+  const endAt = credentialsOf(request)?.streamsEndAt;
+  if (endAt === undefined || endAt - clock.now() > LONGEST_TIMER_MS) return events$;
+  return new Observable((subscriber) => {
+    const timer = clock.setTimeout(() => subscriber.complete(), Math.max(0, endAt - clock.now()));
+    subscriber.add(() => clock.clear(timer));
+    subscriber.add(events$.subscribe(subscriber));
+  });
+}

@@ -1,0 +1,242 @@
+import { ForbiddenException, Injectable, UnauthorizedException, UseGuards } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
+import { mcpCors, Tool } from 'nestjs-mcp-streamable';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { ADAPTERS } from '../support/app.js';
+import { send } from '../support/http.js';
+import { logOf } from '../support/handlers-app.js';
+import {
+  asker,
+  authorizationServer,
+  bearer,
+  challengeIn,
+  ERAS,
+  knocker,
+  METADATA_URL,
+  protectedApps,
+} from './protected-apps.js';
+
+/** Any error at all, for refusals whose text does not matter. */
+const refusal = (code = -32000) => ({ jsonrpc: '2.0', error: { code, message: expect.any(String) } });
+
+@Injectable()
+class Tools {
+  static readonly ran = vi.fn();
+
+  @Tool({ name: 'run' })
+  run() {
+    Tools.ran();
+    return 'done';
+  }
+
+  @Tool({ name: 'strict' })
+  @UseGuards({
+    canActivate: () => {
+      throw new UnauthorizedException('Not like this');
+    },
+  })
+  strict() {
+    return 'never';
+  }
+}
+
+describe.each(ADAPTERS)('who must log in is told where, on %s', (adapter) => {
+  const idp = authorizationServer();
+  const start = protectedApps(adapter, idp, { providers: [Tools] });
+  afterEach(() => Tools.ran.mockClear());
+
+  describe.each(ERAS)('in the %s era', (era) => {
+    it('A2, A3, A6, A12: without a token: 401, where the metadata is, the scopes, and no error', async () => {
+      const app = await start({ auth: { requiredScopes: ['notes:read', 'notes:list'] } });
+      const response = await knocker(app, era)();
+      expect(response.status).toBe(401);
+      expect(response.header('www-authenticate')).toBe(
+        `Bearer scope="notes:read notes:list", resource_metadata="${METADATA_URL}"`,
+      );
+      expect(await response.json()).toMatchObject({ ...refusal(), id: null });
+    });
+
+    it('A3: without scopes there is no parameter for them', async () => {
+      const response = await knocker(await start(), era)();
+      expect(challengeIn(response)).toEqual({ resource_metadata: METADATA_URL });
+    });
+
+    it('A4: a token in the query or in the body is not looked at', async () => {
+      const app = await start();
+      const token = await idp().token({ aud: 'https://mcp.test/mcp' });
+      const inQuery = await knocker({ url: `${app.url}?access_token=${token}` }, era)();
+      expect([inQuery.status, challengeIn(inQuery)]).toEqual([401, { resource_metadata: METADATA_URL }]);
+      const form = { 'content-type': 'application/x-www-form-urlencoded' };
+      const inBody = await send(app.url, { headers: form, body: `access_token=${token}` });
+      expect(inBody.status).toBe(401);
+    });
+
+    it('A4: the token is wanted on each request, whatever session it names', async () => {
+      const app = await start();
+      const headers = await bearer(idp());
+      const { request } = await asker(app, era, headers);
+      expect((await request('tools/call', { name: 'run', arguments: {} })).status).toBe(200);
+      const without = await request('tools/call', { name: 'run', arguments: {} }, { authorization: '' });
+      expect(without.status).toBe(401);
+      expect(Tools.ran).toHaveBeenCalledOnce();
+    });
+
+    it('A6: a malformed one: 400', async () => {
+      const knock = knocker(await start(), era);
+      for (const authorization of ['Bearer', 'Bearer ', 'Bearer a b', 'Bearer "x"', 'bearer =x', 'Bearer ä']) {
+        const response = await knock({ authorization });
+        expect([authorization, response.status]).toEqual([authorization, 400]);
+        expect(challengeIn(response)).toMatchObject({ error: 'invalid_request', resource_metadata: METADATA_URL });
+        expect(await response.json()).toMatchObject(refusal());
+      }
+    });
+
+    it('A12: credentials of another scheme are none', async () => {
+      const knock = knocker(await start(), era);
+      for (const authorization of ['Basic YTpi', 'Bearerx abc', 'DPoP abc', '']) {
+        const response = await knock({ authorization });
+        expect([response.status, challengeIn(response)]).toEqual([401, { resource_metadata: METADATA_URL }]);
+      }
+    });
+
+    it('A6: a token that is not valid: 401 with what is wrong', async () => {
+      const app = await start({ auth: { requiredScopes: ['notes:read'] } });
+      const response = await knocker(app, era)({ authorization: 'Bearer garbage' });
+      expect(response.status).toBe(401);
+      expect(challengeIn(response)).toEqual({
+        error: 'invalid_token',
+        error_description: 'Token is not a JWT',
+        scope: 'notes:read',
+        resource_metadata: METADATA_URL,
+      });
+    });
+
+    it('A6, A7: too few scopes for anything here: 403 with all of them', async () => {
+      const app = await start({ auth: { requiredScopes: ['notes:read', 'notes:list'] } });
+      const response = await knocker(app, era)(await bearer(idp(), 'notes:read'));
+      expect(response.status).toBe(403);
+      expect(challengeIn(response)).toMatchObject({
+        error: 'insufficient_scope',
+        scope: 'notes:read notes:list',
+        resource_metadata: METADATA_URL,
+      });
+      const enough = await knocker(app, era)(await bearer(idp(), 'notes:list notes:read more'));
+      expect(enough.status).toBe(200);
+    });
+
+    it('A2: a 401 of a guard of the app has a challenge too', async () => {
+      const guard = {
+        canActivate: () => {
+          throw new UnauthorizedException('Not you');
+        },
+      };
+      const app = await start({ guards: [guard] });
+      const response = await knocker(app, era)(await bearer(idp()));
+      expect(response.status).toBe(401);
+      expect(challengeIn(response)).toMatchObject({ error: 'invalid_token', resource_metadata: METADATA_URL });
+      expect((await response.json()).error.message).toBe('Not you');
+      expect(logOf(app).texts('debug').join('\n')).not.toContain('Not you');
+    });
+
+    it('A2: and one of a guard of a handler', async () => {
+      const { request } = await asker(await start(), era, await bearer(idp()));
+      const response = await request('tools/call', { name: 'strict', arguments: {} });
+      expect([response.status, challengeIn(response)['resource_metadata']]).toEqual([401, METADATA_URL]);
+      expect((await response.json()).error.message).toBe('Not like this');
+    });
+
+    it('A2: a global guard that refuses a request without a token leads to the login, and not to a dead end', async () => {
+      const provide = (verdict: () => boolean) => ({
+        module: { providers: [{ provide: APP_GUARD, useValue: { canActivate: verdict } }] },
+      });
+      const refusing = [
+        () => false,
+        () => {
+          throw new ForbiddenException();
+        },
+        () => {
+          throw new UnauthorizedException();
+        },
+      ];
+      for (const verdict of refusing) {
+        const response = await knocker(await start(provide(verdict)), era)();
+        expect([response.status, challengeIn(response)]).toEqual([401, { resource_metadata: METADATA_URL }]);
+      }
+      // With a token, 403 is what the guard says of this caller.
+      const forbidden = await knocker(await start(provide(refusing[0]!)), era)(await bearer(idp()));
+      expect([forbidden.status, forbidden.header('www-authenticate')]).toEqual([403, undefined]);
+    });
+
+    it('A6: while keys cannot be had, a token is not refused: 503', async () => {
+      const away = 'http://127.0.0.1:9';
+      const app = await start({ auth: { authorizationServers: [idp().issuer], jwt: { jwksUri: `${away}/jwks` } } });
+      const response = await knocker(app, era)(await bearer(idp()));
+      expect([response.status, response.header('retry-after')]).toEqual([503, '5']);
+      expect(response.header('www-authenticate')).toBeUndefined();
+      expect(logOf(app).texts('error')).toHaveLength(1);
+    });
+
+    it('callers without a token are let in where they are wanted; a bad token is bad all the same', async () => {
+      const app = await start({ auth: { anonymous: true, requiredScopes: ['notes:read'] } });
+      const knock = knocker(app, era);
+      expect((await knock()).status).toBe(200);
+      expect((await knock({ authorization: 'Bearer garbage' })).status).toBe(401);
+      expect((await knock(await bearer(idp(), 'other'))).status).toBe(403);
+      expect((await knock(await bearer(idp(), 'notes:read'))).status).toBe(200);
+      expect(logOf(app).texts('warn')).toEqual([]);
+    });
+
+    it('the body of a request that is refused is not read', async () => {
+      const app = await start();
+      const headers = { 'content-type': 'application/json', 'content-length': '1000000' };
+      const response = await send(app.url, { headers, keepOpen: true });
+      expect(response.status).toBe(401);
+      response.destroy();
+    });
+  });
+
+  it('A4: GET and DELETE of a session need a token, too', async () => {
+    const app = await start();
+    const headers = await bearer(idp());
+    const client = await app.client(headers).initialize();
+    client.headers = {};
+    for (const response of [await client.get(), await client.delete()]) {
+      expect([response.status, challengeIn(response)]).toEqual([401, { resource_metadata: METADATA_URL }]);
+      await response.text();
+    }
+    client.headers = headers;
+    expect((await client.delete()).status).toBe(204);
+  });
+
+  it('E2: OPTIONS needs no token: it is left to CORS', async () => {
+    const app = await start();
+    const response = await send(app.url, { method: 'OPTIONS' });
+    expect([response.status, response.header('www-authenticate')]).toEqual([404, undefined]);
+  });
+
+  it('pages of other origins can read the challenge, after a real preflight', async () => {
+    const origin = 'https://page.test';
+    const app = await start({
+      allowedOrigins: [origin],
+      configure: (nest) => nest.enableCors({ origin: [origin], credentials: true, ...mcpCors() }),
+    });
+    const preflight = await send(app.url, {
+      method: 'OPTIONS',
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization,content-type,mcp-protocol-version,mcp-session-id',
+      },
+    });
+    expect(preflight.status).toBe(204);
+    expect(preflight.header('access-control-allow-headers')).toContain('authorization');
+    const response = await knocker(app, 'legacy')({ origin });
+    expect(response.status).toBe(401);
+    expect(response.header('access-control-allow-origin')).toBe(origin);
+    const exposed = response
+      .header('access-control-expose-headers')!
+      .split(',')
+      .map((name) => name.trim());
+    expect(exposed).toEqual(expect.arrayContaining(['WWW-Authenticate', 'Mcp-Session-Id']));
+  });
+});

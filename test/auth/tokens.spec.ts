@@ -1,0 +1,309 @@
+import { createHmac, createPublicKey, type JsonWebKey } from 'node:crypto';
+import { exportJWK, generateKeyPair, UnsecuredJWT } from 'jose';
+import { McpCtx, type McpContext, Tool } from 'nestjs-mcp-streamable';
+import { McpAuth, type AuthInfo } from 'nestjs-mcp-streamable/auth';
+import { Injectable } from '@nestjs/common';
+import { describe, expect, it } from 'vitest';
+import { ONE_ADAPTER } from '../support/app.js';
+import { AuthorizationServer, type Claims } from '../support/authorization-server.js';
+import { logOf } from '../support/handlers-app.js';
+import {
+  asker,
+  authorizationServer,
+  bearer,
+  challengeIn,
+  closing,
+  ERAS,
+  knocker,
+  protectedApps,
+  RESOURCE,
+} from './protected-apps.js';
+
+@Injectable()
+class Tools {
+  @Tool({ name: 'who' })
+  who(@McpAuth() auth: AuthInfo, @McpCtx() ctx: McpContext) {
+    const { user } = ctx.request as { user: { sub?: string } };
+    const { clientId, scopes, expiresAt, resourceMetadataUrl } = auth;
+    const seen = { clientId, scopes, expiresAt, resourceMetadataUrl, user: user.sub, principal: ctx.principal };
+    return JSON.stringify({ ...seen, same: ctx.auth === auth });
+  }
+}
+
+const base64 = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
+  const idp = authorizationServer();
+  const start = protectedApps(adapter, idp, { providers: [Tools] });
+  const closed = closing<AuthorizationServer>();
+  const now = () => Math.floor(Date.now() / 1000);
+  const who = async (app: { url: string }, headers: Record<string, string>, era: (typeof ERAS)[number] = 'modern') => {
+    const { request } = await asker(app, era, headers);
+    const { result } = await (await request('tools/call', { name: 'who', arguments: {} })).json();
+    return JSON.parse(result.content[0].text as string);
+  };
+
+  it.each(ERAS)('a handler sees who calls and what its token allows (%s)', async (era) => {
+    const exp = now() + 100;
+    const headers = await bearer(idp(), 'notes:read notes:write', { exp });
+    expect(await who(await start(), headers, era)).toEqual({
+      clientId: 'client',
+      scopes: ['notes:read', 'notes:write'],
+      expiresAt: exp,
+      resourceMetadataUrl: 'https://mcp.test/.well-known/oauth-protected-resource/mcp',
+      user: 'ann',
+      principal: `${idp().issuer}|ann`,
+      same: true,
+    });
+  });
+
+  describe.each(ERAS)('A5: in the %s era', (era) => {
+    it.each<[string, (at: number) => Claims, string]>([
+      ['for another resource', () => ({ aud: 'https://other.test/mcp' }), 'another audience'],
+      ['for the origin only', () => ({ aud: 'https://mcp.test' }), 'another audience'],
+      ['for a path below', () => ({ aud: `${RESOURCE}/admin` }), 'another audience'],
+      ['for several others', () => ({ aud: ['https://a.test', 'https://b.test'] }), 'another audience'],
+      ['for an audience that is no text', () => ({ aud: [7] as never }), 'another audience'],
+      ['for nobody', () => ({ aud: undefined }), "claim 'aud'"],
+      ['of another issuer', () => ({ iss: 'https://evil.test/' }), 'another issuer'],
+      ['of the same issuer with a slash', () => ({ iss: `${idp().issuer}/` }), 'another issuer'],
+      ['of no issuer', () => ({ iss: undefined }), 'another issuer'],
+      ['that has expired', (at) => ({ exp: at - 60 }), 'Token expired'],
+      ['that never expires', () => ({ exp: undefined }), "claim 'exp'"],
+      ['that is not valid yet', (at) => ({ nbf: at + 60 }), 'Token not yet valid'],
+      ['of neither a user nor a client', () => ({ sub: undefined, client_id: undefined }), 'neither a subject'],
+    ])('a token %s is refused', async (_what, claims, text) => {
+      const response = await knocker(await start(), era)(await bearer(idp(), '', claims(now())));
+      expect(response.status).toBe(401);
+      const { error, error_description: description } = challengeIn(response);
+      expect([error, description]).toEqual(['invalid_token', expect.stringContaining(text)]);
+      expect((await response.json()).error.message).toContain(text.replaceAll("'", '"'));
+    });
+  });
+
+  it('A5: signatures that mean nothing are refused', async () => {
+    const knock = knocker(await start(), 'modern');
+    const claims = { iss: idp().issuer, sub: 'ann', aud: RESOURCE, iat: now(), exp: now() + 300 };
+    const [jwk] = (idp().jwks as { keys: (JsonWebKey & { kid: string })[] }).keys;
+    const { kid } = jwk!;
+    const pem = createPublicKey({ key: jwk!, format: 'jwk' }).export({ type: 'spki', format: 'pem' });
+    const hs256 = (secret: string | Buffer) => {
+      const input = `${base64({ alg: 'HS256', kid })}.${base64(claims)}`;
+      return `${input}.${createHmac('sha256', secret).update(input).digest('base64url')}`;
+    };
+    const good = await idp().token({ aud: RESOURCE });
+    const [head, body, signature] = good.split('.') as [string, string, string];
+    const stranger = await generateKeyPair('ES256');
+    const rsa = await generateKeyPair('RS256');
+    const forged = await idp().token({ aud: RESOURCE }, { key: stranger.privateKey });
+    const embedded = base64({ alg: 'ES256', jwk: await exportJWK(stranger.publicKey), kid });
+    for (const [what, token, text] of [
+      ['none', new UnsecuredJWT(claims).encode(), 'not accepted'],
+      ['none, spelt otherwise', `${base64({ alg: 'NoNe', kid })}.${base64(claims)}.`, 'not accepted'],
+      ['HS256 with the public key as its secret', hs256(pem), 'not accepted'],
+      ['HS256 with the key as JSON', hs256(JSON.stringify(jwk)), 'not accepted'],
+      ['a key of a stranger under a known id', forged, 'signature not valid'],
+      ['an unknown key', await idp().token({ aud: RESOURCE }, { key: stranger.privateKey, kid: 'x' }), 'unknown key'],
+      ['another algorithm', await idp().token({ aud: RESOURCE }, { key: rsa.privateKey, alg: 'RS256' }), 'unknown key'],
+      ['a key that the token brings along', `${embedded}.${body}.${forged.split('.')[2]}`, 'signature not valid'],
+      ['another body', `${head}.${base64({ ...claims, sub: 'root' })}.${signature}`, 'signature not valid'],
+      ['no signature', `${head}.${body}.`, 'signature not valid'],
+      [
+        'critical headers that are unknown',
+        `${base64({ alg: 'ES256', kid, crit: ['x'], x: 1 })}.${body}.${signature}`,
+        '',
+      ],
+    ] as const) {
+      const response = await knock({ authorization: `Bearer ${token}` });
+      const { error, error_description: description } = challengeIn(response);
+      expect([what, response.status, error]).toEqual([what, 401, 'invalid_token']);
+      expect(`${what}: ${description}`).toContain(text);
+      await response.text();
+    }
+    expect((await knock({ authorization: `Bearer ${good}` })).status).toBe(200);
+  });
+
+  it('A5: garbage of any size is refused, and nothing is asked for it', async () => {
+    const app = await start();
+    const knock = knocker(app, 'modern');
+    const asked = idp().requests.length;
+    for (const token of [
+      ...['x', '..', 'a.b.c', 'a.b.c.d.e', `${base64([])}.${base64([])}.x`, `${base64(null)}.${base64(null)}.x`],
+      ...[
+        `${base64({ alg: 'ES256' })}.${base64('text')}.x`,
+        'a'.repeat(13_000),
+        `${base64({})}.${'a'.repeat(10_000)}.x`,
+      ],
+      `${base64({ alg: 'ES256' })}.${base64({ iss: { toString: 1 } })}.x`,
+      `${base64({ alg: 'ES256' })}.${base64({ iss: '__proto__' })}.x`,
+    ]) {
+      const response = await knock({ authorization: `Bearer ${token}` });
+      expect([token.slice(0, 30), response.status]).toEqual([token.slice(0, 30), 401]);
+      await response.text();
+    }
+    expect(idp().requests.slice(asked)).toEqual([]);
+    expect(logOf(app).texts('error')).toEqual([]);
+  });
+
+  it('what a token claims cannot break out of the header', async () => {
+    const response = await knocker(
+      await start(),
+      'modern',
+    )(await bearer(idp(), '', { aud: 'x", scope="admin", y="\r\nX-Evil: 1\\' }));
+    expect(challengeIn(response)['scope']).toBeUndefined();
+    expect(response.header('x-evil')).toBeUndefined();
+  });
+
+  it('A5, A10: the audience may be one of several, and is compared in canonical form', async () => {
+    const knock = knocker(await start(), 'modern');
+    for (const aud of [RESOURCE, `${RESOURCE}/`, 'HTTPS://MCP.TEST/mcp', ['https://idp.test/userinfo', RESOURCE]]) {
+      const response = await knock(await bearer(idp(), '', { aud }));
+      expect([aud, response.status]).toEqual([aud, 200]);
+      await response.text();
+    }
+    expect((await knock(await bearer(idp(), '', { aud: 'https://mcp.test/MCP' }))).status).toBe(401);
+  });
+
+  it('A5: identity providers that name the audience otherwise are told of', async () => {
+    const app = await start({ auth: { jwt: { audience: ['api://notes', 'e7a1-client-id'] } } });
+    const knock = knocker(app, 'modern');
+    for (const [aud, status] of [
+      ['api://notes', 200],
+      ['e7a1-client-id', 200],
+      ['api://notes/', 401],
+      [RESOURCE, 401],
+    ] as const) {
+      const response = await knock(await bearer(idp(), '', { aud }));
+      expect([aud, response.status]).toEqual([aud, status]);
+      await response.text();
+    }
+    // A mistake of the configuration, mostly: said once, with the option.
+    expect(logOf(app).texts('warn')).toEqual([expect.stringContaining(`Token for another audience`)]);
+  });
+
+  it('scopes are found where issuers put them', async () => {
+    const app = await start();
+    for (const claims of [
+      { scope: 'a b' },
+      { scp: 'a b' },
+      { scp: ['a', 'b'] },
+      { permissions: ['a', 'b'] },
+      { scope: 'a', permissions: ['b', 'a', 7] },
+    ]) {
+      const token = await idp().token({ aud: RESOURCE, ...claims });
+      expect((await who(app, { authorization: `Bearer ${token}` })).scopes).toEqual(['a', 'b']);
+    }
+    const roles = await start({ auth: { jwt: { scopes: ({ roles }) => roles as string[] } } });
+    const token = await idp().token({ aud: RESOURCE, roles: ['r'], scope: 'a' });
+    expect((await who(roles, { authorization: `Bearer ${token}` })).scopes).toEqual(['r']);
+  });
+
+  it('a client that acts for itself is the caller', async () => {
+    const app = await start();
+    const headers = await bearer(idp(), '', { sub: undefined, client_id: undefined, azp: 'robot' });
+    expect(await who(app, headers)).toMatchObject({ clientId: 'robot', principal: `${idp().issuer}|robot` });
+  });
+
+  it('clocks may differ by the tolerance, and no more', async () => {
+    const strict = knocker(await start({ auth: { clockToleranceMs: 0 } }), 'modern');
+    const lax = knocker(await start({ auth: { clockToleranceMs: 120_000 } }), 'modern');
+    for (const claims of [{ exp: now() - 60 }, { nbf: now() + 60 }]) {
+      const headers = await bearer(idp(), '', claims);
+      expect([(await strict(headers)).status, (await lax(headers)).status]).toEqual([401, 200]);
+    }
+  });
+
+  it('a key that an issuer has added is found', async () => {
+    const own = closed(await AuthorizationServer.start());
+    const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] } }), 'modern');
+    await own.rotate('second');
+    expect((await knock(await bearer(own))).status).toBe(200);
+    const asked = own.requests.filter((path) => path === '/jwks').length;
+    expect(asked).toBe(1);
+  });
+
+  it('a token that does not name its key may be signed with any of the issuer', async () => {
+    const own = closed(await AuthorizationServer.start());
+    const first = await own.token({ aud: RESOURCE }, { kid: null });
+    await own.rotate();
+    const second = await own.token({ aud: RESOURCE }, { kid: null });
+    const stranger = await generateKeyPair('ES256');
+    const forged = await own.token({ aud: RESOURCE }, { kid: null, key: stranger.privateKey });
+    const expired = await own.token({ aud: RESOURCE, exp: now() - 60 }, { kid: null });
+    const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] } }), 'modern');
+    const descriptions = [];
+    for (const token of [first, second, forged, expired]) {
+      const response = await knock({ authorization: `Bearer ${token}` });
+      descriptions.push(response.status === 200 || challengeIn(response)['error_description']);
+      await response.text();
+    }
+    expect(descriptions).toEqual([true, true, 'Token signature not valid', 'Token expired']);
+  });
+
+  it.each([
+    ['oauth-authorization-server', ''],
+    ['oauth-authorization-server', '/tenant'],
+    ['openid-configuration', ''],
+    ['openid-configuration', '/tenant/v2.0'],
+  ] as const)('keys are found by the metadata of the issuer: %s at "%s"', async (wellKnown, path) => {
+    const own = closed(await AuthorizationServer.start({ wellKnown, path }));
+    const app = await start({ auth: { authorizationServers: [own.issuer] } });
+    expect((await who(app, await bearer(own))).principal).toBe(`${own.issuer}|ann`);
+  });
+
+  it.each([
+    ['of another issuer', { issuer: 'https://evil.test' }, 'its issuer is "https://evil.test"'],
+    ['without keys', { jwks_uri: undefined }, 'it has no "jwks_uri"'],
+  ])('metadata %s is not believed', async (_what, metadata, text) => {
+    const own = closed(await AuthorizationServer.start({ metadata }));
+    const app = await start({ auth: { authorizationServers: [own.issuer] } });
+    const knock = knocker(app, 'modern');
+    const headers = await bearer(own);
+    for (let times = 0; times < 3; times++) expect((await knock(headers)).status).toBe(503);
+    // Asked for once, and not for each request.
+    expect(own.requests).toHaveLength(2);
+    expect(logOf(app).texts('error')[0]).toContain(text);
+    expect(logOf(app).texts('error')[0]).toContain('"auth.jwt.jwksUri"');
+  });
+
+  it('issuers have keys of their own: one does not speak for another', async () => {
+    const other = closed(await AuthorizationServer.start());
+    const app = await start({ auth: { authorizationServers: [idp().issuer, other.issuer] } });
+    expect((await who(app, await bearer(idp()))).principal).toBe(`${idp().issuer}|ann`);
+    expect((await who(app, await bearer(other))).principal).toBe(`${other.issuer}|ann`);
+    const posing = await knocker(app, 'modern')(await bearer(other, '', { iss: idp().issuer }));
+    expect(posing.status).toBe(401);
+  });
+
+  it('the issuer may have another name than the authorization server, and its keys a place of their own', async () => {
+    const jwt = { issuer: ['https://login.test/'], jwksUri: { 'https://login.test/': `${idp().origin}/jwks` } };
+    const app = await start({ auth: { authorizationServers: ['https://idp.test'], jwt } });
+    const headers = await bearer(idp(), '', { iss: 'https://login.test/' });
+    expect((await who(app, headers)).principal).toBe('https://login.test/|ann');
+    expect((await knocker(app, 'modern')(await bearer(idp()))).status).toBe(401);
+  });
+
+  it('an issuer that comes back is asked again', async () => {
+    const own = closed(await AuthorizationServer.start());
+    own.failing = true;
+    const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] } }), 'modern');
+    const headers = await bearer(own);
+    expect((await knock(headers)).status).toBe(503);
+    own.failing = false;
+    expect((await knock(headers)).status).toBe(200);
+  });
+
+  it('an app that has a user already keeps it', async () => {
+    const guard = {
+      canActivate: (context: { switchToHttp(): { getRequest(): object } }) => {
+        Object.assign(context.switchToHttp().getRequest(), { user: { sub: 'mapped' } });
+        return true;
+      },
+    };
+    const app = await start({ guards: [guard] });
+    const { user, principal } = await who(app, await bearer(idp()));
+    expect([user, principal]).toEqual(['mapped', `${idp().issuer}|ann`]);
+    const own = await start({ guards: [guard], principal: (request: { user: { sub: string } }) => request.user.sub });
+    expect((await who(own, await bearer(idp()))).principal).toBe('mapped');
+  });
+});

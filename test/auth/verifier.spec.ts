@@ -1,0 +1,220 @@
+import { OAuthError, OAuthErrorCode } from '@modelcontextprotocol/server';
+import { Inject, Injectable, Module, Scope, UnauthorizedException } from '@nestjs/common';
+import { McpCtx, type McpContext, McpServer, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import type { AuthInfo, OAuthTokenVerifier } from 'nestjs-mcp-streamable/auth';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { VerifiedTokens } from '../../src/auth/verified-tokens.js';
+import { ONE_ADAPTER } from '../support/app.js';
+import { logOf } from '../support/handlers-app.js';
+import { serverInfo, startFailure } from '../support/nest-app.js';
+import { asker, authorizationServer, challengeIn, ERAS, knocker, protectedApps, RESOURCE } from './protected-apps.js';
+
+@Injectable()
+class Tools {
+  @Tool({ name: 'who' })
+  who(@McpCtx() ctx: McpContext) {
+    return String(ctx.principal);
+  }
+}
+
+const as = (token: string) => ({ authorization: `Bearer ${token}` });
+const infoOf = (token: string, more: Partial<AuthInfo> = {}): AuthInfo => ({
+  ...{ token, clientId: 'client', scopes: [] },
+  ...more,
+});
+
+describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
+  const idp = authorizationServer();
+  const start = protectedApps(adapter, idp, { providers: [Tools] });
+  const startBare = protectedApps(adapter, idp);
+  const verify = vi.fn<OAuthTokenVerifier['verifyAccessToken']>();
+  const verifier = { verifyAccessToken: verify };
+  beforeEach(() => {
+    verify.mockReset();
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token)));
+  });
+  const who = async (app: { url: string }, token: string) => {
+    const { request } = await asker(app, 'modern', as(token));
+    const { result } = await (await request('tools/call', { name: 'who', arguments: {} })).json();
+    return result.content[0].text as string;
+  };
+
+  describe.each(ERAS)('in the %s era', (era) => {
+    it.each<[string, () => Promise<AuthInfo> | AuthInfo, number, string | undefined]>([
+      ['an OAuthError', () => Promise.reject(new OAuthError(OAuthErrorCode.InvalidToken, 'Revoked')), 401, 'Revoked'],
+      [
+        'one of another copy',
+        () => Promise.reject(Object.assign(new Error('Old'), { errorCode: 'invalid_token' })),
+        401,
+        'Old',
+      ],
+      ['an exception of Nest', () => Promise.reject(new UnauthorizedException()), 401, 'Token not valid'],
+      ['nothing', () => Promise.resolve(undefined as never), 401, 'Token not valid'],
+      ['too few scopes', () => Promise.reject(new OAuthError('insufficient_scope', 'More')), 403, 'More'],
+      ['one that has expired', () => Promise.resolve(infoOf('x', { expiresAt: 1 })), 401, 'Token expired'],
+      [
+        'one that expires at no time',
+        () => Promise.resolve(infoOf('x', { expiresAt: Number.NaN })),
+        401,
+        'Token expired',
+      ],
+      [
+        'one for another resource',
+        () => Promise.resolve(infoOf('x', { resource: new URL('https://other.test/mcp'), extra: { aud: RESOURCE } })),
+        401,
+        'Token for another audience: https://other.test/mcp, not https://mcp.test/mcp',
+      ],
+      [
+        'one whose introspection names another audience',
+        () => Promise.resolve(infoOf('x', { extra: { aud: ['https://other.test/mcp'] } })),
+        401,
+        'Token for another audience: https://other.test/mcp, not https://mcp.test/mcp',
+      ],
+      [
+        'one of nobody',
+        () => Promise.resolve(infoOf('x', { clientId: '' })),
+        401,
+        'Token names neither a subject nor a client',
+      ],
+      ['a failure', () => Promise.reject(new Error('fetch failed')), 503, undefined],
+      [
+        'a failure that is thrown at once',
+        () => {
+          throw new Error('not even a promise');
+        },
+        503,
+        undefined,
+      ],
+    ])('A5, A6: %s', async (_what, outcome, status, description) => {
+      verify.mockImplementation(outcome as never);
+      const response = await knocker(await start({ auth: { verifier } }), era)(as('x'));
+      expect(response.status).toBe(status);
+      if (status === 503) expect(response.header('www-authenticate')).toBeUndefined();
+      else expect(challengeIn(response)['error_description']).toBe(description);
+      await response.text();
+    });
+  });
+
+  it('an AuthInfo without an end, a resource or claims is enough', async () => {
+    expect(await who(await start({ auth: { verifier } }), 'x')).toBe('client');
+  });
+
+  it('A13: who calls is the subject of its issuer, as far as these are told', async () => {
+    const app = await start({ auth: { verifier } });
+    for (const [extra, principal] of [
+      [{ iss: 'https://a.test', sub: 'ann' }, 'https://a.test|ann'],
+      [{ iss: 'https://a.test' }, 'https://a.test|client'],
+      [{ sub: 'ann' }, 'ann'],
+      [{ sub: 7 }, 'client'],
+    ] as const) {
+      verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra })));
+      expect(await who(app, JSON.stringify(extra).replaceAll(/[^\w]/g, ''))).toBe(principal);
+    }
+  });
+
+  it('A5: the resource is compared in canonical form', async () => {
+    verify.mockImplementation((token) =>
+      Promise.resolve(infoOf(token, { resource: new URL('https://MCP.test/mcp/') })),
+    );
+    expect(await who(await start({ auth: { verifier } }), 'x')).toBe('client');
+  });
+
+  it('may be a provider of the app, by its class or any token', async () => {
+    @Injectable()
+    class Introspection implements OAuthTokenVerifier {
+      constructor(@Inject('CLIENT') private readonly clientId: string) {}
+      verifyAccessToken = (token: string) => Promise.resolve(infoOf(token, { clientId: this.clientId }));
+    }
+    const providers = [Tools, Introspection, { provide: 'CLIENT', useValue: 'made by Nest' }];
+    expect(await who(await start({ providers, auth: { verifier: Introspection } }), 'x')).toBe('made by Nest');
+    const alias = { provide: 'VERIFIER', useExisting: Introspection };
+    const app = await start({ providers: [...providers, alias], auth: { verifier: 'VERIFIER' } });
+    expect(await who(app, 'x')).toBe('made by Nest');
+  });
+
+  it('that cannot be had stops the start', async () => {
+    class Missing implements OAuthTokenVerifier {
+      verifyAccessToken = (token: string) => Promise.resolve(infoOf(token));
+    }
+    @Injectable({ scope: Scope.REQUEST })
+    class OfRequests extends Missing {}
+    @Injectable()
+    class NoVerifier {}
+    @Module({ providers: [OfRequests, NoVerifier] })
+    class AppModule {}
+    for (const [given, text] of [
+      [Missing, 'The option "auth.verifier" is Missing, which no module provides'],
+      [OfRequests, 'The option "auth.verifier" is OfRequests'],
+      [NoVerifier, 'it has no method "verifyAccessToken"'],
+    ] as const) {
+      const auth = { resource: RESOURCE, authorizationServers: ['https://idp.test'], verifier: given as never };
+      const imports = [AppModule, McpStreamableModule.forRoot({ serverInfo, auth })];
+      expect((await startFailure(adapter, () => ({ imports }))).message).toContain(text);
+    }
+  });
+
+  it('is asked once for a while, and once for requests that come together', async () => {
+    const clock = new ManualClock();
+    const knock = knocker(await start({ auth: { verifier }, clock }), 'modern');
+    const statuses = await Promise.all([knock(as('x')), knock(as('x')), knock(as('y'))]);
+    expect(statuses.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect((await knock(as('x'))).status).toBe(200);
+    expect(verify.mock.calls.map(([token]) => token).toSorted()).toEqual(['x', 'y']);
+    await clock.advance(60_000);
+    await knock(as('x'));
+    expect(verify).toHaveBeenCalledTimes(3);
+  });
+
+  it('is asked again when the token has expired, after a refusal, and always with cacheMs: 0', async () => {
+    const clock = new ManualClock();
+    const expiresAt = clock.now() / 1_000 + 10;
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token, { expiresAt })));
+    const knock = knocker(await start({ auth: { verifier }, clock }), 'modern');
+    await knock(as('x'));
+    await clock.advance(10_000);
+    await knock(as('x'));
+    expect(verify).toHaveBeenCalledTimes(2);
+    verify.mockRejectedValue(new OAuthError('invalid_token', 'Unknown'));
+    await knock(as('z'));
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token)));
+    expect((await knock(as('z'))).status).toBe(200);
+    verify.mockClear();
+    const uncached = knocker(await start({ auth: { verifier, cacheMs: 0 } }), 'modern');
+    for (let times = 0; times < 3; times++) await uncached(as('x'));
+    expect(verify).toHaveBeenCalledTimes(3);
+  });
+
+  it('what it fails by is logged, without the token', async () => {
+    verify.mockRejectedValue(new Error('The introspection endpoint is away'));
+    const app = await start({ auth: { verifier } });
+    await knocker(app, 'modern')(as('secret-token'));
+    expect(logOf(app).texts('error')).toEqual(['The introspection endpoint is away']);
+    expect(logOf(app).texts().join('\n')).not.toContain('secret-token');
+  });
+
+  it('a server of the SDK sees the AuthInfo', async () => {
+    const server = () => {
+      const made = new McpServer(serverInfo);
+      made.registerTool('who', {}, (ctx) => ({ content: [{ type: 'text', text: ctx.http!.authInfo!.clientId }] }));
+      return made;
+    };
+    const app = await startBare({ server, auth: { verifier } });
+    const { request } = await asker(app, 'legacy', as('x'));
+    const { result } = await (await request('tools/call', { name: 'who', arguments: {} })).json();
+    expect(result.content[0].text).toBe('client');
+  });
+});
+
+describe('tokens that are remembered', () => {
+  it('are not more than 10,000', async () => {
+    const clock = new ManualClock();
+    const tokens = new VerifiedTokens(
+      () => ({ verifyAccessToken: (token) => Promise.resolve(infoOf(token)) }),
+      60_000,
+      clock,
+    );
+    for (let n = 0; n < 10_100; n++) await tokens.verifyAccessToken(`t${n}`);
+    expect(tokens.size).toBe(10_000);
+  });
+});
