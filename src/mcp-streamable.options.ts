@@ -3,14 +3,14 @@ import { namesOf } from './common/option-checks.js';
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { McpMessageBus } from './bus/message-bus.js';
 import type { McpInstrumentation } from './context/mcp-instrumentation.js';
-import type { McpHandlerOptions } from './handlers/handlers.options.js';
-import type { McpHttpOptions } from './http/http.options.js';
-import type { McpProtocolOptions } from './endpoint/protocol.options.js';
+import { type McpHandlerOptions, HANDLER_NAMES } from './handlers/handlers.options.js';
+import { type McpHttpOptions, HTTP_NAMES } from './http/http.options.js';
+import { type McpProtocolOptions, PROTOCOL_NAMES } from './endpoint/protocol.options.js';
 import type { McpServerFunction } from './sdk/server-factory.js';
-import type { McpSessionOptions } from './session/session.options.js';
+import { type McpSessionOptions, SESSION_NAMES } from './session/session.options.js';
 import type { McpSessionStore } from './session/store/session-store.js';
 import type { McpStateStore } from './state/state-store.js';
-import type { McpStateOptions } from './state/state.options.js';
+import { type McpStateOptions, STATE_NAMES } from './state/state.options.js';
 import type { McpEventStore } from './stream/event-store.js';
 import type { EventLogOptions } from './stream/stream.options.js';
 
@@ -86,28 +86,15 @@ export interface McpBackend {
   readonly messageBus: McpMessageBus;
 }
 
-export const OPTION_NAMES = namesOf<McpStreamableOptions>({
-  ...{ serverInfo: true, instructions: true, server: true, instrumentation: true, auth: true },
-  ...{ backend: true, eventLog: true, sessionStore: true, stateStore: true, eventStore: true, messageBus: true },
-  // McpSessionOptions
-  ...{
-    sessions: true,
-    sessionIdGenerator: true,
-    responseMode: true,
-    sseAfterMs: true,
-    retryMs: true,
-    serverRequestTimeoutMs: true,
-  },
-  ...{ requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true },
-  ...{ maxAnonymousSessions: true },
-  // McpStateOptions
-  ...{ maxStatesPerPrincipal: true, maxAnonymousStates: true, maxStateBytes: true },
-  // McpHttpOptions
-  ...{ principal: true, maxBodyBytes: true, bodyTimeoutMs: true, keepAliveMs: true, maxBufferedBytes: true },
-  ...{ allowedHosts: true, allowedOrigins: true },
-  // McpHandlerOptions
-  ...{ pageSize: true, listGuards: true, listCache: true, errorDetails: true, denials: true },
-  // McpProtocolOptions
-  ...{ eras: true, maxSubscriptions: true, maxSubscriptionsPerPrincipal: true },
-  ...{ requestStateKeys: true, requestStateTtlMs: true, maxRequestStateBytes: true },
-});
+type Parts = Omit<
+  McpStreamableOptions,
+  keyof (McpSessionOptions & McpStateOptions & McpHttpOptions & McpHandlerOptions & McpProtocolOptions)
+>;
+
+export const OPTION_NAMES: readonly string[] = [
+  ...namesOf<Parts>({
+    ...{ serverInfo: true, instructions: true, server: true, instrumentation: true, auth: true },
+    ...{ backend: true, eventLog: true, sessionStore: true, stateStore: true, eventStore: true, messageBus: true },
+  }),
+  ...[...SESSION_NAMES, ...STATE_NAMES, ...HTTP_NAMES, ...HANDLER_NAMES, ...PROTOCOL_NAMES],
+];

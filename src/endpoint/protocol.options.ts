@@ -1,4 +1,4 @@
-import { check } from '../common/option-checks.js';
+import { check, namesOf } from '../common/option-checks.js';
 import type { McpRequestStateOptions } from '../questions/request-state.options.js';
 
 /** Which eras of the protocol an endpoint serves. @publicApi */
@@ -30,6 +30,11 @@ export interface McpProtocolOptions extends McpRequestStateOptions {
    */
   maxSubscriptionsPerPrincipal?: number;
 }
+
+export const PROTOCOL_NAMES = namesOf<McpProtocolOptions>({
+  ...{ eras: true, maxSubscriptions: true, maxSubscriptionsPerPrincipal: true },
+  ...{ requestStateKeys: true, requestStateTtlMs: true, maxRequestStateBytes: true },
+});
 
 /** Every option, decided. */
 export type ResolvedProtocolOptions = Required<Omit<McpProtocolOptions, keyof McpRequestStateOptions>>;

@@ -1,5 +1,5 @@
 import type { CanActivate, Type } from '@nestjs/common';
-import { check, McpOptionError } from '../common/option-checks.js';
+import { check, McpOptionError, namesOf } from '../common/option-checks.js';
 import { CACHE_NAMES, type CacheHints } from './decorators/handler-options.js';
 
 /** How the handlers of an endpoint are listed, and what clients read of their failures. @publicApi */
@@ -51,6 +51,10 @@ export interface McpHandlerOptions {
    */
   denials?: 'result' | 'http';
 }
+
+export const HANDLER_NAMES = namesOf<McpHandlerOptions>({
+  ...{ pageSize: true, listGuards: true, listCache: true, errorDetails: true, denials: true },
+});
 
 /** Every option, decided. */
 export type ResolvedHandlerOptions = Required<Omit<McpHandlerOptions, 'listCache'>> & {

@@ -1,4 +1,4 @@
-import { check } from '../common/option-checks.js';
+import { check, namesOf } from '../common/option-checks.js';
 import { type McpResponseOptions, resolveResponseOptions } from '../exchange/response.options.js';
 import { credentialsOf } from './credentials.js';
 import type { HostOriginOptions } from './edge/host-origin.js';
@@ -39,6 +39,11 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    */
   bodyTimeoutMs?: number;
 }
+
+export const HTTP_NAMES = namesOf<McpHttpOptions>({
+  ...{ principal: true, maxBodyBytes: true, bodyTimeoutMs: true, keepAliveMs: true, maxBufferedBytes: true },
+  ...{ allowedHosts: true, allowedOrigins: true },
+});
 
 /** Every option, decided. */
 export type ResolvedHttpOptions = Required<McpHttpOptions>;

@@ -1,4 +1,4 @@
-import { check } from '../common/option-checks.js';
+import { check, namesOf } from '../common/option-checks.js';
 import type { ResponseMode } from '../exchange/exchange.js';
 import type { SessionCaps } from './store/session-store.js';
 
@@ -89,6 +89,12 @@ export interface McpSessionOptions {
    */
   maxAnonymousSessions?: number;
 }
+
+export const SESSION_NAMES = namesOf<McpSessionOptions>({
+  ...{ sessions: true, sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true },
+  ...{ serverRequestTimeoutMs: true, requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true },
+  ...{ maxSessions: true, maxSessionsPerPrincipal: true, maxAnonymousSessions: true },
+});
 
 /** Every option, decided; but for `drainMs`, as the store decides its default. */
 export type ResolvedSessionOptions = Required<Omit<McpSessionOptions, 'sessionIdGenerator' | 'drainMs'>> &

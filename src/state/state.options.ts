@@ -1,4 +1,4 @@
-import { check } from '../common/option-checks.js';
+import { check, namesOf } from '../common/option-checks.js';
 
 /** Bounds of state that outlives a call. @publicApi */
 export interface McpStateOptions {
@@ -23,6 +23,10 @@ export interface McpStateOptions {
    */
   maxStateBytes?: number;
 }
+
+export const STATE_NAMES = namesOf<McpStateOptions>({
+  ...{ maxStatesPerPrincipal: true, maxAnonymousStates: true, maxStateBytes: true },
+});
 
 export type ResolvedStateOptions = Required<McpStateOptions>;
 
