@@ -23,7 +23,13 @@ export {
   UnknownStateError,
 } from './context/mcp-state.js';
 export { McpExecutionContext, type McpHandlerKind } from './context/mcp-execution-context.js';
-export type { McpCallEnd, McpCallInfo, McpCallOutcome, McpInstrumentation } from './context/mcp-instrumentation.js';
+export type {
+  McpCallEnd,
+  McpCallInfo,
+  McpCallOutcome,
+  McpInstrumentation,
+  McpSessionEnd,
+} from './context/mcp-instrumentation.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
 
 export {

@@ -2,7 +2,7 @@ import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontext
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
-import type { McpCallEnd } from '../context/mcp-instrumentation.js';
+import type { McpCallEnd, McpSessionEnd } from '../context/mcp-instrumentation.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { SessionGoneError } from '../stream/event-store.errors.js';
@@ -33,6 +33,8 @@ export class McpSessionService {
   readonly events$: Observable<McpSessionEvent>;
   /** Each request of a client that this node has served, when it has ended. Never errors. */
   readonly calls$: Observable<McpCallEnd>;
+  /** Each session that is over for good, on the node that ended it; not those that a shutdown ends. Never errors. */
+  readonly ends$: Observable<McpSessionEnd>;
 
   /** @internal */
   constructor(
@@ -44,6 +46,7 @@ export class McpSessionService {
   ) {
     this.events$ = runtime.events$;
     this.calls$ = observer.calls$;
+    this.ends$ = observer.sessionEnds$;
   }
 
   /**
