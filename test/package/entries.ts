@@ -1,6 +1,7 @@
 import { ok } from 'node:assert/strict';
 import * as index from 'nestjs-mcp-streamable';
 import * as client from 'nestjs-mcp-streamable/client';
+import * as otel from 'nestjs-mcp-streamable/otel';
 import * as redis from 'nestjs-mcp-streamable/redis';
 import * as testing from 'nestjs-mcp-streamable/testing';
 
@@ -8,6 +9,7 @@ import * as testing from 'nestjs-mcp-streamable/testing';
 const entries: Readonly<Record<string, object>> = {
   '.': index,
   './client': client,
+  './otel': otel,
   './redis': redis,
   './testing': testing,
 };
