@@ -28,6 +28,7 @@ export type {
   McpCallInfo,
   McpCallOutcome,
   McpInstrumentation,
+  McpRefusal,
   McpSessionEnd,
 } from './context/mcp-instrumentation.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
@@ -142,6 +143,7 @@ export {
   getMcpSessionServiceToken,
   InjectMcpSessionService,
   type McpCounts,
+  type McpNodeCounts,
   McpSessionService,
 } from './session/mcp-session.service.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';

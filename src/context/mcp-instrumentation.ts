@@ -50,6 +50,13 @@ export interface McpSessionEnd {
   readonly durationMs: number;
 }
 
+/** A request that was answered with 4xx or 5xx before it was a call. @publicApi */
+export interface McpRefusal {
+  readonly status: number;
+  /** The option that decided it, such as a cap; `undefined`: none. */
+  readonly option: string | undefined;
+}
+
 /**
  * Observes calls: for telemetry, audit logs and the like. Given by the option `instrumentation`.
  *

@@ -8,6 +8,7 @@ import type {
   McpCallInfo,
   McpCallOutcome,
   McpInstrumentation,
+  McpRefusal,
   McpSessionEnd,
 } from '../context/mcp-instrumentation.js';
 
@@ -20,6 +21,9 @@ export class CallObserver {
   readonly #sessionEnds$ = new Subject<McpSessionEnd>();
   /** One event per session that this node has ended for good. */
   readonly sessionEnds$: Observable<McpSessionEnd> = this.#sessionEnds$.asObservable();
+  readonly #refusals$ = new Subject<McpRefusal>();
+  /** Requests that were refused before they were calls. */
+  readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
   /** Calls whose begin was seen. */
   readonly #begun = new WeakMap<McpCall, { readonly info: McpCallInfo; readonly at: number }>();
 
@@ -62,6 +66,10 @@ export class CallObserver {
     this.#sessionEnds$.next(end);
   }
 
+  refused({ status, option }: { readonly status: number; readonly option?: string | undefined }): void {
+    if (this.#refusals$.observed) this.#refusals$.next({ status, option });
+  }
+
   #tell(say: (instrumentation: McpInstrumentation) => void): void {
     for (const instrumentation of this.#instrumentations) {
       try {
@@ -76,6 +84,7 @@ export class CallObserver {
   close(): void {
     this.#ended$.complete();
     this.#sessionEnds$.complete();
+    this.#refusals$.complete();
   }
 }
 

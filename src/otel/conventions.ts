@@ -1,3 +1,5 @@
+import type { McpCallEnd, McpCallOutcome } from '../context/mcp-instrumentation.js';
+
 /*
  * # The names of the semantic conventions for MCP
  *
@@ -33,13 +35,23 @@ export const SESSION_DURATION = 'mcp.server.session.duration';
 export const BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
 export const EXECUTE_TOOL = 'execute_tool';
-/** `error.type` of a result that says `isError`. */
-export const TOOL_ERROR = 'tool_error';
 /** Instead of a method that the client has invented. */
-export const OTHER = '_OTHER';
+const OTHER = '_OTHER';
 
 /** Keys of `_meta` without a prefix, as SEP-414 has them. */
 export const PROPAGATED = ['traceparent', 'tracestate', 'baggage'];
 
+/** `error.type` of a call; `undefined` unless the server has failed, or the call came to nothing. */
+export function errorTypeOf(outcome: McpCallOutcome): string | undefined {
+  if (outcome === 'ok' || MISTAKES_OF_CLIENTS.has(outcome)) return undefined;
+  return String(outcome);
+}
+
+/** Of a call, as a label of metrics: methods that clients have invented are one. */
+export function methodOf({ call: { method }, outcome }: McpCallEnd): string {
+  return outcome === METHOD_NOT_FOUND ? OTHER : method;
+}
+
+const METHOD_NOT_FOUND = -32601;
 /** JSON-RPC codes for mistakes of clients: no errors of a server. */
-export const MISTAKES_OF_CLIENTS: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32602, -32002]);
+const MISTAKES_OF_CLIENTS: ReadonlySet<unknown> = new Set([-32700, -32600, METHOD_NOT_FOUND, -32602, -32002]);

@@ -14,10 +14,10 @@ import type { McpCallEnd, McpCallInfo, McpInstrumentation, McpSessionEnd } from 
 import {
   ATTR,
   BUCKETS,
+  errorTypeOf,
   EXECUTE_TOOL,
-  MISTAKES_OF_CLIENTS,
+  methodOf,
   OPERATION_DURATION,
-  OTHER,
   PROPAGATED,
   SESSION_DURATION,
 } from './conventions.js';
@@ -100,8 +100,7 @@ export class OtelInstrumentation implements McpInstrumentation {
     span.setAttributes(outcome);
     if (outcome[ATTR.ERROR_TYPE] !== undefined) span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
     // Names of spans are few: what the client has invented stays in the attributes.
-    if (end.outcome === -32601) span.updateName(OTHER);
-    else if (!end.handled) span.updateName(call.method);
+    if (!end.handled) span.updateName(methodOf(end));
     if (this.#recordResults && call.method === 'tools/call' && end.result) {
       span.setAttribute(ATTR.TOOL_RESULT, textOf(end.result));
     }
@@ -170,21 +169,22 @@ function namedAttributes(method: string, name: string | undefined): Attributes {
   };
 }
 
-function lowCardinality({ call: { method, name, protocolVersion }, outcome, handled }: McpCallEnd): Attributes {
+function lowCardinality(end: McpCallEnd): Attributes {
+  const { method, name, protocolVersion } = end.call;
   return {
     ...NETWORK,
-    ...namedAttributes(method, handled ? name : undefined),
-    [ATTR.METHOD]: outcome === -32601 ? OTHER : method,
+    ...namedAttributes(method, end.handled ? name : undefined),
+    [ATTR.METHOD]: methodOf(end),
     [ATTR.PROTOCOL_VERSION]: protocolVersion,
   };
 }
 
-/** `error.type` only if the server has failed, or the call came to nothing. */
 function outcomeOf({ outcome }: McpCallEnd): Attributes {
-  if (outcome === 'ok') return {};
-  if (typeof outcome === 'string') return { [ATTR.ERROR_TYPE]: outcome };
-  const code = String(outcome);
-  return { [ATTR.STATUS_CODE]: code, ...(!MISTAKES_OF_CLIENTS.has(outcome) && { [ATTR.ERROR_TYPE]: code }) };
+  const type = errorTypeOf(outcome);
+  return {
+    ...(typeof outcome === 'number' && { [ATTR.STATUS_CODE]: String(outcome) }),
+    ...(type !== undefined && { [ATTR.ERROR_TYPE]: type }),
+  };
 }
 
 /** Of Express' `Request` and Fastify's alike: behind a trusted proxy `ip` is the client, and the socket is not. */

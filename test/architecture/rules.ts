@@ -68,6 +68,7 @@ const ROOT = '(root)';
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
   redis: { rooms: ['common', 'wire'], contracts: true },
   client: { rooms: ['common', 'wire'], contracts: false },
+  prometheus: { rooms: ['common', 'wire', 'context', 'session', 'otel'], contracts: false },
   otel: { rooms: ['common', 'wire', 'context'], contracts: false },
   testing: { rooms: ['common', 'wire'], contracts: true },
 };
