@@ -146,6 +146,12 @@ export {
   type McpNodeCounts,
   McpSessionService,
 } from './session/mcp-session.service.js';
+export {
+  getMcpHealthIndicatorToken,
+  InjectMcpHealthIndicator,
+  type McpHealth,
+  McpHealthIndicator,
+} from './health/mcp-health.indicator.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';
