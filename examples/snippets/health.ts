@@ -1,4 +1,4 @@
-import { Controller, Get, Module } from '@nestjs/common';
+import { Controller, Get, Inject, Module } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { InjectMcpHealthIndicator, McpHealthIndicator, McpStreamableModule } from 'nestjs-mcp-streamable';
 
@@ -6,8 +6,8 @@ import { InjectMcpHealthIndicator, McpHealthIndicator, McpStreamableModule } fro
 @Controller('health')
 export class HealthController {
   constructor(
-    private readonly health: HealthCheckService,
-    private readonly mcp: McpHealthIndicator,
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
+    @Inject(McpHealthIndicator) private readonly mcp: McpHealthIndicator,
   ) {}
 
   @Get('ready')
@@ -31,7 +31,7 @@ export class OrdersModule {}
 @Controller('health')
 export class BothController {
   constructor(
-    private readonly health: HealthCheckService,
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
     @InjectMcpHealthIndicator('orders') private readonly orders: McpHealthIndicator,
     @InjectMcpHealthIndicator('admin') private readonly admin: McpHealthIndicator,
   ) {}

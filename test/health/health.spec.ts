@@ -1,4 +1,4 @@
-import { Controller, Get, Injectable } from '@nestjs/common';
+import { Controller, Get, Inject, Injectable } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import {
   InjectMcpHealthIndicator,
@@ -33,8 +33,8 @@ class Tools {
 @Controller('ready')
 class ReadyController {
   constructor(
-    private readonly health: HealthCheckService,
-    private readonly mcp: McpHealthIndicator,
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
+    @Inject(McpHealthIndicator) private readonly mcp: McpHealthIndicator,
   ) {}
 
   @Get()
@@ -47,7 +47,7 @@ class ReadyController {
 @Controller('ready')
 class TwoController {
   constructor(
-    private readonly health: HealthCheckService,
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
     @InjectMcpHealthIndicator('orders') private readonly orders: McpHealthIndicator,
     @InjectMcpHealthIndicator('admin') private readonly admin: McpHealthIndicator,
   ) {}

@@ -1,4 +1,4 @@
-import { Injectable, ForbiddenException, type CanActivate, UseGuards } from '@nestjs/common';
+import { Injectable, ForbiddenException, type CanActivate, UseGuards, Inject } from '@nestjs/common';
 import { Client } from '@modelcontextprotocol/client';
 import { context, propagation, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { ClsModule, ClsService } from 'nestjs-cls';
@@ -35,7 +35,7 @@ class Never implements CanActivate {
 
 @Injectable()
 class Tools {
-  constructor(private readonly cls: ClsService) {}
+  constructor(@Inject(ClsService) private readonly cls: ClsService) {}
 
   @Tool({ name: 'work', description: 'Works, in a span of its own' })
   work(): Observable<string> {
@@ -270,7 +270,7 @@ describeRedis('OpenTelemetry on two nodes', () => {
       standaloneStream: false,
     });
     const negotiation = era === 'modern' ? { versionNegotiation: { mode: { pin: '2026-07-28' } } } : {};
-    const client = new Client({ name: 'test', version: '1.0.0' }, negotiation as object);
+    const client = new Client({ name: 'test', version: '1.0.0' }, negotiation);
     await client.connect(transport);
     return client;
   };
@@ -294,13 +294,13 @@ describeRedis('OpenTelemetry on two nodes', () => {
           )
           .toBe(true);
         cancelling.abort('enough');
-        await expect(waiting).rejects.toThrow();
+        await expect(waiting).rejects.toThrow('enough');
         await expect.poll(() => telemetry.named('tools/call waits')).toHaveLength(1);
         await client.close();
       });
       root.end();
       const works = telemetry.named('tools/call work');
-      expect(works.map(({ attributes }) => attributes['node']).toSorted()).toEqual(['a', 'b']);
+      expect(works.map(({ attributes }) => String(attributes['node'])).toSorted()).toEqual(['a', 'b']);
       const served = [...works, ...telemetry.named('tools/call fails'), ...telemetry.named('tools/call waits')];
       expect(served.map(({ attributes }) => attributes['error.type'])).toEqual([
         undefined,

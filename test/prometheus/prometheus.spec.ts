@@ -81,7 +81,7 @@ describe('Prometheus', () => {
     const client = await app.client().initialize();
     const standalone = await client.listen();
     await standalone.opened();
-    await expect(app.client().initialize()).rejects.toThrow();
+    await expect(app.client().initialize()).rejects.toThrow('503');
     const series = await scrape();
     expect(series.get('mcp_server_sessions{endpoint="mcp"}')).toBe(1);
     expect(series.get('mcp_server_live_sessions{endpoint="mcp"}')).toBe(1);
@@ -114,7 +114,7 @@ describe('Prometheus', () => {
     const queries = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)).join(' ');
     const used = [...queries.matchAll(/\bmcp_server_\w+/g)].map(([name]) => name.replace(/_(?:bucket|count)$/, ''));
     expect(new Set(used)).toEqual(new Set(names));
-    const documented = [...read('operations.md').matchAll(/^\| `(mcp_server_\w+)`/gm)].map(([, name]) => name);
+    const documented = [...read('operations.md').matchAll(/^\| `(mcp_server_\w+)`/gm)].map(([, name]) => name!);
     expect(documented.toSorted()).toEqual(names.toSorted());
     const known = registry
       .getMetricsAsArray()
