@@ -23,7 +23,14 @@ export {
   UnknownStateError,
 } from './context/mcp-state.js';
 export { McpExecutionContext, type McpHandlerKind } from './context/mcp-execution-context.js';
-export type { McpCallEnd, McpCallInfo, McpCallOutcome, McpInstrumentation } from './context/mcp-instrumentation.js';
+export type {
+  McpCallEnd,
+  McpCallInfo,
+  McpCallOutcome,
+  McpInstrumentation,
+  McpRefusal,
+  McpSessionEnd,
+} from './context/mcp-instrumentation.js';
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
 
 export {
@@ -136,8 +143,15 @@ export {
   getMcpSessionServiceToken,
   InjectMcpSessionService,
   type McpCounts,
+  type McpNodeCounts,
   McpSessionService,
 } from './session/mcp-session.service.js';
+export {
+  getMcpHealthIndicatorToken,
+  InjectMcpHealthIndicator,
+  type McpHealth,
+  McpHealthIndicator,
+} from './health/mcp-health.indicator.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';

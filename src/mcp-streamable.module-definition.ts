@@ -6,6 +6,7 @@ import { createEndpointController } from './http/endpoint-controller.js';
 import { ENDPOINT_KEY } from './http/edge/endpoint-route.js';
 import { OPTION_NAMES, type McpStreamableOptions } from './mcp-streamable.options.js';
 import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from './http/endpoint-extras.js';
+import { getMcpHealthIndicatorToken, McpHealthIndicator } from './health/mcp-health.indicator.js';
 import { ENDPOINT_NAME } from './context/endpoint-name.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './handlers/discovery/app-scan.js';
@@ -30,6 +31,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
   // With a name they are exported by name alone: by class, an app with several endpoints would silently get one of them.
   const [service, registry] = [getMcpSessionServiceToken(name), getMcpRegistryToken(name)];
+  const health = getMcpHealthIndicatorToken(name);
   return {
     ...definition,
     global: isGlobal,
@@ -45,8 +47,9 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       { provide: service, useClass: McpSessionService },
       ...(name === undefined ? [] : [{ provide: McpSessionService, useExisting: service }]),
       { provide: registry, useClass: McpRegistry },
+      { provide: health, useClass: McpHealthIndicator },
     ],
-    exports: [service, registry],
+    exports: [service, registry, health],
   };
 }
 

@@ -57,6 +57,7 @@ function dependencies(tarball, nest) {
     '@nestjs/core': lowest(peers['@nestjs/core'], nest),
     '@nestjs/platform-express': `^${nest}`,
     '@nestjs/platform-fastify': `^${nest}`,
+    '@nestjs/terminus': `^${nest}`,
     '@modelcontextprotocol/client': dev['@modelcontextprotocol/client'],
     '@modelcontextprotocol/sdk': dev['@modelcontextprotocol/sdk'],
     '@types/node': dev['@types/node'],

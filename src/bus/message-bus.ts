@@ -29,6 +29,8 @@ export interface McpMessageBus<Message = unknown> {
   broadcast(message: Message): void;
   /** Settles when the messages sent so far are on their way, or lost. Never rejects. Absent: `send` is immediate. */
   flushed?(): Promise<void>;
+  /** For health checks. @throws (rejects) while this node hears nothing of the others. Absent: that cannot be. */
+  ping?(): Promise<void>;
   /** Releases everything; the streams complete. */
   close(): Promise<void>;
 }

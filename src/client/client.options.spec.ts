@@ -19,6 +19,7 @@ describe('the options of the transport', () => {
     ['fetch', { fetch: 1 }],
     ['headers', { headers: 'x' }],
     ['onUnauthorized', { onUnauthorized: {} }],
+    ['requestMeta', { requestMeta: { traceparent: 'x' } }],
     ['reconnect', { reconnect: 3 }],
     ['reconnect.maxAttempts', { reconnect: { maxAttempts: 0 } }],
     ['replay', { replay: 'sometimes' }],

@@ -40,6 +40,13 @@ export interface StreamableClientTransportOptions {
    */
   onUnauthorized?: (error: HttpUnauthorizedError) => void | Promise<void>;
   /**
+   * Added to the `_meta` of each request, below what the caller has put there: trace context, for example, which
+   * `traceContextMeta` of `nestjs-mcp-streamable/otel` makes. Called once per request, in the async context of its caller.
+   *
+   * @default none
+   */
+  requestMeta?: (request: JsonRpcRequest) => Readonly<Record<string, unknown>>;
+  /**
    * A session to continue instead of starting one (2025 revisions). `Client.connect` then skips `initialize`.
    *
    * @default none
@@ -160,6 +167,7 @@ export function resolveClientOptions(options: StreamableClientTransportOptions =
     fetch: check.fn('fetch', given.fetch) ?? globalFetch,
     random: check.fn('random', given.random) ?? Math.random,
     onUnauthorized: check.fn('onUnauthorized', given.onUnauthorized),
+    requestMeta: check.fn('requestMeta', given.requestMeta),
     standaloneStream: check.flag('standaloneStream', given.standaloneStream ?? true),
     terminateOnClose: check.flag('terminateOnClose', given.terminateOnClose ?? true),
     recover: check.flag('recover', given.recover ?? false),

@@ -154,9 +154,15 @@ export class StreamableClientTransport implements Transport {
 
   async #request(request: JsonRpcRequest, options: TransportSendOptions): Promise<void> {
     if (isInitializeRequest(request) && claimedRevision(request) === undefined) this.#session.begin();
-    const exchange = new RequestExchange(this.#connection, request, options);
+    const exchange = new RequestExchange(this.#connection, this.#withMeta(request), options);
     this.#exchanges.add(exchange);
     return exchange.run().finally(() => this.#exchanges.delete(exchange));
+  }
+
+  #withMeta(request: JsonRpcRequest): JsonRpcRequest {
+    const meta = this.#connection.options.requestMeta?.(request);
+    if (!meta || Object.keys(meta).length === 0) return request;
+    return { ...request, params: { ...request.params, _meta: { ...meta, ...request.params?._meta } } };
   }
 
   /** A request that was not sent yet is dropped; another is cancelled under its id on the wire. */

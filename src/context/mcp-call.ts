@@ -111,6 +111,8 @@ export class McpCall implements McpHttpCall {
   #answered = false;
   /** A guard of the handler did not let the caller in, however the client is told. @internal */
   denied = false;
+  /** A handler was found for it. @internal */
+  handled = false;
   /** How HTTP shall say what the answer says. @internal */
   refusal: HttpRefusal | undefined;
   /** Armed when `requestTimeoutMs` is set. @internal */

@@ -33,6 +33,28 @@ export interface McpCallEnd {
   readonly outcome: McpCallOutcome;
   /** Milliseconds from the dispatch to the outcome, with fractions. */
   readonly durationMs: number;
+  /**
+   * Whether there is a handler of this name. Other names are the client's invention: metrics that took them as labels would
+   * grow without a bound. With the option `server` only calls that succeeded are known to have one.
+   */
+  readonly handled: boolean;
+  /** Of a call that has one, that of a tool that failed included. */
+  readonly result: object | undefined;
+}
+
+/** The end of a session, on the node that ended it. @publicApi */
+export interface McpSessionEnd {
+  readonly sessionId: string;
+  readonly protocolVersion: string;
+  /** Milliseconds from `initialize` to the end. */
+  readonly durationMs: number;
+}
+
+/** A request that was answered with 4xx or 5xx before it was a call. @publicApi */
+export interface McpRefusal {
+  readonly status: number;
+  /** The option that decided it, such as a cap; `undefined`: none. */
+  readonly option: string | undefined;
 }
 
 /**
@@ -57,4 +79,6 @@ export interface McpInstrumentation {
   call<T>(info: McpCallInfo, run: () => T): T;
   /** Called once per call, when its outcome is certain. What it throws is reported, and changes nothing. */
   ended?(end: McpCallEnd): void;
+  /** Called once per session that is over for good; not for those that a shutdown of this node ends. */
+  sessionEnded?(end: McpSessionEnd): void;
 }

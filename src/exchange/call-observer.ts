@@ -3,7 +3,14 @@ import { type Observable, Subject } from 'rxjs';
 import { logError } from '../context/operator-log.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
 import type { McpCall } from '../context/mcp-call.js';
-import type { McpCallEnd, McpCallInfo, McpCallOutcome, McpInstrumentation } from '../context/mcp-instrumentation.js';
+import type {
+  McpCallEnd,
+  McpCallInfo,
+  McpCallOutcome,
+  McpInstrumentation,
+  McpRefusal,
+  McpSessionEnd,
+} from '../context/mcp-instrumentation.js';
 
 /** Lets calls be observed. While there is no one to observe them, it costs one branch. */
 @Injectable()
@@ -11,6 +18,12 @@ export class CallObserver {
   readonly #ended$ = new Subject<McpCallEnd>();
   /** One event per ended call; nothing is made of it without a subscriber. */
   readonly calls$: Observable<McpCallEnd> = this.#ended$.asObservable();
+  readonly #sessionEnds$ = new Subject<McpSessionEnd>();
+  /** One event per session that this node has ended for good. */
+  readonly sessionEnds$: Observable<McpSessionEnd> = this.#sessionEnds$.asObservable();
+  readonly #refusals$ = new Subject<McpRefusal>();
+  /** Requests that were refused before they were calls. */
+  readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
   /** Calls whose begin was seen. */
   readonly #begun = new WeakMap<McpCall, { readonly info: McpCallInfo; readonly at: number }>();
 
@@ -37,23 +50,41 @@ export class CallObserver {
   }
 
   /** The outcome of a call is certain. */
-  ended(call: McpCall, outcome: McpCallOutcome): void {
+  ended(call: McpCall, outcome: McpCallOutcome, result?: object): void {
     const begun = this.#begun.get(call);
     if (!begun || !this.#begun.delete(call)) return;
-    const end: McpCallEnd = { call: begun.info, outcome, durationMs: performance.now() - begun.at };
+    const durationMs = performance.now() - begun.at;
+    const handled = call.handled || outcome === 'ok';
+    const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, result };
+    this.#tell((instrumentation) => instrumentation.ended?.(end));
+    this.#ended$.next(end);
+  }
+
+  /** A session is over for good. */
+  sessionEnded(end: McpSessionEnd): void {
+    this.#tell((instrumentation) => instrumentation.sessionEnded?.(end));
+    this.#sessionEnds$.next(end);
+  }
+
+  refused({ status, option }: { readonly status: number; readonly option?: string | undefined }): void {
+    if (this.#refusals$.observed) this.#refusals$.next({ status, option });
+  }
+
+  #tell(say: (instrumentation: McpInstrumentation) => void): void {
     for (const instrumentation of this.#instrumentations) {
       try {
-        instrumentation.ended?.(end);
+        say(instrumentation);
       } catch (error) {
         logError(error);
       }
     }
-    this.#ended$.next(end);
   }
 
   /** The endpoint is closed. */
   close(): void {
     this.#ended$.complete();
+    this.#sessionEnds$.complete();
+    this.#refusals$.complete();
   }
 }
 

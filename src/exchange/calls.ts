@@ -120,7 +120,7 @@ export class Calls {
 
   #succeeded(call: McpCall, result: object): void {
     if (call.state !== 'open') return;
-    this.observer.ended(call, outcomeOf(call, result));
+    this.observer.ended(call, outcomeOf(call, result), result);
     const kept = call.from.succeeded?.(call, result);
     if (!kept) return this.#answer(call, resultResponse(call, result));
     // Meanwhile the call is open, and may be ended.

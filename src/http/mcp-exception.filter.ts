@@ -2,6 +2,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject,
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { logError, logger } from '../context/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../endpoint/mcp-endpoint.js';
+import { CallObserver } from '../exchange/call-observer.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
 import { CHALLENGER, type Challenger } from './credentials.js';
@@ -64,7 +65,7 @@ interface Refusal {
 }
 
 /**
- * Logs the requests that one endpoint refuses, for operators.
+ * Logs the requests that one endpoint refuses, for operators, and tells observers of them.
  *
  * Each is a line at `debug`. The first one that an option decides is a warning, since clients cannot mend it. Answers with
  * 400 are left out: their texts quote bodies. A line names the endpoint and not the URL, which may hold a token.
@@ -74,9 +75,13 @@ export class RefusalLog {
   /** Options that a warning has named. */
   readonly #named = new Set<string>();
 
-  constructor(@Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'path'>) {}
+  constructor(
+    @Inject(ENDPOINT_NAME) private readonly endpoint: Pick<EndpointName, 'path'>,
+    @Inject(CallObserver) private readonly observer: CallObserver,
+  ) {}
 
   note(method: string | undefined, { status, message, option }: Refusal): void {
+    this.observer.refused({ status, option });
     if (status === 400) return;
     const text = `${method} on the MCP endpoint "${this.endpoint.path}" was answered with ${status}: ${message}`;
     if (option === undefined || this.#named.has(option)) return logger.debug(text);

@@ -48,6 +48,7 @@ export class HandlerCalls {
     params: Readonly<Record<string, unknown>>,
     handler: (context: McpContext) => Promise<T>,
   ): Promise<T | InputRequiredResult> {
+    call.handled = true;
     const run = new HandlerRun(call, this.parts, { target, params, ...retryFields(call.message as JsonRpcRequest) });
     const context = this.#contextOf(call, run);
     return this.answerDenial(call, () => run.finish(() => handler(context)));

@@ -2,7 +2,8 @@ import type { RequestMethod, RequestOptions, ResultTypeMap } from '@modelcontext
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
-import type { McpCallEnd } from '../context/mcp-instrumentation.js';
+import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../context/mcp-instrumentation.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { SessionGoneError } from '../stream/event-store.errors.js';
@@ -29,10 +30,16 @@ import { type McpSessionRecord, McpSessionStore } from './store/session-store.js
  */
 @Injectable()
 export class McpSessionService {
+  /** The option `name` of the endpoint, or its path. */
+  readonly endpoint: string;
   /** Events of the sessions on this node. Never errors. */
   readonly events$: Observable<McpSessionEvent>;
   /** Each request of a client that this node has served, when it has ended. Never errors. */
   readonly calls$: Observable<McpCallEnd>;
+  /** Each session that is over for good, on the node that ended it; not those that a shutdown ends. Never errors. */
+  readonly ends$: Observable<McpSessionEnd>;
+  /** Each request that was answered with 4xx or 5xx before it was a call. Never errors. */
+  readonly refusals$: Observable<McpRefusal>;
 
   /** @internal */
   constructor(
@@ -41,9 +48,13 @@ export class McpSessionService {
     @Inject(SessionRuntime) private readonly runtime: SessionRuntime,
     @Inject(ChangeFeed) private readonly changes: ChangeFeed,
     @Inject(CallObserver) observer: CallObserver,
+    @Inject(ENDPOINT_NAME) { name, path }: EndpointName,
   ) {
     this.events$ = runtime.events$;
     this.calls$ = observer.calls$;
+    this.ends$ = observer.sessionEnds$;
+    this.refusals$ = observer.refusals$;
+    this.endpoint = name ?? path;
   }
 
   /**
@@ -171,7 +182,11 @@ export class McpSessionService {
   /** The current counts: for health checks, metrics, and tests of what is left behind. */
   async counts(): Promise<McpCounts> {
     const { sessions: logs, streams: loggedStreams, events, bytes } = (await this.runtime.store.stats?.()) ?? UNCOUNTED;
-    const counts = { sessions: await this.store.count(), live: this.sessions.size };
+    return { sessions: await this.store.count(), ...this.nodeCounts(), logs, loggedStreams, events, bytes };
+  }
+
+  /** The counts of this node: known without asking a store, which may be away. */
+  nodeCounts(): McpNodeCounts {
     const sum = { streams: 0, readers: 0, outbound: 0 };
     for (const { session } of this.sessions.all()) {
       const { streams, readers, outbound } = session.counts;
@@ -179,16 +194,8 @@ export class McpSessionService {
       sum.readers += readers;
       sum.outbound += outbound;
     }
-    return {
-      ...counts,
-      inFlight: this.runtime.calls.count,
-      ...sum,
-      subscriptions: this.changes.listeners,
-      logs,
-      loggedStreams,
-      events,
-      bytes,
-    };
+    const [live, inFlight] = [this.sessions.size, this.runtime.calls.count];
+    return { live, inFlight, ...sum, subscriptions: this.changes.listeners };
   }
 
   /** Notifies subscribers without a session, if it is a change. */
@@ -287,10 +294,8 @@ const REMARK: Relation = (send) => send();
 /** Independent of the call: sent even when it is cancelled. */
 const FACT: Relation = runBeyondCancelledCall;
 
-/** Counts of one endpoint on one node. @publicApi */
-export interface McpCounts {
-  /** Sessions that have a record in the session store. */
-  sessions: number;
+/** What one endpoint holds on one node. @publicApi */
+export interface McpNodeCounts {
   /** Sessions with a live copy on this node. */
   live: number;
   /** Requests of clients that are being handled. */
@@ -303,6 +308,12 @@ export interface McpCounts {
   readers: number;
   /** Subscriptions of clients without a session (`subscriptions/listen`) on this node. */
   subscriptions: number;
+}
+
+/** Counts of one endpoint: on one node, and in its stores. @publicApi */
+export interface McpCounts extends McpNodeCounts {
+  /** Sessions that have a record in the session store. */
+  sessions: number;
   /** Sessions, streams, events and bytes of the event log; 0 if it does not count them, as that in Redis. */
   logs: number;
   loggedStreams: number;

@@ -36,6 +36,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   stream: ['common', 'wire', 'context', 'bus'],
   exchange: ['common', 'wire', 'context', 'stream'],
   session: ['common', 'wire', 'context', 'bus', 'stream', 'exchange'],
+  health: ['common', 'bus', 'stream', 'session'],
   handlers: ['common', 'wire', 'context'],
   questions: ['common', 'wire', 'context', 'handlers'],
   methods: ['common', 'wire', 'context', 'state', 'session', 'handlers', 'questions'],
@@ -69,6 +70,8 @@ const ROOT = '(root)';
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
   redis: { rooms: ['common', 'wire'], contracts: true },
   client: { rooms: ['common', 'wire'], contracts: false },
+  prometheus: { rooms: ['common', 'wire', 'context', 'session', 'otel'], contracts: false },
+  otel: { rooms: ['common', 'wire', 'context'], contracts: false },
   testing: { rooms: ['common', 'wire'], contracts: true },
 };
 

@@ -52,6 +52,27 @@ describe('what is sent', () => {
     expect(fake.requests[0]!.headers).not.toHaveProperty('mcp-protocol-version');
   });
 
+  it('what "requestMeta" adds to "_meta": what the caller has put there stays; repeated, it is the same', async () => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, status(503)).on({ rpc: 'tools/call' }, result(DONE));
+    let made = 0;
+    const requestMeta = ({ method }: { method: string }) =>
+      method === 'initialize' ? {} : { made: ++made, mine: 'no' };
+    const recorded = await transport(fake.url, { requestMeta }).initialize();
+    const answered = recorded.call(1, 'tool', { _meta: { mine: 'yes' } });
+    await eventually(() => expect(recorded.reconnects).toHaveLength(1));
+    await recorded.clock.advance(60_000);
+    await answered;
+    const sent = fake.requests.flatMap(({ body }) =>
+      body ? [body as { method: string; params?: { _meta?: object } }] : [],
+    );
+    expect(sent.filter(({ method }) => method === 'tools/call').map(({ params }) => params!._meta)).toEqual([
+      { made: 1, mine: 'yes' },
+      { made: 1, mine: 'yes' },
+    ]);
+    expect(sent[0]!.params).not.toHaveProperty('_meta');
+  });
+
   it('C1: what is sent before the session is known waits for it; answers to the server never wait', async () => {
     const fake = await server();
     const init = held();

@@ -10,6 +10,7 @@ import {
   type McpCallInfo,
   type McpContext,
   type McpInstrumentation,
+  type McpSessionEnd,
   type McpSessionService,
 } from 'nestjs-mcp-streamable';
 import { Observable } from 'rxjs';
@@ -58,10 +59,15 @@ class Tools {
 class Recorder implements McpInstrumentation {
   readonly began: McpCallInfo[] = [];
   readonly ends: McpCallEnd[] = [];
+  readonly sessions: McpSessionEnd[] = [];
 
   call<T>(info: McpCallInfo, run: () => T): T {
     this.began.push(info);
     return spans.run(`span of ${info.method} ${info.name ?? ''}`.trim(), run);
+  }
+  sessionEnded(end: McpSessionEnd): void {
+    this.sessions.push(end);
+    throw new Error('an instrumentation that fails');
   }
   ended(end: McpCallEnd): void {
     this.ends.push(end);
@@ -134,6 +140,47 @@ describe('calls that are observed', () => {
     hearing.unsubscribe();
     await (await client.call('where')).text();
     expect(ends).toHaveLength(6);
+  });
+
+  it('say whether there is a handler of their name, and what it returned', async () => {
+    const sessions = await start();
+    const client = await app.client().initialize();
+    const ends: McpCallEnd[] = [];
+    sessions.calls$.subscribe((end) => ends.push(end));
+    for (const name of ['where', 'fails', 'denied', 'there is none']) await (await client.call(name, { n: 1 })).text();
+    expect(ends.map(({ call, handled }) => [call.name, handled])).toEqual([
+      ['where', true],
+      ['fails', true],
+      ['denied', true],
+      ['there is none', false],
+    ]);
+    expect(ends[0]!.result).toMatchObject({ content: [{ text: 'none' }] });
+    expect(ends[3]!.result).toBeUndefined();
+  });
+
+  it('last as long as a subscription of a modern client does, and end well when it closes its response', async () => {
+    const recorder = new Recorder();
+    const sessions = await start(recorder);
+    const modern = new ModernClient(app.client().url);
+    const response = await modern.request('subscriptions/listen', { notifications: { toolsListChanged: true } });
+    await response.sse().count(1);
+    expect(recorder.began).toMatchObject([{ era: 'modern', method: 'subscriptions/listen' }]);
+    expect(recorder.ends).toEqual([]);
+    response.destroy();
+    await expect.poll(() => recorder.ends).toMatchObject([{ outcome: 'ok', call: { method: 'subscriptions/listen' } }]);
+    expect(await sessions.counts()).toMatchObject({ subscriptions: 0 });
+  });
+
+  it('and sessions: their end is told once, with how long they were', async () => {
+    const recorder = new Recorder();
+    const sessions = await start(recorder);
+    const ends: McpSessionEnd[] = [];
+    sessions.ends$.subscribe((end) => ends.push(end));
+    const client = await app.client().initialize();
+    await client.delete();
+    const end = { sessionId: client.sessionId, protocolVersion: '2025-11-25', durationMs: expect.any(Number) };
+    await expect.poll(() => recorder.sessions).toEqual([end]);
+    expect(ends).toEqual([end]);
   });
 
   it('cost nothing while they are not observed: nothing is made of a call', async () => {

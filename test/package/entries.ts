@@ -2,6 +2,8 @@ import { ok } from 'node:assert/strict';
 import * as index from 'nestjs-mcp-streamable';
 import * as auth from 'nestjs-mcp-streamable/auth';
 import * as client from 'nestjs-mcp-streamable/client';
+import * as otel from 'nestjs-mcp-streamable/otel';
+import * as prometheus from 'nestjs-mcp-streamable/prometheus';
 import * as redis from 'nestjs-mcp-streamable/redis';
 import * as testing from 'nestjs-mcp-streamable/testing';
 
@@ -10,6 +12,8 @@ const entries: Readonly<Record<string, object>> = {
   '.': index,
   './auth': auth,
   './client': client,
+  './otel': otel,
+  './prometheus': prometheus,
   './redis': redis,
   './testing': testing,
 };

@@ -1,12 +1,14 @@
 import 'reflect-metadata';
 import { deepEqual, equal, match } from 'node:assert/strict';
 import type { INestApplication } from '@nestjs/common';
-import { Module } from '@nestjs/common';
+import { Controller, Get, Inject, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import {
   LEGACY_REVISIONS,
+  McpHealthIndicator,
   type McpServer,
   McpSessionService,
   McpStreamableModule,
@@ -18,6 +20,20 @@ import { type Mode, MODES, Progress, withClient, withClientV1 } from './official
 
 const serverInfo = { name: 'consumer', version: '1.0.0' };
 const anna = { 'x-caller': 'anna' };
+
+@Controller('ready')
+class ReadyController {
+  constructor(
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
+    @Inject(McpHealthIndicator) private readonly mcp: McpHealthIndicator,
+  ) {}
+
+  @Get()
+  @HealthCheck()
+  ready() {
+    return this.health.check([() => this.mcp.check('mcp')]);
+  }
+}
 
 /** A tool on a server that the app makes itself, in either era. */
 function makeServer(ServerClass: typeof McpServer): McpServer {
@@ -37,9 +53,11 @@ function makeServer(ServerClass: typeof McpServer): McpServer {
 export async function serveAndCall(ServerClass: typeof McpServer, adapter: string): Promise<string[]> {
   @Module({
     imports: [
+      TerminusModule,
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, server: () => makeServer(ServerClass), name: 'own', path: 'own' }),
     ],
+    controllers: [ReadyController],
     providers: handlers,
   })
   class AppModule {}
@@ -49,12 +67,20 @@ export async function serveAndCall(ServerClass: typeof McpServer, adapter: strin
   await app.listen(0, '127.0.0.1');
   try {
     const calls = await callAll(await app.getUrl());
+    await askForHealth(new URL('/ready', await app.getUrl()));
     const { sessions, inFlight, streams, logs } = await app.get(McpSessionService).counts();
     deepEqual({ sessions, inFlight, streams, logs }, { sessions: 0, inFlight: 0, streams: 0, logs: 0 });
     return calls;
   } finally {
     await app.close();
   }
+}
+
+/** With the Terminus of the app's Nest. */
+async function askForHealth(url: URL): Promise<void> {
+  const response = await fetch(url, { headers: { connection: 'close' } });
+  const { status, details } = (await response.json()) as { status: string; details: { mcp: { status: string } } };
+  deepEqual([response.status, status, details.mcp.status], [200, 'ok', 'up']);
 }
 
 async function callAll(base: string): Promise<string[]> {

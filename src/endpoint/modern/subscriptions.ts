@@ -5,11 +5,13 @@ import { MCP_OPTIONS } from '../../common/option-checks.js';
 import { deferred } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
+import type { McpCallOutcome } from '../../context/mcp-instrumentation.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import { logError } from '../../context/operator-log.js';
+import { CallObserver } from '../../exchange/call-observer.js';
 import { ChangeFeed, type HeardChange } from '../../session/cluster/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
-import { McpError, shutdownRefusal } from '../../wire/errors.js';
+import { McpError, rpcErrorOf, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { notificationOf } from '../../wire/notifications.js';
 import { messageFrame } from '../../wire/sse.js';
@@ -54,6 +56,7 @@ export class Subscriptions {
     @Inject(MCP_OPTIONS) { serverInfo }: { readonly serverInfo: Implementation },
     @Inject(PROTOCOL_OPTIONS)
     private readonly limits: Pick<ResolvedProtocolOptions, 'maxSubscriptions' | 'maxSubscriptionsPerPrincipal'>,
+    @Inject(CallObserver) readonly observer: CallObserver = new CallObserver(),
   ) {
     this.changes$ = changes$;
     this.serverInfo = serverInfo;
@@ -74,10 +77,12 @@ export class Subscriptions {
   listen(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
     this.#assertRoom(http.principal);
     const requested = requestedFilter(message);
-    const subscription = new Subscription(new McpCall(http, message, this.client), this);
+    const call = new McpCall(http, message, this.client);
+    const subscription = new Subscription(call, this);
     this.#open.add(subscription);
     this.#hold(http.principal, 1);
-    subscription.ask(requested);
+    if (this.observer.active) this.observer.around(call, () => subscription.ask(requested));
+    else subscription.ask(requested);
     return subscription;
   }
 
@@ -191,7 +196,7 @@ class Subscription implements PendingReply {
     this.call.cancelled(new Error('The client closed the connection.'));
     this.#reply.resolve(UNREAD);
     // A response that was opened says itself when it is over.
-    if (this.#state.is !== 'open') this.#leave();
+    if (this.#state.is !== 'open') this.#leave('cancelled');
   }
 
   /** Ends it gracefully: the client learns that nothing more comes, and that this is intended. */
@@ -220,7 +225,8 @@ class Subscription implements PendingReply {
     const state = this.#state;
     if (state.is !== 'honored') return subscriber.complete();
     this.#state = { is: 'open', subscriber, flow };
-    subscriber.add(() => this.#leave());
+    // However it ends: a client that wants no more closes the response.
+    subscriber.add(() => this.#leave('ok'));
     subscriber.next(this.#frame({ method: ACKNOWLEDGED, params: { notifications: state.filter } }));
     if (!state.goesOn) return this.#finish(subscriber);
     subscriber.add(flow.resumed$.subscribe(() => this.#tell()));
@@ -274,15 +280,16 @@ class Subscription implements PendingReply {
 
   #refuse(error: McpError): void {
     this.#reply.reject(error);
-    this.#leave();
+    this.#leave(rpcErrorOf(error)!.code);
   }
 
-  #leave(): void {
+  #leave(outcome: McpCallOutcome): void {
     if (this.#state.is === 'over') return;
     this.#state = OVER;
     this.#hearing.unsubscribe();
     this.#untold.clear();
     this.host.left(this);
+    this.host.observer.ended(this.call, outcome);
   }
 }
 

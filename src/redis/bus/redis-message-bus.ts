@@ -66,6 +66,11 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     if (this.#state === 'open') await this.#heartbeat.known();
   }
 
+  /** @throws (rejects) RedisUnavailableError while this node is not subscribed, or Redis does not answer */
+  async ping(): Promise<void> {
+    if (this.#state === 'open') await this.#subscription.ping();
+  }
+
   send(node: string, message: Message): void {
     if (this.#state === 'closed') return;
     if (node === this.nodeId) this.#deliver(message);

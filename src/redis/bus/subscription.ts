@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { deferred, within } from '../../common/promises.js';
-import { RedisClosedError } from '../redis.errors.js';
+import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import type { RedisConnection } from '../connection/redis-connection.js';
 import { backoff } from '../connection/redis-clients.js';
 
@@ -37,6 +37,12 @@ export class Subscription {
   check(): void {
     const client = this.#client;
     client?.ping().catch(() => client.disconnect());
+  }
+
+  /** @throws (rejects) RedisUnavailableError */
+  async ping(): Promise<void> {
+    if (!this.#client) throw new RedisUnavailableError('ping', 'this node is not subscribed');
+    await this.#client.ping();
   }
 
   async close(): Promise<void> {

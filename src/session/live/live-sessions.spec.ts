@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { deferred } from '../../common/promises.js';
 import { InMemoryMessageBus, InMemoryMessageHub } from '../../bus/in-memory-message-bus.js';
 import type { McpCall, McpHttpCall } from '../../context/mcp-call.js';
+import type { EndpointName } from '../../context/endpoint-name.js';
 import { CallObserver } from '../../exchange/call-observer.js';
 import type { McpDispatchedSession, McpDispatcher, McpSaid } from '../../context/mcp-dispatcher.js';
 import { InMemoryEventStore } from '../../stream/in-memory-event-store.js';
@@ -19,6 +20,8 @@ import type { McpSessionEvent } from '../session-events.js';
 import { SessionRuntime } from './session-runtime.js';
 import { resolveSessionOptions, type McpSessionOptions } from '../session.options.js';
 import type { InitializeParams, McpSessionStore } from '../store/session-store.js';
+
+const AT_MCP: EndpointName = { name: undefined, path: 'mcp', version: '1', guarded: false };
 
 const IDLE_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;
@@ -78,7 +81,7 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   const environment = new SessionRuntime(resolved, clock, sessionStore, eventStore, bus, dispatcher, observer);
   const sessions = new LiveSessions(sessionStore, environment, resolved, { keepAliveMs: KEEP_ALIVE_MS });
   const parts = [new ClusterListener(bus, sessions, environment), new Reaper(bus, environment, sessions)];
-  const service = new McpSessionService(sessions, sessionStore, environment, new ChangeFeed(bus), observer);
+  const service = new McpSessionService(sessions, sessionStore, environment, new ChangeFeed(bus), observer, AT_MCP);
   const events: McpSessionEvent[] = [];
   environment.events$.subscribe((event) => events.push(event));
 

@@ -165,7 +165,7 @@ export class LiveSessions {
     const rest = record !== undefined || (!taken && this.#live.has(id));
     // The node that got the record reports the end, once; the client gets the reason in any case.
     if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', endedText(reason));
-    this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, notifyNodes: rest });
+    this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, notifyNodes: rest, record });
     return record !== undefined;
   }
 
@@ -213,12 +213,12 @@ export class LiveSessions {
     return this.runtime.store.scope === 'node';
   }
 
-  #finish(id: string, reason: SessionEndReason, { forget, notifyNodes = false }: Rest): void {
+  #finish(id: string, reason: SessionEndReason, rest: Rest): void {
     const live = this.#live.get(id);
     this.#live.delete(id);
     void this.#initializing.get(id)?.end(reason);
-    if (!live && !forget) return;
-    this.#track(this.#windUp(id, live, reason, { forget, notifyNodes }));
+    if (!live && !rest.forget) return;
+    this.#track(this.#windUp(id, live, reason, rest));
   }
 
   #track(end: Promise<void>): void {
@@ -234,6 +234,7 @@ export class LiveSessions {
     const text = `This server is shutting down and ended this request before it was answered${also}. Whether it had an effect is not known. ${advice} if that does no harm.`;
     await live?.session.end(reason, reason === 'shutdown' ? text : undefined);
     this.runtime.event({ type: 'closed', sessionId: id, reason });
+    if (rest.record) this.runtime.sessionOver(rest.record);
     if (rest.forget) await this.forget(id, reason);
     // Afterwards, so that readers on other nodes find the end in the log.
     if (rest.notifyNodes) this.runtime.peers.ended(id, reason);
@@ -326,8 +327,8 @@ export class LiveSessions {
     for (const live of this.#live.values()) this.#lookAfter(live);
     try {
       const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
-      for (const { id } of expired) {
-        this.#finish(id, 'idle', { forget: true, notifyNodes: true });
+      for (const record of expired) {
+        this.#finish(record.id, 'idle', { forget: true, notifyNodes: true, record });
       }
     } catch (error) {
       this.runtime.storeFault('', error);
@@ -385,6 +386,8 @@ interface Rest {
   /** The log goes too. */
   readonly forget: boolean;
   readonly notifyNodes?: boolean;
+  /** Taken from the store by this end. */
+  readonly record?: McpSessionRecord | undefined;
 }
 
 /** Sessions that one sweep ends at most; the next one goes on. */

@@ -13,7 +13,7 @@ import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from 
 import { McpError } from '../../wire/errors.js';
 import { ClusterPeers } from '../cluster/cluster-messages.js';
 import type { McpSessionEvent, SessionEndReason } from '../session-events.js';
-import { McpSessionStore, type SessionPatch } from '../store/session-store.js';
+import { type McpSessionRecord, McpSessionStore, type SessionPatch } from '../store/session-store.js';
 import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session.options.js';
 
 /** Seconds after which a request may be repeated that failed because a store was away. */
@@ -46,7 +46,7 @@ export class SessionRuntime implements StreamEnvironment {
     @Inject(McpEventStore) readonly store: McpEventStore,
     @Inject(McpMessageBus) private readonly bus: McpMessageBus,
     @Inject(McpDispatcher) readonly dispatcher: McpDispatcher,
-    @Inject(CallObserver) observer: CallObserver,
+    @Inject(CallObserver) private readonly observer: CallObserver,
   ) {
     this.events$ = this.#events$.asObservable();
     this.nodeId = bus.nodeId;
@@ -94,6 +94,12 @@ export class SessionRuntime implements StreamEnvironment {
 
   event(event: McpSessionEvent): void {
     this.#events$.next(event);
+  }
+
+  /** A session is over for good, and this node has ended it. Its store may have another clock. */
+  sessionOver({ id: sessionId, protocolVersion, createdAt }: McpSessionRecord): void {
+    const durationMs = Math.max(0, this.clock.now() - createdAt);
+    this.observer.sessionEnded({ sessionId, protocolVersion, durationMs });
   }
 
   /** A store failed, and no stream is lost by it. @param sessionId '' if it concerns no single session */

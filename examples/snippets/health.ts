@@ -1,0 +1,45 @@
+import { Controller, Get, Inject, Module } from '@nestjs/common';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
+import { InjectMcpHealthIndicator, McpHealthIndicator, McpStreamableModule } from 'nestjs-mcp-streamable';
+
+// #region controller
+@Controller('health')
+export class HealthController {
+  constructor(
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
+    @Inject(McpHealthIndicator) private readonly mcp: McpHealthIndicator,
+  ) {}
+
+  @Get('ready')
+  @HealthCheck()
+  ready() {
+    return this.health.check([() => this.mcp.check('mcp')]);
+  }
+}
+
+@Module({
+  imports: [
+    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, drainMs: 10_000 }),
+    TerminusModule.forRoot({ gracefulShutdownTimeoutMs: 5_000 }),
+  ],
+  controllers: [HealthController],
+})
+export class OrdersModule {}
+// #endregion
+
+// #region named
+@Controller('health')
+export class BothController {
+  constructor(
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
+    @InjectMcpHealthIndicator('orders') private readonly orders: McpHealthIndicator,
+    @InjectMcpHealthIndicator('admin') private readonly admin: McpHealthIndicator,
+  ) {}
+
+  @Get('ready')
+  @HealthCheck()
+  ready() {
+    return this.health.check([() => this.orders.check('orders'), () => this.admin.check('admin')]);
+  }
+}
+// #endregion

@@ -1,0 +1,119 @@
+import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
+import { McpMessageBus } from '../bus/message-bus.js';
+import { Clock } from '../common/clock.js';
+import { check } from '../common/option-checks.js';
+import { within } from '../common/promises.js';
+import { McpEventStore } from '../stream/event-store.js';
+import { McpSessionService, type McpNodeCounts } from '../session/mcp-session.service.js';
+import { McpSessionStore } from '../session/store/session-store.js';
+
+/** A node id that no node has: the answer of the store is empty. */
+const NO_NODE = 'health';
+
+/** What a check found, as Terminus wants it: `status` decides. @publicApi */
+export interface McpHealth extends McpNodeCounts {
+  readonly status: 'up' | 'down';
+  /** Which parts are down; absent: none. */
+  readonly message?: string;
+  /** The app shuts down: running calls may end, and no new ones are taken. */
+  readonly draining: boolean;
+  readonly sessionStore: 'up' | 'down';
+  readonly eventStore: 'up' | 'down';
+  readonly messageBus: 'up' | 'down';
+  /** Sessions that have a record; absent while the session store is down. */
+  readonly sessions?: number;
+}
+
+/**
+ * Says whether an endpoint can serve: for readiness checks, with Terminus or without it.
+ *
+ * Down while a store or the bus does not answer in time, and from the moment on when the app begins to shut down, so that the
+ * load balancer sends no more while running calls end (`drainMs`).
+ *
+ * ```ts
+ * @Get('ready') @HealthCheck()
+ * ready() { return this.health.check([() => this.mcp.check('mcp')]); }
+ * ```
+ *
+ * An app with several endpoints injects by name: `@InjectMcpHealthIndicator(name)`.
+ *
+ * @publicApi
+ */
+@Injectable()
+export class McpHealthIndicator {
+  /** @internal */
+  constructor(
+    @Inject(McpSessionService) private readonly service: McpSessionService,
+    @Inject(McpSessionStore) private readonly sessionStore: McpSessionStore,
+    @Inject(McpEventStore) private readonly eventStore: McpEventStore,
+    @Inject(McpMessageBus) private readonly bus: McpMessageBus,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {}
+
+  /**
+   * Checks the endpoint. Never rejects because something is down.
+   *
+   * @param key of the result, which Terminus shows
+   * @param options `timeoutMs`: milliseconds that stores and bus have to answer, 1000 by default
+   */
+  async check<Key extends string = 'mcp'>(
+    key = 'mcp' as Key,
+    { timeoutMs = 1_000 }: { timeoutMs?: number } = {},
+  ): Promise<Record<Key, McpHealth>> {
+    check.timer('timeoutMs', timeoutMs);
+    let sessions: number | undefined;
+    const counted = async () => {
+      sessions = await this.sessionStore.count();
+    };
+    const [sessionStore, eventStore, messageBus] = await Promise.all([
+      this.#answers(counted, timeoutMs),
+      // In the memory of this process there is nothing that could be away.
+      this.#answers(async () => this.eventStore.scope === 'shared' && this.eventStore.unfinished(NO_NODE), timeoutMs),
+      this.#answers(async () => this.bus.ping?.(), timeoutMs),
+    ]);
+    const draining = !this.service.accepting;
+    const reasons = [
+      ...(draining ? ['The app shuts down.'] : []),
+      ...(sessionStore === 'down' ? ['The session store does not answer.'] : []),
+      ...(eventStore === 'down' ? ['The event store does not answer.'] : []),
+      ...(messageBus === 'down' ? ['The message bus is not connected.'] : []),
+    ];
+    const health: McpHealth = {
+      status: reasons.length === 0 ? 'up' : 'down',
+      ...(reasons.length > 0 && { message: reasons.join(' ') }),
+      ...{ draining, sessionStore, eventStore, messageBus },
+      ...(sessionStore === 'up' && { sessions: sessions! }),
+      ...this.service.nodeCounts(),
+    };
+    return { [key]: health } as Record<Key, McpHealth>;
+  }
+
+  async #answers(ask: () => Promise<unknown>, limitMs: number): Promise<'up' | 'down'> {
+    try {
+      return (await within(ask(), limitMs, this.clock)) ? 'up' : 'down';
+    } catch {
+      // Operators find the failure in the log; a health check may be public.
+      return 'down';
+    }
+  }
+}
+
+/**
+ * The token of the {@link McpHealthIndicator} of an endpoint.
+ *
+ * @param name the option `name` of the endpoint; without it the class itself is the token
+ * @publicApi
+ */
+export function getMcpHealthIndicatorToken(name?: string): InjectionToken<McpHealthIndicator> {
+  return name === undefined ? McpHealthIndicator : `McpHealthIndicator:${name}`;
+}
+
+/**
+ * Injects the {@link McpHealthIndicator} of an endpoint that has a name.
+ *
+ * @param name the option `name` of the endpoint
+ * @publicApi
+ */
+export function InjectMcpHealthIndicator(name?: string): ReturnType<typeof Inject> {
+  return Inject(getMcpHealthIndicatorToken(name));
+}

@@ -1,0 +1,57 @@
+import type { McpCallEnd, McpCallOutcome } from '../context/mcp-instrumentation.js';
+
+/*
+ * # The names of the semantic conventions for MCP
+ *
+ * Status: Development. They are in the repository open-telemetry/semantic-conventions-genai (docs/gen-ai/mcp.md), not in a
+ * released package, and may change: what this entry sends is decided here alone, as of its commit 0393513.
+ *
+ * @see https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
+ */
+
+/** Attributes of spans and metrics. */
+export const ATTR = {
+  METHOD: 'mcp.method.name',
+  PROTOCOL_VERSION: 'mcp.protocol.version',
+  SESSION_ID: 'mcp.session.id',
+  RESOURCE_URI: 'mcp.resource.uri',
+  REQUEST_ID: 'jsonrpc.request.id',
+  STATUS_CODE: 'rpc.response.status_code',
+  ERROR_TYPE: 'error.type',
+  OPERATION: 'gen_ai.operation.name',
+  TOOL: 'gen_ai.tool.name',
+  PROMPT: 'gen_ai.prompt.name',
+  TOOL_ARGUMENTS: 'gen_ai.tool.call.arguments',
+  TOOL_RESULT: 'gen_ai.tool.call.result',
+  NETWORK_TRANSPORT: 'network.transport',
+  NETWORK_PROTOCOL: 'network.protocol.name',
+  CLIENT_ADDRESS: 'client.address',
+  CLIENT_PORT: 'client.port',
+} as const;
+
+/** Histograms, in seconds. */
+export const OPERATION_DURATION = 'mcp.server.operation.duration';
+export const SESSION_DURATION = 'mcp.server.session.duration';
+export const BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+
+export const EXECUTE_TOOL = 'execute_tool';
+/** Instead of a method that the client has invented. */
+const OTHER = '_OTHER';
+
+/** Keys of `_meta` without a prefix, as SEP-414 has them. */
+export const PROPAGATED = ['traceparent', 'tracestate', 'baggage'];
+
+/** `error.type` of a call; `undefined` unless the server has failed, or the call came to nothing. */
+export function errorTypeOf(outcome: McpCallOutcome): string | undefined {
+  if (outcome === 'ok' || MISTAKES_OF_CLIENTS.has(outcome)) return undefined;
+  return String(outcome);
+}
+
+/** Of a call, as a label of metrics: methods that clients have invented are one. */
+export function methodOf({ call: { method }, outcome }: McpCallEnd): string {
+  return outcome === METHOD_NOT_FOUND ? OTHER : method;
+}
+
+const METHOD_NOT_FOUND = -32601;
+/** JSON-RPC codes for mistakes of clients: no errors of a server. */
+const MISTAKES_OF_CLIENTS: ReadonlySet<unknown> = new Set([-32700, -32600, METHOD_NOT_FOUND, -32602, -32002]);

@@ -1,0 +1,2 @@
+export { OtelInstrumentation, type OtelInstrumentationOptions } from './otel-instrumentation.js';
+export { OtelPackageError, traceContextMeta } from './otel-api.js';

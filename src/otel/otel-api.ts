@@ -1,0 +1,42 @@
+import type * as api from '@opentelemetry/api';
+import { requirePackage } from '../common/optional-package.cjs';
+
+export type OpenTelemetryApi = typeof api;
+
+/** `@opentelemetry/api` is not installed. @publicApi */
+export class OtelPackageError extends Error {
+  override readonly name = 'OtelPackageError';
+  readonly code = 'OTEL_PACKAGE_MISSING';
+}
+
+/** Copies of the package share their state, so it does not matter which one an app imports. @throws OtelPackageError */
+export function loadApi(load: (name: string) => unknown = requirePackage): OpenTelemetryApi {
+  try {
+    return load('@opentelemetry/api') as OpenTelemetryApi;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
+    const text =
+      'nestjs-mcp-streamable/otel needs the package "@opentelemetry/api", which is not installed: npm install @opentelemetry/api';
+    throw new OtelPackageError(text, { cause });
+  }
+}
+
+let loaded: OpenTelemetryApi | undefined;
+
+/**
+ * The context of the active span, as `_meta` carries it (SEP-414): `traceparent`, `tracestate`, `baggage`, as far as the
+ * propagators of the app are for them. For the option `requestMeta` of our client.
+ *
+ * ```ts
+ * McpClientModule.forRoot({ clients: { orders: { url, requestMeta: traceContextMeta } } });
+ * ```
+ *
+ * @throws OtelPackageError
+ * @publicApi
+ */
+export function traceContextMeta(): Record<string, string> {
+  const { context, propagation } = (loaded ??= loadApi());
+  const meta: Record<string, string> = {};
+  propagation.inject(context.active(), meta);
+  return meta;
+}

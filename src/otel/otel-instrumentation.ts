@@ -1,0 +1,205 @@
+import type {
+  Attributes,
+  Context,
+  Histogram,
+  Meter,
+  MeterProvider,
+  Span,
+  Tracer,
+  TracerProvider,
+} from '@opentelemetry/api';
+import { check } from '../common/option-checks.js';
+import { currentMcpCall } from '../context/mcp-call.js';
+import type { McpCallEnd, McpCallInfo, McpInstrumentation, McpSessionEnd } from '../context/mcp-instrumentation.js';
+import {
+  ATTR,
+  BUCKETS,
+  errorTypeOf,
+  EXECUTE_TOOL,
+  methodOf,
+  OPERATION_DURATION,
+  PROPAGATED,
+  SESSION_DURATION,
+} from './conventions.js';
+import { loadApi, type OpenTelemetryApi } from './otel-api.js';
+
+/** The instrumentation scope of tracer and meter. */
+const SCOPE = 'nestjs-mcp-streamable';
+
+/** Options of {@link OtelInstrumentation}. @publicApi */
+export interface OtelInstrumentationOptions {
+  /**
+   * Whether the trace context that a client sends in `_meta` becomes the parent of the span. With `false` the span belongs
+   * to the trace of the HTTP request: for clients that must not choose trace ids, sampling and baggage.
+   *
+   * @default true
+   */
+  acceptContext?: boolean;
+  /** Whether spans carry the arguments of tools. They may hold what a telemetry backend must not. @default false */
+  recordArguments?: boolean;
+  /** Whether spans carry the results of tools. They may hold what a telemetry backend must not. @default false */
+  recordResults?: boolean;
+  /** @default the global one, looked up when it is first used */
+  tracerProvider?: TracerProvider;
+  /** @default the global one, looked up when it is first used */
+  meterProvider?: MeterProvider;
+}
+
+/**
+ * # Spans and metrics of calls, by the semantic conventions for MCP
+ *
+ * One SERVER span per request. It is active around guards, the handler and the subscription of an Observable, so that spans
+ * of the application become its children. Its parent is the context in `_meta`, linked to the ambient span, which is that of
+ * the HTTP request if that is instrumented; without such a context the ambient span is the parent.
+ *
+ * ```ts
+ * McpStreamableModule.forRoot({ serverInfo, instrumentation: new OtelInstrumentation() });
+ * ```
+ *
+ * Invariants: a span that began ends once, with its call; no metric has a session id, a URI, or a name that a client invented.
+ *
+ * @publicApi
+ */
+export class OtelInstrumentation implements McpInstrumentation {
+  readonly #api: OpenTelemetryApi;
+  readonly #spans = new WeakMap<McpCallInfo, Span>();
+  readonly #acceptContext: boolean;
+  readonly #recordArguments: boolean;
+  readonly #recordResults: boolean;
+  #tracer: Tracer | undefined;
+  #histograms: { readonly operation: Histogram; readonly session: Histogram } | undefined;
+
+  /** @throws McpOptionError; OtelPackageError if `@opentelemetry/api` is not installed */
+  constructor(private readonly options: OtelInstrumentationOptions = {}) {
+    check.group('options', options);
+    this.#acceptContext = check.flag('acceptContext', options.acceptContext ?? true);
+    this.#recordArguments = check.flag('recordArguments', options.recordArguments ?? false);
+    this.#recordResults = check.flag('recordResults', options.recordResults ?? false);
+    this.#api = loadApi();
+  }
+
+  call<T>(info: McpCallInfo, run: () => T): T {
+    const { context, trace, SpanKind } = this.#api;
+    const ambient = context.active();
+    const parent = this.#parentOf(info, ambient);
+    const [ofParent, ofAmbient] = [trace.getSpanContext(parent), trace.getSpanContext(ambient)];
+    const links = ofAmbient && ofParent?.spanId !== ofAmbient.spanId ? [{ context: ofAmbient }] : [];
+    const attributes = { ...this.#attributesOf(info), ...clientOf(currentMcpCall()?.request) };
+    const span = this.#tracing.startSpan(nameOf(info), { kind: SpanKind.SERVER, attributes, links }, parent);
+    this.#spans.set(info, span);
+    return context.with(trace.setSpan(parent, span), run);
+  }
+
+  ended(end: McpCallEnd): void {
+    const { call, durationMs } = end;
+    const outcome = outcomeOf(end);
+    this.#metrics.operation.record(durationMs / 1000, { ...lowCardinality(end), ...outcome });
+    const span = this.#spans.get(call);
+    if (!span) return;
+    this.#spans.delete(call);
+    span.setAttributes(outcome);
+    if (outcome[ATTR.ERROR_TYPE] !== undefined) span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
+    // Names of spans are few: what the client has invented stays in the attributes.
+    if (!end.handled) span.updateName(methodOf(end));
+    if (this.#recordResults && call.method === 'tools/call' && end.result) {
+      span.setAttribute(ATTR.TOOL_RESULT, textOf(end.result));
+    }
+    span.end();
+  }
+
+  sessionEnded({ protocolVersion, durationMs }: McpSessionEnd): void {
+    this.#metrics.session.record(durationMs / 1000, { ...NETWORK, [ATTR.PROTOCOL_VERSION]: protocolVersion });
+  }
+
+  #parentOf({ meta }: McpCallInfo, ambient: Context): Context {
+    if (!this.#acceptContext || !meta) return ambient;
+    const sent = PROPAGATED.filter((key) => typeof meta[key] === 'string');
+    if (sent.length === 0) return ambient;
+    return this.#api.propagation.extract(ambient, Object.fromEntries(sent.map((key) => [key, meta[key]])));
+  }
+
+  #attributesOf(info: McpCallInfo): Attributes {
+    const { method, name, uri, requestId, sessionId, protocolVersion } = info;
+    const args =
+      this.#recordArguments && method === 'tools/call' ? currentMcpCall()?.message.params?.['arguments'] : undefined;
+    return {
+      ...NETWORK,
+      ...namedAttributes(method, name),
+      [ATTR.METHOD]: method,
+      [ATTR.PROTOCOL_VERSION]: protocolVersion,
+      ...(requestId !== undefined && { [ATTR.REQUEST_ID]: String(requestId) }),
+      ...(sessionId !== undefined && { [ATTR.SESSION_ID]: sessionId }),
+      ...(uri !== undefined && { [ATTR.RESOURCE_URI]: uri }),
+      ...(args !== undefined && { [ATTR.TOOL_ARGUMENTS]: textOf(args) }),
+    };
+  }
+
+  get #tracing(): Tracer {
+    return (this.#tracer ??= (this.options.tracerProvider ?? this.#api.trace).getTracer(SCOPE));
+  }
+
+  /** Not before they are used: an SDK may be set up after this object was made. */
+  get #metrics() {
+    return (this.#histograms ??= histogramsOf((this.options.meterProvider ?? this.#api.metrics).getMeter(SCOPE)));
+  }
+}
+
+function histogramsOf(meter: Meter) {
+  const seconds = { unit: 's', advice: { explicitBucketBoundaries: BUCKETS } };
+  return {
+    operation: meter.createHistogram(OPERATION_DURATION, { ...seconds, description: 'Duration of MCP requests.' }),
+    session: meter.createHistogram(SESSION_DURATION, { ...seconds, description: 'Duration of MCP sessions.' }),
+  };
+}
+
+const NETWORK: Attributes = { [ATTR.NETWORK_TRANSPORT]: 'tcp', [ATTR.NETWORK_PROTOCOL]: 'http' };
+
+/** `tools/call add`; the URI of a resource is not for names. */
+function nameOf({ method, name }: McpCallInfo): string {
+  return name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method;
+}
+
+const NAMED: Readonly<Record<string, string>> = { 'tools/call': ATTR.TOOL, 'prompts/get': ATTR.PROMPT };
+
+function namedAttributes(method: string, name: string | undefined): Attributes {
+  const key = name !== undefined && Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
+  return {
+    ...(key !== undefined && { [key]: name! }),
+    ...(method === 'tools/call' && { [ATTR.OPERATION]: EXECUTE_TOOL }),
+  };
+}
+
+function lowCardinality(end: McpCallEnd): Attributes {
+  const { method, name, protocolVersion } = end.call;
+  return {
+    ...NETWORK,
+    ...namedAttributes(method, end.handled ? name : undefined),
+    [ATTR.METHOD]: methodOf(end),
+    [ATTR.PROTOCOL_VERSION]: protocolVersion,
+  };
+}
+
+function outcomeOf({ outcome }: McpCallEnd): Attributes {
+  const type = errorTypeOf(outcome);
+  return {
+    ...(typeof outcome === 'number' && { [ATTR.STATUS_CODE]: String(outcome) }),
+    ...(type !== undefined && { [ATTR.ERROR_TYPE]: type }),
+  };
+}
+
+/** Of Express' `Request` and Fastify's alike: behind a trusted proxy `ip` is the client, and the socket is not. */
+function clientOf(request: unknown): Attributes {
+  const { ip, socket } = (request ?? {}) as { ip?: string; socket?: { remoteAddress?: string; remotePort?: number } };
+  const address = ip ?? socket?.remoteAddress;
+  if (address === undefined) return {};
+  const port = address === socket?.remoteAddress ? socket.remotePort : undefined;
+  return { [ATTR.CLIENT_ADDRESS]: address, ...(port !== undefined && { [ATTR.CLIENT_PORT]: port }) };
+}
+
+function textOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? '';
+  } catch {
+    return '';
+  }
+}

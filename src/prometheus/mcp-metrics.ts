@@ -1,0 +1,181 @@
+import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { DiscoveryService } from '@nestjs/core';
+import type * as client from 'prom-client';
+import type { Gauge, Registry } from 'prom-client';
+import { Subscription } from 'rxjs';
+import { requirePackage } from '../common/optional-package.cjs';
+import type { McpCallEnd } from '../context/mcp-instrumentation.js';
+import { BUCKETS, errorTypeOf, methodOf } from '../otel/conventions.js';
+import { McpSessionService } from '../session/mcp-session.service.js';
+
+type PromClient = typeof client;
+
+/** Options of `McpPrometheusModule.forRoot()`. @publicApi */
+export interface McpPrometheusOptions {
+  /** Where the metrics are registered. @default the default registry of prom-client, `register` */
+  registry?: Registry;
+}
+
+export const PROMETHEUS_OPTIONS = Symbol('nestjs-mcp-streamable:PROMETHEUS_OPTIONS');
+
+/** `prom-client` is not installed. @publicApi */
+export class PrometheusPackageError extends Error {
+  override readonly name = 'PrometheusPackageError';
+  readonly code = 'PROMETHEUS_PACKAGE_MISSING';
+}
+
+/** Gauges by the counts that they show. */
+const OF_NODE = {
+  live: ['mcp_server_live_sessions', 'Sessions with a live copy on this node.'],
+  inFlight: ['mcp_server_calls_in_flight', 'Requests of clients that are being handled.'],
+  outbound: ['mcp_server_questions_waiting', 'Requests to clients that wait for an answer.'],
+  streams: ['mcp_server_streams', 'Streams that are being written or read.'],
+  readers: ['mcp_server_readers', 'Responses that are open on streams.'],
+  subscriptions: ['mcp_server_listens', 'Open subscriptions/listen.'],
+} as const;
+const OF_STORES = {
+  sessions: ['mcp_server_sessions', 'Sessions in the session store, which nodes may share.'],
+  events: ['mcp_server_logged_events', 'Events in the event log; 0 if the store does not count them.'],
+  bytes: ['mcp_server_logged_bytes', 'Bytes in the event log; 0 if the store does not count them.'],
+} as const;
+const GAUGES = { ...OF_NODE, ...OF_STORES };
+type Count = keyof typeof GAUGES;
+
+/**
+ * The metrics of all endpoints of an app: durations, counts and counters, in a registry of prom-client until the app closes.
+ *
+ * The label `endpoint` is the name of an endpoint, or its path. No label holds a session id, a URI, or a name that a client
+ * has invented. A scrape asks each store once; of one that is away the gauges are missing, and the others are there.
+ */
+@Injectable()
+export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
+  readonly #prom: PromClient;
+  readonly #registry: Registry;
+  readonly #names: string[] = [];
+  readonly #hearing = new Subscription();
+  readonly #gauges = new Map<Count, Gauge>();
+  #services: readonly McpSessionService[] = [];
+  #collecting: Promise<void> | undefined;
+
+  constructor(
+    @Inject(PROMETHEUS_OPTIONS) { registry }: McpPrometheusOptions,
+    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
+  ) {
+    this.#prom = loadPromClient();
+    this.#registry = registry ?? this.#prom.register;
+  }
+
+  onModuleInit(): void {
+    const instances = this.discovery.getProviders().map(({ instance }): unknown => instance);
+    this.#services = [...new Set(instances)].filter((instance) => instance instanceof McpSessionService);
+    this.#registerGauges();
+    this.#observe();
+  }
+
+  /** Another app of this process may register its own. */
+  onApplicationShutdown(): void {
+    this.#hearing.unsubscribe();
+    for (const name of this.#names) this.#registry.removeSingleMetric(name);
+  }
+
+  #observe(): void {
+    const operation = this.#histogram('mcp_server_operation_duration_seconds', 'Duration of MCP requests.', [
+      ...['mcp_method_name', 'gen_ai_tool_name', 'error_type', 'mcp_protocol_version'],
+    ]);
+    const session = this.#histogram('mcp_server_session_duration_seconds', 'Duration of MCP sessions.', [
+      'mcp_protocol_version',
+    ]);
+    const refusals = this.#counter(
+      'mcp_server_refusals_total',
+      'Requests answered with 4xx or 5xx before they were calls.',
+      [...['endpoint', 'http_response_status_code', 'option']],
+    );
+    const faults = this.#counter('mcp_server_store_faults_total', 'Failures of stores.', ['endpoint', 'fatal']);
+    const evictions = this.#counter(
+      'mcp_server_evictions_total',
+      'Clients that came back for events which the log no longer had.',
+      ['endpoint'],
+    );
+    for (const { endpoint, calls$, ends$, events$, refusals$ } of this.#services) {
+      this.#hearing.add(calls$.subscribe((end) => operation.observe(labelsOf(end), end.durationMs / 1000)));
+      this.#hearing.add(
+        ends$.subscribe(({ protocolVersion, durationMs }) =>
+          session.observe({ mcp_protocol_version: protocolVersion }, durationMs / 1000),
+        ),
+      );
+      this.#hearing.add(
+        refusals$.subscribe(({ status, option }) =>
+          refusals.inc({ endpoint, http_response_status_code: status, ...(option !== undefined && { option }) }),
+        ),
+      );
+      this.#hearing.add(
+        events$.subscribe((event) => {
+          if (event.type === 'store-fault') faults.inc({ endpoint, fatal: String(event.fatal) });
+          else if (event.type === 'events-evicted') evictions.inc({ endpoint });
+        }),
+      );
+    }
+  }
+
+  #histogram(name: string, help: string, labelNames: string[]) {
+    this.#names.push(name);
+    return new this.#prom.Histogram({ name, help, labelNames, buckets: BUCKETS, registers: [this.#registry] });
+  }
+
+  #counter(name: string, help: string, labelNames: string[]) {
+    this.#names.push(name);
+    return new this.#prom.Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #registerGauges(): void {
+    for (const [count, [name, help]] of Object.entries(GAUGES)) {
+      // All gauges of a scrape wait for the same counts.
+      const collect = () => (this.#collecting ??= this.#collect().finally(() => (this.#collecting = undefined)));
+      const registers = [this.#registry];
+      this.#names.push(name);
+      this.#gauges.set(
+        count as Count,
+        new this.#prom.Gauge({ name, help, labelNames: ['endpoint'], registers, collect }),
+      );
+    }
+  }
+
+  async #collect(): Promise<void> {
+    await Promise.all(
+      this.#services.map(async (service) => {
+        const { endpoint } = service;
+        const node = service.nodeCounts();
+        for (const count of Object.keys(OF_NODE) as (keyof typeof OF_NODE)[])
+          this.#gauges.get(count)!.set({ endpoint }, node[count]);
+        const counts = await service.counts().catch(() => undefined);
+        for (const count of Object.keys(OF_STORES) as (keyof typeof OF_STORES)[]) {
+          if (counts) this.#gauges.get(count)!.set({ endpoint }, counts[count]);
+          else this.#gauges.get(count)!.remove({ endpoint });
+        }
+      }),
+    );
+  }
+}
+
+function labelsOf(end: McpCallEnd) {
+  const { method, name, protocolVersion } = end.call;
+  const type = errorTypeOf(end.outcome);
+  return {
+    mcp_method_name: methodOf(end),
+    mcp_protocol_version: protocolVersion,
+    ...(method === 'tools/call' && end.handled && name !== undefined && { gen_ai_tool_name: name }),
+    ...(type !== undefined && { error_type: type }),
+  };
+}
+
+/** @throws PrometheusPackageError */
+export function loadPromClient(load: (name: string) => unknown = requirePackage): PromClient {
+  try {
+    return load('prom-client') as PromClient;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
+    const text =
+      'nestjs-mcp-streamable/prometheus needs the package "prom-client", which is not installed: npm install prom-client';
+    throw new PrometheusPackageError(text, { cause });
+  }
+}

@@ -1,0 +1,144 @@
+import { readFileSync } from 'node:fs';
+import { Controller, Get, Header, Injectable } from '@nestjs/common';
+import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { McpPrometheusModule, PrometheusPackageError } from 'nestjs-mcp-streamable/prometheus';
+import { Registry } from 'prom-client';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { loadPromClient } from '../../src/prometheus/mcp-metrics.js';
+import { ModernClient } from '../support/modern-client.js';
+import { NestApp, serverInfo } from '../support/nest-app.js';
+
+let registry = new Registry();
+
+@Controller('metrics')
+class MetricsController {
+  @Get()
+  @Header('content-type', 'text/plain; version=0.0.4')
+  scrape(): Promise<string> {
+    return registry.metrics();
+  }
+}
+
+@Injectable()
+class Tools {
+  @Tool({ name: 'add', description: 'Adds', inputSchema: z.object({ a: z.number() }) })
+  add(@McpArgs() { a }: { a: number }): string {
+    if (a < 0) throw new Error('negative');
+    return String(a);
+  }
+}
+
+describe('Prometheus', () => {
+  let app: NestApp;
+
+  async function start(options = {}): Promise<void> {
+    registry = new Registry();
+    app = await NestApp.start('fastify', {
+      imports: [McpStreamableModule.forRoot({ serverInfo, ...options }), McpPrometheusModule.forRoot({ registry })],
+      controllers: [MetricsController],
+      providers: [Tools],
+    });
+  }
+  afterEach(() => app.close());
+
+  /** The series of a scrape, without buckets. */
+  async function scrape(): Promise<Map<string, number>> {
+    const response = await fetch(`${app.base}/metrics`, { headers: { connection: 'close' } });
+    const lines = (await response.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    return new Map(
+      lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
+    );
+  }
+
+  it('a scrape of a running app has durations by method, tool, error and revision', async () => {
+    await start();
+    const client = await app.client().initialize();
+    await (await client.call('add', { a: 1 })).text();
+    await (await client.call('add', { a: -1 })).text();
+    await (await client.call('invented 4711')).text();
+    await (await client.post({ jsonrpc: '2.0', id: 'odd', method: 'no/such/method' })).text();
+    await new ModernClient(app.client().url).ask('tools/call', { name: 'add', arguments: { a: 1 } });
+    await client.delete();
+    const series = await scrape();
+    const counts = [...series].filter(([name]) => name.startsWith('mcp_server_operation_duration_seconds_count'));
+    const labels = (text: string): string => `mcp_server_operation_duration_seconds_count{${text}}`;
+    const legacy = 'mcp_protocol_version="2025-11-25"';
+    expect(Object.fromEntries(counts)).toEqual({
+      [labels(`mcp_method_name="initialize",${legacy}`)]: 1,
+      [labels(`mcp_method_name="tools/call",${legacy},gen_ai_tool_name="add"`)]: 1,
+      [labels(`mcp_method_name="tools/call",${legacy},gen_ai_tool_name="add",error_type="tool_error"`)]: 1,
+      [labels(`mcp_method_name="tools/call",${legacy}`)]: 1,
+      [labels(`mcp_method_name="_OTHER",${legacy}`)]: 1,
+      [labels('mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",gen_ai_tool_name="add"')]: 1,
+    });
+    expect(series.get(`mcp_server_session_duration_seconds_count{${legacy}}`)).toBe(1);
+    expect([...series.keys()].filter((name) => name.includes('4711') || name.includes(client.sessionId!))).toEqual([]);
+  });
+
+  it('gauges of what there is, and counters of refusals', async () => {
+    await start({ maxSessions: 1 });
+    const client = await app.client().initialize();
+    const standalone = await client.listen();
+    await standalone.opened();
+    await expect(app.client().initialize()).rejects.toThrow('503');
+    const series = await scrape();
+    expect(series.get('mcp_server_sessions{endpoint="mcp"}')).toBe(1);
+    expect(series.get('mcp_server_live_sessions{endpoint="mcp"}')).toBe(1);
+    expect(series.get('mcp_server_readers{endpoint="mcp"}')).toBe(1);
+    expect(series.get('mcp_server_calls_in_flight{endpoint="mcp"}')).toBe(0);
+    const refusals = [...series].filter(([name]) => name.startsWith('mcp_server_refusals_total'));
+    expect(refusals).toEqual([
+      [expect.stringMatching(/endpoint="mcp",http_response_status_code="\d+",option="maxSessions"/), 1],
+    ]);
+    standalone.destroy();
+  });
+
+  it('a session store that is away: its gauges are missing, those of the node are there', async () => {
+    await start();
+    const { service } = app;
+    const { counts } = service;
+    service.counts = () => Promise.reject(new Error('away'));
+    const series = await scrape();
+    expect(series.has('mcp_server_sessions{endpoint="mcp"}')).toBe(false);
+    expect(series.get('mcp_server_live_sessions{endpoint="mcp"}')).toBe(0);
+    service.counts = counts;
+    expect((await scrape()).get('mcp_server_sessions{endpoint="mcp"}')).toBe(0);
+  });
+
+  it('the dashboard and its documentation name exactly the metrics and labels that are there', async () => {
+    await start();
+    const names = registry.getMetricsAsArray().map(({ name }) => name);
+    const read = (file: string) => readFileSync(new URL(`../../docs/${file}`, import.meta.url), 'utf8');
+    const dashboard = JSON.parse(read('grafana-dashboard.json')) as { panels: { targets: { expr: string }[] }[] };
+    const queries = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)).join(' ');
+    const used = [...queries.matchAll(/\bmcp_server_\w+/g)].map(([name]) => name.replace(/_(?:bucket|count)$/, ''));
+    expect(new Set(used)).toEqual(new Set(names));
+    const documented = [...read('operations.md').matchAll(/^\| `(mcp_server_\w+)`/gm)].map(([, name]) => name!);
+    expect(documented.toSorted()).toEqual(names.toSorted());
+    const known = registry
+      .getMetricsAsArray()
+      .flatMap((metric) => (metric as unknown as { labelNames: string[] }).labelNames);
+    const grouped = [...queries.matchAll(/by \(([^)]+)\)|[{,](\w+)(?:=~|!=)/g)].flatMap(
+      ([, by, one]) => by?.split(', ') ?? one!,
+    );
+    expect(grouped.filter((label) => ![...known, 'le', 'job'].includes(label))).toEqual([]);
+  });
+
+  it('leaves nothing in the registry when the app closes', async () => {
+    await start();
+    expect(registry.getMetricsAsArray().length).toBeGreaterThan(10);
+    await app.close();
+    expect(registry.getMetricsAsArray()).toEqual([]);
+    await start();
+  });
+
+  it('says what to install when prom-client is missing', async () => {
+    await start();
+    const missing = (): never => {
+      throw Object.assign(new Error('Cannot find module'), { code: 'MODULE_NOT_FOUND' });
+    };
+    expect(() => loadPromClient(missing)).toThrow(PrometheusPackageError);
+    expect(() => loadPromClient(missing)).toThrow('npm install prom-client');
+  });
+});
