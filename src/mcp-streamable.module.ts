@@ -107,6 +107,16 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return featureModule(providers, name);
   }
 
+  /** Where the endpoint is, by the app's router. For tests. @internal */
+  get paths(): string[] {
+    return this.#paths();
+  }
+
+  /** Responses that are open streams. For tests. @internal */
+  get openResponses(): number {
+    return this.responder.open;
+  }
+
   /**
    * The edge goes in front of the app's router, before there are routes.
    *

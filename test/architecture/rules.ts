@@ -68,7 +68,8 @@ const ROOT = '(root)';
 const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; readonly contracts: boolean }>> = {
   redis: { rooms: ['common', 'wire'], contracts: true },
   client: { rooms: ['common', 'wire'], contracts: false },
-  testing: { rooms: ['common', 'wire'], contracts: true },
+  // The testing kit sees an app as apps see the library: through the module and its services.
+  testing: { rooms: ['common', 'wire', ROOT], contracts: true },
 };
 
 const isSpec = (path: string): boolean => path.endsWith('.spec.ts');
