@@ -25,7 +25,7 @@ export class CustomerGuard implements CanActivate {
   constructor(@Inject(AccessTokens) private readonly tokens: AccessTokens) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const request = context.switchToHttp().getRequest();
+    const request = context.switchToHttp().getRequest<{ headers: { authorization?: string } }>();
     const [, token] = /^Bearer (.+)$/.exec(request.headers.authorization ?? '') ?? [];
     const verifier: OAuthTokenVerifier = this.tokens;
     const auth = token === undefined ? undefined : await verifier.verifyAccessToken(token).catch(() => undefined);
