@@ -18,12 +18,14 @@ import {
 } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
 import { INBOX_STREAM } from '../../src/stream/event-store.js';
+import { AppAgent } from '../../src/testing/kit/app-agent.js';
 import { endpointsOf } from '../../src/testing/kit/endpoints.js';
 import { leftIn, type McpLeftovers, timersOf } from '../../src/testing/kit/leftovers.js';
 import type { Adapter } from './adapters.js';
 import { RawClient } from './raw-client.js';
 import { TrackedClock } from './tracked-clock.js';
 import type { NodesOfOneApp } from './two-nodes.js';
+import * as ways from './ways.js';
 
 export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
 
@@ -44,6 +46,8 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   module?: ModuleMetadata;
   /** Before `listen()`. */
   configure?: (app: INestApplication) => void | Promise<void>;
+  /** Whether clients of tests take a port: where the network plays no part they need none. @default true */
+  port?: boolean;
   /** The address to listen on. @default 127.0.0.1 */
   address?: string;
 }
@@ -91,7 +95,7 @@ export class TestApp {
 
   static async #startNode(options: TestAppOptions & { clock: Clock }): Promise<TestNode> {
     const { adapter, tools = {}, onServer, clock, module = {}, configure, ...rest } = options;
-    const { address = '127.0.0.1', ...moduleOptions } = rest;
+    const { port = true, address = '127.0.0.1', ...moduleOptions } = rest;
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'test', version: '1.0.0' },
       server: (context) => {
@@ -113,6 +117,7 @@ export class TestApp {
     await app.listen(0, address);
     const base = (await app.getUrl()).replace('[::1]', '127.0.0.1');
     const url = `${base}/${moduleOptions.path ?? 'mcp'}`;
+    if (!port && process.env['NODES'] !== '2') ways.open(base, await AppAgent.of(app));
     const node = { app, url, service: app.get(McpSessionService, { strict: false }) };
     NODES_OF.set(clock, [...(NODES_OF.get(clock) ?? []), node]);
     return node;
@@ -169,6 +174,7 @@ export class TestApp {
   /** Stops the app as it is. */
   async shutDown(): Promise<void> {
     await Promise.all(this.nodes.map(({ app }) => app.close()));
+    for (const { url } of this.nodes) ways.close(new URL(url).origin);
   }
 
   /** Stops the app, and expects that it leaves nothing behind. */
