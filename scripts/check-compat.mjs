@@ -1,12 +1,13 @@
 // What a user gets: packs the package, installs the tarball into a fresh app of each kind outside the repository, compiles it
 // against our types, and runs it on both adapters under each version of Node, where the official clients call it.
-// Does the same with the apps of `nest new`, whose tests must pass. Prints a table, and the output of a step only if it fails.
+// Tests of each app that call without a port pass with node:test. Does the same with the apps of `nest new`, whose tests must
+// pass with jest and vitest. Prints a table, and the output of a step only if it fails.
 import { deepEqual } from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compileConsumer, findTypeScript, writeConsumer } from './package/consumer.mjs';
-import { makeNestApp, startNestApp, testNatively, testNestApp } from './package/nest-app.mjs';
+import { makeNestApp, startNestApp, testAsModules, testNatively, testNestApp } from './package/nest-app.mjs';
 import { findNodes } from './package/nodes.mjs';
 import { install, run, step } from './package/run.mjs';
 import { makeTarball, manifest } from './package/tarball.mjs';
@@ -63,6 +64,9 @@ async function tryConsumer(consumer, folder, tarball, nodes, oldest) {
   }
   const rows = [];
   for (const [major, node] of nodes) {
+    await step(`${consumer.name}, Node ${major}: its tests pass with node:test`, () =>
+      run(node, ['--test', 'out/kit.test.js'], { cwd: folder }),
+    );
     for (const adapter of ADAPTERS) rows.push(await tryOut(consumer, folder, major, node, adapter));
   }
   return rows;
@@ -77,6 +81,9 @@ async function tryNestNew(nest, folder, tarball, nodes) {
     await step(`nest new ${nest}, Node ${major}: its tests pass`, () => testNestApp(app, nest, node));
   }
   if (nest > 11) return;
+  for (const [major, node] of nodes) {
+    await step(`nest new ${nest}, Node ${major}: its unit test passes in ES modules`, () => testAsModules(app, node));
+  }
   await step(`nest new ${nest}, Node ${NODES.at(-1)}: its tests pass untransformed`, () => testNatively(app, newest));
 }
 

@@ -26,13 +26,10 @@ import {
 } from './mcp-streamable.module-definition.js';
 import { featureModule } from './handlers/discovery/app-scan.js';
 import { ENDPOINT_NAME, type EndpointName } from './context/endpoint-name.js';
-import { assertOwnName, assertOwnPath } from './http/edge/shared-path.js';
+import { assertOwnName, assertOwnPath, routerPathOf } from './http/edge/shared-path.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { logMissingShutdownHooks, logWhatIsServed } from './handlers/discovery/start-log.js';
 import { EndpointShutdown, McpEndpoint } from './endpoint/mcp-endpoint.js';
-
-/** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
-const MODULE_PATH = '__module_path__';
 
 /** Milliseconds that responses have to be read to their end, once all is said. */
 const LAST_READS_MS = 300;
@@ -102,6 +99,16 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return featureModule(providers, name);
   }
 
+  /** Where the endpoint is, by the app's router. For tests. @internal */
+  get paths(): string[] {
+    return this.edge.paths();
+  }
+
+  /** Responses that are open streams. For tests. @internal */
+  get openResponses(): number {
+    return this.responder.open;
+  }
+
   /**
    * The edge goes in front of the app's router, before there are routes.
    *
@@ -110,8 +117,10 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
    */
   configure(_consumer: MiddlewareConsumer): void {
     const versioning = this.config.getVersioning();
+    const { applicationId } = this.modules;
     for (const other of this.#others()) {
-      assertOwnPath([this.endpointName, other.endpointName], [this.#routerPath, other.#routerPath], versioning);
+      const paths = [routerPathOf(this, applicationId), routerPathOf(other, applicationId)] as const;
+      assertOwnPath([this.endpointName, other.endpointName], paths, versioning);
     }
     this.edge.install(this.adapterHost.httpAdapter, this.key, this.policy);
   }
@@ -153,14 +162,5 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
 
   #others(): McpStreamableModule[] {
     return this.#endpoints().filter((endpoint) => endpoint !== this);
-  }
-
-  /** The prefix that RouterModule puts before the paths of this module. Nest keeps it on the class, by app or for all. */
-  get #routerPath(): string {
-    const { applicationId } = this.modules;
-    const [ofApp, ofAll] = [`${MODULE_PATH}${applicationId}`, MODULE_PATH].map(
-      (key) => Reflect.getMetadata(key, this.constructor) as string | undefined,
-    );
-    return ofApp ?? ofAll ?? '';
   }
 }

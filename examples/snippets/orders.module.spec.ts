@@ -1,29 +1,28 @@
 /// <reference types="vitest/globals" />
 // #region spec
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
+import { createMcpTestClient, expectNothingLeft, type McpTestClient } from 'nestjs-mcp-streamable/testing';
 import { OrdersModule } from './orders.module.js';
 
 describe('OrdersModule', () => {
   let app: INestApplication;
-  let client: Client;
+  let mcp: McpTestClient;
 
   beforeEach(async () => {
     const fixture = await Test.createTestingModule({ imports: [OrdersModule] }).compile();
     app = fixture.createNestApplication();
-    await app.listen(0, '127.0.0.1');
-    client = new Client({ name: 'test', version: '1.0.0' });
-    await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', await app.getUrl())));
+    mcp = await createMcpTestClient(app);
   });
 
   it('finds an order', async () => {
-    const { content } = await client.callTool({ name: 'find_order', arguments: { id: 'A-1042' } });
-    expect(content).toEqual([{ type: 'text', text: 'Order A-1042 is on its way.' }]);
+    const { text } = await mcp.callTool('find_order', { id: 'A-1042' });
+    expect(text).toBe('Order A-1042 is on its way.');
   });
 
   afterEach(async () => {
-    await client.close();
+    await mcp.close();
+    await expectNothingLeft(app);
     await app.close();
   });
 });

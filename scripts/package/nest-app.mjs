@@ -91,6 +91,33 @@ export async function testNatively(app, node) {
   await run(node, [...jest, '--config', 'test/jest-e2e.json', ...untransformed], { cwd: app });
 }
 
+/** Compiles sources to ES modules, whatever the package says. */
+const asModules = {
+  rootDir: 'src',
+  testRegex: String.raw`orders.*\.spec\.ts$`,
+  moduleFileExtensions: ['js', 'json', 'ts'],
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {
+    [String.raw`^.+\.ts$`]: [
+      'ts-jest',
+      {
+        useESM: true,
+        tsconfig: {
+          ...{ target: 'ES2023', module: 'esnext', moduleResolution: 'bundler', strict: true, skipLibCheck: true },
+          ...{ experimentalDecorators: true, emitDecoratorMetadata: true },
+        },
+      },
+    ],
+  },
+};
+
+/** Runs the test of the README with jest in ES modules, where this package needs no transform. */
+export function testAsModules(app, node) {
+  const cache = ['--cacheDirectory', join(app, 'jest-cache-esm')];
+  const config = ['--config', JSON.stringify(asModules)];
+  return run(node, ['--experimental-vm-modules', 'node_modules/jest/bin/jest.js', ...cache, ...config], { cwd: app });
+}
+
 /** Starts what was built, until a client has begun a session and SIGTERM has ended it. */
 export async function startNestApp(app, node) {
   const port = await freePort();

@@ -5,3 +5,16 @@ export { ManualClock } from './manual-clock.js';
 export { messageBusContract, type MessageBusHarness } from './message-bus.contract.js';
 export { sessionStoreContract, type SessionStoreHarness } from './session-store.contract.js';
 export { stateStoreContract, type StateStoreHarness } from './state-store.contract.js';
+export { AppAgent, type AppFetch } from './kit/app-agent.js';
+export { expectNothingLeft, type McpLeftovers } from './kit/leftovers.js';
+export {
+  createAppFetch,
+  createMcpTestClient,
+  type McpCallOptions,
+  McpTestClient,
+  type McpTestClientOptions,
+  type McpTestNotification,
+  type McpToolCallResult,
+} from './kit/mcp-test-client.js';
+export type { McpRawAnswer, McpRawMessage } from './kit/raw-message.js';
+export { McpTestAuth, mintTestToken, type TestTokenOptions } from './kit/test-tokens.js';

@@ -71,6 +71,7 @@ describe('the check itself', () => {
     ['src/redis/a.ts', `import { x } from '../testing/index.js';`, 'not "testing"'],
     ['src/client/a.ts', `import { x } from '../session/session-store.js';`, 'not "session"'],
     ['src/testing/a.ts', `import { x } from '../bus/message-bus.in-memory.js';`, 'not "bus"'],
+    ['src/testing/kit/a.ts', `import { x } from '../../session/live/x.js';`, 'not "session"'],
     ['src/session/a.ts', `import type { Request } from 'express';`, 'nothing adapter-specific'],
     ['src/mcp.module.ts', `import { X } from '@nestjs/platform-fastify';`, 'nothing adapter-specific'],
     ['src/http/a.ts', `import fastify from 'fastify';`, 'import its types only'],

@@ -72,7 +72,8 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   client: { rooms: ['common', 'wire'], contracts: false },
   prometheus: { rooms: ['common', 'wire', 'context', 'session', 'otel'], contracts: false },
   otel: { rooms: ['common', 'wire', 'context'], contracts: false },
-  testing: { rooms: ['common', 'wire'], contracts: true },
+  // The testing kit sees an app as apps see the library: through the module and its services.
+  testing: { rooms: ['common', 'wire', ROOT], contracts: true },
 };
 
 const isSpec = (path: string): boolean => path.endsWith('.spec.ts');

@@ -85,7 +85,12 @@ const providers = [
 ];
 
 describe.each(ADAPTERS)('a source that is faster than its client, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers, maxBufferedBytes: MAX_BUFFERED, eventLog: { maxBytes: LOG } });
+  const start = handlersApps(adapter, {
+    port: true,
+    providers,
+    maxBufferedBytes: MAX_BUFFERED,
+    eventLog: { maxBytes: LOG },
+  });
   let sockets: Socket[];
   beforeEach(() => {
     [peak, emitted, left, sockets] = [0, 0, 0, []];

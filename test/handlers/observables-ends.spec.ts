@@ -79,7 +79,7 @@ interface Running {
 }
 
 describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
+  const start = handlersApps(adapter, { port: true, providers, sseAfterMs: 60_000, requestTimeoutMs: 30_000 });
   const connect = officialClients();
   beforeEach(() => {
     left = new Map();

@@ -9,23 +9,23 @@ import {
   LEGACY_REVISIONS,
   MODERN_REVISIONS,
   McpEventStore,
-  InMemoryStateStore,
   McpSessionService,
-  McpStateStore,
   McpStreamableModule,
-  type McpCounts,
   type McpServerContext,
   type McpStreamableExtras,
   type McpStreamableOptions,
   type StreamHead,
 } from 'nestjs-mcp-streamable';
 import { expect } from 'vitest';
-import { McpResponder } from '../../src/http/responder.js';
 import { INBOX_STREAM } from '../../src/stream/event-store.js';
+import { AppAgent } from '../../src/testing/kit/app-agent.js';
+import { endpointsOf } from '../../src/testing/kit/endpoints.js';
+import { leftIn, type McpLeftovers, timersOf } from '../../src/testing/kit/leftovers.js';
 import type { Adapter } from './adapters.js';
 import { RawClient } from './raw-client.js';
 import { TrackedClock } from './tracked-clock.js';
 import type { NodesOfOneApp } from './two-nodes.js';
+import * as ways from './ways.js';
 
 export { ADAPTERS, ONE_ADAPTER, type Adapter } from './adapters.js';
 
@@ -46,6 +46,8 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   module?: ModuleMetadata;
   /** Before `listen()`. */
   configure?: (app: INestApplication) => void | Promise<void>;
+  /** Whether clients of tests take a port: where the network plays no part they need none. @default true */
+  port?: boolean;
   /** The address to listen on. @default 127.0.0.1 */
   address?: string;
 }
@@ -53,9 +55,9 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
 /** All nodes on a clock, also of other apps. */
 const NODES_OF = new WeakMap<object, TestNode[]>();
 
-/** Timers that look for expired sessions: one for each node that has not been stopped. */
-function sweepers(clock: object): number {
-  return (NODES_OF.get(clock) ?? []).filter(({ service }) => !service['sessions'].closing).length;
+/** Timers that are armed on a clock, but for those that look for expired sessions. */
+function timersOn(clock: object): number {
+  return timersOf((NODES_OF.get(clock) ?? []).flatMap(({ app }) => endpointsOf(app)));
 }
 
 /** One process of an app. */
@@ -93,7 +95,7 @@ export class TestApp {
 
   static async #startNode(options: TestAppOptions & { clock: Clock }): Promise<TestNode> {
     const { adapter, tools = {}, onServer, clock, module = {}, configure, ...rest } = options;
-    const { address = '127.0.0.1', ...moduleOptions } = rest;
+    const { port = true, address = '127.0.0.1', ...moduleOptions } = rest;
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'test', version: '1.0.0' },
       server: (context) => {
@@ -115,6 +117,7 @@ export class TestApp {
     await app.listen(0, address);
     const base = (await app.getUrl()).replace('[::1]', '127.0.0.1');
     const url = `${base}/${moduleOptions.path ?? 'mcp'}`;
+    if (!port && process.env['NODES'] !== '2') ways.open(base, await AppAgent.of(app));
     const node = { app, url, service: app.get(McpSessionService, { strict: false }) };
     NODES_OF.set(clock, [...(NODES_OF.get(clock) ?? []), node]);
     return node;
@@ -131,7 +134,7 @@ export class TestApp {
 
   /** Open responses that are streams. */
   get openResponses(): number {
-    return sum(this.nodes.map(({ app }) => app.get(McpResponder, { strict: false }).open));
+    return sum(this.nodes.flatMap(({ app }) => endpointsOf(app).map(({ module }) => module.openResponses)));
   }
 
   client(headers?: Record<string, string>): RawClient {
@@ -139,7 +142,7 @@ export class TestApp {
   }
 
   /** Waits until the counts are as wanted. */
-  async settled({ streams, ...others }: Partial<Settled>): Promise<void> {
+  async settled({ streams, ...others }: Partial<McpLeftovers>): Promise<void> {
     // What one node writes and another reads is a stream of both: of several nodes only their end tells something.
     const told = streams !== undefined && (streams === 0 || this.nodes.length === 1);
     const expected = told ? { ...others, streams } : others;
@@ -154,7 +157,7 @@ export class TestApp {
   /** Ends what is there, and expects that nothing at all is left of it. */
   async expectNothingLeft(): Promise<void> {
     await this.service.terminateAll();
-    await this.settled({ ...NOTHING, states: 0, openResponses: 0, timers: 0 });
+    await this.settled(NOTHING);
   }
 
   /** Expects that nothing is left, then stops the app. */
@@ -171,39 +174,33 @@ export class TestApp {
   /** Stops the app as it is. */
   async shutDown(): Promise<void> {
     await Promise.all(this.nodes.map(({ app }) => app.close()));
+    for (const { url } of this.nodes) ways.close(new URL(url).origin);
   }
 
   /** Stops the app, and expects that it leaves nothing behind. */
   async stop(): Promise<void> {
     await this.shutDown();
-    expect(this.clock.pending - sweepers(this.clock)).toBe(0);
+    expect(timersOn(this.clock)).toBe(0);
     await this.cluster?.closed();
   }
 
-  async #state(): Promise<Settled> {
-    const nodes = await Promise.all(this.nodes.map(({ service }) => service.counts()));
+  async #state(): Promise<McpLeftovers> {
+    const nodes = await Promise.all(this.nodes.map(({ app }) => leftIn(endpointsOf(app))));
     const own = OF_ONE_NODE.map((name) => [name, sum(nodes.map((counts) => counts[name]))]);
     const live = new Set(
       this.nodes.flatMap(({ service }) => [...service['sessions'].all()].map(({ session }) => session.sessionId)),
     );
-    const counts: McpCounts = { ...nodes[0]!, ...Object.fromEntries(own), live: live.size };
+    const counts: McpLeftovers = { ...nodes[0]!, ...Object.fromEntries(own), timers: timersOn(this.clock) };
+    if (!this.cluster) return counts;
     const inboxes = await this.#inboxes();
+    counts.live = live.size;
     counts.loggedStreams -= inboxes.length;
     counts.events -= sum(inboxes.map(({ last, oldest }) => last - oldest + 1));
-    const states = await this.#states();
-    return { ...counts, states, openResponses: this.openResponses, timers: this.clock.pending - sweepers(this.clock) };
-  }
-
-  /** How many states outlive a call; 0 where that cannot be seen. */
-  async #states(): Promise<number> {
-    if (this.cluster) return this.cluster.states();
-    const store = this.app.get<McpStateStore>(McpStateStore, { strict: false });
-    return store instanceof InMemoryStateStore ? store.size : 0;
+    return { ...counts, states: await this.cluster.states() };
   }
 
   /** What nodes have handed on to each other: it lies in the log of its session, and no client ever sees it. */
   async #inboxes(): Promise<StreamHead[]> {
-    if (!this.cluster) return [];
     const store = this.app.get<McpEventStore>(McpEventStore, { strict: false });
     const sessions = await this.service.list();
     const looks = await Promise.allSettled(sessions.map(async ({ id }) => store.read(id, INBOX_STREAM, 0, 0)));
@@ -211,18 +208,12 @@ export class TestApp {
   }
 }
 
-interface Settled extends McpCounts {
-  states: number;
-  openResponses: number;
-  timers: number;
-}
-
 /** What each node counts for itself. A session that is live on two nodes counts once. */
-const OF_ONE_NODE = ['inFlight', 'outbound', 'streams', 'readers', 'subscriptions'] as const;
+const OF_ONE_NODE = ['inFlight', 'outbound', 'streams', 'readers', 'subscriptions', 'openResponses'] as const;
 
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
-const NOTHING: McpCounts = {
+const NOTHING: McpLeftovers = {
   sessions: 0,
   live: 0,
   inFlight: 0,
@@ -234,6 +225,9 @@ const NOTHING: McpCounts = {
   loggedStreams: 0,
   events: 0,
   bytes: 0,
+  states: 0,
+  openResponses: 0,
+  timers: 0,
 };
 
 /** A low-level SDK server whose tools are the given functions; `tools/list` names them. */

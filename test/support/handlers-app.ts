@@ -16,13 +16,19 @@ export interface HandlersAppOptions extends Partial<TestAppOptions> {
 /**
  * Starts apps whose endpoint serves the decorated handlers of their providers, behind a guard of its route that says who
  * calls: `as(user, token)` becomes `request.user`. Each app is closed after its test, and must have left nothing behind.
+ * Clients take no port, which is faster; a test of readers and broken connections wants one (`port`).
  */
 export function handlersApps(
   adapter: Adapter,
   { providers: always = [], ...defaults }: HandlersAppOptions = {},
 ): (options?: HandlersAppOptions) => Promise<TestApp> {
   afterEach(() => new RecordedLog().release());
-  const start = runningApps(adapter, { server: undefined, guards: [trustingGuard], ...defaults });
+  const start = runningApps(adapter, {
+    server: undefined,
+    port: false,
+    guards: [trustingGuard],
+    ...defaults,
+  });
   return async ({ providers = [], module = {}, ...options } = {}) => {
     const all = [...(module.providers ?? []), ...always, ...providers];
     const app = await start({ ...options, module: { ...module, providers: all } });

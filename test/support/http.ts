@@ -1,5 +1,6 @@
 import { request as httpRequest, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { wayTo } from './ways.js';
 
 export interface RawRequest {
   method?: string;
@@ -156,7 +157,7 @@ export function send(
   { method = 'POST', headers = {}, body, keepOpen }: RawRequest = {},
 ): Promise<RawResponse> {
   return new Promise((resolve, reject) => {
-    const sent = httpRequest(url, { method, headers, agent: false }, (message) => {
+    const sent = httpRequest(url, { method, headers, agent: wayTo(url) }, (message) => {
       resolve(new RawResponse(message, sent));
     });
     sent.on('error', reject);

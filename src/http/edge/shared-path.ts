@@ -38,3 +38,13 @@ export function assertOwnName({ name, path }: EndpointName, other: EndpointName)
   const text = `Two MCP endpoints of this app, at "${path}" and "${other.path}", have ${same}. Give each a "name" of its own.`;
   throw new McpOptionError('name', text);
 }
+
+/** Where Nest's RouterModule keeps what it puts before the paths of a module; exported by Nest 12 alone. */
+const MODULE_PATH = '__module_path__';
+
+/** The prefix that RouterModule puts before the paths of a module. Nest keeps it on the class, by app or for all. */
+export function routerPathOf({ constructor }: object, applicationId: string): string {
+  const keys = [`${MODULE_PATH}${applicationId}`, MODULE_PATH];
+  const [ofApp, ofAll] = keys.map((key) => Reflect.getMetadata(key, constructor) as string | undefined);
+  return ofApp ?? ofAll ?? '';
+}

@@ -1,0 +1,130 @@
+import { Agent, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
+import { type Duplex, duplexPair, Readable } from 'node:stream';
+import { Server as TlsServer } from 'node:tls';
+import type { INestApplication } from '@nestjs/common';
+
+/*
+ * # HTTP without a port
+ *
+ * Each request gets a pair of streams: one half goes to the app's server as a connection, the other one to the client of
+ * `node:http`. All layers of the app are the real ones: Node's parser, the adapter, its hooks, the router. What the halves
+ * lack of a socket is added; above all, a half that is destroyed ends the other one, which Node 20 leaves to the user.
+ */
+
+/** A `fetch` that reaches one app. @publicApi */
+export type AppFetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
+
+const LOOPBACK = '127.0.0.1';
+/** The Host of requests: a loopback name, which every endpoint allows. */
+const BASE = 'http://localhost';
+
+/**
+ * Connects clients of `node:http` to an app that listens nowhere. Each request has a connection of its own.
+ *
+ * @publicApi
+ */
+export class AppAgent extends Agent {
+  readonly #open = new Set<Duplex>();
+
+  private constructor(private readonly server: Server) {
+    super({ keepAlive: false });
+  }
+
+  /** @param app is initialized, if it is not */
+  static async of(app: INestApplication): Promise<AppAgent> {
+    const ready = READY.get(app) ?? getReady(app);
+    READY.set(app, ready);
+    await ready;
+    return new AppAgent(app.getHttpServer() as Server);
+  }
+
+  /** @internal for node:http */
+  override createConnection(): Duplex {
+    const [client, server] = socketPair();
+    this.#open.add(client);
+    client.once('close', () => this.#open.delete(client));
+    this.server.emit(this.server instanceof TlsServer ? 'secureConnection' : 'connection', server);
+    return client;
+  }
+
+  /** Cuts all connections, as a network that breaks does. */
+  cut(): void {
+    for (const half of this.#open) half.destroy();
+  }
+
+  override destroy(): void {
+    super.destroy();
+    this.cut();
+  }
+}
+
+/** Apps, and when they can serve: Nest does not wait for an `init()` that runs already. */
+const READY = new WeakMap<INestApplication, Promise<void>>();
+
+async function getReady(app: INestApplication): Promise<void> {
+  await app.init();
+  const instance = app.getHttpAdapter().getInstance() as { ready?: () => PromiseLike<unknown> };
+  // Fastify has no router before.
+  if (typeof instance.ready === 'function') await instance.ready();
+}
+
+/** A `fetch` over an agent. Paths are those of the app; redirects are not followed. */
+export function fetchOver(agent: Agent): AppFetch {
+  return async (input, init = {}) => {
+    const request = new Request(new URL(input, BASE), init);
+    const body = request.body ? Buffer.from(await request.arrayBuffer()) : undefined;
+    const headers = Object.fromEntries(request.headers);
+    const { method } = request;
+    const signal = init.signal ?? undefined;
+    return new Promise<Response>((resolve, reject) => {
+      const sent = httpRequest(request.url, { agent, method, headers, signal }, (message) => {
+        resolve(responseOf(message, method));
+      });
+      sent.on('error', reject);
+      sent.end(body);
+    });
+  };
+}
+
+/** Statuses whose responses have no body. */
+const BODILESS = [204, 205, 304];
+
+function responseOf(message: IncomingMessage, method: string): Response {
+  const { statusCode: status = 0, statusMessage: statusText = '', rawHeaders } = message;
+  const headers = new Headers();
+  for (let at = 0; at < rawHeaders.length; at += 2) headers.append(rawHeaders[at]!, rawHeaders[at + 1]!);
+  // After the head the reader of the body hears of it.
+  message.on('error', () => {});
+  const empty = method === 'HEAD' || BODILESS.includes(status);
+  if (empty) message.resume();
+  const body = empty ? null : (Readable.toWeb(message) as ReadableStream<Uint8Array>);
+  return new Response(body, { status, statusText, headers });
+}
+
+/** @returns the half of the client, and that of the server */
+function socketPair(): [client: Duplex, server: Duplex] {
+  const [client, server] = duplexPair().map(asSocket) as [Duplex, Duplex];
+  // A client that has gone is gone at once.
+  client.once('close', () => server.destroy());
+  // What a server has written before still arrives, and then the end.
+  server.once('close', () => {
+    if (!client.destroyed && !client.readableEnded) client.push(null);
+  });
+  return [client, server];
+}
+
+/** Adds what `node:http` and the adapters call on a socket. */
+function asSocket(half: Duplex): Duplex {
+  const self = (): Duplex => half;
+  return Object.assign(half, {
+    ...{ localAddress: LOOPBACK, remoteAddress: LOOPBACK, localPort: 0, remotePort: 0 },
+    ...{ localFamily: 'IPv4', remoteFamily: 'IPv4', connecting: false },
+    ...{ setTimeout: self, setNoDelay: self, setKeepAlive: self, ref: self, unref: self },
+    address: () => ({ address: LOOPBACK, family: 'IPv4', port: 0 }),
+    destroySoon: () => {
+      if (half.writable) half.end();
+      if (half.writableFinished) half.destroy();
+      else half.once('finish', () => half.destroy());
+    },
+  });
+}

@@ -1,0 +1,47 @@
+import type { INestApplication, InjectionToken } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import { Clock, McpSessionService, McpStateStore, McpStreamableModule } from '../../index.js';
+
+/** One endpoint of an app, and what belongs to it alone. */
+export interface AppEndpoint {
+  readonly module: McpStreamableModule;
+  readonly service: McpSessionService;
+  readonly states: McpStateStore;
+  readonly clock: Clock;
+}
+
+/** All endpoints of an app, whatever their names are. @throws TypeError when there is none */
+export function endpointsOf(app: INestApplication): [AppEndpoint, ...AppEndpoint[]] {
+  const modules = [...app.get(ModulesContainer, { strict: false }).values()];
+  const [first, ...others] = modules.flatMap(({ instance, providers }) => {
+    if (!(instance instanceof McpStreamableModule)) return [];
+    const part = <T>(token: InjectionToken<T>): T => providers.get(token)!.instance as T;
+    return [
+      {
+        module: instance,
+        service: part(McpSessionService),
+        states: part<McpStateStore>(McpStateStore),
+        clock: part<Clock>(Clock),
+      },
+    ];
+  });
+  if (!first) {
+    throw new TypeError(
+      'This app has no MCP endpoint. Import McpStreamableModule.forRoot() into the module under test.',
+    );
+  }
+  return [first, ...others];
+}
+
+/**
+ * Where the MCP endpoint of an app is, global prefix and version included.
+ *
+ * @throws TypeError in an app that has several of them
+ */
+export function pathOf(app: INestApplication): string {
+  const endpoints = endpointsOf(app);
+  const paths = endpoints.flatMap(({ module }) => module.paths);
+  if (paths.length === 1) return paths[0]!;
+  const text = `This app serves MCP at ${paths.join(', ') || 'no path that can be found'}. Say which path the client is to use: createMcpTestClient(app, { endpoint: '${paths[0] ?? '/mcp'}' }).`;
+  throw new TypeError(text);
+}

@@ -1,0 +1,76 @@
+import { AssertionError } from 'node:assert';
+import type { INestApplication } from '@nestjs/common';
+import { InMemoryStateStore, type McpCounts } from '../../index.js';
+import { type AppEndpoint, endpointsOf } from './endpoints.js';
+
+/** What the endpoints of an app hold. @publicApi */
+export interface McpLeftovers extends McpCounts {
+  /** Responses that are open streams. */
+  openResponses: number;
+  /** States that outlive a call (`ctx.state()`); 0 with a store that does not count them. */
+  states: number;
+  /** Timers of the endpoints, where the app's `Clock` is one that counts them, such as `ManualClock`; else 0. */
+  timers: number;
+}
+
+/** The real ones, also when a test runner replaces the globals later. */
+const { setTimeout } = globalThis;
+const { now } = Date;
+
+const POLL_MS = 5;
+
+/**
+ * Expects that clients have left nothing behind in an app: no session, no call, stream, subscription, log or timer. Ends that
+ * are on their way may take a moment.
+ *
+ * @param options `withinMs`: how long the ends may take @default 5000
+ * @throws AssertionError (rejects) with what is left
+ * @publicApi
+ */
+export async function expectNothingLeft(
+  app: INestApplication,
+  { withinMs = 5_000 }: { withinMs?: number } = {},
+): Promise<void> {
+  const deadline = now() + withinMs;
+  for (;;) {
+    const actual = await leftIn(endpointsOf(app));
+    const left = Object.entries(actual).filter(([, count]) => count !== 0);
+    if (left.length === 0) return;
+    if (now() >= deadline) {
+      const expected = Object.fromEntries(Object.keys(actual).map((name) => [name, 0]));
+      const list = left.map(([name, count]) => `${name}: ${count}`).join(', ');
+      const message = `The MCP endpoints of the app are not empty after ${withinMs} ms: ${list}. Close all clients; end sessions whose clients have gone with McpSessionService.terminateAll().`;
+      throw new AssertionError({ message, actual, expected, operator: 'expectNothingLeft' });
+    }
+    await new Promise((resolve) => void setTimeout(resolve, POLL_MS));
+  }
+}
+
+/** Sums over endpoints, also those of several apps. */
+export async function leftIn(endpoints: readonly AppEndpoint[]): Promise<McpLeftovers> {
+  const counts = await Promise.all(endpoints.map(countsOf));
+  const names = Object.keys(counts[0]!) as (keyof McpLeftovers)[];
+  const sum = (name: keyof McpLeftovers): number => counts.reduce((total, each) => total + each[name], 0);
+  const total = Object.fromEntries(names.map((name) => [name, sum(name)])) as unknown as McpLeftovers;
+  return { ...total, timers: timersOf(endpoints) };
+}
+
+async function countsOf({ module, service, states }: AppEndpoint): Promise<McpLeftovers> {
+  return {
+    ...(await service.counts()),
+    openResponses: module.openResponses,
+    states: states instanceof InMemoryStateStore ? states.size : 0,
+    timers: 0,
+  };
+}
+
+/** All timers of clocks that count them, but not those that look for expired sessions: one for each endpoint that is open. */
+export function timersOf(endpoints: readonly AppEndpoint[]): number {
+  const clocks = new Set(endpoints.map(({ clock }) => clock as { readonly pending?: unknown }));
+  const pending = [...clocks].flatMap(({ pending: count }) => (typeof count === 'number' ? [count] : []));
+  const sweepers = endpoints.filter(
+    ({ clock, service }) =>
+      typeof (clock as { pending?: unknown }).pending === 'number' && !service['sessions'].closing,
+  );
+  return pending.reduce((total, count) => total + count, 0) - sweepers.length;
+}

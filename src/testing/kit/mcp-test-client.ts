@@ -1,0 +1,334 @@
+import type * as Sdk from '@modelcontextprotocol/client';
+import type { INestApplication } from '@nestjs/common';
+import type { McpAnswer, McpLogLevel, McpQuestion } from '../../index.js';
+import { type Era, LOG_LEVEL_META_KEY } from '../../wire/era.js';
+import { MODERN_REVISIONS } from '../../wire/revisions.js';
+import { AppAgent, type AppFetch, fetchOver } from './app-agent.js';
+import { pathOf } from './endpoints.js';
+import { sendRaw, type McpRawAnswer, type McpRawMessage } from './raw-message.js';
+
+/** A test calls one endpoint of an app in one era, as one caller. @publicApi */
+export interface McpTestClientOptions {
+  /** The path of the endpoint. @default that of the app's only one */
+  endpoint?: string;
+  /** `legacy`: sessions, 2025-11-25; `modern`: without, 2026-07-28. @default the newest that the endpoint serves */
+  era?: Era;
+  /** Sent with each request. */
+  headers?: Readonly<Record<string, string>>;
+  /** Sent as `Authorization: Bearer`. */
+  token?: string;
+  /** Answers elicitations. The client has the capability if this is given. */
+  elicit?: (params: Sdk.ElicitRequest['params']) => Sdk.ElicitResult | Promise<Sdk.ElicitResult>;
+  /** Answers sampling requests. The client has the capability if this is given. */
+  sample?: (params: SamplingQuestion['params']) => SamplingAnswer | Promise<SamplingAnswer>;
+  /** What `roots/list` answers. The client has the capability if this is given. */
+  roots?: McpAnswer<{ method: 'roots/list' }>['roots'];
+  /** Beside those that follow from the answers above. */
+  capabilities?: Sdk.ClientCapabilities;
+  /** Asks for log messages from this level up. @default none in the modern era, else what the server sends */
+  logLevel?: McpLogLevel;
+  /** @default nestjs-mcp-streamable-testing */
+  clientInfo?: { name: string; version: string };
+}
+
+/** One call of a tool, with what the client was told meanwhile. @publicApi */
+export interface McpToolCallResult<Structured = unknown> {
+  /** The texts of the content, one per line. */
+  text: string;
+  content: Sdk.ContentBlock[];
+  /** `structuredContent`. */
+  structured: Structured;
+  isError: boolean;
+  /** What the handler reported, in order. */
+  progress: Sdk.Progress[];
+  /** All others that came while the call ran, those of the session's standalone stream too. */
+  notifications: McpTestNotification[];
+}
+
+/** @publicApi */
+export interface McpTestNotification {
+  method: string;
+  params?: Record<string, unknown>;
+}
+
+/** @publicApi */
+export interface McpCallOptions {
+  /** Cancels the call. */
+  signal?: AbortSignal;
+  /** Sent as `_meta`. */
+  meta?: Record<string, unknown>;
+  /** Called with each progress notification when it comes. */
+  onprogress?: (progress: Sdk.Progress) => void;
+}
+
+type SamplingQuestion = Extract<McpQuestion, { method: 'sampling/createMessage' }>;
+type SamplingAnswer = McpAnswer<{ method: 'sampling/createMessage'; params: object }>;
+
+/** The real ones, also when a test runner replaces the globals later. */
+const { clearImmediate, setImmediate } = globalThis;
+
+/**
+ * Connects the official client to an app, without a port: the requests go through all of the app's HTTP stack.
+ *
+ * ```ts
+ * const app = (await Test.createTestingModule({ imports: [AppModule] }).compile()).createNestApplication();
+ * const mcp = await createMcpTestClient(app, { token: mintTestToken({ sub: 'anna' }) });
+ * const { text } = await mcp.callTool('find_order', { id: 'A-1042' });
+ * await mcp.close();
+ * ```
+ *
+ * @param app of Express or Fastify; initialized, if it is not. It may listen, and need not.
+ * @throws Error (rejects) without the package `@modelcontextprotocol/client`; and with what the client throws, if the
+ *   endpoint refuses it
+ * @publicApi
+ */
+export async function createMcpTestClient(
+  app: INestApplication,
+  options: McpTestClientOptions = {},
+): Promise<McpTestClient> {
+  const sdk = await loadClient();
+  const agent = await AppAgent.of(app);
+  try {
+    const path = options.endpoint ?? pathOf(app);
+    return await McpTestClient.connect(sdk, agent, new URL(path, 'http://localhost'), options);
+  } catch (error) {
+    agent.destroy();
+    throw error;
+  }
+}
+
+/**
+ * A `fetch` for the HTTP routes of an app, without a port: `await appFetch(app)('/mcp', { method: 'POST', … })`.
+ *
+ * @publicApi
+ */
+export async function createAppFetch(app: INestApplication): Promise<AppFetch> {
+  return fetchOver(await AppAgent.of(app));
+}
+
+/**
+ * A client of one endpoint, made by {@link createMcpTestClient}.
+ *
+ * @publicApi
+ */
+export class McpTestClient implements AsyncDisposable {
+  /** The HTTP of the app, without a port and without the headers of this client. */
+  readonly fetch: AppFetch;
+  /** Everything that the server has told this client, progress left out. */
+  readonly notifications: McpTestNotification[] = [];
+  readonly #resumptions: (() => void)[] = [];
+  #away = false;
+  #closed: Promise<void> | undefined;
+
+  private constructor(
+    /** The official client: all that has no shorthand here. */
+    readonly client: Sdk.Client,
+    private readonly transport: Sdk.StreamableHTTPClientTransport,
+    private readonly agent: AppAgent,
+    private readonly url: URL,
+    private readonly options: McpTestClientOptions,
+  ) {
+    this.fetch = fetchOver(agent);
+  }
+
+  /** @internal */
+  static async connect(
+    { Client: SdkClient, StreamableHTTPClientTransport }: typeof Sdk,
+    agent: AppAgent,
+    url: URL,
+    options: McpTestClientOptions,
+  ): Promise<McpTestClient> {
+    const { era, clientInfo = { name: 'nestjs-mcp-streamable-testing', version: '1.0.0' } } = options;
+    const mode = era === 'modern' ? { pin: MODERN_REVISIONS[0] } : (era ?? 'auto');
+    const capabilities = capabilitiesOf(options);
+    const client = new SdkClient(clientInfo, { capabilities, versionNegotiation: { mode } });
+    const transport = new StreamableHTTPClientTransport(url, {
+      fetch: fetchOver(agent),
+      requestInit: { headers: headersOf(options) },
+      reconnectionScheduler: (resume) => connected.#schedule(resume),
+    });
+    const connected = new McpTestClient(client, transport, agent, url, options);
+    answerQuestions(client, options);
+    transport.onmessage = (message) => connected.#note(message);
+    await client.connect(transport);
+    const { logLevel } = options;
+    if (logLevel !== undefined && connected.era === 'legacy') {
+      await client.request({ method: 'logging/setLevel', params: { level: logLevel } });
+    }
+    return connected;
+  }
+
+  /** The era that the client and the endpoint have agreed on. */
+  get era(): Era {
+    return this.client.getProtocolEra() as Era;
+  }
+
+  /** `undefined` in the era without sessions. */
+  get sessionId(): string | undefined {
+    return this.transport.sessionId;
+  }
+
+  /**
+   * Calls a tool. A result that is an error (`isError`) is returned.
+   *
+   * @throws ProtocolError (rejects) when the answer is a JSON-RPC error
+   */
+  async callTool<Structured = unknown>(
+    name: string,
+    args: Record<string, unknown> = {},
+    { meta, onprogress, signal }: McpCallOptions = {},
+  ): Promise<McpToolCallResult<Structured>> {
+    const { length } = this.notifications;
+    const progress: Sdk.Progress[] = [];
+    const params = { name, arguments: args, ...this.#metaWith(meta) };
+    const result = await this.client.callTool(params, {
+      onprogress: (each) => {
+        progress.push(each);
+        onprogress?.(each);
+      },
+      ...(signal && { signal }),
+    });
+    // What came before the answer is handed over by then.
+    await new Promise((resolve) => void setImmediate(resolve));
+    const { content, structuredContent, isError = false } = result;
+    return {
+      text: textsOf(content),
+      content,
+      structured: structuredContent as Structured,
+      isError,
+      progress,
+      notifications: this.notifications.slice(length),
+    };
+  }
+
+  /** What the endpoint lists for this caller, all pages. */
+  readonly list = {
+    tools: async (): Promise<Sdk.Tool[]> => (await this.client.listTools()).tools,
+    resources: async (): Promise<Sdk.Resource[]> => (await this.client.listResources()).resources,
+    resourceTemplates: async (): Promise<Sdk.ResourceTemplateType[]> =>
+      (await this.client.listResourceTemplates()).resourceTemplates,
+    prompts: async (): Promise<Sdk.Prompt[]> => (await this.client.listPrompts()).prompts,
+  };
+
+  /** Reads a resource. @returns its texts, one per line, and its contents */
+  async read(uri: string): Promise<{ text: string; contents: Sdk.ReadResourceResult['contents'] }> {
+    const { contents } = await this.client.readResource({ uri, ...this.#metaWith() });
+    return { text: textsOf(contents), contents };
+  }
+
+  /** Gets a prompt. @returns the texts of its messages, one per line, and the messages */
+  async prompt(
+    name: string,
+    args: Record<string, string> = {},
+  ): Promise<{ text: string; messages: Sdk.PromptMessage[] }> {
+    const { messages } = await this.client.getPrompt({ name, arguments: args, ...this.#metaWith() });
+    return { text: textsOf(messages.map(({ content }) => content)), messages };
+  }
+
+  /**
+   * Sends one message, or a batch, which the official client would not send. Headers of the era are added, and in the modern
+   * era the `_meta` that requests need, if there is no `params._meta`.
+   *
+   * @param headers beside the usual ones; replace them
+   * @returns when the response has ended
+   */
+  raw(message: McpRawMessage | McpRawMessage[], headers: Record<string, string> = {}): Promise<McpRawAnswer> {
+    const { era, sessionId } = this;
+    const caller = { ...headersOf(this.options), ...headers };
+    const revision = this.client.getNegotiatedProtocolVersion();
+    const capabilities = capabilitiesOf(this.options);
+    return sendRaw((init) => this.fetch(this.url, init), message, { era, sessionId, revision, capabilities, caller });
+  }
+
+  /**
+   * Cuts all connections of this client, as a network that breaks does. A stream of a session that is cut waits for
+   * {@link reconnect}; in the modern era cutting cancels the calls that run.
+   */
+  dropStreams(): void {
+    this.#away = true;
+    this.agent.cut();
+  }
+
+  /** Resumes the streams that {@link dropStreams} has cut, from the last event that came. */
+  reconnect(): void {
+    this.#away = false;
+    for (const resume of this.#resumptions.splice(0)) resume();
+  }
+
+  /** Ends the session, if there is one, and all connections. Idempotent. */
+  close(): Promise<void> {
+    return (this.#closed ??= this.#close());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    try {
+      // A session that has ended before, or with the app, is no failure of the test.
+      if (this.sessionId !== undefined) await this.transport.terminateSession().catch(() => {});
+      await this.client.close();
+    } finally {
+      this.agent.destroy();
+    }
+  }
+
+  #schedule(resume: () => void): () => void {
+    if (!this.#away) {
+      const turn = setImmediate(resume);
+      return () => clearImmediate(turn);
+    }
+    this.#resumptions.push(resume);
+    return () => this.#resumptions.splice(0);
+  }
+
+  #note({ method, params }: Partial<McpTestNotification> & { id?: unknown }): void {
+    if (method === undefined || !method.startsWith('notifications/') || method === 'notifications/progress') return;
+    this.notifications.push({ method, ...(params && { params }) });
+  }
+
+  /** `_meta` of a request. */
+  #metaWith(meta: Record<string, unknown> = {}): { _meta?: Record<string, unknown> } {
+    const { logLevel } = this.options;
+    const asked = logLevel !== undefined && this.era === 'modern' ? { [LOG_LEVEL_META_KEY]: logLevel } : {};
+    const all = { ...asked, ...meta };
+    return Object.keys(all).length > 0 ? { _meta: all } : {};
+  }
+}
+
+/** @throws Error that says what to install */
+async function loadClient(): Promise<typeof Sdk> {
+  try {
+    return await import('@modelcontextprotocol/client');
+  } catch (cause) {
+    const { code } = cause as { code?: string };
+    if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw cause;
+    const text =
+      'createMcpTestClient() calls with the official client, which is not installed: npm install --save-dev @modelcontextprotocol/client';
+    throw new Error(text, { cause });
+  }
+}
+
+function headersOf({ headers, token }: McpTestClientOptions): Record<string, string> {
+  return { ...(token !== undefined && { authorization: `Bearer ${token}` }), ...headers };
+}
+
+function capabilitiesOf({ elicit, sample, roots, capabilities }: McpTestClientOptions): Sdk.ClientCapabilities {
+  return {
+    ...(elicit && { elicitation: { form: {} } }),
+    ...(sample && { sampling: {} }),
+    ...(roots && { roots: {} }),
+    ...capabilities,
+  };
+}
+
+function answerQuestions(client: Sdk.Client, { elicit, sample, roots }: McpTestClientOptions): void {
+  if (elicit) client.setRequestHandler('elicitation/create', ({ params }) => elicit(params));
+  if (sample) client.setRequestHandler('sampling/createMessage', ({ params }) => sample(params));
+  if (roots) client.setRequestHandler('roots/list', () => ({ roots }));
+}
+
+function textsOf(parts: readonly object[]): string {
+  return parts.flatMap((part) => ('text' in part ? [part.text as string] : [])).join('\n');
+}

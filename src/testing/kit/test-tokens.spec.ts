@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { McpTestAuth, mintTestToken } from './test-tokens.js';
+
+const auth = new McpTestAuth();
+const claimsOf = (token: string): object => JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString());
+
+describe('a token of a test', () => {
+  it('says who calls, and what that one may do', async () => {
+    const token = mintTestToken({ sub: 'anna', scopes: ['a:read', 'a:write'], clientId: 'app', claims: { tenant: 7 } });
+    const { expiresAt, ...info } = await auth.verifyAccessToken(token);
+    expect(info).toMatchObject({ token, clientId: 'app', scopes: ['a:read', 'a:write'] });
+    expect(info.extra).toMatchObject({ sub: 'anna', tenant: 7 });
+    expect(expiresAt! - Date.now() / 1_000).toBeGreaterThan(3_590);
+  });
+
+  it('has no scopes by default, and is for any resource', async () => {
+    const { scopes, extra } = await auth.verifyAccessToken(mintTestToken({ sub: 'anna' }));
+    expect(scopes).toEqual([]);
+    expect(extra).not.toHaveProperty('aud');
+    expect(claimsOf(mintTestToken({ sub: 'anna', audience: 'https://a.example/mcp' }))).toMatchObject({
+      aud: 'https://a.example/mcp',
+    });
+  });
+
+  it('is another one each time', () => {
+    expect(mintTestToken({ sub: 'anna' })).not.toBe(mintTestToken({ sub: 'anna' }));
+  });
+
+  it.each([
+    ['has expired', mintTestToken({ sub: 'anna', expiresIn: -1 })],
+    ['has another signature', `${mintTestToken({ sub: 'anna' }).slice(0, -4)}AAAA`],
+    ['has another payload', mintTestToken({ sub: 'anna' }).replace(/\.[^.]+\./, '.e30.')],
+    ['has no signature', mintTestToken({ sub: 'anna' }).replace(/[^.]+$/, '')],
+    ['is no JWT', 'secret'],
+    ['is empty', ''],
+  ])('is refused when it %s', async (_what, token) => {
+    await expect(auth.verifyAccessToken(token)).rejects.toMatchObject({ code: 'invalid_token' });
+  });
+});

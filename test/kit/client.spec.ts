@@ -1,0 +1,199 @@
+import 'reflect-metadata';
+import type { INestApplication } from '@nestjs/common';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { Test } from '@nestjs/testing';
+import { type Era, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { createMcpTestClient, expectNothingLeft, type McpTestClientOptions } from 'nestjs-mcp-streamable/testing';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS } from '../support/adapters.js';
+import { gate } from '../support/app.js';
+import { Doors, KitTools, StaffGuard } from './tools.js';
+
+const ERAS: readonly Era[] = ['legacy', 'modern'];
+
+describe.each(ADAPTERS.flatMap((adapter) => ERAS.map((era) => ({ adapter, era }))))(
+  '$adapter, $era',
+  ({ adapter, era }) => {
+    const apps: INestApplication[] = [];
+
+    async function makeApp(): Promise<INestApplication> {
+      const imports = [McpStreamableModule.forRoot({ serverInfo: { name: 'kit', version: '1.0.0' } })];
+      const testing = await Test.createTestingModule({ imports, providers: [KitTools, Doors, StaffGuard] }).compile();
+      const app =
+        adapter === 'express'
+          ? testing.createNestApplication(new ExpressAdapter())
+          : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter());
+      apps.push(app);
+      return app;
+    }
+    const connect = async (app: INestApplication, options: McpTestClientOptions = {}) =>
+      createMcpTestClient(app, { era, ...options });
+
+    afterEach(async () => {
+      for (const app of apps.splice(0)) {
+        await expectNothingLeft(app);
+        expect(app.getHttpServer().listening).toBe(false);
+        await app.close();
+      }
+    });
+
+    it('calls a tool of an app that listens nowhere', async () => {
+      const mcp = await connect(await makeApp());
+      expect(mcp.era).toBe(era);
+      expect(mcp.sessionId === undefined).toBe(era === 'modern');
+      expect(await mcp.callTool('add', { a: 1, b: 2 })).toEqual({
+        text: '{"sum":3}',
+        content: [{ type: 'text', text: '{"sum":3}' }],
+        structured: { sum: 3 },
+        isError: false,
+        progress: [],
+        notifications: [],
+      });
+      expect(await mcp.callTool('fail')).toMatchObject({
+        isError: true,
+        text: expect.stringContaining('No more room.'),
+      });
+      await mcp.close();
+    });
+
+    it('lists, reads and prompts', async () => {
+      const mcp = await connect(await makeApp());
+      const names = (list: { name: string }[]) => list.map(({ name }) => name);
+      expect(names(await mcp.list.tools())).toEqual(expect.arrayContaining(['add', 'ask']));
+      expect(names(await mcp.list.resources())).toEqual(['terms']);
+      expect(names(await mcp.list.prompts())).toEqual(['complain']);
+      expect(await mcp.list.resourceTemplates()).toEqual([]);
+      expect((await mcp.read('shop://terms')).text).toBe('Pay soon.');
+      expect((await mcp.prompt('complain')).text).toBe('Complain!');
+      await mcp.close();
+    });
+
+    it('collects the progress and the log messages of a call', async () => {
+      const mcp = await connect(await makeApp(), { logLevel: 'info' });
+      const { text, progress, notifications } = await mcp.callTool('count');
+      expect(text).toBe('counted');
+      expect(progress.map((each) => each.progress)).toEqual([1, 2, 3]);
+      expect(notifications).toMatchObject([{ method: 'notifications/message', params: { data: 'counting' } }]);
+      await mcp.close();
+    });
+
+    it('sends headers and a token', async () => {
+      const app = await makeApp();
+      const stranger = await connect(app);
+      await expect(stranger.callTool('close_shop')).rejects.toThrow('Only staff');
+      const staff = await connect(app, { headers: { 'x-staff': 'yes' } });
+      expect((await staff.callTool('close_shop')).text).toBe('closed');
+      await stranger.close();
+      await staff.close();
+    });
+
+    it('answers questions', async () => {
+      const asked: unknown[] = [];
+      const mcp = await connect(await makeApp(), {
+        elicit: ({ message }) => {
+          asked.push(message);
+          return { action: 'accept', content: { name: 'Anna' } };
+        },
+        sample: () => ({ model: 'm', role: 'assistant', content: { type: 'text', text: 'Hm.' } }),
+      });
+      expect((await mcp.callTool('ask')).text).toBe('Hello, Anna');
+      expect(asked).toEqual(['Your name?']);
+      expect((await mcp.callTool('think')).text).toContain('Hm.');
+      await mcp.close();
+    });
+
+    it('cancels a call', async () => {
+      const app = await makeApp();
+      const mcp = await connect(app);
+      const doors = app.get(Doors);
+      const canceller = new AbortController();
+      const call = mcp.callTool('wait', {}, { signal: canceller.signal });
+      await doors.reached.promise;
+      canceller.abort(new Error('enough'));
+      await expect(call).rejects.toThrow('enough');
+      await expect.poll(() => doors.cancelled).toBe(true);
+      doors.opened.open();
+      await mcp.close();
+    });
+
+    it('sends messages as they are', async () => {
+      const mcp = await connect(await makeApp());
+      const { status, headers, messages } = await mcp.raw({
+        jsonrpc: '2.0',
+        id: 'mine',
+        method: 'tools/call',
+        params: { name: 'add', arguments: { a: 1, b: 1 } },
+      });
+      expect([status, headers.get('content-type')]).toEqual([200, expect.stringContaining('application/json')]);
+      expect(messages).toMatchObject([{ id: 'mine', result: { structuredContent: { sum: 2 } } }]);
+      const refused = await mcp.raw({ jsonrpc: '1.0', id: 1, method: 'ping' });
+      expect([refused.status, refused.messages[0].error.code]).toEqual([400, -32600]);
+      await mcp.close();
+    });
+
+    it('reaches all other routes of the app', async () => {
+      const mcp = await connect(await makeApp());
+      const response = await mcp.fetch('/nowhere', {
+        method: 'POST',
+        body: 'x',
+        headers: { 'content-type': 'text/plain' },
+      });
+      expect(response.status).toBe(404);
+      expect(await response.json()).toMatchObject({ statusCode: 404 });
+      await mcp.close();
+    });
+
+    it('closes by itself where it is used with "await using"', async () => {
+      const app = await makeApp();
+      const { disposed } = await (async () => {
+        const mcp = await connect(app);
+        await mcp.callTool('add', { a: 1, b: 2 });
+        await mcp[Symbol.asyncDispose]();
+        return { disposed: mcp };
+      })();
+      await expectNothingLeft(app);
+      await expect(disposed.callTool('add')).rejects.toThrow('Not connected');
+    });
+
+    it('serves many clients at once', async () => {
+      const app = await makeApp();
+      const clients = await Promise.all(Array.from({ length: 10 }, () => connect(app)));
+      const calls = clients.flatMap((mcp) => [1, 2, 3].map((a) => mcp.callTool('add', { a, b: 0 })));
+      const sums = (await Promise.all(calls)).map(({ structured }) => (structured as { sum: number }).sum);
+      expect(sums).toEqual(clients.flatMap(() => [1, 2, 3]));
+      await Promise.all(clients.map((mcp) => mcp.close()));
+    });
+
+    it.runIf(era === 'legacy')('resumes what it missed while its connections were cut', async () => {
+      const app = await makeApp();
+      const mcp = await connect(app);
+      const doors = app.get(Doors);
+      // A connection that is cut before the answer has begun is a call that failed.
+      const told = gate();
+      const call = mcp.callTool('wait', {}, { onprogress: () => told.open() });
+      await told.promise;
+      mcp.dropStreams();
+      await expect.poll(async () => (await app.get(McpSessionService).counts()).readers).toBe(0);
+      doors.opened.open();
+      mcp.reconnect();
+      const { text, progress } = await call;
+      expect(text).toBe('through');
+      expect(progress.map((each) => each.progress)).toEqual([1, 2]);
+      await mcp.close();
+    });
+
+    it.runIf(era === 'modern')('cancels the calls whose connections are cut', async () => {
+      const app = await makeApp();
+      const mcp = await connect(app);
+      const doors = app.get(Doors);
+      const call = mcp.callTool('wait').catch(String);
+      await doors.reached.promise;
+      mcp.dropStreams();
+      expect(await call).toMatch(/hang up|closed|terminated/i);
+      await expect.poll(() => doors.cancelled).toBe(true);
+      doors.opened.open();
+      await mcp.close();
+    });
+  },
+);
