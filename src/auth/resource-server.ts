@@ -217,10 +217,17 @@ function tokenIn(authorization: string): string {
  * Who has a token: the same for each token of one caller, and never the same for callers of two issuers. A client that acts
  * for itself has no subject of its own at some issuers; RFC 9068 §5 keeps its id apart from subjects.
  */
-function principalOf({ clientId, extra = {} }: AuthInfo): string | undefined {
-  const { iss, sub } = extra;
-  const id = [sub, clientId].find((each) => typeof each === 'string' && each !== '') as string | undefined;
+function principalOf({ clientId, extra }: AuthInfo): string | undefined {
+  const { iss, sub } = extra ?? {};
+  // A subject that has no text must not make its client the caller: all users of the client would be one.
+  const id = idText(sub === undefined || sub === null || sub === '' ? clientId : sub);
   return id !== undefined && typeof iss === 'string' ? `${iss}|${id}` : id;
+}
+
+/** Introspection may answer with numbers. */
+function idText(id: unknown): string | undefined {
+  if (Number.isSafeInteger(id)) return String(id);
+  return typeof id === 'string' && id !== '' ? id : undefined;
 }
 
 /** What a verifier of the app, or of any copy of the SDK, means by an error; `undefined`: it has failed itself. */

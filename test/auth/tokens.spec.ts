@@ -204,6 +204,19 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect(await who(app, headers)).toMatchObject({ clientId: 'robot', principal: `${idp().issuer}|robot` });
   });
 
+  it('A13: two users of one client are two callers, also where subjects are numbers', async () => {
+    const app = await start();
+    for (const sub of [7, 8]) {
+      const { principal } = await who(app, await bearer(idp(), '', { sub: sub as never }));
+      expect(principal).toBe(`${idp().issuer}|${sub}`);
+    }
+    for (const sub of [{ id: 7 }, ['ann'], true, 2 ** 60]) {
+      const response = await knocker(app, 'modern')(await bearer(idp(), '', { sub: sub as never }));
+      expect([sub, response.status]).toEqual([sub, 401]);
+      await response.text();
+    }
+  });
+
   it('clocks may differ by the tolerance, and no more', async () => {
     const strict = knocker(await start({ auth: { clockToleranceMs: 0 } }), 'modern');
     const lax = knocker(await start({ auth: { clockToleranceMs: 120_000 } }), 'modern');

@@ -106,7 +106,8 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
       [{ iss: 'https://a.test', sub: 'ann' }, 'https://a.test|ann'],
       [{ iss: 'https://a.test' }, 'https://a.test|client'],
       [{ sub: 'ann' }, 'ann'],
-      [{ sub: 7 }, 'client'],
+      [{ sub: '' }, 'client'],
+      [{ sub: 7 }, '7'],
     ] as const) {
       verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra })));
       expect(await who(app, JSON.stringify(extra).replaceAll(/[^\w]/g, ''))).toBe(principal);
