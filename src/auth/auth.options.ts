@@ -233,8 +233,8 @@ export function canonicalUri(uri: string): string {
 
 /** The scopes in the claims that authorization servers use for them. */
 function claimedScopes({ scope, scp, permissions }: Readonly<Record<string, unknown>>): string[] {
-  if (scp === undefined && permissions === undefined && typeof scope === 'string' && !scope.includes('  ')) {
-    return scope === '' ? [] : scope.split(' ');
+  if (scp === undefined && permissions === undefined && typeof scope === 'string') {
+    return scope.split(' ').filter((each) => each !== '');
   }
   const found = [scope, scp, permissions].flatMap((claim) => (typeof claim === 'string' ? claim.split(' ') : claim));
   return [...new Set(found.filter((each): each is string => typeof each === 'string' && each !== ''))];

@@ -61,7 +61,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
     return {
       token,
       clientId: client ?? '',
-      scopes: [...this.jwt.scopes(claims)],
+      scopes: this.jwt.scopes(claims) as string[],
       expiresAt: claims.exp!,
       extra: claims,
     };

@@ -49,7 +49,7 @@ export function RequireScopes(...given: (string | RequireScopesOptions)[]): Clas
   const last = given.at(-1);
   const { listed = false } = typeof last === 'object' ? last : {};
   const scopes = typeof last === 'object' ? given.slice(0, -1) : given;
-  if (scopes.length === 0 || !scopes.every((scope) => typeof scope === 'string' && isScope(scope))) {
+  if (scopes.length === 0 || !scopes.every(isScope)) {
     const text = `@RequireScopes() takes scopes, such as "notes:write": printable ASCII without spaces, quotes and backslashes; got ${JSON.stringify(scopes)}.`;
     throw new TypeError(text);
   }

@@ -108,6 +108,10 @@ export class ResourceServer implements Challenger {
     if (expiresAt !== undefined && !(expiresAt * 1_000 + this.options.clockToleranceMs > this.clock.now()))
       throw new TokenRefusedError('invalid_token', 'Token expired');
     this.#assertMeantForUs(given);
+    if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string')) {
+      const source = this.options.jwt ? 'auth.jwt.scopes' : 'auth.verifier';
+      throw new Error(`The scopes of a token must be an array of texts; the option "${source}" gave ${shown(scopes)}.`);
+    }
     const { options } = this;
     if (!options.scopes.cover(scopes, options.scopes.required)) {
       const needed = options.scopes.required.join(' ');

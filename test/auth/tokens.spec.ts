@@ -196,6 +196,10 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     const roles = await start({ auth: { jwt: { scopes: ({ roles }) => roles as string[] } } });
     const token = await idp().token({ aud: RESOURCE, roles: ['r'], scope: 'a' });
     expect((await who(roles, { authorization: `Bearer ${token}` })).scopes).toEqual(['r']);
+    expect((await who(roles, await bearer(idp(), 'a'))).scopes).toEqual([]);
+    const wrong = await start({ auth: { jwt: { scopes: ({ scope }) => scope as never } } });
+    expect((await knocker(wrong, 'modern')(await bearer(idp(), 'a b'))).status).toBe(503);
+    expect(logOf(wrong).texts('error')).toEqual([expect.stringContaining('"auth.jwt.scopes" gave "a b"')]);
   });
 
   it('a client that acts for itself is the caller', async () => {

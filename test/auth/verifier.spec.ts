@@ -114,6 +114,18 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     }
   });
 
+  it.each(['notes:readonly', null, [7], { 'notes:read': true }])(
+    'A7: scopes that are no array of texts are a failure of the verifier (%j)',
+    async (scopes) => {
+      verify.mockImplementation((token) => Promise.resolve(infoOf(token, { scopes: scopes as never })));
+      const app = await start({ auth: { verifier, requiredScopes: ['notes:read'] } });
+      const response = await knocker(app, 'modern')(as('x'));
+      expect([response.status, response.header('www-authenticate')]).toEqual([503, undefined]);
+      const text = 'The scopes of a token must be an array of texts; the option "auth.verifier" gave ';
+      expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
+    },
+  );
+
   it('A5: the resource is compared in canonical form', async () => {
     verify.mockImplementation((token) =>
       Promise.resolve(infoOf(token, { resource: new URL('https://MCP.test/mcp/') })),
