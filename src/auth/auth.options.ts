@@ -223,11 +223,12 @@ function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): 
 
 /**
  * A URI in the form in which two are compared: scheme and host in lower case, without one trailing slash. What is no URL of
- * HTTP, such as `api://…` or a client id, is compared as it is.
+ * HTTP, such as `api://…` or a client id, is compared as it is; so is one with a fragment or a user, which names no resource.
  */
 export function canonicalUri(uri: string): string {
   if (!/^https?:\/\//i.test(uri) || !URL.canParse(uri)) return uri;
-  const { origin, pathname, search } = new URL(uri);
+  const { origin, pathname, search, username, password } = new URL(uri);
+  if (uri.includes('#') || username !== '' || password !== '') return uri;
   return origin + pathname.replace(/\/$/, '') + search;
 }
 

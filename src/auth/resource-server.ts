@@ -122,7 +122,8 @@ export class ResourceServer implements Challenger {
 
   /** A token for another resource must not be used here, whoever has issued it (A5). */
   #assertMeantForUs({ resource, extra }: AuthInfo): void {
-    const claimed: unknown = resource?.href ?? extra?.['aud'];
+    // What was kept as JSON has a text here.
+    const claimed: unknown = resource ? String(resource) : extra?.['aud'];
     // A verifier that says nothing has seen to it itself; of a JWT the claim is required.
     if (claimed === undefined) return;
     const { audiences } = this.options;

@@ -61,6 +61,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     it.each<[string, (at: number) => Claims, string]>([
       ['for another resource', () => ({ aud: 'https://other.test/mcp' }), 'another audience'],
       ['for the origin only', () => ({ aud: 'https://mcp.test' }), 'another audience'],
+      ['for a part of the resource', () => ({ aud: `${RESOURCE}#admin` }), 'another audience'],
       ['for a path below', () => ({ aud: `${RESOURCE}/admin` }), 'another audience'],
       ['for several others', () => ({ aud: ['https://a.test', 'https://b.test'] }), 'another audience'],
       ['for an audience that is no text', () => ({ aud: [7] as never }), 'another audience'],

@@ -66,6 +66,12 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
         'Token for another audience: https://other.test/mcp, not https://mcp.test/mcp',
       ],
       [
+        'one for another resource, which is a text',
+        () => Promise.resolve(infoOf('x', { resource: 'https://other.test/mcp' as never })),
+        401,
+        'Token for another audience: https://other.test/mcp, not https://mcp.test/mcp',
+      ],
+      [
         'one whose introspection names another audience',
         () => Promise.resolve(infoOf('x', { extra: { aud: ['https://other.test/mcp'] } })),
         401,
