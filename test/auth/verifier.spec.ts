@@ -204,6 +204,21 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect(verify).toHaveBeenCalledTimes(3);
   });
 
+  it.each([60_000, 0])('has ten seconds: then it is 503, and it is asked again (cacheMs: %i)', async (cacheMs) => {
+    const clock = new ManualClock();
+    const app = await start({ auth: { verifier, cacheMs }, clock });
+    const knock = knocker(app, 'modern');
+    verify.mockReturnValue(new Promise(() => {}));
+    const answer = knock(as('x'));
+    await expect.poll(() => verify.mock.calls.length).toBe(1);
+    await clock.advance(10_000);
+    expect((await answer).status).toBe(503);
+    expect(logOf(app).texts('error')[0]).toContain('"auth.verifier" has not answered within 10000 ms');
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token)));
+    expect((await knock(as('x'))).status).toBe(200);
+    await app.settled({ timers: 0 });
+  });
+
   it('what it fails by is logged, without the token', async () => {
     verify.mockRejectedValue(new Error('The introspection endpoint is away'));
     const app = await start({ auth: { verifier } });
