@@ -117,7 +117,10 @@ export class ResourceServer implements Challenger {
       const needed = options.scopes.required.join(' ');
       throw new TokenRefusedError('insufficient_scope', `This server needs a token with the scopes: ${needed}`);
     }
-    return { resourceMetadataUrl: this.metadataUrl, ...given, token, scopes };
+    // Copies, as the app may write on them, and what a verifier said is kept for the requests to come.
+    const { extra } = given;
+    const own = { token, scopes: [...scopes], ...(extra && { extra: { ...extra } }) };
+    return { resourceMetadataUrl: this.metadataUrl, ...given, ...own };
   }
 
   /** A token for another resource must not be used here, whoever has issued it (A5). */

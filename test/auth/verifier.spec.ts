@@ -204,6 +204,25 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect(verify).toHaveBeenCalledTimes(3);
   });
 
+  it('what an app writes on the user or the token of a request is gone at the next one', async () => {
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra: { sub: 'ann' } })));
+    const seen: unknown[] = [];
+    const guard = {
+      canActivate: (context: { switchToHttp(): { getRequest(): object } }) => {
+        const { user, auth } = context.switchToHttp().getRequest() as { user: { tenant?: string }; auth: AuthInfo };
+        seen.push({ ...user, scopes: [...auth.scopes] });
+        user.tenant = 'acme';
+        auth.scopes.push('notes:admin');
+        return true;
+      },
+    };
+    const knock = knocker(await start({ auth: { verifier }, guards: [guard] }), 'modern');
+    for (let times = 0; times < 2; times++) await (await knock(as('x'))).text();
+    expect(verify).toHaveBeenCalledOnce();
+    const untouched = { sub: 'ann', scopes: [] };
+    expect(seen).toEqual([untouched, untouched]);
+  });
+
   it.each([60_000, 0])('has ten seconds: then it is 503, and it is asked again (cacheMs: %i)', async (cacheMs) => {
     const clock = new ManualClock();
     const app = await start({ auth: { verifier, cacheMs }, clock });
