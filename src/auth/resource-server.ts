@@ -152,7 +152,9 @@ export class ResourceServer implements Challenger {
 
   #refused({ code, message, option }: TokenRefusedError): McpError {
     const headers = { 'WWW-Authenticate': this.challenge(code, message) };
-    return new McpError(STATUS[code], `${message}.`, { headers, option });
+    // It goes to the log, too, and parts of it may come from a token.
+    const line = message.slice(0, 300).replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ');
+    return new McpError(STATUS[code], `${line}.`, { headers, option });
   }
 
   /**

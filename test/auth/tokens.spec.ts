@@ -155,6 +155,15 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect(response.header('x-evil')).toBeUndefined();
   });
 
+  it('nor out of its line in the log', async () => {
+    const app = await start();
+    const aud = `x\r\nLOG forged\u2028${'y'.repeat(2_000)}`;
+    await knocker(app, 'modern')(await bearer(idp(), '', { aud }));
+    const lines = logOf(app).texts();
+    expect(lines.find((line) => line.includes('x  LOG forged y'))?.length).toBeLessThan(500);
+    expect(lines.filter((line) => /[\r\n\u2028]/.test(line))).toEqual([]);
+  });
+
   it('A5, A10: the audience may be one of several, and is compared in canonical form', async () => {
     const knock = knocker(await start(), 'modern');
     for (const aud of [RESOURCE, `${RESOURCE}/`, 'HTTPS://MCP.TEST/mcp', ['https://idp.test/userinfo', RESOURCE]]) {
