@@ -201,7 +201,13 @@ function resolveJwtOptions(given: McpJwtOptions = {}, authorizationServers: read
     const text = `The option "auth.jwt.algorithms" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? algorithms)}. For tokens that are signed with a secret give a "verifier" of your own.`;
     throw new McpOptionError('auth.jwt.algorithms', text);
   }
-  return { keys: keysOf(issuers, jwksUri), algorithms, scopes: check.fn('auth.jwt.scopes', scopes)! };
+  const keys = keysOf(issuers, jwksUri);
+  const nameless = issuers.find((name) => keys.get(name) === undefined && urlFault(name) !== undefined);
+  if (nameless !== undefined) {
+    const text = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Say by "auth.jwt.jwksUri" where its keys are.`;
+    throw new McpOptionError('auth.jwt.issuer', text);
+  }
+  return { keys, algorithms, scopes: check.fn('auth.jwt.scopes', scopes)! };
 }
 
 function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): Map<string, string | undefined> {
@@ -250,24 +256,26 @@ function resourceOf(given: unknown): URL {
 /** URLs that credentials may be sent to or be meant for. */
 function urls(option: string, given: unknown, least = 1): readonly string[] {
   const texts = check.texts(option, given);
-  const fault = (text: string): string | undefined => {
-    if (!URL.canParse(text)) return 'it is no absolute URL';
-    const { protocol, hostname, hash, username } = new URL(text);
-    if (hash !== '' || text.includes('#')) return 'it has a fragment';
-    if (username !== '') return 'it holds credentials';
-    if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
-    return 'it is not "https" (which only a loopback host may do without)';
-  };
   if (texts.length < least) {
     const text = `The option "${option}" is empty. Name at least one, such as "https://idp.example.com/".`;
     throw new McpOptionError(option, text);
   }
   for (const text of texts) {
-    const reason = fault(text);
+    const reason = urlFault(text);
     if (reason === undefined) continue;
     throw new McpOptionError(option, `The option "${option}" cannot be ${shown(text)}: ${reason}.`);
   }
   return texts;
+}
+
+/** Why a URL cannot be one that keys or credentials go over. */
+export function urlFault(text: string): string | undefined {
+  if (!URL.canParse(text)) return 'it is no absolute URL';
+  const { protocol, hostname, username, password } = new URL(text);
+  if (text.includes('#')) return 'it has a fragment';
+  if (username !== '' || password !== '') return 'it holds credentials';
+  if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
+  return 'it is not "https" (which only a loopback host may do without)';
 }
 
 function isLoopback(hostname: string): boolean {

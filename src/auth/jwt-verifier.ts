@@ -5,7 +5,7 @@ import { McpOptionError } from '../common/option-checks.js';
 import { requirePackage } from '../common/optional-package.cjs';
 import { isThenable } from '../common/promises.js';
 import { shown } from '../wire/errors.js';
-import type { ResolvedAuthOptions, ResolvedJwtOptions } from './auth.options.js';
+import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
 import { TokenRefusedError } from './token.errors.js';
 
 /** Milliseconds that an authorization server has to answer. */
@@ -144,7 +144,9 @@ class IssuerKeys {
         const { issuer, jwks_uri: uri } = (await response.json()) as Record<string, unknown>;
         // RFC 8414 §3.3: a document of another issuer could name keys of its own.
         if (issuer !== this.name) throw new Error(`its issuer is ${shown(issuer)}`);
-        if (typeof uri !== 'string' || !URL.canParse(uri)) throw new Error('it has no "jwks_uri"');
+        if (typeof uri !== 'string') throw new Error('it has no "jwks_uri"');
+        const fault = urlFault(uri);
+        if (fault !== undefined) throw new Error(`its "jwks_uri" cannot be ${shown(uri)}: ${fault}`);
         return uri;
       } catch (error) {
         faults.push(`${url}: ${(error as Error).message}`);

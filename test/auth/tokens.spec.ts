@@ -280,6 +280,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
 
   it.each([
     ['of another issuer', { issuer: 'https://evil.test' }, 'its issuer is "https://evil.test"'],
+    ['with keys that come over plain HTTP', { jwks_uri: 'http://keys.test/jwks' }, 'it is not "https"'],
     ['without keys', { jwks_uri: undefined }, 'it has no "jwks_uri"'],
   ])('metadata %s is not believed', async (_what, metadata, text) => {
     const own = closed(await AuthorizationServer.start({ metadata }));
