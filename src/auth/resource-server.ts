@@ -79,8 +79,7 @@ export class ResourceServer implements Challenger {
   admit(request: AuthRequest): true | Promise<true> {
     request[SERVER] = this;
     const { authorization } = request.headers;
-    const presented = /^Bearer(?: |$)/i.test(authorization ?? '');
-    if (presented) return this.#admit(request, authorization!);
+    if (hasBearer(request)) return this.#admit(request, authorization!);
     if (this.options.anonymous) return true;
     const text =
       'This server needs an access token in the header Authorization: Bearer. WWW-Authenticate says where to get it.';
@@ -212,7 +211,8 @@ function asDescription(text: string): string {
 }
 
 function hasBearer({ headers }: AuthRequest): boolean {
-  return /^Bearer(?: |$)/i.test(headers.authorization ?? '');
+  // Whatever comes after the scheme: what is malformed is refused, also where callers without a token are let in.
+  return /^Bearer(?![\w!#$%&'*+.^`|~-])/i.test(headers.authorization ?? '');
 }
 
 /** @throws TokenRefusedError */

@@ -175,6 +175,8 @@ describe.each(ADAPTERS)('scopes of handlers, on %s', (adapter) => {
       const caller = await asker(app, era, {});
       expect((await ask(caller, 'tool', 'open')).status).toBe(200);
       expect(await listed(caller, 'tool')).toEqual(['open', 'shown']);
+      const malformed = { authorization: 'Bearer\tx' };
+      expect((await caller.request('tools/list', {}, malformed)).status).toBe(400);
       const refused = await ask(caller, 'tool', 'secret');
       expect(refused.status).toBe(401);
       expect(challengeIn(refused)).toEqual({ scope: 'notes:read notes:write', resource_metadata: METADATA_URL });
