@@ -7,7 +7,7 @@ import { isScope, ScopeRules, type ScopeImplication } from './scopes.js';
 /** The option by which an endpoint becomes an OAuth resource server. @publicApi */
 export interface McpAuthOption {
   /**
-   * Makes the endpoint an OAuth 2.1 resource server: callers send an access token, and one without is told where to get it.
+   * Makes the endpoint an OAuth 2.1 resource server: callers send an access token; a caller without one is told where to get it.
    * The endpoint issues no tokens: an authorization server of yours does.
    *
    * @default none: guards of the app decide who calls
@@ -35,8 +35,8 @@ export interface McpAuthOptions {
   jwt?: McpJwtOptions;
   /**
    * Verifies access tokens instead, of any form: an `OAuthTokenVerifier` of the MCP SDK, or the token of a provider of the app
-   * that is one. It throws an `OAuthError` with the code `invalid_token` for a token that is none of yours, and must check for
-   * whom a token is: where it says so (`resource`), it is compared again.
+   * that is one. It throws an `OAuthError` with the code `invalid_token` for a token that is not valid, within 10 seconds, and must
+   * check for whom a token is. `resource`, or else `extra.aud`, of its answer is compared with the option `resource`.
    *
    * @default verification by `jwt`
    */
@@ -49,14 +49,14 @@ export interface McpAuthOptions {
    */
   requiredScopes?: readonly string[];
   /**
-   * The scopes that clients ask for when nothing else tells them: the least that is of use.
+   * The scopes that clients ask for when no challenge names any: the least that is of use.
    *
    * @default requiredScopes
    */
   scopesSupported?: readonly string[];
-  /** What users are told the endpoint is. @default none */
+  /** The name of the endpoint that clients show to users. @default none */
   resourceName?: string;
-  /** Where people read about it. @default none */
+  /** URL of documentation for developers. @default none */
   resourceDocumentation?: string;
   /**
    * Scopes that stand for others: a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`, through several steps
@@ -66,7 +66,7 @@ export interface McpAuthOptions {
    */
   implies?: ScopeImplication;
   /**
-   * Lets callers in that send no token; `@RequireScopes()` refuses them still. A token that is sent must be good.
+   * Serves callers that send no token, too; `@RequireScopes()` refuses them still. A token that is sent must be valid.
    *
    * @default false
    */
@@ -74,15 +74,15 @@ export interface McpAuthOptions {
   /** Milliseconds by which the clocks of an issuer and of this server may differ. @default 5000 */
   clockToleranceMs?: number;
   /**
-   * Milliseconds for which what `verifier` said of a token is believed, and at most until the token expires. Longer: fewer
-   * questions, and a token that was revoked is served for longer; 0 asks each time. JWTs are verified each time.
+   * Milliseconds for which an answer of `verifier` is used again, at most until the token expires. Longer: fewer questions, and
+   * a revoked token is accepted for longer; 0 asks for each request. JWTs are verified for each request.
    *
    * @default 60000
    */
   cacheMs?: number;
   /**
-   * Ends GET streams and subscriptions when the token they were opened with expires, whatever `clockToleranceMs`: their client
-   * comes back with another one. `false`: they stay open for as long as their client does.
+   * Ends GET streams and subscriptions when the token they were opened with expires, without `clockToleranceMs`: the client
+   * reconnects with another one. `false`: they stay open until the client closes them.
    *
    * @default true
    */
