@@ -53,7 +53,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
       claims = (await this.#jose.jwtVerify(token, keys, options)).payload;
     } catch (error) {
       const { JWKSMultipleMatchingKeys } = this.#jose.errors;
-      if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? error;
+      if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? withoutKeys(issuer.name, error);
       claims = await this.#verifiedByOne(error, token, options);
     }
     const { client_id: clientId, azp, appid, cid } = claims;
@@ -185,6 +185,13 @@ function refusalFor(error: unknown): TokenRefusedError | undefined {
   const code = codeOf(error);
   const text = code === 'ERR_JWT_CLAIM_VALIDATION_FAILED' ? claimFault(error) : REFUSALS[code ?? ''];
   return text === undefined ? undefined : new TokenRefusedError('invalid_token', text);
+}
+
+/** `jose` says "request timed out". */
+function withoutKeys(issuer: string, cause: unknown): Error {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const text = `The keys of the issuer ${issuer} could not be used: ${reason}. See to its "jwks_uri", or the option "auth.jwt.jwksUri".`;
+  return new Error(text, { cause });
 }
 
 function claimFault(error: unknown): string {

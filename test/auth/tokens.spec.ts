@@ -314,9 +314,12 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
   it('an issuer that comes back is asked again', async () => {
     const own = closed(await AuthorizationServer.start());
     own.failing = true;
-    const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] } }), 'modern');
+    const app = await start({ auth: { authorizationServers: [own.issuer] } });
+    const knock = knocker(app, 'modern');
     const headers = await bearer(own);
     expect((await knock(headers)).status).toBe(503);
+    const text = `The keys of the issuer ${own.issuer} could not be used: `;
+    expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
     own.failing = false;
     expect((await knock(headers)).status).toBe(200);
   });
