@@ -313,6 +313,10 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
     }
   });
 
+  it('A9: refuses the scope that must not be in a challenge', () => {
+    expect(() => RequireScopes('a', 'offline_access')).toThrow('cannot take "offline_access"');
+  });
+
   it('handlers that are registered at run time decide by ctx.auth', async () => {
     const app = await start();
     const registry = app.app.get(McpRegistry, { strict: false });
