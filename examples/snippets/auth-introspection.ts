@@ -5,12 +5,13 @@ import { OAuthError } from '@modelcontextprotocol/server';
 import { Injectable } from '@nestjs/common';
 import type { AuthInfo, OAuthTokenVerifier } from 'nestjs-mcp-streamable/auth';
 
-/** Opaque tokens: asks the authorization server what one is (RFC 7662). */
+/** Opaque tokens: asks the authorization server about each (RFC 7662). */
 @Injectable()
 export class Introspection implements OAuthTokenVerifier {
   async verifyAccessToken(token: string): Promise<AuthInfo> {
     const response = await fetch('https://idp.example.com/introspect', {
       method: 'POST',
+      // Base64 of "<client id>:<secret>", of a client that may introspect.
       headers: { authorization: `Basic ${process.env['INTROSPECTION_CREDENTIALS']}` },
       body: new URLSearchParams({ token }),
       signal: AbortSignal.timeout(5_000),
@@ -20,7 +21,7 @@ export class Introspection implements OAuthTokenVerifier {
     const claims = (await response.json()) as Record<string, string> & { active: boolean; exp?: number };
     if (!claims.active) throw new OAuthError('invalid_token', 'Token not active');
     const { client_id: clientId = '', scope = '', exp } = claims;
-    // `aud` in `extra` is compared with `auth.resource`; check it here if your server calls it otherwise.
+    // `aud` in `extra` is compared with `auth.resource`. If your server gives none, check here for whom the token is.
     return { token, clientId, scopes: scope.split(' '), ...(exp !== undefined && { expiresAt: exp }), extra: claims };
   }
 }

@@ -2,7 +2,7 @@
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import type { AuthInfo } from 'nestjs-mcp-streamable/auth';
 
-/** After Passport, or a guard of your own: says in the words of MCP what `request.user` says in yours. */
+/** Runs after Passport, or a guard of your own: makes the `AuthInfo` of the MCP SDK from `request.user`. */
 @Injectable()
 export class ScopesOfUserGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {

@@ -34,11 +34,11 @@ const endpoint = McpStreamableModule.forRoot({
     authorizationServers: ['https://idp.example.com/'],
   },
 });
-// #endregion
 
 @Injectable()
-@Public()
+@Public() // the guard runs around handlers too
 export class Handlers {}
+// #endregion
 
 @Module({ imports: [endpoint], providers: [Handlers, { provide: APP_GUARD, useClass: AuthGuard }] })
 export class AppModule {}

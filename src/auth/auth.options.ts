@@ -7,7 +7,7 @@ import { isScope, ScopeRules, type ScopeImplication } from './scopes.js';
 /** The option by which an endpoint becomes an OAuth resource server. @publicApi */
 export interface McpAuthOption {
   /**
-   * Makes the endpoint an OAuth 2.1 resource server: callers send an access token, and one without is told where to get it.
+   * Makes the endpoint an OAuth 2.1 resource server: callers send an access token; a caller without one is told where to get it.
    * The endpoint issues no tokens: an authorization server of yours does.
    *
    * @default none: guards of the app decide who calls
@@ -35,8 +35,8 @@ export interface McpAuthOptions {
   jwt?: McpJwtOptions;
   /**
    * Verifies access tokens instead, of any form: an `OAuthTokenVerifier` of the MCP SDK, or the token of a provider of the app
-   * that is one. It throws an `OAuthError` with the code `invalid_token` for a token that is none of yours, and must check for
-   * whom a token is: where it says so (`resource`), it is compared again.
+   * that is one. It throws an `OAuthError` with the code `invalid_token` for a token that is not valid, within 10 seconds, and must
+   * check for whom a token is. `resource`, or else `extra.aud`, of its answer is compared with the option `resource`.
    *
    * @default verification by `jwt`
    */
@@ -49,14 +49,14 @@ export interface McpAuthOptions {
    */
   requiredScopes?: readonly string[];
   /**
-   * The scopes that clients ask for when nothing else tells them: the least that is of use.
+   * The scopes that clients ask for when no challenge names any: the least that is of use.
    *
    * @default requiredScopes
    */
   scopesSupported?: readonly string[];
-  /** What users are told the endpoint is. @default none */
+  /** The name of the endpoint that clients show to users. @default none */
   resourceName?: string;
-  /** Where people read about it. @default none */
+  /** URL of documentation for developers. @default none */
   resourceDocumentation?: string;
   /**
    * Scopes that stand for others: a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`, through several steps
@@ -66,7 +66,7 @@ export interface McpAuthOptions {
    */
   implies?: ScopeImplication;
   /**
-   * Lets callers in that send no token; `@RequireScopes()` refuses them still. A token that is sent must be good.
+   * Serves callers that send no token, too; `@RequireScopes()` refuses them still. A token that is sent must be valid.
    *
    * @default false
    */
@@ -74,15 +74,15 @@ export interface McpAuthOptions {
   /** Milliseconds by which the clocks of an issuer and of this server may differ. @default 5000 */
   clockToleranceMs?: number;
   /**
-   * Milliseconds for which what `verifier` said of a token is believed, and at most until the token expires. Longer: fewer
-   * questions, and a token that was revoked is served for longer; 0 asks each time. JWTs are verified each time.
+   * Milliseconds for which an answer of `verifier` is used again, at most until the token expires. Longer: fewer questions, and
+   * a revoked token is accepted for longer; 0 asks for each request. JWTs are verified for each request.
    *
    * @default 60000
    */
   cacheMs?: number;
   /**
-   * Ends GET streams and subscriptions when the token they were opened with expires, whatever `clockToleranceMs`: their client
-   * comes back with another one. `false`: they stay open for as long as their client does.
+   * Ends GET streams and subscriptions when the token they were opened with expires, without `clockToleranceMs`: the client
+   * reconnects with another one. `false`: they stay open until the client closes them.
    *
    * @default true
    */
@@ -201,7 +201,13 @@ function resolveJwtOptions(given: McpJwtOptions = {}, authorizationServers: read
     const text = `The option "auth.jwt.algorithms" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? algorithms)}. For tokens that are signed with a secret give a "verifier" of your own.`;
     throw new McpOptionError('auth.jwt.algorithms', text);
   }
-  return { keys: keysOf(issuers, jwksUri), algorithms, scopes: check.fn('auth.jwt.scopes', scopes)! };
+  const keys = keysOf(issuers, jwksUri);
+  const nameless = issuers.find((name) => keys.get(name) === undefined && urlFault(name) !== undefined);
+  if (nameless !== undefined) {
+    const text = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Say by "auth.jwt.jwksUri" where its keys are.`;
+    throw new McpOptionError('auth.jwt.issuer', text);
+  }
+  return { keys, algorithms, scopes: check.fn('auth.jwt.scopes', scopes)! };
 }
 
 function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): Map<string, string | undefined> {
@@ -223,18 +229,19 @@ function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): 
 
 /**
  * A URI in the form in which two are compared: scheme and host in lower case, without one trailing slash. What is no URL of
- * HTTP, such as `api://…` or a client id, is compared as it is.
+ * HTTP, such as `api://…` or a client id, is compared as it is; so is one with a fragment or a user, which names no resource.
  */
 export function canonicalUri(uri: string): string {
   if (!/^https?:\/\//i.test(uri) || !URL.canParse(uri)) return uri;
-  const { origin, pathname, search } = new URL(uri);
+  const { origin, pathname, search, username, password } = new URL(uri);
+  if (uri.includes('#') || username !== '' || password !== '') return uri;
   return origin + pathname.replace(/\/$/, '') + search;
 }
 
 /** The scopes in the claims that authorization servers use for them. */
 function claimedScopes({ scope, scp, permissions }: Readonly<Record<string, unknown>>): string[] {
-  if (scp === undefined && permissions === undefined && typeof scope === 'string' && !scope.includes('  ')) {
-    return scope === '' ? [] : scope.split(' ');
+  if (scp === undefined && permissions === undefined && typeof scope === 'string') {
+    return scope.split(' ').filter((each) => each !== '');
   }
   const found = [scope, scp, permissions].flatMap((claim) => (typeof claim === 'string' ? claim.split(' ') : claim));
   return [...new Set(found.filter((each): each is string => typeof each === 'string' && each !== ''))];
@@ -249,24 +256,26 @@ function resourceOf(given: unknown): URL {
 /** URLs that credentials may be sent to or be meant for. */
 function urls(option: string, given: unknown, least = 1): readonly string[] {
   const texts = check.texts(option, given);
-  const fault = (text: string): string | undefined => {
-    if (!URL.canParse(text)) return 'it is no absolute URL';
-    const { protocol, hostname, hash, username } = new URL(text);
-    if (hash !== '' || text.includes('#')) return 'it has a fragment';
-    if (username !== '') return 'it holds credentials';
-    if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
-    return 'it is not "https" (which only a loopback host may do without)';
-  };
   if (texts.length < least) {
     const text = `The option "${option}" is empty. Name at least one, such as "https://idp.example.com/".`;
     throw new McpOptionError(option, text);
   }
   for (const text of texts) {
-    const reason = fault(text);
+    const reason = urlFault(text);
     if (reason === undefined) continue;
     throw new McpOptionError(option, `The option "${option}" cannot be ${shown(text)}: ${reason}.`);
   }
   return texts;
+}
+
+/** Why a URL cannot be one that keys or credentials go over. */
+export function urlFault(text: string): string | undefined {
+  if (!URL.canParse(text)) return 'it is no absolute URL';
+  const { protocol, hostname, username, password } = new URL(text);
+  if (text.includes('#')) return 'it has a fragment';
+  if (username !== '' || password !== '') return 'it holds credentials';
+  if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
+  return 'it is not "https" (which only a loopback host may do without)';
 }
 
 function isLoopback(hostname: string): boolean {

@@ -5,7 +5,7 @@ import { McpOptionError } from '../common/option-checks.js';
 import { requirePackage } from '../common/optional-package.cjs';
 import { isThenable } from '../common/promises.js';
 import { shown } from '../wire/errors.js';
-import type { ResolvedAuthOptions, ResolvedJwtOptions } from './auth.options.js';
+import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
 import { TokenRefusedError } from './token.errors.js';
 
 /** Milliseconds that an authorization server has to answer. */
@@ -53,7 +53,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
       claims = (await this.#jose.jwtVerify(token, keys, options)).payload;
     } catch (error) {
       const { JWKSMultipleMatchingKeys } = this.#jose.errors;
-      if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? error;
+      if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? withoutKeys(issuer.name, error);
       claims = await this.#verifiedByOne(error, token, options);
     }
     const { client_id: clientId, azp, appid, cid } = claims;
@@ -61,7 +61,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
     return {
       token,
       clientId: client ?? '',
-      scopes: [...this.jwt.scopes(claims)],
+      scopes: this.jwt.scopes(claims) as string[],
       expiresAt: claims.exp!,
       extra: claims,
     };
@@ -144,7 +144,9 @@ class IssuerKeys {
         const { issuer, jwks_uri: uri } = (await response.json()) as Record<string, unknown>;
         // RFC 8414 §3.3: a document of another issuer could name keys of its own.
         if (issuer !== this.name) throw new Error(`its issuer is ${shown(issuer)}`);
-        if (typeof uri !== 'string' || !URL.canParse(uri)) throw new Error('it has no "jwks_uri"');
+        if (typeof uri !== 'string') throw new Error('it has no "jwks_uri"');
+        const fault = urlFault(uri);
+        if (fault !== undefined) throw new Error(`its "jwks_uri" cannot be ${shown(uri)}: ${fault}`);
         return uri;
       } catch (error) {
         faults.push(`${url}: ${(error as Error).message}`);
@@ -183,6 +185,13 @@ function refusalFor(error: unknown): TokenRefusedError | undefined {
   const code = codeOf(error);
   const text = code === 'ERR_JWT_CLAIM_VALIDATION_FAILED' ? claimFault(error) : REFUSALS[code ?? ''];
   return text === undefined ? undefined : new TokenRefusedError('invalid_token', text);
+}
+
+/** `jose` says "request timed out". */
+function withoutKeys(issuer: string, cause: unknown): Error {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const text = `The keys of the issuer ${issuer} could not be used: ${reason}. See to its "jwks_uri", or the option "auth.jwt.jwksUri".`;
+  return new Error(text, { cause });
 }
 
 function claimFault(error: unknown): string {

@@ -21,6 +21,8 @@ const PUBLIC = { 'Access-Control-Allow-Origin': '*' } as const;
  * | that of `resource` | where clients look |
  * | that of the endpoint in the app | the same, behind a proxy that strips a prefix |
  * | none | where clients look next; in an app with one such endpoint |
+ *
+ * Only the first is ours whatever the app has there; at the others its own routes come first.
  */
 @Injectable()
 export class ProtectedResource implements OnModuleInit {
@@ -64,8 +66,11 @@ export class ProtectedResource implements OnModuleInit {
     const others = this.#others();
     const taken = others.map(({ server }) => new URL(server!.metadataUrl).pathname);
     const local = this.edge.paths().map((path) => WELL_KNOWN + path);
-    const paths = [...local.filter((path) => !taken.includes(path)), ...(others.length === 0 ? [WELL_KNOWN] : [])];
-    return new Set([pathname, ...paths]);
+    const more = [...local, ...(others.length === 0 ? [WELL_KNOWN] : [])];
+    // An app that is a resource itself has a document of its own there.
+    const isFree = (path: string): boolean =>
+      !taken.includes(path) && !this.edge.hasRoute(this.adapterHost.httpAdapter, path);
+    return new Set([pathname, ...more.filter(isFree)]);
   }
 
   #answer({ method }: IncomingMessage, response: ServerResponse): void {

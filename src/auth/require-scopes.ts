@@ -37,7 +37,7 @@ const REQUIREMENTS = 'nestjs-mcp-streamable:scopes';
  *
  * The scopes are those of `request.auth`: of the option `auth`, or of a guard of your own that leaves an `AuthInfo` there.
  *
- * @throws TypeError for a text that is no scope
+ * @throws TypeError for a text that is no scope, and for `offline_access`
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling
  * @publicApi
  */
@@ -49,8 +49,13 @@ export function RequireScopes(...given: (string | RequireScopesOptions)[]): Clas
   const last = given.at(-1);
   const { listed = false } = typeof last === 'object' ? last : {};
   const scopes = typeof last === 'object' ? given.slice(0, -1) : given;
-  if (scopes.length === 0 || !scopes.every((scope) => typeof scope === 'string' && isScope(scope))) {
+  if (scopes.length === 0 || !scopes.every(isScope)) {
     const text = `@RequireScopes() takes scopes, such as "notes:write": printable ASCII without spaces, quotes and backslashes; got ${JSON.stringify(scopes)}.`;
+    throw new TypeError(text);
+  }
+  if (scopes.includes('offline_access')) {
+    const text =
+      '@RequireScopes() cannot take "offline_access", by which a client asks for a refresh token: that is between the client and its authorization server.';
     throw new TypeError(text);
   }
   const requirement: Requirement = { scopes: scopes as string[], listed };

@@ -79,8 +79,7 @@ export class ResourceServer implements Challenger {
   admit(request: AuthRequest): true | Promise<true> {
     request[SERVER] = this;
     const { authorization } = request.headers;
-    const presented = /^Bearer(?: |$)/i.test(authorization ?? '');
-    if (presented) return this.#admit(request, authorization!);
+    if (hasBearer(request)) return this.#admit(request, authorization!);
     if (this.options.anonymous) return true;
     const text =
       'This server needs an access token in the header Authorization: Bearer. WWW-Authenticate says where to get it.';
@@ -108,17 +107,25 @@ export class ResourceServer implements Challenger {
     if (expiresAt !== undefined && !(expiresAt * 1_000 + this.options.clockToleranceMs > this.clock.now()))
       throw new TokenRefusedError('invalid_token', 'Token expired');
     this.#assertMeantForUs(given);
+    if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string')) {
+      const source = this.options.jwt ? 'auth.jwt.scopes' : 'auth.verifier';
+      throw new Error(`The scopes of a token must be an array of texts; the option "${source}" gave ${shown(scopes)}.`);
+    }
     const { options } = this;
     if (!options.scopes.cover(scopes, options.scopes.required)) {
       const needed = options.scopes.required.join(' ');
       throw new TokenRefusedError('insufficient_scope', `This server needs a token with the scopes: ${needed}`);
     }
-    return { resourceMetadataUrl: this.metadataUrl, ...given, token, scopes };
+    // Copies, as the app may write on them, and what a verifier said is kept for the requests to come.
+    const { extra } = given;
+    const own = { token, scopes: [...scopes], ...(extra && { extra: { ...extra } }) };
+    return { resourceMetadataUrl: this.metadataUrl, ...given, ...own };
   }
 
   /** A token for another resource must not be used here, whoever has issued it (A5). */
   #assertMeantForUs({ resource, extra }: AuthInfo): void {
-    const claimed: unknown = resource?.href ?? extra?.['aud'];
+    // What was kept as JSON has a text here.
+    const claimed: unknown = resource ? String(resource) : extra?.['aud'];
     // A verifier that says nothing has seen to it itself; of a JWT the claim is required.
     if (claimed === undefined) return;
     const { audiences } = this.options;
@@ -144,7 +151,9 @@ export class ResourceServer implements Challenger {
 
   #refused({ code, message, option }: TokenRefusedError): McpError {
     const headers = { 'WWW-Authenticate': this.challenge(code, message) };
-    return new McpError(STATUS[code], `${message}.`, { headers, option });
+    // It goes to the log, too, and parts of it may come from a token.
+    const line = message.slice(0, 300).replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ');
+    return new McpError(STATUS[code], `${line}.`, { headers, option });
   }
 
   /**
@@ -202,7 +211,8 @@ function asDescription(text: string): string {
 }
 
 function hasBearer({ headers }: AuthRequest): boolean {
-  return /^Bearer(?: |$)/i.test(headers.authorization ?? '');
+  // Whatever comes after the scheme: what is malformed is refused, also where callers without a token are let in.
+  return /^Bearer(?![\w!#$%&'*+.^`|~-])/i.test(headers.authorization ?? '');
 }
 
 /** @throws TokenRefusedError */
@@ -217,10 +227,17 @@ function tokenIn(authorization: string): string {
  * Who has a token: the same for each token of one caller, and never the same for callers of two issuers. A client that acts
  * for itself has no subject of its own at some issuers; RFC 9068 §5 keeps its id apart from subjects.
  */
-function principalOf({ clientId, extra = {} }: AuthInfo): string | undefined {
-  const { iss, sub } = extra;
-  const id = [sub, clientId].find((each) => typeof each === 'string' && each !== '') as string | undefined;
+function principalOf({ clientId, extra }: AuthInfo): string | undefined {
+  const { iss, sub } = extra ?? {};
+  // A subject that has no text must not make its client the caller: all users of the client would be one.
+  const id = idText(sub === undefined || sub === null || sub === '' ? clientId : sub);
   return id !== undefined && typeof iss === 'string' ? `${iss}|${id}` : id;
+}
+
+/** Introspection may answer with numbers. */
+function idText(id: unknown): string | undefined {
+  if (Number.isSafeInteger(id)) return String(id);
+  return typeof id === 'string' && id !== '' ? id : undefined;
 }
 
 /** What a verifier of the app, or of any copy of the SDK, means by an error; `undefined`: it has failed itself. */

@@ -7,8 +7,8 @@ export type ScopeImplication =
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 
 /** @see https://www.rfc-editor.org/rfc/rfc6749#section-3.3 */
-export function isScope(text: string): boolean {
-  return SCOPE.test(text);
+export function isScope(text: unknown): boolean {
+  return typeof text === 'string' && SCOPE.test(text);
 }
 
 /**
@@ -29,7 +29,9 @@ export class ScopeRules {
 
   /** Whether scopes that were granted, and what they stand for, are all that is needed. */
   cover(granted: readonly string[], needed: readonly string[]): boolean {
-    return needed.every((scope) => granted.includes(scope) || this.#isImplied(granted, scope));
+    // Guards of apps leave what they like, and in the text "notes:readonly" there is "notes:read".
+    const held = Array.isArray(granted) ? (granted as readonly string[]).filter((scope) => isScope(scope)) : [];
+    return needed.every((scope) => held.includes(scope) || this.#isImplied(held, scope));
   }
 
   /** What an operation needs in all: what its token has, or a client that replaces it, must keep. */

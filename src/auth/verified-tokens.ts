@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type { Clock } from '../common/clock.js';
+import { within } from '../common/promises.js';
 
 /** An `OAuthTokenVerifier` as apps write it. */
 export interface TokenVerifier {
@@ -11,6 +12,8 @@ export interface TokenVerifier {
 
 /** Most tokens that are remembered; the one that was verified first goes first. */
 const MOST = 10_000;
+/** Milliseconds that a verifier has to answer. */
+const ANSWER_MS = 10_000;
 
 /**
  * # Tokens that a verifier of the app has verified
@@ -19,7 +22,7 @@ const MOST = 10_000;
  * time, and a token that comes many times at once is asked for once.
  *
  * Invariants: tokens are kept as their SHA-256 alone; what was refused is not kept, so that tokens which someone makes up
- * push none out; at most {@link MOST} are kept.
+ * push none out; at most {@link MOST} are kept; nobody waits longer than {@link ANSWER_MS}.
  */
 export class VerifiedTokens implements TokenVerifier {
   readonly #verified = new Map<string, { readonly info: AuthInfo; readonly until: number }>();
@@ -54,7 +57,12 @@ export class VerifiedTokens implements TokenVerifier {
   }
 
   async #ask(token: string): Promise<AuthInfo | undefined> {
-    return this.verifier().verifyAccessToken(token);
+    const answer = Promise.resolve(this.verifier().verifyAccessToken(token));
+    if (await within(answer, ANSWER_MS, this.clock)) return answer;
+    // All requests with this token would wait with it.
+    throw new Error(
+      `The verifier of the option "auth.verifier" has not answered within ${ANSWER_MS} ms. Give what it asks a shorter time limit.`,
+    );
   }
 
   #keep(key: string, info: AuthInfo | undefined): AuthInfo | undefined {

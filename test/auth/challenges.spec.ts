@@ -83,7 +83,16 @@ describe.each(ADAPTERS)('who must log in is told where, on %s', (adapter) => {
 
     it('A6: a malformed one: 400', async () => {
       const knock = knocker(await start(), era);
-      for (const authorization of ['Bearer', 'Bearer ', 'Bearer a b', 'Bearer "x"', 'bearer =x', 'Bearer ä']) {
+      for (const authorization of [
+        'Bearer',
+        'Bearer ',
+        'Bearer a b',
+        'Bearer "x"',
+        'bearer =x',
+        'Bearer ä',
+        'Bearer\tx',
+        'Bearer, x',
+      ]) {
         const response = await knock({ authorization });
         expect([authorization, response.status]).toEqual([authorization, 400]);
         expect(challengeIn(response)).toMatchObject({ error: 'invalid_request', resource_metadata: METADATA_URL });
@@ -93,7 +102,7 @@ describe.each(ADAPTERS)('who must log in is told where, on %s', (adapter) => {
 
     it('A12: credentials of another scheme are none', async () => {
       const knock = knocker(await start(), era);
-      for (const authorization of ['Basic YTpi', 'Bearerx abc', 'DPoP abc', '']) {
+      for (const authorization of ['Basic YTpi', 'Bearerx abc', 'Bearer-x abc', 'DPoP abc', '']) {
         const response = await knock({ authorization });
         expect([response.status, challengeIn(response)]).toEqual([401, { resource_metadata: METADATA_URL }]);
       }

@@ -229,6 +229,14 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
   it('A1: other routes of the app below the well-known name are served', async () => {
     @Controller('.well-known/oauth-protected-resource')
     class OfOthers {
+      @Get()
+      whole() {
+        return { resource: 'the app' };
+      }
+      @Get('mcp')
+      local() {
+        return { resource: 'of another proxy' };
+      }
       @Get('orders')
       orders() {
         return { resource: 'orders' };
@@ -236,7 +244,14 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     }
     @Module({ controllers: [OfOthers] })
     class OthersModule {}
-    const app = await startApp({ imports: [endpoint('mcp', RESOURCE), OthersModule] });
-    expect(await (await read(app.base, `${WELL_KNOWN}/orders`)).json()).toEqual({ resource: 'orders' });
+    const app = await startApp({ imports: [endpoint('mcp', 'https://mcp.test/notes/mcp'), OthersModule] });
+    for (const [path, resource] of [
+      ['/orders', 'orders'],
+      ['', 'the app'],
+      ['/mcp', 'of another proxy'],
+      ['/notes/mcp', 'https://mcp.test/notes/mcp'],
+    ]) {
+      expect((await (await read(app.base, WELL_KNOWN + path!)).json()).resource).toBe(resource);
+    }
   });
 });

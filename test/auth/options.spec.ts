@@ -14,7 +14,13 @@ const NO_SCOPES = ['read', [''], ['a b'], ['a"b'], ['a\\b'], ['ä'], [7], null];
 const BAD: Record<keyof McpAuthOptions, readonly unknown[]> = {
   resource: [
     ...[undefined, '', 7, '/mcp', 'mcp.test/mcp', 'http://mcp.test/mcp', 'ftp://mcp.test', 'http://127.evil.test/mcp'],
-    ...[`${RESOURCE}#part`, `${RESOURCE}#`, 'https://user:secret@mcp.test/mcp', 'http://localhost.evil.test/'],
+    ...[
+      `${RESOURCE}#part`,
+      `${RESOURCE}#`,
+      'https://user:secret@mcp.test/mcp',
+      'https://:secret@mcp.test/',
+      'http://localhost.evil.test/',
+    ],
   ],
   authorizationServers: [
     ...[undefined, [], 'https://idp.test', ['idp.test'], ['http://idp.test'], ['https://idp.test/#x'], [7]],
@@ -77,6 +83,11 @@ describe.each(ONE_ADAPTER)('the option "auth", on %s', (adapter) => {
       [{ jwt: { jwksUri: 'http://idp.test/jwks' } }, 'The option "auth.jwt.jwksUri" cannot be "http://idp.test/jwks"'],
       [{ jwt: { jwksUri: { 'https://else.test': 'https://x.test' } } }, 'which is no issuer of "auth.jwt.issuer"'],
       [
+        { jwt: { issuer: 'http://idp.test/' } },
+        'The option "auth.jwt.issuer" has "http://idp.test/", whose metadata cannot be read: it is not "https"',
+      ],
+      [{ jwt: { issuer: 'my-idp' } }, 'it is no absolute URL. Say by "auth.jwt.jwksUri" where its keys are.'],
+      [
         { jwt: { issuer: ['https://a.test', 'https://b.test'], jwksUri: 'https://a.test/jwks' } },
         'one URL for 2 issuers',
       ],
@@ -92,6 +103,11 @@ describe.each(ONE_ADAPTER)('the option "auth", on %s', (adapter) => {
     }
   });
 
+  it('an issuer that is no URL may have its keys at one', () => {
+    const jwt = { issuer: 'my-idp', jwksUri: 'https://idp.test/jwks' };
+    expect(() => resolveAuthOptions({ ...GOOD, jwt })).not.toThrow();
+  });
+
   it('a resource on a loopback host needs no TLS', () => {
     for (const host of ['localhost:3000', '127.0.0.1', '127.9.9.9:1', '[::1]:3000', 'LOCALHOST']) {
       expect(() => resolveAuthOptions({ ...GOOD, resource: `http://${host}/mcp` })).not.toThrow();
@@ -105,6 +121,10 @@ describe.each(ONE_ADAPTER)('the option "auth", on %s', (adapter) => {
       ['https://api.example.com', 'https://api.example.com'],
       ['https://api.example.com/mcp//', 'https://api.example.com/mcp/'],
       ['https://api.example.com/mcp?tenant=a', 'https://api.example.com/mcp?tenant=a'],
+      ['https://api.example.com/mcp#part', 'https://api.example.com/mcp#part'],
+      ['https://api.example.com/mcp#', 'https://api.example.com/mcp#'],
+      ['https://user@api.example.com/mcp', 'https://user@api.example.com/mcp'],
+      ['https://:secret@api.example.com/mcp', 'https://:secret@api.example.com/mcp'],
       ['api://Notes/', 'api://Notes/'],
       ['Client-Id', 'Client-Id'],
       ['https://', 'https://'],

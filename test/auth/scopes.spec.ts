@@ -2,6 +2,7 @@ import { Injectable, UseGuards } from '@nestjs/common';
 import { Complete, McpRegistry, Prompt, Tool } from 'nestjs-mcp-streamable';
 import { RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { ScopeRules } from '../../src/auth/scopes.js';
 import { fourOf } from '../handlers/four.js';
 import { ADAPTERS, gate, ONE_ADAPTER } from '../support/app.js';
 import { asking, type Kind, KINDS, LISTS, nameOf } from '../support/kinds.js';
@@ -162,8 +163,11 @@ describe.each(ADAPTERS)('scopes of handlers, on %s', (adapter) => {
       const caller = await asker(await start({ auth: { implies } }), era, await bearer(idp(), 'notes:*'));
       expect((await ask(caller, 'tool', 'both')).status).toBe(200);
       const other = await start({ auth: { implies, requiredScopes: [] } });
-      const stranger = await asker(other, era, await bearer(idp(), 'mail:*'));
-      expect((await ask(stranger, 'tool', 'both')).status).toBe(403);
+      // The empty text in the last ones is no scope: it is what every scope begins with.
+      for (const scope of ['mail:*', ' mail:*', 'mail:* ', '']) {
+        const stranger = await asker(other, era, await bearer(idp(), scope));
+        expect([scope, (await ask(stranger, 'tool', 'both')).status]).toEqual([scope, 403]);
+      }
     });
 
     it('A7, A12: a caller without a token, where these are let in: 401 without an error', async () => {
@@ -171,6 +175,8 @@ describe.each(ADAPTERS)('scopes of handlers, on %s', (adapter) => {
       const caller = await asker(app, era, {});
       expect((await ask(caller, 'tool', 'open')).status).toBe(200);
       expect(await listed(caller, 'tool')).toEqual(['open', 'shown']);
+      const malformed = { authorization: 'Bearer\tx' };
+      expect((await caller.request('tools/list', {}, malformed)).status).toBe(400);
       const refused = await ask(caller, 'tool', 'secret');
       expect(refused.status).toBe(401);
       expect(challengeIn(refused)).toEqual({ scope: 'notes:read notes:write', resource_metadata: METADATA_URL });
@@ -273,10 +279,42 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
     ]);
   });
 
+  it('takes what is no array of scopes for none, whoever has left it', async () => {
+    for (const scopes of ['ab', 'a', null, {}, [['a']], undefined]) {
+      const guard = {
+        canActivate: (context: { switchToHttp(): { getRequest(): object } }) =>
+          Boolean(Object.assign(context.switchToHttp().getRequest(), { auth: { token: 'own', scopes } })),
+      };
+      const caller = await asker(await start({ auth: undefined, guards: [guard] }), 'modern', {});
+      const response = await caller.request('tools/call', { name: 'secret', arguments: {} });
+      expect([scopes, response.status]).toEqual([scopes, 403]);
+      await response.text();
+    }
+  });
+
+  it('A8: circles of "implies", and names that every object has, give nothing', () => {
+    const implies = JSON.parse('{"a":["b"],"b":["a"],"__proto__":["c"]}') as Record<string, string[]>;
+    const rules = new ScopeRules([], implies);
+    expect(rules.cover(['a'], ['b'])).toBe(true);
+    for (const [granted, needed] of [
+      ['a', 'c'],
+      ['constructor', 'c'],
+      ['toString', 'name'],
+      ['b', '__proto__'],
+    ]) {
+      expect([granted, rules.cover([granted!], [needed!])]).toEqual([granted, false]);
+    }
+    expect(rules.cover(['__proto__'], ['c'])).toBe(true);
+  });
+
   it('refuses what is no scope, when it is written', () => {
     for (const scopes of [[], [''], ['a b'], ['a"'], ['ä'], [undefined]]) {
       expect(() => RequireScopes(...(scopes as [string]))).toThrow('@RequireScopes() takes scopes');
     }
+  });
+
+  it('A9: refuses the scope that must not be in a challenge', () => {
+    expect(() => RequireScopes('a', 'offline_access')).toThrow('cannot take "offline_access"');
   });
 
   it('handlers that are registered at run time decide by ctx.auth', async () => {

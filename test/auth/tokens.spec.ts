@@ -61,6 +61,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     it.each<[string, (at: number) => Claims, string]>([
       ['for another resource', () => ({ aud: 'https://other.test/mcp' }), 'another audience'],
       ['for the origin only', () => ({ aud: 'https://mcp.test' }), 'another audience'],
+      ['for a part of the resource', () => ({ aud: `${RESOURCE}#admin` }), 'another audience'],
       ['for a path below', () => ({ aud: `${RESOURCE}/admin` }), 'another audience'],
       ['for several others', () => ({ aud: ['https://a.test', 'https://b.test'] }), 'another audience'],
       ['for an audience that is no text', () => ({ aud: [7] as never }), 'another audience'],
@@ -154,6 +155,15 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect(response.header('x-evil')).toBeUndefined();
   });
 
+  it('nor out of its line in the log', async () => {
+    const app = await start();
+    const aud = `x\r\nLOG forged\u2028${'y'.repeat(2_000)}`;
+    await knocker(app, 'modern')(await bearer(idp(), '', { aud }));
+    const lines = logOf(app).texts();
+    expect(lines.find((line) => line.includes('x  LOG forged y'))?.length).toBeLessThan(500);
+    expect(lines.filter((line) => /[\r\n\u2028]/.test(line))).toEqual([]);
+  });
+
   it('A5, A10: the audience may be one of several, and is compared in canonical form', async () => {
     const knock = knocker(await start(), 'modern');
     for (const aud of [RESOURCE, `${RESOURCE}/`, 'HTTPS://MCP.TEST/mcp', ['https://idp.test/userinfo', RESOURCE]]) {
@@ -196,12 +206,29 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     const roles = await start({ auth: { jwt: { scopes: ({ roles }) => roles as string[] } } });
     const token = await idp().token({ aud: RESOURCE, roles: ['r'], scope: 'a' });
     expect((await who(roles, { authorization: `Bearer ${token}` })).scopes).toEqual(['r']);
+    expect((await who(roles, await bearer(idp(), 'a'))).scopes).toEqual([]);
+    const wrong = await start({ auth: { jwt: { scopes: ({ scope }) => scope as never } } });
+    expect((await knocker(wrong, 'modern')(await bearer(idp(), 'a b'))).status).toBe(503);
+    expect(logOf(wrong).texts('error')).toEqual([expect.stringContaining('"auth.jwt.scopes" gave "a b"')]);
   });
 
   it('a client that acts for itself is the caller', async () => {
     const app = await start();
     const headers = await bearer(idp(), '', { sub: undefined, client_id: undefined, azp: 'robot' });
     expect(await who(app, headers)).toMatchObject({ clientId: 'robot', principal: `${idp().issuer}|robot` });
+  });
+
+  it('A13: two users of one client are two callers, also where subjects are numbers', async () => {
+    const app = await start();
+    for (const sub of [7, 8]) {
+      const { principal } = await who(app, await bearer(idp(), '', { sub: sub as never }));
+      expect(principal).toBe(`${idp().issuer}|${sub}`);
+    }
+    for (const sub of [{ id: 7 }, ['ann'], true, 2 ** 60]) {
+      const response = await knocker(app, 'modern')(await bearer(idp(), '', { sub: sub as never }));
+      expect([sub, response.status]).toEqual([sub, 401]);
+      await response.text();
+    }
   });
 
   it('clocks may differ by the tolerance, and no more', async () => {
@@ -253,6 +280,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
 
   it.each([
     ['of another issuer', { issuer: 'https://evil.test' }, 'its issuer is "https://evil.test"'],
+    ['with keys that come over plain HTTP', { jwks_uri: 'http://keys.test/jwks' }, 'it is not "https"'],
     ['without keys', { jwks_uri: undefined }, 'it has no "jwks_uri"'],
   ])('metadata %s is not believed', async (_what, metadata, text) => {
     const own = closed(await AuthorizationServer.start({ metadata }));
@@ -286,9 +314,12 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
   it('an issuer that comes back is asked again', async () => {
     const own = closed(await AuthorizationServer.start());
     own.failing = true;
-    const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] } }), 'modern');
+    const app = await start({ auth: { authorizationServers: [own.issuer] } });
+    const knock = knocker(app, 'modern');
     const headers = await bearer(own);
     expect((await knock(headers)).status).toBe(503);
+    const text = `The keys of the issuer ${own.issuer} could not be used: `;
+    expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
     own.failing = false;
     expect((await knock(headers)).status).toBe(200);
   });

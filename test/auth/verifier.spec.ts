@@ -66,6 +66,12 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
         'Token for another audience: https://other.test/mcp, not https://mcp.test/mcp',
       ],
       [
+        'one for another resource, which is a text',
+        () => Promise.resolve(infoOf('x', { resource: 'https://other.test/mcp' as never })),
+        401,
+        'Token for another audience: https://other.test/mcp, not https://mcp.test/mcp',
+      ],
+      [
         'one whose introspection names another audience',
         () => Promise.resolve(infoOf('x', { extra: { aud: ['https://other.test/mcp'] } })),
         401,
@@ -106,12 +112,25 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
       [{ iss: 'https://a.test', sub: 'ann' }, 'https://a.test|ann'],
       [{ iss: 'https://a.test' }, 'https://a.test|client'],
       [{ sub: 'ann' }, 'ann'],
-      [{ sub: 7 }, 'client'],
+      [{ sub: '' }, 'client'],
+      [{ sub: 7 }, '7'],
     ] as const) {
       verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra })));
       expect(await who(app, JSON.stringify(extra).replaceAll(/[^\w]/g, ''))).toBe(principal);
     }
   });
+
+  it.each(['notes:readonly', null, [7], { 'notes:read': true }])(
+    'A7: scopes that are no array of texts are a failure of the verifier (%j)',
+    async (scopes) => {
+      verify.mockImplementation((token) => Promise.resolve(infoOf(token, { scopes: scopes as never })));
+      const app = await start({ auth: { verifier, requiredScopes: ['notes:read'] } });
+      const response = await knocker(app, 'modern')(as('x'));
+      expect([response.status, response.header('www-authenticate')]).toEqual([503, undefined]);
+      const text = 'The scopes of a token must be an array of texts; the option "auth.verifier" gave ';
+      expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
+    },
+  );
 
   it('A5: the resource is compared in canonical form', async () => {
     verify.mockImplementation((token) =>
@@ -183,6 +202,40 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     const uncached = knocker(await start({ auth: { verifier, cacheMs: 0 } }), 'modern');
     for (let times = 0; times < 3; times++) await uncached(as('x'));
     expect(verify).toHaveBeenCalledTimes(3);
+  });
+
+  it('what an app writes on the user or the token of a request is gone at the next one', async () => {
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra: { sub: 'ann' } })));
+    const seen: unknown[] = [];
+    const guard = {
+      canActivate: (context: { switchToHttp(): { getRequest(): object } }) => {
+        const { user, auth } = context.switchToHttp().getRequest() as { user: { tenant?: string }; auth: AuthInfo };
+        seen.push({ ...user, scopes: [...auth.scopes] });
+        user.tenant = 'acme';
+        auth.scopes.push('notes:admin');
+        return true;
+      },
+    };
+    const knock = knocker(await start({ auth: { verifier }, guards: [guard] }), 'modern');
+    for (let times = 0; times < 2; times++) await (await knock(as('x'))).text();
+    expect(verify).toHaveBeenCalledOnce();
+    const untouched = { sub: 'ann', scopes: [] };
+    expect(seen).toEqual([untouched, untouched]);
+  });
+
+  it.each([60_000, 0])('has ten seconds: then it is 503, and it is asked again (cacheMs: %i)', async (cacheMs) => {
+    const clock = new ManualClock();
+    const app = await start({ auth: { verifier, cacheMs }, clock });
+    const knock = knocker(app, 'modern');
+    verify.mockReturnValue(new Promise(() => {}));
+    const answer = knock(as('x'));
+    await expect.poll(() => verify.mock.calls.length).toBe(1);
+    await clock.advance(10_000);
+    expect((await answer).status).toBe(503);
+    expect(logOf(app).texts('error')[0]).toContain('"auth.verifier" has not answered within 10000 ms');
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token)));
+    expect((await knock(as('x'))).status).toBe(200);
+    await app.settled({ timers: 0 });
   });
 
   it('what it fails by is logged, without the token', async () => {
