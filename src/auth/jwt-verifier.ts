@@ -67,7 +67,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
     };
   }
 
-  /** Which keys are to be used; the issuer is verified with the rest. For a token of nobody we know none are fetched. */
+  /** The keys of the issuer that a token claims; `jose` verifies the claim. For an unknown issuer no keys are fetched. */
   #issuerOf(token: string): IssuerKeys {
     let claimed: unknown;
     try {

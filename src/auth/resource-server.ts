@@ -122,7 +122,7 @@ export class ResourceServer implements Challenger {
     return { resourceMetadataUrl: this.metadataUrl, ...given, ...own };
   }
 
-  /** A token for another resource must not be used here, whoever has issued it (A5). */
+  /** Refuses a token that was issued for another resource, also by the same issuer (A5). */
   #assertMeantForUs({ resource, extra }: AuthInfo): void {
     // What was kept as JSON has a text here.
     const claimed: unknown = resource ? String(resource) : extra?.['aud'];
@@ -167,6 +167,11 @@ export class ResourceServer implements Challenger {
     return challengeOf({ error, description, scope, metadataUrl: this.metadataUrl });
   }
 
+  /** @param presented whether the caller has sent a token: an error is said of that alone (A12) */
+  #challengeTo(presented: boolean, description: string): string {
+    return this.challenge(presented ? 'invalid_token' : undefined, description);
+  }
+
   refusal(thrown: unknown, request: object): unknown {
     if (!(thrown instanceof HttpException)) return thrown;
     const status = thrown.getStatus();
@@ -174,15 +179,14 @@ export class ResourceServer implements Challenger {
     // Nest answers a guard that returns false with 403; a client without a token must learn where to get one.
     const unnamed = status === 403 && !presented && !this.options.anonymous;
     if (status !== 401 && !unnamed) return thrown;
-    const challenge = this.challenge(presented ? 'invalid_token' : undefined, 'The app refused the token');
+    const challenge = this.#challengeTo(presented, 'The app refused the token');
     const { message } = thrown;
     return new McpError('UNAUTHORIZED', message, { headers: { 'WWW-Authenticate': challenge }, cause: thrown });
   }
 
   reply<Reply extends McpReply>(reply: Reply, request: object): Reply {
     if (reply.kind !== 'json' || reply.status !== 401 || reply.headers?.['www-authenticate']) return reply;
-    const presented = hasBearer(request as AuthRequest);
-    const challenge = this.challenge(presented ? 'invalid_token' : undefined, 'A handler refused the token');
+    const challenge = this.#challengeTo(hasBearer(request as AuthRequest), 'A handler refused the token');
     return { ...reply, headers: { ...reply.headers, 'www-authenticate': challenge } };
   }
 }
@@ -211,7 +215,7 @@ function asDescription(text: string): string {
 }
 
 function hasBearer({ headers }: AuthRequest): boolean {
-  // Whatever comes after the scheme: what is malformed is refused, also where callers without a token are let in.
+  // The scheme alone decides: a malformed token is refused, also where callers without a token are let in.
   return /^Bearer(?![\w!#$%&'*+.^`|~-])/i.test(headers.authorization ?? '');
 }
 

@@ -21,8 +21,8 @@ const ANSWER_MS = 10_000;
  * A verifier mostly asks the authorization server, which takes longer than the call. So what it said is believed for some
  * time, and a token that comes many times at once is asked for once.
  *
- * Invariants: tokens are kept as their SHA-256 alone; what was refused is not kept, so that tokens which someone makes up
- * push none out; at most {@link MOST} are kept; nobody waits longer than {@link ANSWER_MS}.
+ * Invariants: tokens are kept as their SHA-256 alone; refused tokens are not kept, so that invented ones push none out; at most
+ * {@link MOST} are kept; a request waits for {@link ANSWER_MS} at most.
  */
 export class VerifiedTokens implements TokenVerifier {
   readonly #verified = new Map<string, { readonly info: AuthInfo; readonly until: number }>();
