@@ -1,3 +1,4 @@
+import { isObject } from '../wire/json-rpc.js';
 import type { InputRequiredResult } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { logger } from '../context/operator-log.js';
@@ -10,7 +11,6 @@ import { RequestStates } from '../questions/request-state.js';
 import { StoredStates } from '../state/stored-states.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
-import { isRecord } from '../handlers/results/content.js';
 
 /** JSON-RPC code of a denial, which the specification leaves to HTTP. */
 const DENIED = -32000;
@@ -83,8 +83,8 @@ function retryFields({ params = {} }: JsonRpcRequest): Pick<AskingRequest, 'inpu
   if (inputResponses === undefined) return requestState === undefined ? NO_RETRY : { requestState };
   // Without a prototype: its names are the client's.
   const accepted = Object.create(null) as Record<string, object>;
-  for (const [key, answer] of isRecord(inputResponses) ? Object.entries(inputResponses) : []) {
-    if (isRecord(answer) && !('method' in answer) && !('result' in answer)) accepted[key] = answer;
+  for (const [key, answer] of isObject(inputResponses) ? Object.entries(inputResponses) : []) {
+    if (isObject(answer) && !('method' in answer) && !('result' in answer)) accepted[key] = answer;
   }
   return { inputResponses: accepted, requestState };
 }

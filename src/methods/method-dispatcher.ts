@@ -1,8 +1,8 @@
+import { isObject } from '../wire/json-rpc.js';
 import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
 import { isThenable } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
-import { isRecord } from '../handlers/results/content.js';
 import { SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError, shown } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
@@ -73,7 +73,7 @@ export class MethodDispatcher implements McpDispatcher {
         `The handler of "${name}" returned the resultType ${shown(resultType)}, which that method does not have.`,
       );
     }
-    if (_meta !== undefined && !isRecord(_meta)) return { ...result, resultType };
+    if (_meta !== undefined && !isObject(_meta)) return { ...result, resultType };
     if (_meta?.[SERVER_INFO_META_KEY] !== undefined) return { ...result, resultType };
     return { ...result, resultType, _meta: { ..._meta, [SERVER_INFO_META_KEY]: this.serverInfo } };
   }

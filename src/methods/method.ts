@@ -1,5 +1,5 @@
+import { isObject } from '../wire/json-rpc.js';
 import type { McpCall } from '../context/mcp-call.js';
-import { isRecord } from '../handlers/results/content.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
@@ -55,7 +55,7 @@ export function paramsReader<Params>(
 /** `_meta` as clients send it. */
 function isPlainMeta(meta: unknown): boolean {
   if (meta === undefined) return true;
-  if (!isRecord(meta) || RELATED_TASK in meta) return false;
+  if (!isObject(meta) || RELATED_TASK in meta) return false;
   const { progressToken } = meta;
   return progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken);
 }
@@ -64,7 +64,7 @@ function isPlainMeta(meta: unknown): boolean {
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 
 export function isRecordOfTexts(value: unknown): value is Record<string, string> {
-  return isRecord(value) && Object.values(value).every((member) => typeof member === 'string');
+  return isObject(value) && Object.values(value).every((member) => typeof member === 'string');
 }
 
 export function invalidParams(message: string): ProtocolError {

@@ -1,6 +1,6 @@
+import { isObject } from '../wire/json-rpc.js';
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
-import { isRecord } from '../handlers/results/content.js';
 import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, isRecordOfTexts, type McpMethod, type McpMethods, paramsReader } from './method.js';
@@ -58,7 +58,7 @@ function plainCompletion({ ref, argument, context }: Readonly<Record<string, unk
   const named = ref['type'] === 'ref/prompt' ? ref['name'] : ref['type'] === 'ref/resource' ? ref['uri'] : undefined;
   if (named === undefined) return undefined;
   if (context === undefined) return { ref: ref as CompleteParams['ref'], argument: { name, value } };
-  if (!isRecord(context)) return undefined;
+  if (!isObject(context)) return undefined;
   const { arguments: known } = context;
   if (known !== undefined && !isRecordOfTexts(known)) return undefined;
   return {

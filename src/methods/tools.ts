@@ -1,5 +1,5 @@
+import { isObject } from '../wire/json-rpc.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
-import { isRecord } from '../handlers/results/content.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
@@ -15,7 +15,7 @@ const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 /** `tools/call`. */
 export function toolMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
   const read = paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
-    typeof name === 'string' && (args === undefined || isRecord(args)) && task === undefined
+    typeof name === 'string' && (args === undefined || isObject(args)) && task === undefined
       ? { name, arguments: args }
       : undefined,
   );

@@ -1,3 +1,4 @@
+import { isObject } from '../../wire/json-rpc.js';
 import type { ContentBlock } from '@modelcontextprotocol/server';
 import { StreamableFile } from '@nestjs/common';
 import { checkedBySpec, type SpecTypeName } from '../../wire/spec.js';
@@ -8,16 +9,12 @@ const BLOCK_FIELDS: Readonly<Record<string, (block: Record<string, unknown>) => 
   text: ({ text }) => typeof text === 'string',
   image: ({ data, mimeType }) => typeof data === 'string' && typeof mimeType === 'string',
   audio: ({ data, mimeType }) => typeof data === 'string' && typeof mimeType === 'string',
-  resource: ({ resource }) => isRecord(resource) && typeof resource['uri'] === 'string',
+  resource: ({ resource }) => isObject(resource) && typeof resource['uri'] === 'string',
   resource_link: ({ uri, name }) => typeof uri === 'string' && typeof name === 'string',
 };
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 export function isContentBlock(value: unknown): value is ContentBlock {
-  if (!isRecord(value) || typeof value['type'] !== 'string') return false;
+  if (!isObject(value) || typeof value['type'] !== 'string') return false;
   return Object.hasOwn(BLOCK_FIELDS, value['type']) && BLOCK_FIELDS[value['type']]!(value);
 }
 

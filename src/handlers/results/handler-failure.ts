@@ -1,3 +1,4 @@
+import { isObject } from '../../wire/json-rpc.js';
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { HttpException } from '@nestjs/common';
 import { inspect } from 'node:util';
@@ -8,7 +9,7 @@ import { McpError, shown } from '../../wire/errors.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
 import { HandlerDeniedError, HandlerSignal } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
-import { isRecord, textBlock } from './content.js';
+import { textBlock } from './content.js';
 
 /**
  * # What a client learns of a failure
@@ -132,7 +133,7 @@ function textFor({ text, detail }: Seen, error: unknown, { kind, name, failures,
 export function textOf(exception: HttpException): string {
   const response: unknown = exception.getResponse();
   if (typeof response === 'string') return response || exception.message;
-  if (!isRecord(response)) return exception.message;
+  if (!isObject(response)) return exception.message;
   const { message } = response;
   if (typeof message === 'string') return message;
   if (Array.isArray(message) && message.every((line) => typeof line === 'string')) return message.join('\n');

@@ -1,3 +1,4 @@
+import { isObject } from '../../wire/json-rpc.js';
 import type {
   GetPromptResult,
   InputRequiredResult,
@@ -11,7 +12,6 @@ import {
   IF_WRAPPED,
   isContentBlock,
   isDense,
-  isRecord,
   jsonOf,
   plain,
   textBlock,
@@ -39,7 +39,7 @@ export function toResourceResult(
   if (value === undefined || value === null) throw new ResourceNotFoundError(uri);
   if (isInputRequiredResult(value)) return value;
   const contents = (part: unknown): Contents => contentsOf(part, uri, mimeType);
-  if (isRecord(value) && Array.isArray(value['contents'])) {
+  if (isObject(value) && Array.isArray(value['contents'])) {
     const whole = plain(value) as ReadResourceResult;
     return asSpecified({ ...whole, contents: Array.from(whole.contents, contents) });
   }
@@ -70,7 +70,7 @@ function contentsOf(value: unknown, uri: string, mimeType: string | undefined): 
 
 /** An entry of the contents, whose URI and media type may be left out. */
 function isContents(value: unknown): value is Partial<Contents> & ({ text: string } | { blob: string }) {
-  return isRecord(value) && (typeof value['text'] === 'string' || typeof value['blob'] === 'string');
+  return isObject(value) && (typeof value['text'] === 'string' || typeof value['blob'] === 'string');
 }
 
 function base64(bytes: Uint8Array): string {
@@ -88,9 +88,9 @@ export function toPromptResult(value: unknown): GetPromptResult | InputRequiredR
   if (isInputRequiredResult(value)) return value;
   if (value === undefined || value === null) return { messages: [] };
   if (typeof value === 'string') return { messages: [messageOf(value)] };
-  const given = isRecord(value) && Array.isArray(value['messages']) ? plain(value) : value;
+  const given = isObject(value) && Array.isArray(value['messages']) ? plain(value) : value;
   const whole =
-    isRecord(given) && Array.isArray(given['messages']) ? given : { messages: Array.isArray(given) ? given : [given] };
+    isObject(given) && Array.isArray(given['messages']) ? given : { messages: Array.isArray(given) ? given : [given] };
   const result = { ...whole, messages: Array.from(whole['messages'] as unknown[], messageOf) };
   assertSpecified('GetPromptResult', 'prompt', result);
   return result;
@@ -106,6 +106,6 @@ function messageOf(value: unknown): PromptMessage {
 }
 
 function isMessage(value: unknown): value is PromptMessage {
-  if (!isRecord(value) || !isContentBlock(value['content'])) return false;
+  if (!isObject(value) || !isContentBlock(value['content'])) return false;
   return value['role'] === 'user' || value['role'] === 'assistant';
 }

@@ -1,3 +1,4 @@
+import { isObject } from '../../wire/json-rpc.js';
 import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/server';
 import { isInputRequiredResult } from '../../wire/spec.js';
 import {
@@ -5,7 +6,6 @@ import {
   IF_WRAPPED,
   isContentBlock,
   isContentBlocks,
-  isRecord,
   jsonOf,
   notSpecified,
   plain,
@@ -80,12 +80,12 @@ function resultOf(value: unknown): CallToolResult {
   if (isContentBlock(value)) return asSpecified({ content: [value] });
   if (isContentBlocks(value)) return asSpecified({ content: value });
   const sent = plain(value);
-  return isRecord(sent) ? structured(sent) : { content: [jsonBlock(sent)] };
+  return isObject(sent) ? structured(sent) : { content: [jsonBlock(sent)] };
 }
 
 /** @throws HandlerResultError unless it is an object: output schemas demand one, and clients check it by them */
 function structured(value: unknown): CallToolResult {
-  if (!isRecord(value)) throw notAnObject();
+  if (!isObject(value)) throw notAnObject();
   return { content: [jsonBlock(value)], structuredContent: withoutClass(value) };
 }
 
@@ -95,7 +95,7 @@ function notAnObject(): HandlerResultError {
 
 /** The fields that JSON has of an entity, a map or an error: the SDK takes nothing but plain objects. */
 function withoutClass(value: unknown): unknown {
-  if (!isRecord(value)) return value;
+  if (!isObject(value)) return value;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || prototype === Object.prototype ? value : { ...value };
 }
@@ -106,7 +106,7 @@ function asSpecified(result: CallToolResult): CallToolResult {
   const content = withoutClass(result.structuredContent);
   const sent = content === result.structuredContent ? result : { ...result, structuredContent: content };
   assertSpecified('CallToolResult', 'tool', sent);
-  if (content === undefined || isRecord(content)) return sent;
+  if (content === undefined || isObject(content)) return sent;
   throw notAnObject();
 }
 
@@ -125,6 +125,6 @@ const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];
 
 /** Whether `content` is made of blocks. An empty page of an app, `{ content: [], total: 0 }`, is not a whole result. */
 function isWholeResult(value: unknown): value is CallToolResult {
-  if (!isRecord(value) || !isContentBlocks(value['content'])) return false;
+  if (!isObject(value) || !isContentBlocks(value['content'])) return false;
   return value['content'].length > 0 || Object.keys(value).every((field) => RESULT_FIELDS.includes(field));
 }
