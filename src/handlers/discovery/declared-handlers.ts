@@ -132,10 +132,14 @@ export class DeclaredHandlers {
   ): Options {
     if (options.inputSchema || ('arguments' in options && options.arguments)) return options;
     const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
+    const [option, anything] =
+      decorator === 'McpMethod'
+        ? ['a schema', "{ type: 'object' }"]
+        : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
     const refusal = (index: number, why: string, cause?: unknown): HandlerDefinitionError =>
       new HandlerDefinitionError(
         origin,
-        `its parameter ${index} (counted from 0) is arguments of the call, but it has no schema, and the type of no parameter can stand for one: ${why}. Give @${decorator}() ${decorator === 'McpMethod' ? 'a schema' : 'an "inputSchema"'}, or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: { type: 'object' }.`,
+        `its parameter ${index} (counted from 0) is arguments of the call, but it has no schema, and the type of no parameter can stand for one: ${why}. Give @${decorator}() ${option}, or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: ${anything}.`,
         { cause },
       );
     const typed = args.find(({ field, type }) => field === undefined && isClass(type));
