@@ -153,7 +153,7 @@ describe.each(ADAPTERS.flatMap((adapter) => (['legacy', 'modern'] as const).map(
     const start = handlersApps(adapter, { providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });
     const connect = ERAS[era];
 
-    it('are served with checked params, and the context of the call', async () => {
+    it('X3: are served with checked params, and the context of the call', async () => {
       const ask = await connect(await start(), declared);
       const { result } = await ask('acme/search', { text: 'tea', limit: '3' });
       expect(result).toMatchObject({
@@ -195,7 +195,7 @@ describe.each(ADAPTERS.flatMap((adapter) => (['legacy', 'modern'] as const).map(
       expect((era === 'modern' ? legacy : modern).error).toMatchObject({ code: -32601 });
     });
 
-    it('of an extension that the client did not declare are refused, and served to one that did', async () => {
+    it('X3: of an extension that the client did not declare are refused, and served to one that did', async () => {
       const app = await start();
       const served = await (await connect(app, declared))('acme/required');
       expect(served.result).toMatchObject({ settings: { fuzzy: true } });
@@ -211,7 +211,7 @@ describe.each(ADAPTERS.flatMap((adapter) => (['legacy', 'modern'] as const).map(
       });
     });
 
-    it('are declared with their extension, with the settings of the option, in the eras that have them', async () => {
+    it('X1: are declared with their extension, with the settings of the option, in the eras that have them', async () => {
       const app = await start({ extensions: { [SEARCH]: { languages: ['en'] }, [UI]: {} } });
       const client = await officialOf(app.url, era);
       const { extensions } = client.getServerCapabilities()!;
@@ -223,7 +223,7 @@ describe.each(ADAPTERS.flatMap((adapter) => (['legacy', 'modern'] as const).map(
       });
     });
 
-    it('tools ask the same: what the client declared of an extension', async () => {
+    it('X2: tools ask the same: what the client declared of an extension', async () => {
       const app = await start();
       const call = { name: 'supports', arguments: {} };
       const structured = async (capabilities: object) =>
@@ -307,7 +307,7 @@ class ElsewhereExtension extends CountingExtension {
 describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [CountingExtension] });
 
-  it('is declared, and its methods are served to clients that declare it', async () => {
+  it('X1: is declared, and its methods are served to clients that declare it', async () => {
     const app = await start({ extensions: { [SEARCH]: {} } });
     const capabilities = { extensions: { 'io.modelcontextprotocol/counting': {} } };
     const ask = await ERAS.modern(app, capabilities);
@@ -395,7 +395,7 @@ describeRedis('what a client declared at initialize', () => {
     requestStateKeys: ['a secret that all nodes of a deployment know'],
   });
 
-  it('is known to another node, which has it from the record of the session', async () => {
+  it('X2: is known to another node, which has it from the record of the session', async () => {
     const [first, second] = [await start({ backend: room.node() }), await start({ backend: room.node() })];
     const there = second.client();
     there.sessionId = (await first.client().initialize(LATEST, declared)).sessionId;
