@@ -34,6 +34,7 @@ export type {
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
 
 export {
+  AppView,
   Complete,
   McpHandlers,
   type McpHandlersOptions,
@@ -44,6 +45,9 @@ export {
   Tool,
 } from './handlers/decorators/handler.decorators.js';
 export type {
+  AppViewCsp,
+  AppViewOptions,
+  AppViewPermissions,
   CacheHints,
   CompleteOptions,
   CompletionValues,
@@ -56,6 +60,7 @@ export type {
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
+  ToolUi,
 } from './handlers/decorators/handler-options.js';
 export { McpArgs, McpCtx } from './handlers/decorators/param.decorators.js';
 export {

@@ -40,8 +40,9 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
   }
 
-  /** Global guards may be given until now. */
+  /** Global guards may be given until now, and handlers registered. @throws HandlerDefinitionError */
   onApplicationBootstrap(): void {
+    this.extensions.assertViews();
     adviseOnHandlers(this.endpoint, this.options, this.config, this.table);
   }
 

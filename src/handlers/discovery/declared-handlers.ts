@@ -2,6 +2,7 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { logger } from '../../context/operator-log.js';
 import { shown } from '../../wire/errors.js';
+import { resourceOfView } from '../decorators/app-views.js';
 import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
@@ -93,12 +94,13 @@ export class DeclaredHandlers {
 
   #entryOf(declared: Declared<EntryDeclaration>, completions: readonly TargetedCompletion[]): HandlerEntry {
     const { origin, declaration } = declared;
+    const kind = declaration.kind === 'view' ? 'resource' : declaration.kind;
     const source = (name: string): EntrySource => ({
       origin,
       compiler: this.#compiler,
       failures: this.options,
-      runner: (validate) => this.#runner(declared, declaration.kind, name, validate),
-      completions: completions.filter((each) => each.kind === declaration.kind && each.name === name),
+      runner: (validate) => this.#runner(declared, kind, name, validate),
+      completions: completions.filter((each) => each.kind === kind && each.name === name),
     });
     switch (declaration.kind) {
       case 'tool':
@@ -106,6 +108,8 @@ export class DeclaredHandlers {
         return toolEntry(this.#withSchema(declared, 'Tool', declaration.options), source(declaration.options.name));
       case 'resource':
         return resourceEntry(declaration.options, source(declaration.options.uri));
+      case 'view':
+        return resourceEntry(resourceOfView(declaration.options, origin), source(declaration.options.uri));
       case 'template':
         return templateEntry(declaration.options, source(declaration.options.uriTemplate));
       case 'prompt':

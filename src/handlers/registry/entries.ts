@@ -3,6 +3,7 @@ import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
 import { paramHeadersOf } from '../../wire/param-headers.js';
 import { checkedBySpec, UriTemplate } from '../../wire/spec.js';
 import { shown } from '../../wire/errors.js';
+import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import {
   CACHE_NAMES,
   type CacheHints,
@@ -60,8 +61,9 @@ const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
 /** @throws HandlerDefinitionError */
 export function toolEntry(options: ToolOptions, { origin, compiler, runner, failures }: EntrySource): ToolEntry {
-  const { name, title, description, icons, annotations, _meta } = options;
+  const { name, title, description, icons, annotations } = options;
   assertName('name', name, origin);
+  const { _meta } = metaOfTool(options.ui, options._meta, origin);
   const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin);
   const output = options.outputSchema && compiler.compile(options.outputSchema, 'output', origin);
   const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
@@ -98,13 +100,14 @@ export function resourceEntry(options: ResourceOptions, { origin, runner, failur
     const reason = `its "uri" is ${shown(uri)}, which is not an absolute URI such as "orders://terms".`;
     throw new HandlerDefinitionError(origin, reason);
   }
+  const ui = uiOfContents(mimeType, _meta);
   return {
     kind: 'resource',
     key: uri,
     wire: wireOf('Resource', { uri, name, title, description, icons, mimeType, size, annotations, _meta }, origin),
     ...cacheOf(cache, origin),
     ...served(runner(undefined), { kind: 'resource', name: uri, origin, failures }, (value, args: ResourceArgs) =>
-      toResourceResult(args.uri, mimeType, value),
+      toResourceResult({ uri: args.uri, mimeType, ui }, value),
     ),
   };
 }
@@ -117,6 +120,7 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
   const template = templateOf(uriTemplate, origin);
   const fields = { uriTemplate, name, title, description, icons, mimeType, annotations, _meta };
   const about: ServedHandler = { kind: 'template', name: uriTemplate, origin, failures };
+  const ui = uiOfContents(mimeType, _meta);
   return {
     kind: 'template',
     key: uriTemplate,
@@ -124,7 +128,9 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
     ...cacheOf(cache, origin),
     template,
     completions: completionsOf(`resource template "${uriTemplate}"`, template.variableNames, about, source),
-    ...served(runner(argsOfMethod), about, (value, args: TemplateMatch) => toResourceResult(args.uri, mimeType, value)),
+    ...served(runner(argsOfMethod), about, (value, args: TemplateMatch) =>
+      toResourceResult({ uri: args.uri, mimeType, ui }, value),
+    ),
   };
 }
 
