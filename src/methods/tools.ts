@@ -26,6 +26,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMet
       const tool = table.get('tool', name);
       if (!tool) throw invalidParams(`There is no tool ${shown(name)}. "tools/list" names those there are.`);
       const given = args ?? NO_ARGUMENTS;
+      served.bound = tool.bound;
       return calls.run(
         served,
         name,

@@ -70,6 +70,10 @@ export interface ToolOptions extends DescribedOptions {
    * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
    */
   ui?: string | ToolUi;
+  /** Bytes of its answer as JSON; `Infinity`: any number. @default that of the endpoint */
+  maxResultBytes?: number;
+  /** Whether its structured content is repeated as a text block. @default that of the endpoint */
+  textMirror?: boolean;
 }
 
 /** The view of a tool, and who may call the tool. @publicApi */
@@ -267,6 +271,7 @@ export const HANDLER_OPTION_NAMES = {
   tool: namesOf<ToolOptions>({
     ...DESCRIBED,
     ...{ name: true, annotations: true, inputSchema: true, outputSchema: true, ui: true },
+    ...{ maxResultBytes: true, textMirror: true },
   }),
   resource: namesOf<ResourceOptions>({
     ...DESCRIBED,

@@ -17,11 +17,11 @@ import {
   type ToolOptions,
 } from '../decorators/handler-options.js';
 import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
-import type { FailureOptions } from '../handlers.options.js';
+import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
-import { toToolResult } from '../results/tool-result.js';
+import { boundOf, toToolResult } from '../results/tool-result.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
@@ -39,7 +39,7 @@ export interface EntrySource {
   /** For messages: `OrderTools.find (OrdersModule)`. */
   readonly origin: string;
   readonly compiler: SchemaCompiler;
-  readonly failures: FailureOptions;
+  readonly failures: FailureOptions & ToolResultOptions;
   /** @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Those of its arguments. */
@@ -62,7 +62,15 @@ const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 /** @throws HandlerDefinitionError */
 export function toolEntry(options: ToolOptions, { origin, compiler, runner, failures }: EntrySource): ToolEntry {
   const { name, title, description, icons, annotations } = options;
+  const { maxResultBytes = failures.maxResultBytes ?? Infinity, textMirror = failures.textMirror ?? true } = options;
   assertName('name', name, origin);
+  if (maxResultBytes !== Infinity && !(Number.isSafeInteger(maxResultBytes) && maxResultBytes > 0)) {
+    const wanted = 'a whole number of at least 1, or Infinity';
+    throw new HandlerDefinitionError(origin, `its "maxResultBytes" must be ${wanted}; got ${shown(maxResultBytes)}.`);
+  }
+  if (typeof textMirror !== 'boolean') {
+    throw new HandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
+  }
   const { _meta } = metaOfTool(options.ui, options._meta, origin);
   const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin);
   const output = options.outputSchema && compiler.compile(options.outputSchema, 'output', origin);
@@ -79,8 +87,9 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
     key: name,
     wire,
     paramHeaders: mirrored.headers,
+    bound: boundOf(name, Object.keys(wire.inputSchema.properties ?? {}), maxResultBytes),
     ...served(runner(input?.validate), { kind: 'tool', name, origin, failures }, (value) =>
-      toToolResult(value, output?.validate),
+      toToolResult(value, output?.validate, textMirror),
     ),
   };
 }

@@ -12,6 +12,7 @@ import type {
 import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
+import type { ResultBound } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { Era } from '../../wire/era.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
@@ -52,6 +53,8 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
 export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
   /** Its arguments that modern clients mirror into headers (`x-mcp-header`); frozen, and mostly empty. */
   readonly paramHeaders: readonly ParamHeader[];
+  /** How large its result may be; `undefined`: of any size. */
+  readonly bound: ResultBound | undefined;
 }
 
 export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
