@@ -98,6 +98,8 @@ function faultOf(
  * context. Without `inputSchema`, the class of the parameter of `@McpArgs()` is the schema. Guards, interceptors, pipes and filters run around it as
  * around a route: guards first, then the check of the arguments.
  *
+ * On a route of a controller, `@Param()`, `@Query()` and `@Body()` are arguments too.
+ *
  * A class inherits the tools of its base class. A method that overrides one is a tool only if it is decorated itself.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools

@@ -2,13 +2,14 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { logger } from '../../context/operator-log.js';
 import { shown } from '../../wire/errors.js';
+import { isObject } from '../../wire/json-rpc.js';
 import { resourceOfView } from '../decorators/app-views.js';
 import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import { layoutOf } from '../invocation/params.js';
+import { type ArgumentParam, layoutOf } from '../invocation/params.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
@@ -20,7 +21,7 @@ import {
 } from '../registry/entries.js';
 import { type HandlerEntry, type HandlerKind, HandlerTable } from '../registry/handler-table.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
-import type { Validate } from '../schema/handler-schema.js';
+import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
 
@@ -134,8 +135,11 @@ export class DeclaredHandlers {
     decorator: string,
     options: Options,
   ): Options {
-    if (options.inputSchema || ('arguments' in options && options.arguments)) return options;
-    const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
+    const { args, decorated, isRoute } = layoutOf(host.type as Type, methodName, origin);
+    const given = options.inputSchema;
+    // Of a route most parameters have a name, and one that the schema lacks would silently be undefined.
+    if (given && isRoute) assertNamed(args, this.#compiler.compile(given, 'input', origin).json, origin);
+    if (given || ('arguments' in options && options.arguments)) return options;
     const [option, anything] =
       decorator === 'McpMethod'
         ? ['a schema', "{ type: 'object' }"]
@@ -156,11 +160,13 @@ export class DeclaredHandlers {
       );
     }
     const inputSchema = typed.type as Type;
+    let json: JsonSchema;
     try {
-      this.#compiler.compile(inputSchema, 'input', origin);
+      ({ json } = this.#compiler.compile(inputSchema, 'input', origin));
     } catch (error) {
       throw refusal(typed.index, ((error as Error).cause as Error).message.replace(/\.$/, ''), error);
     }
+    assertNamed(args, json, origin);
     return { ...options, inputSchema };
   }
 
@@ -168,6 +174,19 @@ export class DeclaredHandlers {
     const { listGuards } = this.options;
     return this.invokers.create({ wrapper: host.wrapper, methodName, origin }, { kind, name, listGuards, validate });
   }
+}
+
+/** @throws HandlerDefinitionError for a parameter that is an argument which a closed schema does not have */
+function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: string): void {
+  const { properties, additionalProperties = false } = json;
+  const open =
+    additionalProperties !== false ||
+    ['anyOf', 'oneOf', 'allOf', 'patternProperties', '$ref'].some((key) => key in json);
+  if (open || !isObject(properties)) return;
+  const unknown = args.find(({ field }) => field !== undefined && !Object.hasOwn(properties, field));
+  if (!unknown) return;
+  const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which its schema does not have. ${namesText(Object.keys(properties))} Give an "inputSchema" with all arguments.`;
+  throw new HandlerDefinitionError(origin, reason);
 }
 
 /** TypeScript emits these for types that are not written as classes. */
