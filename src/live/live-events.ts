@@ -48,7 +48,8 @@ export class EventRing {
 
 export function callEvent({ call, outcome, durationMs }: McpCallEnd): Said {
   const { method, name, sessionId, principal } = call;
-  const what = name === undefined ? cut(method) : `${cut(method)} ${cut(name)}`;
+  // The name alone tells a tool; that of a prompt, or of nothing, does not.
+  const what = name === undefined ? cut(method) : method === 'tools/call' ? cut(name) : `${cut(method)} ${cut(name)}`;
   const who = [sessionId === undefined ? '' : shortId(sessionId), principal === undefined ? '' : cut(principal)];
   const tone = outcome === 'ok' ? 'ok' : isFailure(outcome) ? 'bad' : 'note';
   const ms = Number(durationMs.toPrecision(3));
