@@ -26,6 +26,8 @@ import { ToolStatistics } from './statistics.js';
 /** Sessions, and calls, that are shown of an endpoint; of more of them those that were active last. */
 const MOST_SHOWN = 1_000;
 const CANCELLED = 'The operator of this server cancelled this request. Whether it had an effect is not known.';
+/** Of a store that was there for the check, and not for the question: it is down at the next check. */
+const GONE_MEANWHILE = [undefined, undefined, undefined] as const;
 const NO_RECORDS: readonly McpSessionRecord[] = [];
 
 type NestModule = ModulesContainer extends Map<string, infer Module> ? Module : never;
@@ -101,14 +103,12 @@ export class LiveEndpoint {
       const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
       const { mcp: health } = await this.#get<McpHealthIndicator>(getMcpHealthIndicatorToken(name)).check('mcp');
       const [nodes, stats, elsewhere] = await Promise.all([
-        health.messageBus === 'up' ? this.#get<McpMessageBus>(McpMessageBus).nodes?.() : undefined,
-        health.eventStore === 'up' ? this.#get<McpEventStore>(McpEventStore).stats?.() : undefined,
-        this.#elsewhere(health),
-      ]);
-      this.#asked = { health, nodes: nodes ?? [this.nodeId], logged: stats?.bytes ?? -1, elsewhere };
-    } catch (error) {
-      // What has gone between the check and the question is down at the next one.
-      logger.debug(`The live page could not ask an endpoint: ${String(error)}`);
+        health.messageBus === 'up' && this.#get<McpMessageBus>(McpMessageBus).nodes?.(),
+        health.eventStore === 'up' && this.#get<McpEventStore>(McpEventStore).stats?.(),
+        health.sessionStore === 'up' && this.#elsewhere(health),
+      ]).catch(() => GONE_MEANWHILE);
+      const logged = stats ? stats.bytes : -1;
+      this.#asked = { health, nodes: nodes || [this.nodeId], logged, elsewhere: elsewhere || NO_RECORDS };
     } finally {
       this.#asking = false;
     }
