@@ -144,12 +144,10 @@ describeChromium('the live page, in Chromium', (browser) => {
     );
     expect(tried).toEqual(Array.from({ length: 3 }, () => 'TypeError: Failed to fetch'));
     // Without CORS the browser sends it, and keeps the answer to itself.
-    const sent = page.waitForResponse(({ status }) => status() === 403);
     await page.evaluate(
       ([base, key]) => fetch(`${base}/mcp-live/sessions/${key}/end`, { method: 'POST', mode: 'no-cors' }).catch(() => {}),
       [app.base, key],
     );
-    await sent;
     expect(await app.service.list()).toHaveLength(1);
   });
 
