@@ -103,12 +103,12 @@ export class LiveEndpoint {
       const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
       const { mcp: health } = await this.#get<McpHealthIndicator>(getMcpHealthIndicatorToken(name)).check('mcp');
       const [nodes, stats, elsewhere] = await Promise.all([
-        health.messageBus === 'up' && this.#get<McpMessageBus>(McpMessageBus).nodes?.(),
-        health.eventStore === 'up' && this.#get<McpEventStore>(McpEventStore).stats?.(),
-        health.sessionStore === 'up' && this.#elsewhere(health),
+        health.messageBus === 'up' ? this.#get<McpMessageBus>(McpMessageBus).nodes?.() : undefined,
+        health.eventStore === 'up' ? this.#get<McpEventStore>(McpEventStore).stats?.() : undefined,
+        health.sessionStore === 'up' ? this.#elsewhere(health) : undefined,
       ]).catch(() => GONE_MEANWHILE);
-      const logged = stats ? stats.bytes : -1;
-      this.#asked = { health, nodes: nodes || [this.nodeId], logged, elsewhere: elsewhere || NO_RECORDS };
+      const logged = stats?.bytes ?? -1;
+      this.#asked = { health, nodes: nodes ?? [this.nodeId], logged, elsewhere: elsewhere ?? NO_RECORDS };
     } finally {
       this.#asking = false;
     }

@@ -42,7 +42,10 @@ export class EventRing {
   /** The oldest first. @param n number of the last event that is known */
   after(n: number): LiveEvent[] {
     const first = Math.max(n, this.#last - KEPT) + 1;
-    return Array.from({ length: Math.max(0, this.#last - first + 1) }, (_, index) => this.#ring[(first + index) % KEPT]!);
+    return Array.from(
+      { length: Math.max(0, this.#last - first + 1) },
+      (_, index) => this.#ring[(first + index) % KEPT]!,
+    );
   }
 }
 

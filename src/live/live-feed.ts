@@ -158,7 +158,11 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
 
   #snapshot(): string {
     const endpoints = this.#state.map((state) => wholeOf(state));
-    return this.#frame({ type: 'snapshot', endpoints, events: this.#events.after(0).filter(({ n }) => n <= this.#told) });
+    return this.#frame({
+      type: 'snapshot',
+      endpoints,
+      events: this.#events.after(0).filter(({ n }) => n <= this.#told),
+    });
   }
 
   /** @returns `undefined` when nothing has changed */

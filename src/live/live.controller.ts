@@ -105,7 +105,12 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       return true;
     }
 
-    private answer(response: object, status: number, body: object, headers: Readonly<Record<string, string>> = {}): void {
+    private answer(
+      response: object,
+      status: number,
+      body: object,
+      headers: Readonly<Record<string, string>> = {},
+    ): void {
       const all = { ...PRIVATE, 'Content-Type': 'application/json; charset=utf-8', ...headers };
       this.feed.responder.write(response, status, all, JSON.stringify(body));
     }

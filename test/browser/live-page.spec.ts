@@ -58,11 +58,13 @@ describeChromium('the live page, in Chromium', (browser) => {
     clients.push(client);
     return client;
   }
-  const text = (selector: string, expected: string | RegExp) =>
-    expect.poll(() => page.locator(selector).first().textContent(), { timeout: 10_000 }).toMatch(expected);
+  const text = async (selector: string, expected: string | RegExp): Promise<void> => {
+    await expect.poll(() => page.locator(selector).first().textContent(), { timeout: 10_000 }).toMatch(expected);
+  };
   const rows = (table: string) => page.locator(`#${table} tbody tr`);
-  const count = (table: string, expected: number) =>
-    expect.poll(() => rows(table).count(), { timeout: 10_000 }).toBe(expected);
+  const count = async (table: string, expected: number): Promise<void> => {
+    await expect.poll(() => rows(table).count(), { timeout: 10_000 }).toBe(expected);
+  };
 
   describe.each(ADAPTERS)('on %s', (adapter) => {
     it('sessions appear and go, and a call is seen while it runs', async () => {
@@ -127,7 +129,7 @@ describeChromium('the live page, in Chromium', (browser) => {
     await open();
     await initialize();
     await count('sessions', 1);
-    const key = await page.evaluate(() => (globalThis as any).eval('[...endpoints[0].sessions.keys()][0]'));
+    const key = await page.evaluate<string>('[...endpoints[0].sessions.keys()][0]');
     await page.goto(`${app.base.replace('127.0.0.1', 'evil.example')}/nothing`);
     const tried = await page.evaluate(
       async ([base, key]) => {
@@ -145,7 +147,8 @@ describeChromium('the live page, in Chromium', (browser) => {
     expect(tried).toEqual(Array.from({ length: 3 }, () => 'TypeError: Failed to fetch'));
     // Without CORS the browser sends it, and keeps the answer to itself.
     await page.evaluate(
-      ([base, key]) => fetch(`${base}/mcp-live/sessions/${key}/end`, { method: 'POST', mode: 'no-cors' }).catch(() => {}),
+      ([base, key]) =>
+        fetch(`${base}/mcp-live/sessions/${key}/end`, { method: 'POST', mode: 'no-cors' }).catch(() => {}),
       [app.base, key],
     );
     expect(await app.service.list()).toHaveLength(1);
@@ -164,7 +167,7 @@ describeChromium('the live page, in Chromium', (browser) => {
     await text('#sessions', '<script>document.title');
     expect(await page.title()).toBe('test 1.0.0 – MCP live');
     expect(await page.locator('#sessions script, #sessions img, #events script, #events img').count()).toBe(0);
-    expect(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth)).toBe(width);
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
     expect(complaints).toEqual([]);
     held.release();
     await (await running).text();
@@ -185,7 +188,7 @@ describeChromium('the live page, in Chromium', (browser) => {
     await text('#pause', 'Resume');
     await initialize('delta');
     // It goes on to hear of it: only the drawing waits.
-    await expect.poll(() => page.evaluate(() => (globalThis as any).eval('endpoints[0].sessions.size'))).toBe(4);
+    await expect.poll(() => page.evaluate('endpoints[0].sessions.size')).toBe(4);
     expect(await rows('sessions').count()).toBe(3);
     await page.keyboard.press('p');
     await count('sessions', 4);
@@ -224,6 +227,7 @@ describeChromium('the live page, in Chromium', (browser) => {
 
 /** In the page: the contrast of some colours with the ground of a card. */
 function contrastsOf(names: string[]): number[] {
+  // oxlint-disable-next-line typescript/no-explicit-any -- types of browsers are not those of this repository
   const { document, getComputedStyle } = globalThis as any;
   const luminance = (color: string): number => {
     const [red, green, blue] = color

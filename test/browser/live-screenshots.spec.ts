@@ -7,7 +7,7 @@ import { it } from 'vitest';
 import { describeChromium } from '../support/chromium.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp } from '../support/nest-app.js';
-import { RawClient } from '../support/raw-client.js';
+import type { RawClient } from '../support/raw-client.js';
 import { held, ShopTools } from '../live/shop.js';
 
 const CLIENTS = [
@@ -57,7 +57,7 @@ describeChromium('pictures of the live page', (browser) => {
       held.release();
       await Promise.all(waiting);
       await Promise.all(clients.map((client) => client.delete()));
-      await Promise.all(streams.map((stream) => stream.ended));
+      await Promise.all(streams.map((stream) => stream.end()));
       await app.close();
     },
     180_000,
@@ -81,7 +81,10 @@ async function busily(clients: RawClient[], modern: ModernClient, app: NestApp, 
     await Promise.all(calls);
     if (turn % 30 === 0) {
       const params = { level: 'info', data: `Prices changed: ${'x'.repeat(turn)}` };
-      await app.service.notify(({ clientInfo }) => clientInfo.name.length < 13, { method: 'notifications/message', params });
+      await app.service.notify(({ clientInfo }) => clientInfo.name.length < 13, {
+        method: 'notifications/message',
+        params,
+      });
     }
     await delay(100);
   }
@@ -106,7 +109,11 @@ interface Shot {
 }
 
 async function shoot(browser: Browser, app: NestApp, path: string, { scheme, width, height }: Shot): Promise<void> {
-  const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height }, reducedMotion: 'reduce' });
+  const context = await browser.newContext({
+    colorScheme: scheme,
+    viewport: { width, height },
+    reducedMotion: 'reduce',
+  });
   const page = await context.newPage();
   page.on('console', (message) => process.stderr.write(`console: ${message.text()}\n`));
   page.on('pageerror', (error) => process.stderr.write(`error: ${String(error)}\n`));

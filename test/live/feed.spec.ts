@@ -29,9 +29,14 @@ describe('the stream of the live page', () => {
     const { module = {}, ...rest } = options;
     const imports = [...(module.imports ?? []), McpLiveModule.forRoot(live)];
     app = await TestApp.start({
-      ...{ adapter: 'fastify', clock, module: { ...module, imports, providers: module.providers ?? [ShopTools] }, server: undefined },
+      ...{
+        adapter: 'fastify',
+        clock,
+        module: { ...module, imports, providers: module.providers ?? [ShopTools] },
+        server: undefined,
+      },
       ...rest,
-    } as TestAppOptions);
+    });
     page = app.url.replace(/mcp$/, 'mcp-live');
   }
   async function read(): Promise<LiveReader> {
@@ -68,7 +73,10 @@ describe('the stream of the live page', () => {
     });
 
     const standalone = await client.listen();
-    await app.service.notify(client.sessionId!, { method: 'notifications/message', params: { level: 'info', data: 'x' } });
+    await app.service.notify(client.sessionId!, {
+      method: 'notifications/message',
+      params: { level: 'info', data: 'x' },
+    });
     await tick();
     await reader.until(() => reader.row('sessions')['readers'] === 1 && reader.row('sessions')['log'] > 0);
     await client.delete();
@@ -109,7 +117,14 @@ describe('the stream of the live page', () => {
     const modern = new ModernClient(app.url).request('tools/call', { name: 'reindex', arguments: {} });
     await expect.poll(() => app.service.nodeCounts().inFlight).toBe(2);
     const reader = await read();
-    expect([...reader.first.calls.values()].map(({ name, method, session, revision }) => ({ name, method, session, revision }))).toEqual(
+    expect(
+      [...reader.first.calls.values()].map(({ name, method, session, revision }) => ({
+        name,
+        method,
+        session,
+        revision,
+      })),
+    ).toEqual(
       expect.arrayContaining([
         { name: 'reindex', method: 'tools/call', session: client.sessionId!.slice(0, 6), revision: '2025-11-25' },
         { name: 'reindex', method: 'tools/call', session: null, revision: '2026-07-28' },
@@ -198,7 +213,7 @@ describe('the stream of the live page', () => {
     const admin = McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' });
     await start({ module: { imports: [admin], providers: [] }, name: 'orders' });
     const reader = await read();
-    expect(reader.endpoints.map(({ facts }) => facts['name']).toSorted()).toEqual(['admin', 'orders']);
+    expect(new Set(reader.endpoints.map(({ facts }) => facts['name']))).toEqual(new Set(['admin', 'orders']));
   });
 
   it('has so many readers and no more; the next is answered 503 until one has left', async () => {
@@ -207,7 +222,10 @@ describe('the stream of the live page', () => {
     const refused = await send(`${page}/events`, { method: 'GET' });
     expect(refused.status).toBe(503);
     expect(refused.header('retry-after')).toBe('5');
-    expect(await refused.json()).toEqual({ error: 'TOO_MANY_READERS', message: expect.stringContaining('"maxReaders"') });
+    expect(await refused.json()).toEqual({
+      error: 'TOO_MANY_READERS',
+      message: expect.stringContaining('"maxReaders"'),
+    });
     first.close();
     await expect.poll(() => responderOf(app).open).toBe(1);
     await read();

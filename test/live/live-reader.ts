@@ -1,5 +1,6 @@
 import { send, type RawResponse, type SseStream } from '../support/http.js';
 
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
 type Fields = Record<string, any>;
 
 export interface SeenEndpoint {
@@ -74,9 +75,10 @@ export async function act(
   page: string,
   path: string,
   headers: Record<string, string | undefined> = {},
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
 ): Promise<{ status: number; body: any; response: RawResponse }> {
   const all = { origin: new URL(page).origin, 'mcp-live-action': '1', ...headers };
   const given = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
-  const response = await send(`${page}/${path}`, { headers: given as Record<string, string> });
+  const response = await send(`${page}/${path}`, { headers: given });
   return { status: response.status, body: await response.json(), response };
 }

@@ -33,7 +33,14 @@ describeRedis(
         await reader.until(({ first }) => first.sessions.size === 2 && first.facts['nodes'].length === 2);
         const { facts, sessions, calls } = reader.first;
         const rows = [...sessions.values()];
-        expect(facts).toMatchObject({ shared: true, live: 1, sessions: 2, calls: 0, sessionStore: 'up', messageBus: 'up' });
+        expect(facts).toMatchObject({
+          shared: true,
+          live: 1,
+          sessions: 2,
+          calls: 0,
+          sessionStore: 'up',
+          messageBus: 'up',
+        });
         expect(facts['nodes']).toContain(facts['node']);
         expect(calls.size).toBe(0);
         expect(rows.find(({ here }) => here)).toMatchObject({ id: mine.sessionId!.slice(0, 6), log: -1 });

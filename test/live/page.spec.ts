@@ -68,7 +68,12 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     });
     const policy = String(response.header('content-security-policy'));
     const nonce = /script-src 'nonce-([^']+)'/.exec(policy)![1]!;
-    for (const rule of ["default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'", `style-src 'nonce-${nonce}'`])
+    for (const rule of [
+      "default-src 'none'",
+      "connect-src 'self'",
+      "frame-ancestors 'none'",
+      `style-src 'nonce-${nonce}'`,
+    ])
       expect(policy.split('; ')).toContain(rule);
     expect(html).toContain(`<script nonce="${nonce}">`);
     expect(html.match(/(?:src|href)=["'](?!data:|#)[^"']*/g)).toBeNull();
@@ -141,7 +146,10 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
       for (const path of ['mcp-live', 'mcp-live/events']) {
         const refused = await get(path, headers);
         expect(refused.status).toBe(403);
-        expect(await refused.json()).toMatchObject({ error: 'NOT_LOOPBACK', message: expect.stringContaining('guards') });
+        expect(await refused.json()).toMatchObject({
+          error: 'NOT_LOOPBACK',
+          message: expect.stringContaining('guards'),
+        });
       }
     }
   });
@@ -165,6 +173,7 @@ function setEverywhere(app: INestApplication, adapter: Adapter, headers: Record<
     return;
   }
   // As @fastify/helmet does it, and once more at the end.
+  // oxlint-disable-next-line typescript/no-explicit-any -- types of Fastify's hooks by kind
   const set = (_: unknown, reply: any, ...rest: any[]) => {
     for (const [name, value] of Object.entries(headers)) {
       reply.raw.setHeader(name, value);
