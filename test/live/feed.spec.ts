@@ -1,3 +1,4 @@
+import { Logger } from '@nestjs/common';
 import { McpLiveModule, type McpLiveOptions, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { NEVER } from 'rxjs';
@@ -10,6 +11,9 @@ import type { RawClient } from '../support/raw-client.js';
 import { serverInfo } from '../support/nest-app.js';
 import { held, ShopTools } from './shop.js';
 import { LiveReader } from './live-reader.js';
+
+// What tools throw is logged.
+Logger.overrideLogger(false);
 
 const RTL = '\u202eעברית\u2066';
 

@@ -188,12 +188,15 @@ class Table {
     this.table = make('table', { role: 'table', 'aria-label': label }, top, this.body);
     this.more = make('button', { type: 'button' });
     this.rest = make('div', { class: 'more' }, this.more);
-    home.append(this.table, empty, this.rest);
+    this.nothing = make('p', { class: 'empty' }, 'Nothing here matches.');
+    home.append(this.table, empty, this.nothing, this.rest);
   }
 
   draw(list, left, showMore) {
     this.table.hidden = list.length === 0;
-    this.empty.hidden = list.length > 0;
+    const narrowed = filter !== '' || (this === tables.events && $('problems').checked);
+    this.empty.hidden = list.length > 0 || narrowed;
+    this.nothing.hidden = list.length > 0 || !narrowed;
     this.rest.hidden = !(left > 0);
     if (left > 0) {
       put(this.more, 'Show more (' + count(left) + ')');
