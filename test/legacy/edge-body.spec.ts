@@ -25,6 +25,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
     called = [];
     app = await TestApp.start({
       adapter,
+      port: true,
       module: { controllers: [OtherController] },
       tools: {
         echo: ({ text }) => {
@@ -98,7 +99,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       const post = new EndlessPost(client, Buffer.alloc(64 * 1024, ' '));
       await expectRefusal(await post.response, { status: 413, code: -32000 });
       // What comes behind the answer is thrown away for two seconds.
-      clock.advance(2_000);
+      await clock.advance(2_000);
       await post.closed;
       // What it had sent was thrown away within bounds.
       expect(post.bytes).toBeLessThan(64 * 1024 ** 2);

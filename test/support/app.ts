@@ -47,14 +47,20 @@ export interface TestAppOptions extends Partial<McpStreamableOptions>, McpStream
   module?: ModuleMetadata;
   /** Before `listen()`. */
   configure?: (app: INestApplication) => void | Promise<void>;
-  /** Whether clients of tests take a port: where the network plays no part they need none. @default true */
+  /**
+   * Whether `RawClient` and its like go over a socket of the system. Where the network plays no part they need none: their
+   * connections are pairs of streams (`AppAgent`). The app listens in any case, for those that make sockets themselves.
+   *
+   * @default false
+   */
   port?: boolean;
   /** The address to listen on. @default 127.0.0.1 */
   address?: string;
 }
 
 /** Turns of the event loop in which an app settles when nothing keeps it. */
-const SOME_TURNS = 30;
+const SOME_TURNS = 40;
+const HELD_TURNS = 8;
 
 /** All nodes on a clock, also of other apps. */
 const NODES_OF = new WeakMap<object, TestNode[]>();
@@ -99,7 +105,7 @@ export class TestApp {
 
   static async #startNode(options: TestAppOptions & { clock: Clock }): Promise<TestNode> {
     const { adapter, tools = {}, onServer, clock, module = {}, configure, ...rest } = options;
-    const { port = true, address = '127.0.0.1', ...moduleOptions } = rest;
+    const { port = false, address = '127.0.0.1', ...moduleOptions } = rest;
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'test', version: '1.0.0' },
       server: (context) => {
@@ -156,9 +162,12 @@ export class TestApp {
       await this.cluster.looksAgain();
     }
     // Mostly it is so at once, or some turns later: `poll` waits for its interval first.
-    for (let turn = 0; turn < SOME_TURNS; turn++) {
+    for (let turn = 0, held = 0; turn < SOME_TURNS; turn++) {
       const state: Partial<McpLeftovers> = await this.#state();
-      if (Object.entries(expected).every(([name, count]) => state[name as keyof McpLeftovers] === count)) return;
+      const holds = Object.entries(expected).every(([name, count]) => state[name as keyof McpLeftovers] === count);
+      held = holds ? held + 1 : 0;
+      // Some more turns, so that what follows from it has been said.
+      if (held === HELD_TURNS) return;
       await nextTurn();
     }
     await expect.poll(() => this.#state(), { timeout: 5_000, interval: 5 }).toMatchObject(expected);
