@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import type { Server as NetServer } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { INestApplication, ModuleMetadata } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -127,7 +128,8 @@ export class TestApp {
     await app.listen(0, address);
     const base = (await app.getUrl()).replace('[::1]', '127.0.0.1');
     const url = `${base}/${moduleOptions.path ?? 'mcp'}`;
-    if (!port && process.env['NODES'] !== '2') ways.open(base, await AppAgent.of(app));
+    if (!port && process.env['NODES'] !== '2')
+      ways.open(base, await AppAgent.of(app), app.getHttpServer() as NetServer);
     const node = { app, url, service: app.get(McpSessionService, { strict: false }) };
     NODES_OF.set(clock, [...(NODES_OF.get(clock) ?? []), node]);
     return node;
