@@ -25,7 +25,7 @@ export function runningApps(
 export function sharedApp(start: () => Promise<TestApp>): () => Promise<TestApp> {
   let app: Promise<TestApp> | undefined;
   afterEach(async () => (await app)?.expectNothingLeft());
-  afterAll(async () => (await app)?.close());
+  afterAll(async () => (await app)?.stop());
   return () => (app ??= start());
 }
 
