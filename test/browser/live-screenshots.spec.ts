@@ -46,9 +46,9 @@ describeChromium('pictures of the live page', (browser) => {
       const folder = fileURLToPath(new URL('../../docs/images/', import.meta.url));
       mkdirSync(folder, { recursive: true });
       for (const [name, scheme, width, height] of [
-        ['live-page-light', 'light', 1440, 680],
-        ['live-page-dark', 'dark', 1440, 680],
-        ['live-page-phone', 'light', 400, 860],
+        ['live-light', 'light', 1440, 680],
+        ['live-dark', 'dark', 1440, 680],
+        ['live-phone', 'light', 400, 860],
       ] as const) {
         await shoot(browser(), app, `${folder}${name}.png`, { scheme, width, height });
       }
