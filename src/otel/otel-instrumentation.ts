@@ -20,6 +20,7 @@ import {
   OPERATION_DURATION,
   PROPAGATED,
   SESSION_DURATION,
+  shortened,
 } from './conventions.js';
 import { loadApi, type OpenTelemetryApi } from './otel-api.js';
 
@@ -125,11 +126,11 @@ export class OtelInstrumentation implements McpInstrumentation {
     return {
       ...NETWORK,
       ...namedAttributes(method, name),
-      [ATTR.METHOD]: method,
+      [ATTR.METHOD]: shortened(method),
       [ATTR.PROTOCOL_VERSION]: protocolVersion,
-      ...(requestId !== undefined && { [ATTR.REQUEST_ID]: String(requestId) }),
+      ...(requestId !== undefined && { [ATTR.REQUEST_ID]: shortened(String(requestId)) }),
       ...(sessionId !== undefined && { [ATTR.SESSION_ID]: sessionId }),
-      ...(uri !== undefined && { [ATTR.RESOURCE_URI]: uri }),
+      ...(uri !== undefined && { [ATTR.RESOURCE_URI]: shortened(uri) }),
       ...(args !== undefined && { [ATTR.TOOL_ARGUMENTS]: textOf(args) }),
     };
   }
@@ -156,7 +157,7 @@ const NETWORK: Attributes = { [ATTR.NETWORK_TRANSPORT]: 'tcp', [ATTR.NETWORK_PRO
 
 /** `tools/call add`; the URI of a resource is not for names. */
 function nameOf({ method, name }: McpCallInfo): string {
-  return name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method;
+  return shortened(name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method);
 }
 
 const NAMED: Readonly<Record<string, string>> = { 'tools/call': ATTR.TOOL, 'prompts/get': ATTR.PROMPT };
@@ -164,7 +165,7 @@ const NAMED: Readonly<Record<string, string>> = { 'tools/call': ATTR.TOOL, 'prom
 function namedAttributes(method: string, name: string | undefined): Attributes {
   const key = name !== undefined && Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
   return {
-    ...(key !== undefined && { [key]: name! }),
+    ...(key !== undefined && { [key]: shortened(name!) }),
     ...(method === 'tools/call' && { [ATTR.OPERATION]: EXECUTE_TOOL }),
   };
 }
