@@ -1,0 +1,14 @@
+// #region client
+import { Module } from '@nestjs/common';
+import { McpClientModule } from 'nestjs-mcp-streamable/client';
+import { traceContextMeta } from 'nestjs-mcp-streamable/otel';
+
+@Module({
+  imports: [
+    McpClientModule.forRoot({
+      clients: { orders: { url: 'https://orders.example.com/mcp', requestMeta: traceContextMeta } },
+    }),
+  ],
+})
+export class AgentModule {}
+// #endregion
