@@ -123,7 +123,7 @@ function attempt<T>(serve: () => T): Served<T> {
 /** Reports what an async instrumentation throws, unless it only passes on that the call was rejected. */
 async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
   if ('value' in served && served.value === returned) return;
-  const outcome = 'value' in served ? served.value : Promise.reject(served.error as Error);
+  const outcome = 'value' in served ? served.value : Promise.reject(served.error);
   const [own, call] = await Promise.allSettled([returned, outcome]);
   if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
 }

@@ -79,6 +79,11 @@ function raise(text: string): never {
   throw new Error(text);
 }
 
+async function rejectsLater(_: McpCallInfo, run: () => unknown): Promise<never> {
+  await run();
+  raise('later');
+}
+
 describe('calls that are observed', () => {
   let app: NestApp;
   afterEach(() => app.close());
@@ -199,7 +204,7 @@ describe('calls that are observed', () => {
     ['throws after it', (_, run) => [run(), raise('late')] as never, ['late']],
     ['returns nothing', (_, run) => void run() as never, []],
     ['runs it twice', (_, run) => [run(), run()][1]!, []],
-    ['rejects after it', async (_, run) => [await run(), raise('later')] as never, ['later']],
+    ['rejects after it', rejectsLater as never, ['later']],
   ])('have their own outcome, once, if an instrumentation %s', async (_, call, reported) => {
     await start({ call });
     const modern = new ModernClient(app.client().url);
