@@ -165,6 +165,7 @@ export type { McpServerContext, McpServerFunction } from './sdk/server-factory.j
 
 export { mcpCors, type McpCors, type McpCorsOptions } from './http/mcp-cors.js';
 export { serveMcpSession } from './standalone/serve-mcp-session.js';
+export { McpStderrLogger, type McpStdioOptions, type McpStdioServer, serveMcpStdio } from './stdio/serve-mcp-stdio.js';
 export { McpController } from './http/mcp.controller.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions, PrincipalFunction, PrincipalId } from './http/http.options.js';
