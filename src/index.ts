@@ -91,6 +91,14 @@ export {
 } from './handlers/registry/mcp-registry.js';
 export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
 
+export {
+  getMcpToolCallerToken,
+  InjectMcpToolCaller,
+  type McpToolCallEvent,
+  type McpToolCallOptions,
+  McpToolCaller,
+} from './methods/mcp-tool-caller.js';
+
 export { McpMessageBus, type LostNode } from './bus/message-bus.js';
 export { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 

@@ -100,7 +100,9 @@ describe('a process whose log goes to stdout', () => {
     const params = { name, arguments: {}, _meta: modernMeta() };
     child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params })}\n`);
   };
-  const answered = (text: string) => expect.poll(() => output, { timeout: 10_000 }).toContain(`"text":"${text}"`);
+  const answered = async (text: string): Promise<void> => {
+    await expect.poll(() => output, { timeout: 10_000 }).toContain(`"text":"${text}"`);
+  };
   afterEach(() => child.kill('SIGKILL'));
 
   it('L1: says so, and writes all that comes later to stderr', async () => {
