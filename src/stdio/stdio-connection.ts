@@ -182,6 +182,7 @@ export class StdioConnection {
 
   async #initialize(body: IncomingBody): Promise<void> {
     const waiting: IncomingBody[] = (this.#waiting = []);
+    this.streams.input.pause();
     const answered = deferred();
     this.#answers.add(answered.promise);
     try {
@@ -195,6 +196,7 @@ export class StdioConnection {
       this.#refuse(error, body);
     }
     this.#waiting = undefined;
+    this.#resumeInput();
     if (this.#isOver) this.#endSession();
     else if (this.#sessionId !== undefined) this.#listen();
     for (const next of waiting) {

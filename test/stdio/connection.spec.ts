@@ -3,10 +3,12 @@ import {
   type ExecutionContext,
   Inject,
   Injectable,
+  Scope,
   UnauthorizedException,
   UseGuards,
 } from '@nestjs/common';
 import type { INestApplicationContext } from '@nestjs/common';
+import { APP_GUARD, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {
   Clock,
@@ -20,6 +22,7 @@ import {
   Resource,
   Tool,
 } from 'nestjs-mcp-streamable';
+import { RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -352,6 +355,64 @@ describe('an endpoint', () => {
       const open = await LineClient.of(await start(), { request });
       expect(text(await open.answer(open.modern('tools/call', call('secret'))))).toBe('in');
       await open.end();
+    }
+  });
+
+  it('runs global guards and providers of request scope around handlers, with a request for each message', async () => {
+    const seen: unknown[] = [];
+    class Everywhere implements CanActivate {
+      canActivate(context: ExecutionContext): boolean {
+        seen.push(context.switchToHttp().getRequest());
+        return true;
+      }
+    }
+    @Injectable({ scope: Scope.REQUEST })
+    class Scoped {
+      constructor(@Inject(REQUEST) private readonly request: { user: string }) {}
+
+      @Tool({ name: 'user' })
+      user(): string {
+        return `${this.request.user} ${seen.includes(this.request)}`;
+      }
+    }
+    clock = new ManualClock();
+    const testing = Test.createTestingModule({
+      imports: [McpStreamableModule.forRoot({ serverInfo })],
+      providers: [Scoped, { provide: APP_GUARD, useClass: Everywhere }],
+    });
+    app = await testing.overrideProvider(Clock).useValue(clock).compile();
+    const client = await LineClient.of(app, { request: { user: 'anna' } });
+    for (let round = 0; round < 2; round++) {
+      expect(text(await client.answer(client.modern('tools/call', call('user'))))).toBe('anna true');
+    }
+    expect(seen).toHaveLength(2);
+    expect(seen[0]).not.toBe(seen[1]);
+    await client.end();
+  });
+
+  it('with tokens over HTTP starts without HTTP, and knows the scopes of the token that it was given', async () => {
+    class Notes {
+      @Tool({ name: 'write' })
+      @RequireScopes('notes:write')
+      write(@McpCtx() ctx: McpContext): string {
+        return ctx.auth!.clientId;
+      }
+    }
+    const verifier = { verifyAccessToken: () => Promise.reject(new Error('There is no HTTP.')) };
+    const auth = { resource: 'https://x.example/mcp', authorizationServers: ['https://login.example'], verifier };
+    const token = { token: 't', clientId: 'me', scopes: ['notes:write'] };
+    for (const request of [{}, { auth: token }]) {
+      clock = new ManualClock();
+      const testing = Test.createTestingModule({
+        imports: [McpStreamableModule.forRoot({ serverInfo, auth })],
+        providers: [Notes],
+      });
+      app = await testing.overrideProvider(Clock).useValue(clock).compile();
+      const client = await LineClient.of(app, { request });
+      const { result, error } = await client.answer(client.modern('tools/call', call('write')));
+      if ('auth' in request) expect(result.content).toMatchObject([{ text: 'me' }]);
+      else expect(error.message).toContain('notes:write');
+      await client.end();
     }
   });
 
