@@ -32,7 +32,7 @@ export interface McpToolCallOptions {
   /**
    * Who calls, as `ctx.principal` says.
    *
-   * @default within a handler its caller, if `request` is not given either; elsewhere anonymous
+   * @default within a handler, while its call runs, its caller, if `request` is not given either; elsewhere anonymous
    */
   principal?: string;
   /**
@@ -141,10 +141,16 @@ function requestOf(name: string, args: object, { meta }: McpToolCallOptions): Js
   return { jsonrpc: '2.0', id, method: 'tools/call', params: JSON.parse(JSON.stringify(params)) as typeof params };
 }
 
-/** On whose behalf a call is made: of all or nothing of the call that runs. */
+/**
+ * On whose behalf a call is made: of all or nothing of the call that runs. What a handler has started, such as a timer, may go on
+ * behind its call: not with the rights of its caller.
+ */
 function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
-  const running = principal === undefined && request === undefined ? currentMcpCall() : undefined;
-  if (running) return { era: 'legacy', principal: running.principal, request: running.request };
+  const named = principal !== undefined || request !== undefined;
+  const running = currentMcpCall();
+  if (running?.state === 'open' && !named) {
+    return { era: 'legacy', principal: running.principal, request: running.request };
+  }
   const headed = request && 'headers' in request ? request : { headers: {}, ...request };
   return { era: 'legacy', principal, request: headed };
 }

@@ -48,6 +48,7 @@ class Doors {
   readonly opened = gate();
   aborted: unknown;
   unsubscribed = false;
+  later: Promise<string> | undefined;
 }
 
 @Injectable()
@@ -133,6 +134,13 @@ class Tools {
   @Tool({ name: 'where' })
   async where(@McpCtx() ctx: McpContext): Promise<string> {
     return JSON.stringify(await ctx.roots('roots'));
+  }
+
+  /** What it starts goes on when it has returned. */
+  @Tool({ name: 'background' })
+  background(): string {
+    this.doors.later = this.doors.opened.promise.then(async () => textOf(await this.tools.callTool('who')));
+    return 'started';
   }
 
   @Tool({ name: 'agent' })
@@ -231,6 +239,13 @@ describe('a tool that the app calls itself', () => {
     expect((await mcp.callTool('agent')).text).toBe('anna undefined, in, bert undefined, Only Anna.');
     await mcp.close();
     await expectNothingLeft(http);
+  });
+
+  it('is not called by a caller whose call is over', async () => {
+    await start();
+    expect(textOf(await tools.callTool('background', {}, { principal: 'anna' }))).toBe('started');
+    doors.opened.open();
+    expect(await doors.later).toBe('undefined undefined');
   });
 
   it('reports progress, then its result', async () => {
