@@ -38,7 +38,7 @@ export interface McpStdioOptions {
 
 /** A client that is served over two streams. @publicApi */
 export interface McpStdioServer {
-  /** Settles when the client has gone and the app is closed. */
+  /** Settles when the client has gone, and the app is closed because of that; or when the app closes. */
   readonly closed: Promise<void>;
 }
 
@@ -78,9 +78,14 @@ export async function serveMcpStdio(
     request: () => ({ ...request, headers: { ...(request['headers'] as object | undefined) } }),
   };
   const connection = new StdioConnection(endpoint, caller, streams, { maxLineBytes: maxBodyBytes, drainMs, clock });
-  app.get(EndpointShutdown, { strict: false }).add(() => connection.close());
+  let closing = false;
+  app.get(EndpointShutdown, { strict: false }).add(() => {
+    closing = true;
+    return connection.close();
+  });
   if (!output) app.enableShutdownHooks();
-  const closed = connection.over.then(() => app.close()).finally(restore);
+  // Nest would run the hooks of an app that closes already a second time.
+  const closed = connection.over.then(() => (closing ? undefined : app.close())).finally(restore);
   return { closed };
 }
 

@@ -62,8 +62,9 @@ export class StdioConnection {
   readonly #reading = new Subscription();
   /** The requests of the modern era, by id: unsubscribing cancels. */
   readonly #modern = new Map<RequestId, Subscription>();
-  /** Replies of requests that will be answered: all but those that listen. */
+  /** Replies of requests that end by themselves, and of those that listen. */
   readonly #answers = new Set<Promise<void>>();
+  readonly #listens = new Set<Promise<void>>();
   /** Messages that came while `initialize` was being answered. */
   #waiting: IncomingBody[] | undefined;
   #sessionId: string | undefined;
@@ -95,9 +96,9 @@ export class StdioConnection {
     return this.#over.promise;
   }
 
-  /** The app closes: waits for what the endpoint still answers, then reads no more. */
+  /** The app closes: waits until the endpoint has ended all replies, then reads no more. */
   async close(): Promise<void> {
-    await Promise.all(this.#answers);
+    await Promise.all([...this.#answers, ...this.#listens]);
     this.#release();
   }
 
@@ -245,9 +246,10 @@ export class StdioConnection {
     { subscription = new Subscription(), listens = false },
   ): void {
     const answered = deferred();
-    if (!listens) this.#answers.add(answered.promise);
+    const replies = listens ? this.#listens : this.#answers;
+    replies.add(answered.promise);
     subscription.add(() => {
-      this.#answers.delete(answered.promise);
+      replies.delete(answered.promise);
       this.#reading.remove(subscription);
       answered.resolve();
     });

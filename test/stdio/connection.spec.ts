@@ -47,6 +47,11 @@ class Waits {
   reached = gate();
   opened = gate();
   ended: string[] = [];
+  destroyed = 0;
+
+  onModuleDestroy(): void {
+    this.destroyed++;
+  }
 }
 
 @Injectable()
@@ -470,6 +475,27 @@ describe('the end', () => {
     expect((await client.answer(waiting)).error.message).toContain('shutting down');
     await client.server.closed;
     expect(client.input.listenerCount('data')).toBe(0);
+  });
+
+  it('L5: of the app lets calls end, and ends subscriptions after them', async () => {
+    const client = await LineClient.of(await start({ drainMs: 1_000 }));
+    const listening = client.modern('subscriptions/listen', { notifications: { toolsListChanged: true } });
+    const waiting = client.modern('tools/call', call('wait'));
+    await app.get(Waits).reached.promise;
+    const closing = app.close();
+    app.get(Waits).opened.open();
+    await closing;
+    expect(client.messages.filter(({ id }) => id !== undefined).map(({ id }) => id)).toEqual([waiting, listening]);
+    await client.server.closed;
+  });
+
+  it.each(['input', 'app'] as const)('L5: of the %s runs the hooks of the app once', async (what) => {
+    const client = await LineClient.of(await start());
+    await client.initialize();
+    if (what === 'input') await client.end();
+    else await app.close();
+    await client.server.closed;
+    expect(app.get(Waits).destroyed).toBe(1);
   });
 
   it('L5: of the output is that of the client', async () => {
