@@ -84,7 +84,7 @@ export async function serveMcpStdio(
     return connection.close();
   });
   if (!output) app.enableShutdownHooks();
-  // Nest would run the hooks of an app that closes already a second time.
+  // Nest 11 would run the hooks of an app that closes already a second time.
   const closed = connection.over.then(() => (closing ? undefined : app.close())).finally(restore);
   return { closed };
 }
