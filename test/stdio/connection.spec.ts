@@ -16,6 +16,7 @@ import {
   McpCtx,
   type McpContext,
   McpExecutionContext,
+  McpLiveModule,
   McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
@@ -23,7 +24,9 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 import { RequireScopes } from 'nestjs-mcp-streamable/auth';
+import { McpPrometheusModule } from 'nestjs-mcp-streamable/prometheus';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { Registry } from 'prom-client';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { gate } from '../support/app.js';
@@ -419,6 +422,25 @@ describe('an endpoint', () => {
       else expect(error.message).toContain('notes:write');
       await client.end();
     }
+  });
+
+  it('is served beside the live page and the metrics, which see its calls', async () => {
+    clock = new ManualClock();
+    const registry = new Registry();
+    const testing = Test.createTestingModule({
+      imports: [
+        McpStreamableModule.forRoot({ serverInfo }),
+        McpLiveModule.forRoot({ unguarded: 'loopback' }),
+        McpPrometheusModule.forRoot({ registry }),
+      ],
+      providers: [Tools, Waits, KeyGuard],
+    });
+    app = await testing.overrideProvider(Clock).useValue(clock).compile();
+    const client = await LineClient.of(app);
+    await client.initialize();
+    await client.answer(client.request('tools/call', call('who')));
+    expect(await registry.metrics()).toMatch(/duration_seconds_count\{.*gen_ai_tool_name="who"\} 1/);
+    await client.end();
   });
 
   it('is chosen by its name, or there is one', async () => {
