@@ -54,6 +54,7 @@ export type {
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
+  ToolTaskOptions,
 } from './handlers/decorators/handler-options.js';
 export { McpArgs, McpCtx } from './handlers/decorators/param.decorators.js';
 export {

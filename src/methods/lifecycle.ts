@@ -28,6 +28,7 @@ export function lifecycleMethods(
   { serverInfo, instructions }: ServerIdentity,
   cache: CachePolicy,
   sessions: 'required' | 'off' = 'required',
+  extensions: Readonly<Record<string, object>> = {},
 ): McpMethods {
   const described = { capabilities: CAPABILITIES, ...(instructions && { instructions }) };
   const capabilities = sessions === 'off' ? withoutSessions(CAPABILITIES) : CAPABILITIES;
@@ -49,7 +50,12 @@ export function lifecycleMethods(
   const discover: McpMethod = {
     era: 'modern',
     read: paramsReader('DiscoverRequest', (params) => params),
-    serve: () => ({ supportedVersions: MODERN_REVISIONS, ...described, ...discoveryHints(cache) }),
+    serve: () => ({
+      supportedVersions: MODERN_REVISIONS,
+      ...described,
+      ...(Object.keys(extensions).length > 0 && { capabilities: { ...CAPABILITIES, extensions } }),
+      ...discoveryHints(cache),
+    }),
   };
   return { initialize, ping, 'server/discover': discover };
 }

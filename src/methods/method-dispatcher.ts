@@ -23,6 +23,7 @@ import { type McpMethod, type McpMethods } from './method.js';
  */
 export class MethodDispatcher implements McpDispatcher {
   readonly #methods = new Map<string, McpMethod>();
+  readonly extensions: Record<string, object> = {};
 
   constructor(
     private readonly serverInfo: Implementation,
@@ -31,6 +32,12 @@ export class MethodDispatcher implements McpDispatcher {
 
   capabilities(): ServerCapabilities {
     return CAPABILITIES;
+  }
+
+  /** Declares extensions that the endpoint serves, by id, with their settings. */
+  declare(extensions: Readonly<Record<string, object>>): this {
+    Object.assign(this.extensions, extensions);
+    return this;
   }
 
   /** @throws Error when there is a method of that name */
@@ -65,9 +72,10 @@ export class MethodDispatcher implements McpDispatcher {
   sessionEnded(): void {}
 
   /** The result of revision 2026-07-28: says what it is, and who made it. */
-  #modern(result: object, method: McpMethod, { method: name }: McpCall): object {
+  #modern(result: object, method: McpMethod, { method: name, isTask }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
-    if (resultType !== 'complete' && !(method.asks && isInputRequiredResult(result))) {
+    const other = isTask ? resultType === 'task' : method.asks && isInputRequiredResult(result);
+    if (resultType !== 'complete' && !other) {
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,
         `The handler of "${name}" returned the resultType ${shown(resultType)}, which that method does not have.`,

@@ -3,6 +3,7 @@ import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { Clock } from '../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { TaskHost } from '../context/mcp-tasks.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
@@ -70,7 +71,7 @@ export const methodProviders: Provider[] = [
     },
     inject: [McpStateStore, STATE_OPTIONS, SESSION_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
   },
-  ...[EndpointCachePolicy, HandlerCalls, EndpointHandlers],
+  ...[EndpointCachePolicy, HandlerCalls, EndpointHandlers, TaskHost],
   {
     provide: MethodDispatcher,
     useFactory: (
@@ -78,21 +79,22 @@ export const methodProviders: Provider[] = [
       table: HandlerTable,
       calls: HandlerCalls,
       { pageSize }: ResolvedHandlerOptions,
-      ...[cache, { sessions }]: [EndpointCachePolicy, ResolvedSessionOptions]
+      ...[cache, { sessions }, tasks]: [EndpointCachePolicy, ResolvedSessionOptions, TaskHost]
     ) => {
       check.text('serverInfo.name', serverInfo?.name);
       check.text('serverInfo.version', serverInfo?.version);
       // An empty text, as it comes from an environment variable, says nothing and is no mistake.
       if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
-      const methods = new MethodDispatcher(serverInfo, (uri, call) => admitsResource(table, uri, calls.context(call)))
-        .add(lifecycleMethods({ serverInfo, instructions }, cache, sessions))
+      const methods = new MethodDispatcher(serverInfo, (uri, call) => admitsResource(table, uri, calls.context(call)));
+      methods
+        .add(lifecycleMethods({ serverInfo, instructions }, cache, sessions, methods.extensions))
         .add(listMethods(table, calls, { pageSize, cache }))
-        .add(toolMethods(table, calls))
+        .add(toolMethods(table, calls, tasks))
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
       return methods;
     },
-    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, HANDLER_OPTIONS, EndpointCachePolicy, SESSION_OPTIONS],
+    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, HANDLER_OPTIONS, EndpointCachePolicy, SESSION_OPTIONS, TaskHost],
   },
 ];

@@ -1,4 +1,5 @@
 import { isObject } from '../wire/json-rpc.js';
+import type { TaskHost, TaskPort } from '../context/mcp-tasks.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
@@ -13,7 +14,7 @@ interface CallParams {
 const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
 /** `tools/call`. */
-export function toolMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
+export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pick<TaskHost, 'runner'>): McpMethods {
   const read = paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
     typeof name === 'string' && (args === undefined || isObject(args)) && task === undefined
       ? { name, arguments: args }
@@ -26,12 +27,16 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): McpMethod
       const tool = table.get('tool', name);
       if (!tool) throw invalidParams(`There is no tool ${shown(name)}. "tools/list" names those there are.`);
       const given = args ?? NO_ARGUMENTS;
-      return calls.run(
-        served,
-        name,
-        { name, arguments: args },
-        (context) => tool.invoke(given, context) as Promise<object>,
-      );
+      const run = (port?: TaskPort): Promise<object> =>
+        calls.run(
+          served,
+          name,
+          { name, arguments: args },
+          (context) => tool.invoke(given, context) as Promise<object>,
+          port,
+        );
+      // Revisions before 2026-07-28 have no such tasks.
+      return tool.task && tasks.runner && served.era === 'modern' ? tasks.runner.serve(served, tool, run) : run();
     },
   };
   return { 'tools/call': call };

@@ -13,6 +13,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
 import type { McpContext } from '../../context/mcp-context.js';
+import type { ToolTask } from '../../context/mcp-tasks.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
 import type { CacheHints } from '../decorators/handler-options.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
@@ -38,6 +39,8 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
 export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
   /** Its arguments that modern clients mirror into headers (`x-mcp-header`); frozen, and mostly empty. */
   readonly paramHeaders: readonly ParamHeader[];
+  /** When its calls become tasks; absent: never. */
+  readonly task?: ToolTask;
 }
 
 export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
@@ -119,6 +122,7 @@ export class HandlerTable {
   readonly #places: Places = { tool: new Map(), resource: new Map(), template: new Map(), prompt: new Map() };
   readonly #changes$ = new Subject<HandlerListChange>();
   #lastOrdinal = 0;
+  #refusesTasks = false;
 
   /** The endpoint makes its servers itself and serves no entry. */
   private readonly ownServers: boolean;
@@ -163,6 +167,7 @@ export class HandlerTable {
         'its endpoint makes its servers itself (option "server") and would not serve it. Drop the option, or give the handler to another endpoint.',
       );
     }
+    if (this.#refusesTasks) assertNoTask(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key)?.entry;
     if (present) throw new DuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
@@ -170,8 +175,15 @@ export class HandlerTable {
     this.#changed(entry.kind);
   }
 
+  /** The app keeps no tasks. @throws HandlerDefinitionError for a tool with tasks, now or when it is added */
+  refuseTasks(): void {
+    this.#refusesTasks = true;
+    for (const entry of this.all('tool')) assertNoTask(entry);
+  }
+
   /** Puts an entry in the place of the one with its key. @returns whether there was one */
   replace(entry: HandlerEntry): boolean {
+    if (this.#refusesTasks) assertNoTask(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key);
     if (!present) return false;
@@ -199,4 +211,13 @@ export class HandlerTable {
   #changed(kind: HandlerKind): void {
     this.#changes$.next({ list: LIST_OF[kind] });
   }
+}
+
+/** @throws HandlerDefinitionError */
+function assertNoTask(entry: HandlerEntry): void {
+  if (entry.kind !== 'tool' || !entry.task) return;
+  throw new HandlerDefinitionError(
+    entry.origin,
+    'it has the option "task", and its endpoint keeps no tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule, for an endpoint with a name with its name: forRoot({ endpoint: "admin" }).',
+  );
 }

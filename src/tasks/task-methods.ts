@@ -1,0 +1,90 @@
+import { TASKS_EXTENSION } from '../context/mcp-tasks.js';
+import type { McpMethod, McpMethods } from '../methods/method.js';
+import { shown } from '../wire/errors.js';
+import { isObject, type JsonRpcRequest } from '../wire/json-rpc.js';
+import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
+import { assertSupportsTasks, type EndpointTasks } from './endpoint-tasks.js';
+import { detailedTask } from './task-wire.js';
+
+interface TaskParams {
+  readonly taskId: string;
+}
+interface UpdateParams extends TaskParams {
+  readonly inputResponses: Readonly<Record<string, object>>;
+}
+
+const DONE = Object.freeze({ resultType: 'complete' });
+
+/**
+ * `tasks/get`, `tasks/update` and `tasks/cancel` of the extension `io.modelcontextprotocol/tasks`. A task of another caller is
+ * unknown, in the same words.
+ *
+ * @see https://modelcontextprotocol.io/extensions/tasks
+ */
+export function taskMethods(tasks: EndpointTasks): McpMethods {
+  const get: McpMethod<TaskParams> = {
+    era: 'modern',
+    read: taskParams,
+    async serve({ taskId }, call) {
+      assertSupportsTasks(call);
+      const task = await tasks.find(taskId, call);
+      if (!task) throw unknownTask(taskId);
+      return { resultType: 'complete', ...detailedTask(task) };
+    },
+  };
+  const update: McpMethod<UpdateParams> = {
+    era: 'modern',
+    read: updateParams,
+    async serve({ taskId, inputResponses }, call) {
+      assertSupportsTasks(call);
+      if (!(await tasks.find(taskId, call))) throw unknownTask(taskId);
+      await tasks.answer(taskId, inputResponses);
+      return DONE;
+    },
+  };
+  const cancel: McpMethod<TaskParams> = {
+    era: 'modern',
+    read: taskParams,
+    async serve({ taskId }, call) {
+      assertSupportsTasks(call);
+      if (!(await tasks.find(taskId, call))) throw unknownTask(taskId);
+      await tasks.cancel(taskId);
+      return DONE;
+    },
+  };
+  return { 'tasks/get': get, 'tasks/update': update, 'tasks/cancel': cancel };
+}
+
+function taskParams({ method, params }: JsonRpcRequest): TaskParams {
+  const taskId = params?.['taskId'];
+  if (typeof taskId === 'string') return { taskId };
+  throw invalid(`"${method}" needs params.taskId, the id of a task as a text; got ${shown(taskId)}.`);
+}
+
+function updateParams(request: JsonRpcRequest): UpdateParams {
+  const { taskId } = taskParams(request);
+  const inputResponses = request.params?.['inputResponses'];
+  if (!isObject(inputResponses)) {
+    throw invalid(
+      `"${request.method}" needs params.inputResponses, an object with an answer for each key; got ${shown(inputResponses)}.`,
+    );
+  }
+  // What is no answer is ignored, as in rounds. `fromEntries` defines properties: "__proto__" is a key like any other.
+  const answers = Object.entries(inputResponses).filter(
+    (entry): entry is [string, Record<string, unknown>] => isObject(entry[1]) && !('method' in entry[1]),
+  );
+  return { taskId, inputResponses: Object.fromEntries(answers) };
+}
+
+function unknownTask(taskId: string): ProtocolError {
+  return invalid(
+    `There is no task ${shown(taskId)}: it has expired, or there never was one. Call the tool again if its result is still needed.`,
+  );
+}
+
+function invalid(message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+}
+
+/** What a server declares. */
+export const TASKS_CAPABILITY: Readonly<Record<string, object>> = { [TASKS_EXTENSION]: {} };
