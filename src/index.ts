@@ -37,6 +37,7 @@ export {
   Complete,
   McpHandlers,
   type McpHandlersOptions,
+  McpMethod,
   Prompt,
   Resource,
   ResourceTemplate,
@@ -47,6 +48,7 @@ export type {
   CompleteOptions,
   CompletionValues,
   DescribedOptions,
+  McpMethodOptions,
   PromptArgumentOptions,
   PromptOptions,
   ResourceArgs,
@@ -156,6 +158,7 @@ export {
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';
+export type { McpExtensionOptions } from './methods/capabilities.js';
 export type { McpRequestStateOptions } from './questions/request-state.options.js';
 export type { Eras, McpProtocolOptions } from './endpoint/protocol.options.js';
 export type { McpSessionOptions } from './session/session.options.js';

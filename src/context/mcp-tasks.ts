@@ -1,5 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
-import { ModuleRef } from '@nestjs/core';
+import { Injectable } from '@nestjs/common';
 import type { InputRequest } from '@modelcontextprotocol/server';
 import type { Observable } from 'rxjs';
 import type { McpCall } from './mcp-call.js';
@@ -77,7 +76,4 @@ export interface TaskRunner {
 @Injectable()
 export class TaskHost {
   runner: TaskRunner | undefined;
-
-  /** @param endpoint gives the parts of the endpoint, by their tokens */
-  constructor(@Inject(ModuleRef) readonly endpoint: ModuleRef) {}
 }

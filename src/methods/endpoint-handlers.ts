@@ -15,6 +15,7 @@ import { type McpHandlerOptions, resolveHandlerOptions } from '../handlers/handl
 import { globalGuardNames } from '../handlers/invocation/enhancers.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpSessionService } from '../session/mcp-session.service.js';
+import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
 
 /** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */
@@ -30,11 +31,13 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(MCP_OPTIONS) private readonly options: McpHandlerOptions,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(TaskHost) private readonly tasks: TaskHost,
+    @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
   ) {}
 
   /** @throws HandlerDefinitionError, DuplicateHandlerError */
   onModuleInit(): void {
     this.declared.load();
+    this.extensions.load();
     // No client is connected yet: what was found is no change.
     this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
   }

@@ -15,7 +15,7 @@ import {
 } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
 import { McpError } from '../wire/errors.js';
-import { isObject } from '../wire/json-rpc.js';
+import { extensionOf } from '../wire/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
 import { TaskCall, type TaskMaker } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskStore, type NewTask } from './task-store.js';
@@ -313,13 +313,12 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 }
 
 /** Whether the client of a call declared the extension. */
-export function supportsTasks(call: McpCall): boolean {
-  const { extensions } = call.client.capabilities;
-  return isObject(extensions) && Object.hasOwn(extensions, TASKS_EXTENSION);
+function supportsTasks(call: McpCall): boolean {
+  return extensionOf(call.client.capabilities, TASKS_EXTENSION) !== undefined;
 }
 
 /** @throws McpError MISSING_CLIENT_CAPABILITY */
-export function assertSupportsTasks(call: McpCall): void {
+function assertSupportsTasks(call: McpCall): void {
   if (supportsTasks(call)) return;
   const requiredCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
   const text = `"${call.method}" needs a client that knows tasks: declare the extension "${TASKS_EXTENSION}" among the client capabilities of the request.`;

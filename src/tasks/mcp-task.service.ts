@@ -1,7 +1,7 @@
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { McpStoredTask, McpTaskInfo, McpTaskStatus } from './task-store.js';
-import { TasksStart } from './tasks-start.js';
+import { TasksExtension } from './tasks-extension.js';
 
 /** How many tasks there are, by status, in the store; and how many run on this node. @publicApi */
 export type McpTaskCounts = Readonly<Record<McpTaskStatus | 'running', number>>;
@@ -15,7 +15,7 @@ export type McpTaskCounts = Readonly<Record<McpTaskStatus | 'running', number>>;
 @Injectable()
 export class McpTaskService {
   /** @internal */
-  constructor(@Inject(TasksStart) private readonly start: TasksStart) {}
+  constructor(@Inject(TasksExtension) private readonly extension: TasksExtension) {}
 
   /**
    * Tasks without their results, the oldest first.
@@ -24,12 +24,12 @@ export class McpTaskService {
    * @throws (rejects) what the store throws
    */
   list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]> {
-    return this.start.tasks.store.list(filter);
+    return this.extension.tasks.store.list(filter);
   }
 
   /** @returns the task, with its questions, result or error; `undefined` if there is none (any more) */
   get(id: string): Promise<McpStoredTask | undefined> {
-    return this.start.tasks.find(id);
+    return this.extension.tasks.find(id);
   }
 
   /**
@@ -38,7 +38,7 @@ export class McpTaskService {
    * @returns whether there was such a task, that had not ended
    */
   cancel(id: string): Promise<boolean> {
-    return this.start.tasks.cancel(id);
+    return this.extension.tasks.cancel(id);
   }
 
   /** The current counts. @throws (rejects) what the store throws */
@@ -50,7 +50,7 @@ export class McpTaskService {
 
   /** Tasks that run on this node: known without asking the store. */
   get running(): number {
-    return this.start.tasks.running;
+    return this.extension.tasks.running;
   }
 
   /**
@@ -58,7 +58,7 @@ export class McpTaskService {
    * closes.
    */
   get changes$(): Observable<string> {
-    return this.start.tasks.changes$;
+    return this.extension.tasks.changes$;
   }
 }
 

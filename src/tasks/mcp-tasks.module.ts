@@ -1,8 +1,7 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { DiscoveryModule } from '@nestjs/core';
 import { getMcpTaskServiceToken, McpTaskService } from './mcp-task.service.js';
 import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTIONS } from './tasks.options.js';
-import { TasksStart } from './tasks-start.js';
+import { TasksExtension } from './tasks-extension.js';
 
 /**
  * Tasks of an endpoint: calls of tools with the option `task` outlive their request, for clients that know the extension
@@ -25,10 +24,9 @@ export class McpTasksModule {
     return {
       module: McpTasksModule,
       global: true,
-      imports: [DiscoveryModule],
       providers: [
         { provide: TASKS_OPTIONS, useValue: resolveTasksOptions(options) },
-        TasksStart,
+        TasksExtension,
         { provide: service, useClass: McpTaskService },
       ],
       exports: [service],

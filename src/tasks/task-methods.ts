@@ -1,9 +1,8 @@
-import { TASKS_EXTENSION } from '../context/mcp-tasks.js';
-import type { McpMethod, McpMethods } from '../methods/method.js';
+import type { ServedMethod, ServedMethods } from '../methods/method.js';
 import { shown } from '../wire/errors.js';
 import { isObject, type JsonRpcRequest } from '../wire/json-rpc.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
-import { assertSupportsTasks, type EndpointTasks } from './endpoint-tasks.js';
+import type { EndpointTasks } from './endpoint-tasks.js';
 import { detailedTask } from './task-wire.js';
 
 interface TaskParams {
@@ -21,32 +20,26 @@ const DONE = Object.freeze({ resultType: 'complete' });
  *
  * @see https://modelcontextprotocol.io/extensions/tasks
  */
-export function taskMethods(tasks: EndpointTasks): McpMethods {
-  const get: McpMethod<TaskParams> = {
-    era: 'modern',
+export function taskMethods(tasks: EndpointTasks): ServedMethods {
+  const get: ServedMethod<TaskParams> = {
     read: taskParams,
     async serve({ taskId }, call) {
-      assertSupportsTasks(call);
       const task = await tasks.find(taskId, call);
       if (!task) throw unknownTask(taskId);
       return { resultType: 'complete', ...detailedTask(task) };
     },
   };
-  const update: McpMethod<UpdateParams> = {
-    era: 'modern',
+  const update: ServedMethod<UpdateParams> = {
     read: updateParams,
     async serve({ taskId, inputResponses }, call) {
-      assertSupportsTasks(call);
       if (!(await tasks.find(taskId, call))) throw unknownTask(taskId);
       await tasks.answer(taskId, inputResponses);
       return DONE;
     },
   };
-  const cancel: McpMethod<TaskParams> = {
-    era: 'modern',
+  const cancel: ServedMethod<TaskParams> = {
     read: taskParams,
     async serve({ taskId }, call) {
-      assertSupportsTasks(call);
       if (!(await tasks.find(taskId, call))) throw unknownTask(taskId);
       await tasks.cancel(taskId);
       return DONE;
@@ -85,6 +78,3 @@ function unknownTask(taskId: string): ProtocolError {
 function invalid(message: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
-
-/** What a server declares. */
-export const TASKS_CAPABILITY: Readonly<Record<string, object>> = { [TASKS_EXTENSION]: {} };

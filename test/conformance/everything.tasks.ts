@@ -52,8 +52,8 @@ export class EverythingTasks {
   @Tool({ name: 'multi_input', description: 'Asks two questions side by side', task: 'optional' })
   async inputs(@McpCtx() ctx: McpContext): Promise<string> {
     const answers = await Promise.all([
-      ctx.elicit('name', form('What is your name?', { name: { type: 'string' } })),
-      ctx.elicit('color', form('Which colour?', { color: { type: 'string' } })),
+      ctx.elicit('first', form('Who confirms?', { name: { type: 'string' }, confirm: { type: 'boolean' } })),
+      ctx.elicit('second', form('And who else?', { name: { type: 'string' }, confirm: { type: 'boolean' } })),
     ]);
     return JSON.stringify(answers.map(({ content }) => content));
   }

@@ -85,6 +85,7 @@ const OF_ENDPOINT: readonly [file: string, name: string][] = [
   ['src/handlers/handlers.options.ts', 'McpHandlerOptions'],
   ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
   ['src/stream/stream.options.ts', 'EventLogOptions'],
+  ['src/methods/capabilities.ts', 'McpExtensionOptions'],
   ['src/auth/auth.options.ts', 'McpAuthOption'],
 ];
 

@@ -1,5 +1,6 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
 import { namesOf } from '../../common/option-checks.js';
+import type { Era } from '../../wire/era.js';
 import type { HandlerSchema } from '../schema/handler-schema.js';
 
 /** What every handler may say of itself. @publicApi */
@@ -182,6 +183,27 @@ export type CompleteOptions =
       argument: string;
     };
 
+/** To which extension a method belongs, and who may call it. @publicApi */
+export interface McpMethodOptions {
+  /**
+   * The id of the extension that has the method, such as `com.example/search`. The endpoint declares it, with the settings of
+   * its option `extensions`, else `{}`; and a client that did not declare it is refused: in revision 2026-07-28 with -32021,
+   * which names it, in a session with -32601.
+   *
+   * @default none: the method is served to every client
+   * @see https://modelcontextprotocol.io/seps/2133-extensions
+   */
+  extension?: string;
+  /** The era that has the method. @default both */
+  era?: Era;
+}
+
+/** A method of an extension, as `@McpMethod()` was given it. */
+export interface MethodOptions extends McpMethodOptions {
+  readonly method: string;
+  readonly paramsSchema?: HandlerSchema | undefined;
+}
+
 /** Proposals for the value of an argument. @publicApi */
 export type CompletionValues =
   | readonly string[]
@@ -231,4 +253,5 @@ export const HANDLER_OPTION_NAMES = {
   }),
   prompt: namesOf<PromptOptions>({ ...DESCRIBED, ...{ name: true, inputSchema: true, arguments: true } }),
   completion: ['prompt', 'template', 'argument'],
+  method: namesOf<MethodOptions>({ method: true, paramsSchema: true, extension: true, era: true }),
 } as const;

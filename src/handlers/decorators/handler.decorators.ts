@@ -2,9 +2,12 @@ import { adviceOn } from '../../common/option-checks.js';
 import { shown } from '../../wire/errors.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
+import type { HandlerSchema } from '../schema/handler-schema.js';
 import {
   type CompleteOptions,
   HANDLER_OPTION_NAMES,
+  type McpMethodOptions,
+  type MethodOptions,
   type PromptOptions,
   type ResourceOptions,
   type ResourceTemplateOptions,
@@ -18,7 +21,8 @@ export type HandlerDeclaration =
   | { readonly kind: 'resource'; readonly options: ResourceOptions }
   | { readonly kind: 'template'; readonly options: ResourceTemplateOptions }
   | { readonly kind: 'prompt'; readonly options: PromptOptions }
-  | { readonly kind: 'completion'; readonly options: CompleteOptions };
+  | { readonly kind: 'completion'; readonly options: CompleteOptions }
+  | { readonly kind: 'method'; readonly options: MethodOptions };
 
 const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
 
@@ -181,6 +185,32 @@ export function Complete(options: CompleteOptions): MethodDecorator {
     McpArgs('others')(target, key, 1);
     McpCtx()(target, key, 2);
   };
+}
+
+/**
+ * Makes a method serve a request that the specification does not have: one of an extension. It is called with `(params, ctx)`,
+ * as a tool is with its arguments, behind the same guards, interceptors, pipes and filters; it returns the result, an object.
+ *
+ * ```ts
+ * const query = z.object({ text: z.string() });
+ *
+ * @McpMethod('acme/search', query, { extension: 'com.acme/search' })
+ * search(@McpArgs() { text }: z.infer<typeof query>, @McpCtx() ctx: McpContext) {
+ *   return { hits: await this.index.find(text, ctx.signal) };
+ * }
+ * ```
+ *
+ * It can report progress and be cancelled; in revision 2026-07-28 it cannot ask the client, as a tool can.
+ *
+ * @param method `prefix/name`, with a prefix of your own: those of the specification are refused at start
+ * @param schema of `params`, without `_meta`. @default the class of the parameter of `@McpArgs()`; of a method that takes no
+ *   params, nothing
+ * @throws HandlerDefinitionError when it is no method of instances; at start for a name that is taken or reserved
+ * @see https://modelcontextprotocol.io/seps/2133-extensions
+ * @publicApi
+ */
+export function McpMethod(method: string, schema?: HandlerSchema, options: McpMethodOptions = {}): MethodDecorator {
+  return declareHandler('McpMethod', { kind: 'method', options: { ...options, method, paramsSchema: schema } });
 }
 
 /** Where the handlers of a class belong. @publicApi */

@@ -2,7 +2,7 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { logger } from '../../context/operator-log.js';
 import { shown } from '../../wire/errors.js';
-import type { PromptOptions, ToolOptions } from '../decorators/handler-options.js';
+import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
@@ -11,6 +11,7 @@ import { layoutOf } from '../invocation/params.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
+  methodEntry,
   promptEntry,
   resourceEntry,
   templateEntry,
@@ -109,7 +110,14 @@ export class DeclaredHandlers {
         return templateEntry(declaration.options, source(declaration.options.uriTemplate));
       case 'prompt':
         return promptEntry(this.#withSchema(declared, 'Prompt', declaration.options), source(declaration.options.name));
+      case 'method':
+        return methodEntry(this.#withParams(declared, declaration.options), source(declaration.options.method));
     }
+  }
+
+  #withParams(declared: Declared, { paramsSchema: inputSchema, ...options }: MethodOptions): MethodOptions {
+    const decorator = 'McpMethod';
+    return { ...options, paramsSchema: this.#withSchema(declared, decorator, { inputSchema }).inputSchema };
   }
 
   /**
@@ -117,17 +125,21 @@ export class DeclaredHandlers {
    *
    * @throws HandlerDefinitionError when neither is there
    */
-  #withSchema<Options extends ToolOptions | PromptOptions>(
+  #withSchema<Options extends Pick<ToolOptions, 'inputSchema'> | PromptOptions>(
     { host, methodName, origin }: Declared,
     decorator: string,
     options: Options,
   ): Options {
     if (options.inputSchema || ('arguments' in options && options.arguments)) return options;
     const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
+    const [option, anything] =
+      decorator === 'McpMethod'
+        ? ['a schema', "{ type: 'object' }"]
+        : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
     const refusal = (index: number, why: string, cause?: unknown): HandlerDefinitionError =>
       new HandlerDefinitionError(
         origin,
-        `its parameter ${index} (counted from 0) is arguments of the call, but it has no "inputSchema", and the type of no parameter can stand for one: ${why}. Give @${decorator}() an "inputSchema", or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: inputSchema: { type: 'object' }.`,
+        `its parameter ${index} (counted from 0) is arguments of the call, but it has no schema, and the type of no parameter can stand for one: ${why}. Give @${decorator}() ${option}, or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: ${anything}.`,
         { cause },
       );
     const typed = args.find(({ field, type }) => field === undefined && isClass(type));

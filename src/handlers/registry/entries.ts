@@ -1,6 +1,7 @@
 import type { CompleteResult, PromptArgument, Tool, Variables } from '@modelcontextprotocol/server';
 import { check } from '../../common/option-checks.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
+import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
 import { paramHeadersOf } from '../../wire/param-headers.js';
 import { checkedBySpec, UriTemplate } from '../../wire/spec.js';
 import { shown } from '../../wire/errors.js';
@@ -8,6 +9,7 @@ import {
   CACHE_NAMES,
   TASK_NAMES,
   type CacheHints,
+  type MethodOptions,
   type PromptArgumentOptions,
   type PromptOptions,
   type ResourceArgs,
@@ -21,12 +23,13 @@ import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from 
 import type { FailureOptions } from '../handlers.options.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
-import { toPromptResult, toResourceResult } from '../results/read-results.js';
+import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
 import { toToolResult } from '../results/tool-result.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
   Completion,
+  MethodEntry,
   PromptEntry,
   ResourceEntry,
   ResourceTemplateEntry,
@@ -180,6 +183,23 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
     completions: completionsOf(`prompt "${name}"`, names, about, source),
     ...served(runner(validate), about, toPromptResult),
   };
+}
+
+/** @throws HandlerDefinitionError, also for a method that the specification has */
+export function methodEntry(options: MethodOptions, { origin, compiler, runner, failures }: EntrySource): MethodEntry {
+  const { method, paramsSchema, extension, era } = options;
+  const fault = faultOfMethodName(method);
+  if (fault !== undefined) throw new HandlerDefinitionError(origin, `its method is ${shown(method)}: ${fault}.`);
+  if (extension !== undefined && !isExtensionId(extension)) {
+    const reason = `its "extension" is ${shown(extension)}; the id of an extension is "vendor-prefix/name", such as "com.example/search".`;
+    throw new HandlerDefinitionError(origin, reason);
+  }
+  if (era !== undefined && era !== 'legacy' && era !== 'modern') {
+    throw new HandlerDefinitionError(origin, `its "era" must be "legacy" or "modern"; got ${shown(era)}.`);
+  }
+  const params = paramsSchema && compiler.compile(paramsSchema, 'input', origin, 'schema');
+  const about: ServedHandler = { kind: 'method', name: method, origin, failures };
+  return { kind: 'method', key: method, extension, era, ...served(runner(params?.validate), about, toMethodResult) };
 }
 
 function argumentsOf(

@@ -109,3 +109,17 @@ function isMessage(value: unknown): value is PromptMessage {
   if (!isObject(value) || !isContentBlock(value['content'])) return false;
   return value['role'] === 'user' || value['role'] === 'assistant';
 }
+
+/**
+ * The result of a method of an extension from what its handler returned: an object as it is; nothing gives an empty one.
+ *
+ * @throws HandlerResultError for anything else, also for questions, which such a method cannot ask by its result
+ */
+export function toMethodResult(value: unknown): object {
+  if (value === undefined || value === null) return {};
+  const result = plain(value);
+  if (isObject(result) && !isInputRequiredResult(result)) return result;
+  throw new HandlerResultError(
+    `The handler of a method returns its result, which is an object and not of the resultType "input_required". ${IF_WRAPPED}`,
+  );
+}
