@@ -32,8 +32,12 @@ export function taskMethods(tasks: EndpointTasks): ServedMethods {
   const update: ServedMethod<UpdateParams> = {
     read: updateParams,
     async serve({ taskId, inputResponses }, call) {
-      if (!(await tasks.find(taskId, call))) throw unknownTask(taskId);
-      await tasks.answer(taskId, inputResponses);
+      const task = await tasks.find(taskId, call);
+      if (!task) throw unknownTask(taskId);
+      // However many keys the client has sent.
+      const asked = Object.keys(task.questions).filter((key) => Object.hasOwn(inputResponses, key));
+      if (asked.length === 0) return DONE;
+      await tasks.answer(taskId, Object.fromEntries(asked.map((key) => [key, inputResponses[key]!])));
       return DONE;
     },
   };

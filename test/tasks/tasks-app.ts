@@ -5,7 +5,7 @@ import { Test } from '@nestjs/testing';
 import { Clock, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { McpTaskService, McpTasksModule, type McpTasksOptions } from 'nestjs-mcp-streamable/tasks';
 import { createAppFetch, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
-import { afterEach } from 'vitest';
+import { afterEach, expect } from 'vitest';
 import type { Adapter } from '../support/adapters.js';
 import { MODERN, modernMeta } from '../support/modern.js';
 
@@ -34,13 +34,19 @@ export interface TasksApp {
 export function tasksApps(): (options: TasksAppOptions) => Promise<TasksApp> {
   const apps: TasksApp[] = [];
   afterEach(async () => {
-    for (const { app, clock, service } of apps.splice(0)) {
-      for (const { id } of await service.list()) await service.cancel(id);
-      // What waits for its store comes to its end.
-      await clock.advance(10_000);
-      await expectNothingLeft(app);
-      await app.close();
+    const ending = apps.splice(0);
+    for (const { service } of ending) {
+      // One that was closed by its test has no store any more.
+      for (const { id } of await service.list().catch(() => [])) await service.cancel(id);
     }
+    for (const { clock } of ending) await clock.advance(10_000);
+    for (const { app, service } of ending) {
+      await until(() => service.running === 0);
+      // Of a clock that several apps share it is not known whose its timers are.
+      if (ending.length === 1) await expectNothingLeft(app);
+    }
+    for (const { app } of ending) await app.close();
+    for (const { clock } of ending) expect(clock.pending).toBe(0);
   });
   return async ({ adapter = 'fastify', endpoint, tasks, providers = [], imports = [], clock = new ManualClock() }) => {
     const testing = await Test.createTestingModule({
@@ -148,9 +154,33 @@ export class TaskCaller {
   async cancel(taskId: string): Promise<Answer> {
     return this.ask('tasks/cancel', { taskId });
   }
+
+  /** Listens to tasks. @returns the messages that have come so far; `close` goes away */
+  async listen(taskIds: unknown, more: object = {}): Promise<Heard> {
+    const leaving = new AbortController();
+    const params = { notifications: { taskIds, ...more } };
+    const response = await this.post('subscriptions/listen', params, leaving.signal);
+    if (response.status !== 200) throw new Error(`listen: ${response.status} ${await response.text()}`);
+    let text = '';
+    const reading = (async () => {
+      for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) text += chunk;
+    })().catch(() => {});
+    const heard = (): Message[] => [...text.matchAll(/^data: (.+)$/gm)].map(([, data]) => JSON.parse(data!) as Message);
+    return Object.assign(heard, {
+      close: async () => {
+        leaving.abort();
+        await reading;
+      },
+    });
+  }
 }
 
-/** The tools of most tests, each with a door that the test opens. */
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into whatever came
+type Message = any;
+/** What a client that listens has heard. */
+export type Heard = (() => Message[]) & { close(): Promise<void> };
+
+/** The answer to a form. */
 export const accept = (content: object): object => ({ action: 'accept', content });
 
 /** Settles when a condition holds; for what happens behind an answer. */
