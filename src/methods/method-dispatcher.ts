@@ -83,7 +83,7 @@ export class MethodDispatcher implements McpDispatcher {
 }
 
 /** Revision 2026-07-28 asks by its results. */
-function withoutUrlRequired(error: unknown): unknown {
+export function withoutUrlRequired(error: unknown): unknown {
   const required: number = ProtocolErrorCode.UrlElicitationRequired;
   return error instanceof ProtocolError && error.code === required
     ? new ProtocolError(

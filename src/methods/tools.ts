@@ -4,6 +4,7 @@ import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
+import { withoutUrlRequired } from './method-dispatcher.js';
 import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 interface CallParams {
@@ -36,7 +37,12 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
           port,
         );
       // Revisions before 2026-07-28 have no such tasks.
-      return tool.task && tasks.runner && served.era === 'modern' ? tasks.runner.serve(served, tool, run) : run();
+      if (!tool.task || !tasks.runner || served.era === 'legacy') return run();
+      return tasks.runner.serve(served, tool, (port) =>
+        run(port).catch((error: unknown) => {
+          throw withoutUrlRequired(error);
+        }),
+      );
     },
   };
   return { 'tools/call': call };

@@ -3,6 +3,7 @@ import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, quiet } from '../common/promises.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { McpTask, TaskPort, ToolTask } from '../context/mcp-tasks.js';
+import { McpError } from '../wire/errors.js';
 import type { RunningTask, TaskOutcome } from './running-task.js';
 
 /** What makes tasks. */
@@ -68,7 +69,13 @@ export class TaskCall implements TaskPort {
     if (this.#entered) return undefined;
     this.#entered = true;
     const { afterMs } = this.options;
-    if (afterMs === 0) return quiet(this.start().then(() => {}));
+    if (afterMs === 0)
+      return quiet(
+        this.start().then(
+          () => {},
+          (error: unknown) => this.#refuse(error),
+        ),
+      );
     if (afterMs !== Infinity && this.#state === 'waiting') {
       // When there is no room, it stays an ordinary call.
       this.#timer = this.maker.clock.setTimeout(() => void quiet(this.start()), afterMs);
@@ -112,6 +119,12 @@ export class TaskCall implements TaskPort {
       if (this.#state === 'making') this.#settle('waiting');
       throw error;
     }
+  }
+
+  /** There is no task, and the handler has not run: HTTP says why, as of any request that is refused. */
+  #refuse(error: unknown): never {
+    if (error instanceof McpError) this.call.refuseWith(error.status, error.headers ?? {});
+    throw error;
   }
 
   #settle(state: 'waiting' | 'making' | 'task' | 'ordinary'): void {

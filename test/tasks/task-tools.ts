@@ -50,7 +50,7 @@ export class TaskTools {
   @Tool({ name: 'breaks', task: 'optional' })
   async breaks(): Promise<never> {
     await this.door.promise;
-    throw new ProtocolError(-32042, 'Broken.', { part: 7 });
+    throw new ProtocolError(-32050, 'Broken.', { part: 7 });
   }
 
   @Tool({ name: 'secretly_breaks', task: 'optional' })

@@ -82,7 +82,7 @@ describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
     expect((await caller.get(refused)).result).toEqual({ content: [{ type: 'text', text: 'no' }], isError: true });
     const [broken, secret] = [await caller.get(ids[0]!), await caller.get(ids[1]!)];
     expect(broken).toMatchObject({
-      ...{ status: 'failed', statusMessage: 'Broken.', error: { code: -32042, message: 'Broken.', data: { part: 7 } } },
+      ...{ status: 'failed', statusMessage: 'Broken.', error: { code: -32050, message: 'Broken.', data: { part: 7 } } },
     });
     expect(broken).not.toHaveProperty('result');
     expect(secret).toMatchObject({ status: 'completed', result: { isError: true } });
