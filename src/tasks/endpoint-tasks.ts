@@ -44,7 +44,8 @@ interface TaskSignal {
  *
  * - it renews its lease, which is one for all its tasks
  * - it looks at its tasks that wait for answers, and at those that have ended without its doing
- * - it makes tasks fail whose node has let its lease run out
+ * - it makes tasks fail whose node has let its lease run out, and its own that were stored and never begun
+ * - once per lease it looks at the tasks that clients listen to
  *
  *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time is over──▶ stopped
  */
@@ -57,6 +58,9 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   #watches = 0;
   #tick: ClockTimer | undefined;
   #ticking = false;
+  #ticks = 0;
+  /** The store may have tasks of this node that it does not run. */
+  #orphans = false;
   #state: 'open' | 'draining' | 'stopped' = 'open';
   #idle: Deferred<void> | undefined;
 
@@ -129,8 +133,8 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     try {
       await this.#create(about);
       if (!wanted() || (this.#state as string) === 'stopped') {
-        // The client does not know of it; what cannot be removed is found as an orphan.
-        await this.store.delete(about.id).catch(() => {});
+        // The client does not know of it.
+        await this.store.delete(about.id).catch(() => this.#leftOrphan());
         return undefined;
       }
       const task = new RunningTask(about, this, call.becameTask());
@@ -147,7 +151,12 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     const { maxTasks, maxTasksPerPrincipal, maxAnonymousTasks, leaseMs } = this.options;
     const anonymous = about.principal === undefined;
     const perPrincipal = anonymous ? maxAnonymousTasks : maxTasksPerPrincipal;
-    const outcome = await this.#asking(() => this.store.create(about, { total: maxTasks, perPrincipal }, leaseMs));
+    const outcome = await this.#asking(() =>
+      this.store.create(about, { total: maxTasks, perPrincipal }, leaseMs).catch((error: unknown) => {
+        this.#leftOrphan();
+        throw error;
+      }),
+    );
     if (outcome === 'created') return;
     if (outcome === 'total-cap') {
       const text = `This server keeps ${maxTasks} tasks, the most it may keep ("maxTasks"). Try again later.`;
@@ -244,8 +253,14 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     this.#missed$.next();
   }
 
+  /** There may be a task in the store that nobody runs: it is looked for. */
+  #leftOrphan(): void {
+    this.#orphans = true;
+    this.#keepTicking();
+  }
+
   #keepTicking(): void {
-    const needed = this.#running.size + this.#watches > 0;
+    const needed = this.#state !== 'stopped' && (this.#running.size + this.#watches > 0 || this.#orphans);
     if (needed && !this.#tick) {
       this.#tick = this.clock.setInterval(() => void this.#look(), this.options.leaseMs / RENEWALS);
     } else if (!needed && this.#tick) {
@@ -266,10 +281,15 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
       const orphans = active.filter((id) => !this.#running.has(id) && !this.#making.has(id));
       for (const id of orphans) await this.#fail(id, ORPHAN);
       for (const id of lost) await this.#fail(id, LOST);
+      // One whose creation is under way may become one.
+      if (this.#making.size === 0) this.#orphans = false;
+      // Signals may have got lost that no connection has missed.
+      if (++this.#ticks % RENEWALS === 0) this.#missed$.next();
     } catch {
       // Said by the store.
     } finally {
       this.#ticking = false;
+      this.#keepTicking();
     }
   }
 
