@@ -316,5 +316,5 @@ function declaring(message: JsonRpcRequest): JsonRpcRequest {
   const capabilities = meta[CLIENT_CAPABILITIES_META_KEY] as { extensions?: object } | undefined;
   const extensions = { [TASKS]: {}, ...capabilities?.extensions };
   const _meta = { ...meta, [CLIENT_CAPABILITIES_META_KEY]: { ...capabilities, extensions } };
-  return { ...message, params: { ...params, _meta } } as JsonRpcRequest;
+  return { ...message, params: { ...params, _meta } };
 }

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
 import type { McpMessageBus } from '../bus/message-bus.js';
@@ -234,9 +235,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   }
 
   report(text: string, error?: unknown): void {
-    logger.error(
-      error === undefined ? text : `${text} ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
-    );
+    logger.error(error === undefined ? text : `${text} ${inspect(error)}`);
   }
 
   // ---- signals and ticks -----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ export {
   type McpTaskCounts,
   McpTaskService,
 } from './mcp-task.service.js';
-export { McpTasksModule } from './mcp-tasks.module.js';
+export { type McpTasksAsyncOptions, McpTasksModule } from './mcp-tasks.module.js';
 export type {
   McpStoredTask,
   McpTaskInfo,

@@ -82,7 +82,7 @@ export class RunningTask implements McpTask {
 
   update(statusMessage: string): void {
     if (this.#state !== 'running') return;
-    this.#message = String(statusMessage).slice(0, MAX_MESSAGE);
+    this.#message = statusMessage.slice(0, MAX_MESSAGE);
     if (!this.#messageTimer) this.#writeMessage();
   }
 
@@ -205,10 +205,10 @@ export class RunningTask implements McpTask {
       const told = rpcErrorOf(outcome.reason);
       if (!told) this.#report('failed.', outcome.reason);
       const error = told ? this.#kept('error', told) : new Fault(HANDLER_FAILED);
-      return failed({ ...error }, lastUpdatedAt);
+      return failed(error, lastUpdatedAt);
     }
     const result = this.#kept('result', outcome.value);
-    if (result instanceof Fault) return failed({ ...result }, lastUpdatedAt);
+    if (result instanceof Fault) return failed(result, lastUpdatedAt);
     return { status: 'completed', statusMessage: '', result, lastUpdatedAt };
   }
 
@@ -256,7 +256,9 @@ export class RunningTask implements McpTask {
 }
 
 export function failed(error: TaskError, lastUpdatedAt: number): TaskChange {
-  return { status: 'failed', statusMessage: error.message, error, lastUpdatedAt };
+  const { code, message, data } = error;
+  const told = data === undefined ? { code, message } : { code, message, data };
+  return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: told, lastUpdatedAt };
 }
 
 /** Why a task has failed though its handler has not. */

@@ -32,13 +32,13 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     throw new Error('The app is not initialized yet: its tasks are there when it is.');
   }
 
-  /** @throws McpOptionError when several endpoints could be meant, or the nodes of the endpoint share no store of tasks */
+  /** @throws McpOptionError when there is another one, or the nodes of the endpoint share no store of tasks */
   override methods(endpoint: ModuleRef): ServedMethods {
     const host = endpoint.get(TaskHost, { strict: true });
-    if (this.#tasks || host.runner) {
+    if (host.runner) {
       const text =
-        'Several endpoints could be meant, or one has two McpTasksModule. Give each endpoint a "name", and an';
-      throw new McpOptionError('endpoint', `${text} McpTasksModule.forRoot({ endpoint: name }) of its own.`);
+        'An endpoint has two McpTasksModule. Drop one, or say which endpoint each is for: forRoot({ endpoint: name }).';
+      throw new McpOptionError('endpoint', text);
     }
     const clock = endpoint.get<Clock>(Clock, { strict: true });
     const bus = endpoint.get<McpMessageBus>(McpMessageBus, { strict: true });

@@ -69,7 +69,7 @@ export const TASKS_OPTIONS = Symbol('nestjs-mcp-streamable:tasks-options');
 
 /** @throws McpOptionError */
 export function resolveTasksOptions(options: McpTasksOptions = {}): ResolvedTasksOptions {
-  check.group('options', options ?? null, NAMES);
+  check.names('', check.group('options', options ?? null), NAMES);
   const { endpoint, store, ttlMs = 600_000, pollIntervalMs = 1_000, leaseMs = 15_000 } = options;
   const { maxTasks = 5_000, maxTasksPerPrincipal = 100, maxAnonymousTasks = 1_000, maxResultBytes = 262_144 } = options;
   if (endpoint !== undefined) check.text('endpoint', endpoint);

@@ -74,8 +74,8 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   otel: { rooms: ['common', 'wire', 'context'], contracts: false },
   // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
   tasks: { rooms: ['common', 'wire', 'context', 'bus', 'methods'], contracts: false },
-  // The testing kit sees an app as apps see the library: through the module and its services.
-  testing: { rooms: ['common', 'wire', ROOT], contracts: true },
+  // The testing kit sees an app as apps see the library: through the module and its services. It follows tasks as our client does.
+  testing: { rooms: ['common', 'wire', 'client', ROOT], contracts: true },
 };
 
 const isSpec = (path: string): boolean => path.endsWith('.spec.ts');

@@ -24,7 +24,7 @@ const connected = async (options: Partial<McpClientOptions> = {}, of: TasksAppOp
   const fetch = await createAppFetch(made.app);
   const orders: McpClientOptions = {
     url: 'http://localhost/mcp',
-    fetch: fetch as never,
+    fetch,
     clock: made.clock,
     client: { versionNegotiation: { mode: { pin: '2026-07-28' } } },
     ...options,
@@ -38,10 +38,10 @@ const connected = async (options: Partial<McpClientOptions> = {}, of: TasksAppOp
 
 /** Lets time pass until a promise has settled. */
 async function passing<T>(clock: ManualClock, promise: Promise<T>): Promise<T> {
-  let settled = false;
-  const end = (): void => void (settled = true);
+  const state = { settled: false };
+  const end = (): void => void (state.settled = true);
   promise.then(end, end);
-  for (let step = 0; step < 200 && !settled; step++) await clock.advance(250);
+  for (let step = 0; step < 200 && !state.settled; step++) await clock.advance(250);
   return promise;
 }
 const working = ({ service }: TasksApp) => until(async () => (await service.counts()).working === 1);
@@ -65,7 +65,7 @@ it('its Observable shows what the task says of itself', async () => {
   await clock.advance(3_000);
   tools.report(2, 'second');
   await clock.advance(3_000);
-  tools.reports$.next('the end' as never);
+  tools.reports$.next('the end');
   tools.reports$.complete();
   const gist = (event: McpToolCallEvent) => (event.type === 'progress' ? event.message : event.result.content);
   expect((await passing(clock, events)).map(gist)).toEqual(['first', 'second', [{ type: 'text', text: 'the end' }]]);

@@ -224,7 +224,7 @@ describe('a subscription to tasks', () => {
     }
     await until(() => said().length >= 3);
     expect(said().length).toBeLessThanOrEqual(4);
-    tools.reports$.next('the end' as never);
+    tools.reports$.next('the end');
     tools.reports$.complete();
     await until(async () => (await caller.get(id)).status === 'completed');
     await clock.advance(1_000);

@@ -139,8 +139,8 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     const id = await a.caller.begin('slow', { label: 'x' });
     const heard = await b.caller.listen([id]);
     a.tools.door.open();
-    await until(async () => (await heard()).length === 2);
-    expect((await heard())[1]).toMatchObject({ method: 'notifications/tasks', params: { status: 'completed' } });
+    await until(() => heard().length === 2);
+    expect(heard()[1]).toMatchObject({ method: 'notifications/tasks', params: { status: 'completed' } });
     await heard.close();
   });
 
@@ -169,8 +169,8 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     const heard = await b.caller.listen([id]);
     kill(a);
     await shared.advance(LEASE_MS + TICK_MS);
-    await until(async () => (await heard()).length === 2);
-    expect((await heard())[1]).toMatchObject({ params: { taskId: id, status: 'failed' } });
+    await until(() => heard().length === 2);
+    expect(heard()[1]).toMatchObject({ params: { taskId: id, status: 'failed' } });
     await heard.close();
   });
 
@@ -189,5 +189,9 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
   });
 }
 
-describe('nodes that share a store in memory', () => nodesTests(inMemory));
-describeRedis('nodes that share a Redis', () => nodesTests(onRedis));
+describe('nodes that share a store in memory', () => {
+  nodesTests(inMemory);
+});
+describeRedis('nodes that share a Redis', () => {
+  nodesTests(onRedis);
+});

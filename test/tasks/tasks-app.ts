@@ -165,7 +165,7 @@ export class TaskCaller {
     const reading = (async () => {
       for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) text += chunk;
     })().catch(() => {});
-    const heard = (): Message[] => [...text.matchAll(/^data: (.+)$/gm)].map(([, data]) => JSON.parse(data!) as Message);
+    const heard = (): Message[] => [...text.matchAll(/^data: (.+)$/gm)].map(([, data]) => JSON.parse(data!));
     return Object.assign(heard, {
       close: async () => {
         leaving.abort();

@@ -196,7 +196,7 @@ describe('a task', () => {
     expect((await caller.get(id)).statusMessage).toBe('1 of 10');
     await clock.advance(100);
     expect((await caller.get(id)).statusMessage).toBe('step 5');
-    tools.reports$.next('the end' as never);
+    tools.reports$.next('the end');
     tools.reports$.complete();
     await until(async () => (await caller.get(id)).status === 'completed');
     expect(await caller.get(id)).not.toHaveProperty('statusMessage');

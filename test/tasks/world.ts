@@ -295,7 +295,8 @@ export class World {
     this.#count(task.status);
     const ends = this.#ends.get(id) ?? [];
     if (ends.length !== 1) of(`ended ${ends.length} times: ${ends.join()}`);
-    const text = (task.result as { content?: { text: string }[] } | undefined)?.content?.[0]?.text;
+    const { content } = (task.result ?? {}) as { content?: { text: string }[] };
+    const text = content?.[0]?.text;
     if (task.status === 'completed' && text !== `done ${got.join()}`) of(`has another result: ${text}`);
     if (new Set(got.map((said) => said.split(' ')[0])).size !== got.length) of(`got an answer twice: ${got.join()}`);
     if (
