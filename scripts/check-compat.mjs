@@ -19,7 +19,7 @@ const CONSUMERS = [
 ];
 const ADAPTERS = ['express', 'fastify'];
 /** Major versions: the running one, or from npm. */
-const NODES = [20, 22, 24];
+const NODES = [20, 22, 24, 26];
 /** The lower bound that the README states. */
 const OLDEST_TYPESCRIPT = '5.8';
 /** The major versions of `nest new`, which installs the newest Nest of each. */

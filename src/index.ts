@@ -28,6 +28,8 @@ export type {
   McpCallInfo,
   McpCallOutcome,
   McpInstrumentation,
+  McpQuestionInfo,
+  McpQuestionOutcome,
   McpRefusal,
   McpSessionEnd,
 } from './context/mcp-instrumentation.js';
@@ -155,6 +157,8 @@ export {
   type McpHealth,
   McpHealthIndicator,
 } from './health/mcp-health.indicator.js';
+export { McpLiveModule } from './live/mcp-live.module.js';
+export type { McpLiveOptions } from './live/live.options.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';

@@ -57,7 +57,7 @@ export interface McpStreamableOptions
    * @default in the memory of this process
    */
   backend?: McpBackend | (() => McpBackend);
-  /** Bounds of the event log in memory. */
+  /** Bounds of the event log in memory: see [its properties](#properties-of-eventlog). @default those of its properties */
   eventLog?: EventLogOptions;
   /**
    * Where sessions are recorded.

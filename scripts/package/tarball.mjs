@@ -12,6 +12,7 @@ export const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf
 export async function makeTarball(folder) {
   const tarball = await step('builds and packs', () => pack(folder));
   await step('publint, strict', () => lint(tarball));
+  await step('attw: types of all entries, in all module systems', () => checkTypes(tarball));
   return tarball;
 }
 
@@ -37,4 +38,10 @@ async function lint(tarball) {
   const { messages, pkg } = await publint({ pack: { tarball: Uint8Array.from(data).buffer }, strict: true });
   const complaints = messages.filter(({ type }) => type !== 'suggestion');
   assertNone(complaints.map((message) => formatMessage(message, pkg)));
+}
+
+/** `cjs-resolves-to-esm` is how the package works: CommonJS loads ES modules with `require`, on each version of Node that it takes. */
+function checkTypes(tarball) {
+  const attw = join(root, 'node_modules/@arethetypeswrong/cli/dist/index.js');
+  return run(process.execPath, [attw, tarball, '--ignore-rules', 'cjs-resolves-to-esm', '--no-emoji', '--no-color']);
 }

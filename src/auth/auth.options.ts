@@ -51,7 +51,7 @@ export interface McpAuthOptions {
   /**
    * The scopes that clients ask for when no challenge names any: the least that is of use.
    *
-   * @default requiredScopes
+   * @default `requiredScopes`
    */
   scopesSupported?: readonly string[];
   /** The name of the endpoint that clients show to users. @default none */
@@ -91,13 +91,13 @@ export interface McpAuthOptions {
 
 /** How access tokens that are JWTs are verified. @publicApi */
 export interface McpJwtOptions {
-  /** The claim `iss` of tokens. @default authorizationServers */
+  /** The claim `iss` of tokens. @default `authorizationServers` */
   issuer?: string | readonly string[];
   /**
    * The claim `aud` of tokens, one of several. Identity providers that do not know the parameter `resource` have a name of
    * their own for the endpoint: an API identifier (Auth0), `api://…` or a client id (Entra ID).
    *
-   * @default resource
+   * @default `resource`
    */
   audience?: string | readonly string[];
   /**

@@ -3,6 +3,8 @@ export { TaskTransport } from './task-transport.js';
 export type {
   FetchLike,
   HeadersSource,
+  McpClientInstrumentation,
+  McpClientRequest,
   ReconnectOptions,
   ReplayPolicy,
   StreamableClientTransportOptions,

@@ -2,15 +2,19 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
 import { logError } from '../context/operator-log.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
-import type { McpCall } from '../context/mcp-call.js';
+import type { McpCall, McpSessionInfo } from '../context/mcp-call.js';
 import type {
   McpCallEnd,
   McpCallInfo,
   McpCallOutcome,
   McpInstrumentation,
+  McpQuestionOutcome,
   McpRefusal,
   McpSessionEnd,
 } from '../context/mcp-instrumentation.js';
+import { ServerRequestError } from '../context/server-request.error.js';
+import { REQUEST_TIMEOUT } from '../wire/errors.js';
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
 
 /** Lets calls be observed. While there is no one to observe them, it costs one branch. */
 @Injectable()
@@ -24,8 +28,9 @@ export class CallObserver {
   readonly #refusals$ = new Subject<McpRefusal>();
   /** Requests that were refused before they were calls. */
   readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
-  /** Calls whose begin was seen. */
-  readonly #begun = new WeakMap<McpCall, { readonly info: McpCallInfo; readonly at: number }>();
+  /** Calls whose begin was seen, and whose end was not. */
+  readonly #begun = new Map<McpCall, RunningCall>();
+  #count = 0;
 
   readonly #instrumentations: readonly McpInstrumentation[];
 
@@ -42,11 +47,16 @@ export class CallObserver {
   /** Runs what serves a call, inside of all instrumentations. */
   around<T>(call: McpCall, serve: () => T): T {
     const info = infoOf(call);
-    this.#begun.set(call, { info, at: performance.now() });
+    this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
     return this.#instrumentations.reduceRight<() => T>(
       (inner, instrumentation) => () => instrumentation.call(info, inner),
       serve,
     )();
+  }
+
+  /** The calls that run, listens among them, as far as their begin was observed; the oldest first. */
+  running(): Iterable<RunningCall> {
+    return this.#begun.values();
   }
 
   /** The outcome of a call is certain. */
@@ -58,6 +68,15 @@ export class CallObserver {
     const end: McpCallEnd = { call: begun.info, outcome, durationMs, handled, result };
     this.#tell((instrumentation) => instrumentation.ended?.(end));
     this.#ended$.next(end);
+  }
+
+  /** A request was sent to the client of a session. @param answer settles as its sender sees it */
+  asked({ method, id }: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
+    if (!this.#instrumentations.some((one) => 'question' in one)) return;
+    const { id: sessionId, principal, protocolVersion } = session;
+    const question = { method, requestId: id, sessionId, principal, protocolVersion };
+    const outcome = answer.then((): McpQuestionOutcome => 'ok', outcomeOfFailure);
+    this.#tell((instrumentation) => instrumentation.question?.(question, outcome));
   }
 
   /** A session is over for good. */
@@ -88,8 +107,28 @@ export class CallObserver {
   }
 }
 
+/** A call that is observed, and runs. */
+export interface RunningCall {
+  readonly call: McpCall;
+  readonly info: McpCallInfo;
+  /** When it was dispatched, by `performance.now()`. */
+  readonly at: number;
+  /** Counts the observed calls of this node, from 1. */
+  readonly number: number;
+}
+
 interface Instrumented {
   readonly instrumentation?: McpInstrumentation | readonly McpInstrumentation[];
+}
+
+const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_OVER']);
+
+/** Why a request to a client has no result. */
+function outcomeOfFailure(error: unknown): McpQuestionOutcome {
+  if (error instanceof ServerRequestError) return OVER.has(error.code) ? 'cancelled' : 'unsent';
+  const { code } = error as { code?: unknown };
+  if (typeof code !== 'number') return 'unsent';
+  return code === REQUEST_TIMEOUT ? 'timeout' : code;
 }
 
 function infoOf({ era, method, message, requestId, session, principal, client }: McpCall): McpCallInfo {

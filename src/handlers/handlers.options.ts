@@ -37,7 +37,7 @@ export interface McpHandlerOptions {
    * so the default is `false` in production. Has no effect on `HttpException`, `McpError` and `ProtocolError`: those below
    * status 500 always reach the client, those from 500 on never do.
    *
-   * @default true; false if NODE_ENV is production
+   * @default `true`; `false` if `NODE_ENV` is `production`
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
    */
   errorDetails?: boolean;

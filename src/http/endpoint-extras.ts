@@ -32,7 +32,7 @@ export interface McpStreamableExtras {
   /**
    * Decides who may use a session.
    *
-   * @default McpSessionGuard: who initialized it
+   * @default McpSessionGuard (who initialized it)
    */
   sessionGuard?: Type<McpSessionGuard>;
   /** Modules that guards, the session guard and `forRootAsync` inject from. */

@@ -22,7 +22,8 @@ export interface McpSessionOptions {
    */
   sessionIdGenerator?: () => string;
   /**
-   * How the answer to a POST travels.
+   * How the answer to a POST travels. `auto`: as JSON if it is quick and nothing comes before it, otherwise as server-sent
+   * events. `sse`, `json`: always so; with `json` progress and questions have no stream of their own.
    *
    * @default 'auto'
    */
@@ -50,7 +51,7 @@ export interface McpSessionOptions {
   /**
    * Milliseconds that a handler has to answer; then its signal aborts and the client gets an error.
    *
-   * @default Infinity: no limit
+   * @default Infinity (no limit)
    */
   requestTimeoutMs?: number;
   /**
@@ -58,7 +59,7 @@ export interface McpSessionOptions {
    * are refused (503), and `McpSessionService.accepting` is `false`. Raising it delays `app.close()` while calls run: keep it
    * below the grace period of the process (30 s in Kubernetes). 0: running calls are ended at once.
    *
-   * @default 10000 (10 s) with a shared session store, 0 without
+   * @default `10_000` (10 s) with a shared session store, `0` without
    */
   drainMs?: number;
   /**
@@ -85,7 +86,7 @@ export interface McpSessionOptions {
    * Sessions of all anonymous callers together. One more gets 429. Lower than `maxSessions`: anonymous callers leave room for
    * authenticated ones.
    *
-   * @default Infinity: as many as `maxSessions`
+   * @default Infinity (as many as `maxSessions`)
    */
   maxAnonymousSessions?: number;
 }

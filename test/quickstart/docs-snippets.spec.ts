@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { Logger } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
+import { EXTRA_NAMES } from '../../src/http/endpoint-extras.js';
+import { OPTION_NAMES } from '../../src/mcp-streamable.options.js';
 // The contract tests that the documentation shows are real ones.
 // oxlint-disable-next-line import/no-unassigned-import
 import '../../examples/snippets/audited-session-store.contract.js';
@@ -15,7 +17,7 @@ const read = (path: string): string => readFileSync(new URL(path, root), 'utf8')
 const PAGES = [
   ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md'],
   ...readdirSync(new URL('docs', root), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.md'))
+    .filter((name) => name.endsWith('.md') && !name.startsWith('api')) // made by TypeDoc
     .map((name) => `docs/${name.replaceAll('\\', '/')}`),
 ];
 const BLOCK = /(?:<!-- snippet: (?<file>[\w.-]+)#(?<region>[\w-]+) -->\n\n)?```ts\n(?<code>[^]*?)```/g;
@@ -73,50 +75,40 @@ describe('the files that docs/architecture.md and the decisions name', () => {
   });
 });
 
-const OF_ENDPOINT: readonly [file: string, name: string][] = [
-  ['src/http/endpoint-extras.ts', 'McpStreamableExtras'],
-  ['src/mcp-streamable.options.ts', 'McpStreamableOptions'],
-  ['src/session/session.options.ts', 'McpSessionOptions'],
-  ['src/state/state.options.ts', 'McpStateOptions'],
-  ['src/http/http.options.ts', 'McpHttpOptions'],
-  ['src/exchange/response.options.ts', 'McpResponseOptions'],
-  ['src/endpoint/protocol.options.ts', 'McpProtocolOptions'],
-  ['src/questions/request-state.options.ts', 'McpRequestStateOptions'],
-  ['src/handlers/handlers.options.ts', 'McpHandlerOptions'],
-  ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
-  ['src/stream/stream.options.ts', 'EventLogOptions'],
-  ['src/methods/capabilities.ts', 'McpExtensionOptions'],
-  ['src/auth/auth.options.ts', 'McpAuthOption'],
-];
-
-describe('the tables of options in the README', () => {
-  const rows = [...read('README.md').matchAll(/^\| `(\w+)` +\| (.+?) +\| .+ \|$/gm)];
-  const documented = new Map(rows.map(([, name, value]) => [name!, value!.replaceAll('`', '')]));
-
-  it('name every option', () => {
-    expect([...documented.keys()].toSorted()).toEqual([...optionsInSource().keys()].toSorted());
+describe('docs/options.md', () => {
+  it('is what `npm run docs:options` makes of the comments', async () => {
+    const script = (await import(new URL('scripts/options-page.mjs', root).href)) as { optionsPage(): string };
+    expect(read('docs/options.md')).toBe(script.optionsPage());
   });
 
-  it.each([...optionsInSource()])('say the default of %s: %s', (name, value) => {
-    if (value !== undefined) expect(documented.get(name)).toBe(value);
+  it('names every option', () => {
+    const documented = new Set([...read('docs/options.md').matchAll(/^### `(\w+)`$/gm)].map(([, name]) => name!));
+    expect([...OPTION_NAMES, ...EXTRA_NAMES].filter((name) => !documented.has(name))).toEqual([]);
   });
 });
 
-describe('the tables of options in docs/authentication.md', () => {
-  const rows = [...read('docs/authentication.md').matchAll(/^\| `(\w+)` +\| (.+?) +\| .+ \|$/gm)];
-  const documented = new Map(rows.map(([, name, value]) => [name!, value!.replaceAll('`', '')]));
-  const options = optionsInSource([
-    ['src/auth/auth.options.ts', 'McpAuthOptions'],
-    ['src/auth/auth.options.ts', 'McpJwtOptions'],
-  ]);
+describe('docs/errors.md', () => {
+  const page = read('docs/errors.md');
 
-  it('name every option', () => {
-    expect([...documented.keys()].toSorted()).toEqual([...options.keys()].toSorted());
+  it('names the codes of McpError', () => {
+    const codes = [...read('src/wire/errors.ts').matchAll(/^ {2}([A-Z_]+): \{ status/gm)].map(([, code]) => code!);
+    expect(codes.length).toBeGreaterThan(20);
+    expect(codes.filter((code) => !page.includes(`\`${code}\``))).toEqual([]);
   });
 
-  it.each([...options])('say the default of %s: %s', (name, value) => {
-    // What `jwt` does by itself stands in a table of its own.
-    if (value !== undefined && name !== 'jwt') expect(documented.get(name)).toBe(value);
+  it('names each public class of an error', () => {
+    const entries = readdirSync(new URL('src', root), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('index.ts'))
+      .map((name) => read(`src/${name.replaceAll('\\', '/')}`));
+    const classes = [...new Set(entries.join('\n').match(/\b(?!type )\w+Error(?=[,\s}])/g))];
+    const abstract = ['LastError', 'EventStoreError', 'McpStateError', 'McpError'];
+    expect(classes.filter((name) => !abstract.includes(name) && !page.includes(`\`${name}\``))).toEqual([]);
+  });
+});
+
+describe('README.md', () => {
+  it('has at most 170 lines', () => {
+    expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(170);
   });
 });
 
@@ -133,16 +125,4 @@ function anchorsOf(path: string): Set<string> {
         .replaceAll(' ', '-'),
     ),
   );
-}
-
-/** The options as their doc comments have them, each with its `@default`. */
-function optionsInSource(interfaces = OF_ENDPOINT): Map<string, string | undefined> {
-  const options = new Map<string, string | undefined>();
-  for (const [file, name] of interfaces) {
-    const body = new RegExp(`export interface ${name}\\b[^]*?\\n}`).exec(read(file))![0];
-    for (const [, comment, option] of body.matchAll(/\/\*\*([^]*?)\*\/\n {2}(?:readonly )?(\w+)\??:/g)) {
-      options.set(option!, /@default (.+?)\s*(?:\n|$)/.exec(comment!)?.[1]!.replaceAll('`', ''));
-    }
-  }
-  return options;
 }

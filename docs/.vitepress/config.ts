@@ -1,0 +1,129 @@
+import { readFileSync } from 'node:fs';
+import { defineConfig, type DefaultTheme } from 'vitepress';
+
+const { repository } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  repository: { url: string };
+};
+const github = repository.url.replace(/^git\+|\.git$/g, '');
+
+/** Made by TypeDoc: `npm run docs:build` runs it first. */
+const api = JSON.parse(readFileSync(new URL('../api/typedoc-sidebar.json', import.meta.url), 'utf8')) as object[];
+
+const sidebar: DefaultTheme.SidebarItem[] = [
+  {
+    text: 'Begin',
+    items: [
+      { text: 'Getting started', link: '/getting-started' },
+      { text: 'Handlers', link: '/handlers' },
+      { text: 'Testing', link: '/testing' },
+      { text: 'Troubleshooting', link: '/troubleshooting' },
+      { text: 'Migrating from mcp-nest', link: '/migrating-from-mcp-nest' },
+    ],
+  },
+  {
+    text: 'Build',
+    items: [
+      { text: 'Questions', link: '/questions' },
+      { text: 'Sessions', link: '/sessions' },
+      { text: 'Streams and resumption', link: '/streams-and-resumption' },
+      { text: 'State and caching', link: '/state' },
+      { text: 'Both eras', link: '/both-eras' },
+      { text: 'A server of the SDK', link: '/own-server' },
+      { text: 'The client', link: '/client' },
+      { text: 'Without the module', link: '/using-the-session-without-the-module' },
+    ],
+  },
+  {
+    text: 'Secure',
+    items: [
+      { text: 'Security', link: '/security' },
+      { text: 'Authentication', link: '/authentication' },
+    ],
+  },
+  {
+    text: 'Operate',
+    items: [
+      { text: 'Deployment', link: '/deployment' },
+      { text: 'Several nodes', link: '/several-nodes' },
+      { text: 'Redis', link: '/redis' },
+      { text: 'Operations', link: '/operations' },
+      { text: 'The live page', link: '/live-page' },
+      { text: 'Custom stores', link: '/custom-stores' },
+    ],
+  },
+  {
+    text: 'Look up',
+    items: [
+      { text: 'Options', link: '/options' },
+      { text: 'Errors', link: '/errors' },
+      { text: 'Rough edges', link: '/rough-edges' },
+      { text: 'Performance', link: '/performance' },
+      { text: 'Compatibility', link: '/compatibility' },
+      { text: 'Comparison', link: '/comparison' },
+      { text: 'API reference', link: '/api/' },
+    ],
+  },
+  {
+    text: 'The code',
+    collapsed: true,
+    items: [
+      { text: 'Architecture', link: '/architecture' },
+      { text: 'Protocol rules', link: '/protocol-rules' },
+      { text: 'Decisions', link: '/decisions/README' },
+      { text: 'Glossary', link: '/glossary' },
+    ],
+  },
+];
+
+export default defineConfig({
+  title: 'nestjs-mcp-streamable',
+  description: 'An MCP server inside your NestJS app: Streamable HTTP, sessions, resumable streams, guards.',
+  outDir: '../build/docs',
+  cacheDir: '../build/docs-cache',
+  cleanUrls: true,
+  lastUpdated: false,
+  markdown: {
+    // The same anchors as on GitHub, where the pages are read too.
+    anchor: { slugify: githubSlug },
+    config: (md) => {
+      const render =
+        md.renderer.rules.link_open ?? ((tokens, at, options, _env, self) => self.renderToken(tokens, at, options));
+      md.renderer.rules.link_open = (tokens, at, options, env: { relativePath: string }, self) => {
+        const token = tokens[at]!;
+        const outside = outsideOfDocs(token.attrGet('href') ?? '', env.relativePath);
+        if (outside !== undefined) token.attrSet('href', `${github}/blob/main/${outside}`);
+        return render(tokens, at, options, env, self);
+      };
+    },
+  },
+  themeConfig: {
+    search: { provider: 'local' },
+    nav: [
+      { text: 'Guide', link: '/getting-started' },
+      { text: 'Options', link: '/options' },
+      { text: 'API', link: '/api/' },
+      { text: 'Troubleshooting', link: '/troubleshooting' },
+    ],
+    sidebar: { '/': sidebar, '/api/': api as DefaultTheme.SidebarItem[] },
+    outline: [2, 3],
+    socialLinks: [{ icon: 'github', link: github }],
+    editLink: { pattern: `${github}/edit/main/docs/:path` },
+    footer: { message: 'MIT License' },
+  },
+});
+
+/** A heading as GitHub makes an anchor of it. */
+function githubSlug(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+    .trim()
+    .replaceAll(' ', '-');
+}
+
+/** Where in the repository a link leads that leaves the folder of the pages: sources, tests, examples. */
+function outsideOfDocs(href: string, page: string): string | undefined {
+  if (/^[a-z]+:|^[#/]/i.test(href)) return undefined;
+  const { pathname, hash } = new URL(href, `file:///docs/${page}`);
+  return pathname.startsWith('/docs/') ? undefined : `${pathname.slice(1)}${hash}`;
+}

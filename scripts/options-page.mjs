@@ -1,0 +1,155 @@
+// `npm run docs:options`: docs/options.md from the doc comments of the options. A test compares the two.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+import { root } from './build.mjs';
+
+/** The page in its order: a heading, an introduction, and the interfaces whose properties are the options. */
+const SECTIONS = [
+  {
+    title: 'The server',
+    about: 'What the server is, and where its parts are.',
+    interfaces: [['src/mcp-streamable.options.ts', 'McpStreamableOptions']],
+  },
+  {
+    title: 'The module',
+    about:
+      'What Nest must know before the app starts. In `forRootAsync()` these stand beside `useFactory`, not in what it returns.',
+    interfaces: [['src/http/endpoint-extras.ts', 'McpStreamableExtras']],
+  },
+  {
+    title: 'HTTP',
+    about: 'How the endpoint speaks HTTP.',
+    interfaces: [
+      ['src/http/edge/host-origin.ts', 'HostOriginOptions'],
+      ['src/http/http.options.ts', 'McpHttpOptions'],
+      ['src/exchange/response.options.ts', 'McpResponseOptions'],
+    ],
+  },
+  {
+    title: 'Sessions and calls',
+    about: 'How sessions behave, how calls are answered, and how many there may be. See [sessions](sessions.md).',
+    interfaces: [['src/session/session.options.ts', 'McpSessionOptions']],
+  },
+  {
+    title: 'Eras',
+    about: 'See [both eras](both-eras.md).',
+    interfaces: [['src/endpoint/protocol.options.ts', 'McpProtocolOptions']],
+  },
+  {
+    title: 'Handlers',
+    about: 'See [handlers](handlers.md).',
+    interfaces: [['src/handlers/handlers.options.ts', 'McpHandlerOptions']],
+  },
+  {
+    title: 'Questions of handlers',
+    about: 'In revision 2026-07-28; see [questions](questions.md#the-state).',
+    interfaces: [['src/questions/request-state.options.ts', 'McpRequestStateOptions']],
+  },
+  {
+    title: 'State that outlives a call',
+    about: 'See [state](state.md).',
+    interfaces: [['src/state/state.options.ts', 'McpStateOptions']],
+  },
+  {
+    title: 'Authentication',
+    about: 'See [authentication](authentication.md).',
+    interfaces: [['src/auth/auth.options.ts', 'McpAuthOption']],
+  },
+  {
+    title: 'Properties of `auth`',
+    about: 'Of the OAuth resource server.',
+    within: 'auth',
+    interfaces: [['src/auth/auth.options.ts', 'McpAuthOptions']],
+  },
+  {
+    title: 'Properties of `auth.jwt`',
+    about: 'How access tokens that are JWTs are verified.',
+    within: 'auth.jwt',
+    interfaces: [['src/auth/auth.options.ts', 'McpJwtOptions']],
+  },
+  {
+    title: 'Properties of `eventLog`',
+    about: 'Bounds of the event log in memory. Other event stores have options of their own.',
+    within: 'eventLog',
+    interfaces: [['src/stream/stream.options.ts', 'EventLogOptions']],
+  },
+];
+
+/** What `@see` leads to, by host. */
+const SOURCES = {
+  'modelcontextprotocol.io': 'specification',
+  'docs.nestjs.com': 'Nest',
+  'www.rfc-editor.org': 'RFC',
+};
+
+const HEAD = `# Options
+
+Of \`McpStreamableModule.forRoot(options)\`, and of \`forRootAsync({ useFactory, … })\`. A value that cannot work prevents the start, with a
+message that names the option; so does a name that is no option, with the one that it may have meant.
+
+<!-- Generated from the comments in the source: npm run docs:options -->
+`;
+
+/** The page, as Prettier leaves it. */
+export function optionsPage() {
+  const parts = SECTIONS.map(({ title, about, interfaces, within }) => {
+    const options = interfaces.flatMap(([file, name]) => optionsOf(file, name));
+    return [`## ${title}`, about, ...options.map((option) => entryOf(option, within))].join('\n\n');
+  });
+  return `${HEAD}\n${parts.join('\n\n')}\n`;
+}
+
+/** The names of all options that the sections name, with the file and interface they come from. */
+export function optionsOf(file, name) {
+  const text = readFileSync(new URL(file, new URL('../', import.meta.url)), 'utf8');
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
+  const found = source.statements.find((each) => ts.isInterfaceDeclaration(each) && each.name.text === name);
+  if (found === undefined) throw new Error(`${file} has no interface ${name}: change the sections of this script.`);
+  return found.members.filter(ts.isPropertySignature).map((member) => {
+    const [comment] = ts.getJSDocCommentsAndTags(member).filter(ts.isJSDoc);
+    const tags = (comment?.tags ?? []).map((tag) => [tag.tagName.text, textOf(tag)]);
+    return {
+      name: member.name.getText(),
+      type: member.type.getText().replaceAll(/\s+/g, ' '),
+      required: member.questionToken === undefined,
+      about: linked(ts.getTextOfJSDocComment(comment?.comment) ?? ''),
+      byDefault: tags.find(([tag]) => tag === 'default')?.[1],
+      see: tags.filter(([tag]) => tag === 'see').map(([, url]) => url),
+    };
+  });
+}
+
+function entryOf({ name, type, required, about, byDefault, see }, within) {
+  const facts = [`\`${type}\``, required ? 'required' : `default: ${shownDefault(byDefault)}`];
+  const clauses = see.map((url) => `[${SOURCES[new URL(url).hostname]}](${url})`);
+  return [
+    `### \`${within === undefined ? name : `${within}.${name}`}\``,
+    [...facts, ...clauses].join(' · '),
+    about,
+  ].join('\n\n');
+}
+
+/** Code as code, words as words: what can be parsed is code. */
+function shownDefault(value) {
+  if (value === undefined || value === 'none') return 'none';
+  const [, code, note = ''] = /^(.+?)( \(.+\))?$/.exec(value);
+  const isCode =
+    !/[;`]/.test(code) && ts.transpileModule(`(${code})`, { reportDiagnostics: true }).diagnostics.length === 0;
+  if (!isCode) return value;
+  return `\`${/^\d{4,}$/.test(code) ? Number(code).toLocaleString('en').replaceAll(',', '_') : code}\`${note}`;
+}
+
+function textOf(tag) {
+  const text = tag.getText().replace(/^@\w+\s*/, '');
+  return text.replaceAll(/\n\s*\* ?/g, ' ').trim();
+}
+
+/** Without the links of TSDoc, which lead to names. */
+const linked = (text) =>
+  text
+    .replaceAll(/\{@link (\w+)\}/g, '`$1`')
+    .replaceAll('\r', '')
+    .trim();
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(`${root}/docs/options.md`, optionsPage());
