@@ -36,6 +36,7 @@ export type {
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
 
 export {
+  AppView,
   Complete,
   McpHandlers,
   type McpHandlersOptions,
@@ -46,6 +47,9 @@ export {
   Tool,
 } from './handlers/decorators/handler.decorators.js';
 export type {
+  AppViewCsp,
+  AppViewOptions,
+  AppViewPermissions,
   CacheHints,
   CompleteOptions,
   CompletionValues,
@@ -59,6 +63,7 @@ export type {
   ResourceTemplateOptions,
   ToolOptions,
   ToolTaskOptions,
+  ToolUi,
 } from './handlers/decorators/handler-options.js';
 export { McpArgs, McpCtx } from './handlers/decorators/param.decorators.js';
 export {

@@ -43,11 +43,12 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   }
 
   /**
-   * Global guards may be given until now, and all modules are there.
+   * Global guards may be given until now, handlers registered, and all modules are there.
    *
-   * @throws HandlerDefinitionError for a tool with tasks, when nothing keeps tasks
+   * @throws HandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
    */
   onApplicationBootstrap(): void {
+    this.extensions.assertViews();
     if (!this.tasks.runner) this.table.refuseTasks();
     adviseOnHandlers(this.endpoint, this.options, this.config, this.table);
   }

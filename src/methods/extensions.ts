@@ -2,15 +2,18 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DiscoveryService, ModuleRef } from '@nestjs/core';
 import { MCP_OPTIONS } from '../common/option-checks.js';
 import { EndpointMark } from '../handlers/discovery/app-scan.js';
+import { APPS_EXTENSION, VIEW_MIME_TYPE, viewOf } from '../handlers/decorators/app-views.js';
 import { HandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
 import { HandlerTable, type MethodEntry } from '../handlers/registry/handler-table.js';
 import { frozenJson } from '../handlers/schema/schema-compiler.js';
 import type { Era } from '../wire/era.js';
+import { shown } from '../wire/errors.js';
 import type { ExtensionSettings } from '../wire/extensions.js';
 import { EndpointCapabilities } from './capabilities.js';
 import { HandlerCalls } from './handler-calls.js';
 import { MethodDispatcher } from './method-dispatcher.js';
 import type { ServedMethod, ServedMethods } from './method.js';
+import { findResource } from './resources.js';
 
 /**
  * An extension of the protocol that a module of this package gives to an endpoint: a provider anywhere in the app, found when
@@ -57,11 +60,41 @@ export class EndpointExtensions {
     const endpoints = instances.filter((instance) => instance instanceof EndpointMark);
     const found = new Set(instances.filter((instance) => instance instanceof McpExtension));
     for (const extension of found) if (this.#owns(extension, endpoints)) this.#add(extension);
+    if (this.#hasViews()) this.capabilities.declare(APPS_EXTENSION, {});
     for (const entry of this.table.all('method')) {
       const { extension, era, key } = entry;
       if (extension !== undefined) this.capabilities.declare(extension, {}, era);
       this.dispatcher.add({ [key]: methodOf(entry, this.calls) });
     }
+  }
+
+  #hasViews(): boolean {
+    return [...this.table.all('resource'), ...this.table.all('template')].some(
+      ({ wire }) => wire.mimeType === VIEW_MIME_TYPE,
+    );
+  }
+
+  /**
+   * To be called when the app has registered what it has at the start.
+   *
+   * @throws HandlerDefinitionError for a tool whose view is not there
+   */
+  assertViews(): void {
+    for (const { wire, origin } of this.table.all('tool')) {
+      const uri = viewOf(wire._meta);
+      const view = uri === undefined ? undefined : findResource(this.table, uri)?.entry;
+      if (uri === undefined || view?.wire.mimeType === VIEW_MIME_TYPE) continue;
+      const found = view
+        ? `is not of the type "${VIEW_MIME_TYPE}", but ${shown(view.wire.mimeType)}. Declare it with @AppView().`
+        : `does not exist in its endpoint. ${namesText(this.#views())}`;
+      throw new HandlerDefinitionError(origin, `it has the view "${uri}", which ${found}`);
+    }
+  }
+
+  #views(): string[] {
+    return Array.from(this.table.all('resource')).flatMap(({ key, wire }) =>
+      wire.mimeType === VIEW_MIME_TYPE ? [key] : [],
+    );
   }
 
   #owns({ id, endpoint: name }: McpExtension, endpoints: readonly EndpointMark[]): boolean {

@@ -58,7 +58,7 @@ export async function admitsResource(table: HandlerTable, uri: string, context: 
 }
 
 /** The resource with this URI, or the first template that matches it. */
-function findResource(table: HandlerTable, uri: string) {
+export function findResource(table: HandlerTable, uri: string) {
   const entry = table.get('resource', uri);
   if (entry) return foundAs(entry, { uri });
   for (const template of table.all('template')) {
@@ -69,7 +69,7 @@ function findResource(table: HandlerTable, uri: string) {
 }
 
 /** A resource, or a template that matches, with its arguments. */
-function foundAs<Args>(entry: ReadEntry<string, unknown, Args>, args: Args) {
+function foundAs<Args>(entry: ReadEntry<string, { mimeType?: string | undefined }, Args>, args: Args) {
   return {
     entry,
     read: (context: McpContext) => entry.invoke(args, context),

@@ -28,6 +28,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
       const tool = table.get('tool', name);
       if (!tool) throw invalidParams(`There is no tool ${shown(name)}. "tools/list" names those there are.`);
       const given = args ?? NO_ARGUMENTS;
+      served.bound = tool.bound;
       const run = (port?: TaskPort): Promise<object> =>
         calls.run(
           served,

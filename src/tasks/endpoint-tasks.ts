@@ -138,7 +138,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
         await this.store.delete(about.id).catch(() => this.#leftOrphan());
         return undefined;
       }
-      const task = new RunningTask(about, this, call.becameTask());
+      const task = new RunningTask(about, this, call.becameTask(), call.bound);
       this.#running.set(task.id, task);
       this.#keepTicking();
       this.changed(task.id);

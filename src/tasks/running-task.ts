@@ -2,6 +2,7 @@ import type { InputRequest } from '@modelcontextprotocol/server';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred, within } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
+import type { ResultBound } from '../context/mcp-call.js';
 import type { McpTask } from '../context/mcp-tasks.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
@@ -62,6 +63,8 @@ export class RunningTask implements McpTask {
     readonly about: NewTask,
     private readonly node: TaskNode,
     private readonly abort: (reason: unknown) => void,
+    /** Of the tool: what is larger is replaced by advice, as in any answer. */
+    private readonly bound?: ResultBound,
   ) {
     const { clock } = node;
     const { ttlMs, id } = about;
@@ -207,9 +210,15 @@ export class RunningTask implements McpTask {
       const error = told ? this.#kept('error', told) : new Fault(HANDLER_FAILED);
       return failed(error, lastUpdatedAt);
     }
-    const result = this.#kept('result', outcome.value);
+    const result = this.#kept('result', this.#bounded(outcome.value));
     if (result instanceof Fault) return failed(result, lastUpdatedAt);
     return { status: 'completed', statusMessage: '', result, lastUpdatedAt };
+  }
+
+  #bounded(result: object): object {
+    const { bound } = this;
+    const bytes = bound ? bytesOf(result) : 0;
+    return bound && bytes > bound.maxBytes ? bound.insteadOf(result, bytes) : result;
   }
 
   /** As JSON, if it is that and not too large. */
@@ -259,6 +268,15 @@ export function failed(error: TaskError, lastUpdatedAt: number): TaskChange {
   const { code, message, data } = error;
   const told = data === undefined ? { code, message } : { code, message, data };
   return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: told, lastUpdatedAt };
+}
+
+/** What JSON cannot write is found later. */
+function bytesOf(result: object): number {
+  try {
+    return Buffer.byteLength(JSON.stringify(result));
+  } catch {
+    return 0;
+  }
 }
 
 /** Why a task has failed though its handler has not. */

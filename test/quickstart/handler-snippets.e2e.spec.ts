@@ -6,9 +6,10 @@ import { AppModule as HandlersApp, globally } from '../../examples/snippets/hand
 import { AppModule as MigratedApp } from '../../examples/snippets/migrated-app.js';
 import { BackOffice } from '../../examples/snippets/order-guards.js';
 import { AppModule as EnvelopedApp } from '../../examples/snippets/envelope.interceptor.js';
-import { AppModule as ExtensionApp, client as shelf, search } from '../../examples/snippets/search-extension.js';
 import { Orders } from '../../examples/snippets/orders.service.js';
 import { Plugins } from '../../examples/snippets/plugins.service.js';
+import { AppModule as ExtensionApp } from '../../examples/snippets/search-app.js';
+import { client as shelf, search } from '../../examples/snippets/search-client.js';
 import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
 
 @Module({ imports: globally.imports, providers: [...globally.providers, BackOffice, Orders] })

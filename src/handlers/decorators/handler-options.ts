@@ -71,6 +71,18 @@ export interface ToolOptions extends DescribedOptions {
    * @default false
    */
   task?: false | 'optional' | 'required' | 'manual' | ToolTaskOptions;
+  /**
+   * The view of MCP Apps that shows its results, by its URI: that of an `@AppView()` of the endpoint. A host without views shows
+   * the result as that of any tool.
+   *
+   * @default none
+   * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+   */
+  ui?: string | ToolUi;
+  /** Bytes of its answer as JSON; `Infinity`: any number. @default that of the endpoint */
+  maxResultBytes?: number;
+  /** Whether its structured content is repeated as a text block. @default that of the endpoint */
+  textMirror?: boolean;
 }
 
 /** How calls of a tool become tasks. @publicApi */
@@ -103,6 +115,18 @@ export interface ToolTaskOptions {
   pollIntervalMs?: number;
 }
 
+/** The view of a tool, and who may call the tool. @publicApi */
+export interface ToolUi {
+  /** The view that shows its results: the `uri` of an `@AppView()` of the same endpoint. @default none */
+  resourceUri?: string;
+  /**
+   * `model`: the agent sees and calls the tool; `app`: views of this server call it. Hosts see to it.
+   *
+   * @default ['model', 'app']
+   */
+  visibility?: readonly ('model' | 'app')[];
+}
+
 /**
  * A resource with a fixed URI.
  *
@@ -120,6 +144,52 @@ export interface ResourceOptions extends DescribedOptions {
   annotations?: Annotations;
   /** How long a client may keep what it has read. */
   cache?: CacheHints;
+}
+
+/**
+ * Origins that a view may reach, such as `https://cdn.example.com` or `https://*.example.com`. Hosts make a Content Security
+ * Policy of them; what is left out is not reached at all.
+ *
+ * @publicApi
+ */
+export interface AppViewCsp {
+  /** For `fetch`, XHR and WebSocket (`connect-src`). */
+  connectDomains?: readonly string[];
+  /** For scripts, styles, images, fonts and media. */
+  resourceDomains?: readonly string[];
+  /** For frames inside (`frame-src`). */
+  frameDomains?: readonly string[];
+  /** For `<base>` (`base-uri`). */
+  baseUriDomains?: readonly string[];
+}
+
+/** What a view asks the browser for; a host may refuse. @publicApi */
+export interface AppViewPermissions {
+  camera?: object;
+  microphone?: object;
+  geolocation?: object;
+  clipboardWrite?: object;
+}
+
+/**
+ * A view of MCP Apps.
+ *
+ * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+ * @publicApi
+ */
+export interface AppViewOptions extends DescribedOptions, Pick<ResourceOptions, 'annotations' | 'cache' | 'size'> {
+  /** Begins with `ui://`; unique in the endpoint. */
+  uri: `ui://${string}`;
+  /** @default the URI without `ui://` */
+  name?: string;
+  /** @default nothing of the network */
+  csp?: AppViewCsp;
+  /** @default none */
+  permissions?: AppViewPermissions;
+  /** An origin that the sandbox keeps, for CORS or OAuth; each host has its own format. @default chosen by the host */
+  domain?: string;
+  /** Whether the host draws a border around it. @default chosen by the host */
+  prefersBorder?: boolean;
 }
 
 /**
@@ -241,11 +311,17 @@ export const CACHE_NAMES = namesOf<CacheHints>({ ttlMs: true, scope: true });
 export const HANDLER_OPTION_NAMES = {
   tool: namesOf<ToolOptions>({
     ...DESCRIBED,
-    ...{ name: true, annotations: true, inputSchema: true, outputSchema: true, task: true },
+    ...{ name: true, annotations: true, inputSchema: true, outputSchema: true, task: true, ui: true },
+    ...{ maxResultBytes: true, textMirror: true },
   }),
   resource: namesOf<ResourceOptions>({
     ...DESCRIBED,
     ...{ uri: true, name: true, mimeType: true, size: true, annotations: true, cache: true },
+  }),
+  view: namesOf<AppViewOptions>({
+    ...DESCRIBED,
+    ...{ uri: true, name: true, size: true, annotations: true, cache: true },
+    ...{ csp: true, permissions: true, domain: true, prefersBorder: true },
   }),
   template: namesOf<ResourceTemplateOptions>({
     ...DESCRIBED,

@@ -4,6 +4,7 @@ import { HandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
 import type { HandlerSchema } from '../schema/handler-schema.js';
 import {
+  type AppViewOptions,
   type CompleteOptions,
   HANDLER_OPTION_NAMES,
   type McpMethodOptions,
@@ -19,6 +20,7 @@ import { McpArgs, McpCtx } from './param.decorators.js';
 export type HandlerDeclaration =
   | { readonly kind: 'tool'; readonly options: ToolOptions }
   | { readonly kind: 'resource'; readonly options: ResourceOptions }
+  | { readonly kind: 'view'; readonly options: AppViewOptions }
   | { readonly kind: 'template'; readonly options: ResourceTemplateOptions }
   | { readonly kind: 'prompt'; readonly options: PromptOptions }
   | { readonly kind: 'completion'; readonly options: CompleteOptions }
@@ -96,6 +98,8 @@ function faultOf(
  * context. Without `inputSchema`, the class of the parameter of `@McpArgs()` is the schema. Guards, interceptors, pipes and filters run around it as
  * around a route: guards first, then the check of the arguments.
  *
+ * On a route of a controller, `@Param()`, `@Query()` and `@Body()` are arguments too.
+ *
  * A class inherits the tools of its base class. A method that overrides one is a tool only if it is decorated itself.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
@@ -120,6 +124,29 @@ export function Tool(options: ToolOptions): MethodDecorator {
  */
 export function Resource(options: ResourceOptions): MethodDecorator {
   return declareHandler('Resource', { kind: 'resource', options });
+}
+
+/**
+ * Makes a method the view of MCP Apps that tools name by `ui`: it returns a document of HTML, which the host shows in a sandboxed
+ * frame. It is a resource of the type `text/html;profile=mcp-app`, called with `({ uri }, ctx)`.
+ *
+ * ```ts
+ * @AppView({ uri: 'ui://weather/chart', csp: { connectDomains: ['https://api.weather.example'] } })
+ * chart(): Promise<string> {
+ *   return readFile('chart.html', 'utf8');
+ * }
+ *
+ * @Tool({ name: 'forecast', ui: 'ui://weather/chart' })
+ * forecast(): object { … }
+ * ```
+ *
+ * The start fails when a tool names a view that is not there.
+ *
+ * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+ * @publicApi
+ */
+export function AppView(options: AppViewOptions): MethodDecorator {
+  return declareHandler('AppView', { kind: 'view', options });
 }
 
 /**

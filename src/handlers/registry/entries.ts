@@ -5,6 +5,7 @@ import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
 import { paramHeadersOf } from '../../wire/param-headers.js';
 import { checkedBySpec, UriTemplate } from '../../wire/spec.js';
 import { shown } from '../../wire/errors.js';
+import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import {
   CACHE_NAMES,
   TASK_NAMES,
@@ -20,11 +21,11 @@ import {
   type ToolTaskOptions,
 } from '../decorators/handler-options.js';
 import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
-import type { FailureOptions } from '../handlers.options.js';
+import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
-import { toToolResult } from '../results/tool-result.js';
+import { boundOf, toToolResult } from '../results/tool-result.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
@@ -42,7 +43,7 @@ export interface EntrySource {
   /** For messages: `OrderTools.find (OrdersModule)`. */
   readonly origin: string;
   readonly compiler: SchemaCompiler;
-  readonly failures: FailureOptions;
+  readonly failures: FailureOptions & ToolResultOptions;
   /** @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Those of its arguments. */
@@ -64,8 +65,17 @@ const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
 /** @throws HandlerDefinitionError */
 export function toolEntry(options: ToolOptions, { origin, compiler, runner, failures }: EntrySource): ToolEntry {
-  const { name, title, description, icons, annotations, _meta } = options;
+  const { name, title, description, icons, annotations } = options;
+  const { maxResultBytes = failures.maxResultBytes ?? Infinity, textMirror = failures.textMirror ?? true } = options;
   assertName('name', name, origin);
+  if (maxResultBytes !== Infinity && !(Number.isSafeInteger(maxResultBytes) && maxResultBytes > 0)) {
+    const wanted = 'a whole number of at least 1, or Infinity';
+    throw new HandlerDefinitionError(origin, `its "maxResultBytes" must be ${wanted}; got ${shown(maxResultBytes)}.`);
+  }
+  if (typeof textMirror !== 'boolean') {
+    throw new HandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
+  }
+  const { _meta } = metaOfTool(options.ui, options._meta, origin);
   const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin);
   const output = options.outputSchema && compiler.compile(options.outputSchema, 'output', origin);
   const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
@@ -82,8 +92,9 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
     wire,
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
+    bound: boundOf(name, Object.keys(wire.inputSchema.properties ?? {}), maxResultBytes),
     ...served(runner(input?.validate), { kind: 'tool', name, origin, failures }, (value) =>
-      toToolResult(value, output?.validate),
+      toToolResult(value, output?.validate, textMirror),
     ),
   };
 }
@@ -132,13 +143,14 @@ export function resourceEntry(options: ResourceOptions, { origin, runner, failur
     const reason = `its "uri" is ${shown(uri)}, which is not an absolute URI such as "orders://terms".`;
     throw new HandlerDefinitionError(origin, reason);
   }
+  const ui = uiOfContents(mimeType, _meta);
   return {
     kind: 'resource',
     key: uri,
     wire: wireOf('Resource', { uri, name, title, description, icons, mimeType, size, annotations, _meta }, origin),
     ...cacheOf(cache, origin),
     ...served(runner(undefined), { kind: 'resource', name: uri, origin, failures }, (value, args: ResourceArgs) =>
-      toResourceResult(args.uri, mimeType, value),
+      toResourceResult({ uri: args.uri, mimeType, ui }, value),
     ),
   };
 }
@@ -151,6 +163,7 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
   const template = templateOf(uriTemplate, origin);
   const fields = { uriTemplate, name, title, description, icons, mimeType, annotations, _meta };
   const about: ServedHandler = { kind: 'template', name: uriTemplate, origin, failures };
+  const ui = uiOfContents(mimeType, _meta);
   return {
     kind: 'template',
     key: uriTemplate,
@@ -158,7 +171,9 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
     ...cacheOf(cache, origin),
     template,
     completions: completionsOf(`resource template "${uriTemplate}"`, template.variableNames, about, source),
-    ...served(runner(argsOfMethod), about, (value, args: TemplateMatch) => toResourceResult(args.uri, mimeType, value)),
+    ...served(runner(argsOfMethod), about, (value, args: TemplateMatch) =>
+      toResourceResult({ uri: args.uri, mimeType, ui }, value),
+    ),
   };
 }
 

@@ -12,6 +12,7 @@ import type {
 import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
+import type { ResultBound } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
 import type { Era } from '../../wire/era.js';
@@ -55,6 +56,8 @@ export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknow
   readonly paramHeaders: readonly ParamHeader[];
   /** When its calls become tasks; absent: never. */
   readonly task?: ToolTask;
+  /** How large its result may be; `undefined`: of any size. */
+  readonly bound: ResultBound | undefined;
 }
 
 export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<

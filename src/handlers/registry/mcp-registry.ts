@@ -13,7 +13,7 @@ import type {
   ToolOptions,
 } from '../decorators/handler-options.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import { HANDLER_OPTIONS, type FailureOptions } from '../handlers.options.js';
+import { HANDLER_OPTIONS, type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
@@ -122,7 +122,7 @@ export class McpRegistry {
   /** @internal */
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(HANDLER_OPTIONS) private readonly failures: FailureOptions,
+    @Inject(HANDLER_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
@@ -250,7 +250,7 @@ const ENTRIES: {
 function registeredEntry<Kind extends ListedKind>(
   kind: Kind,
   registration: Registrations[Kind],
-  failures: FailureOptions,
+  failures: FailureOptions & ToolResultOptions,
 ): ListedEntry {
   const { handler, complete = {} } = registration as ToolRegistration<never> & Pick<PromptRegistration, 'complete'>;
   const origin = `${kind} ${shown(Reflect.get(registration, KEYS[kind]))} (registered at run time)`;
