@@ -13,7 +13,7 @@ export type {
   McpTaskStore,
   NewTask,
   TaskChange,
-  TaskError,
+  TaskFailure,
   TaskLease,
   TaskLimits,
 } from './task-store.js';

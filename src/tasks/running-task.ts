@@ -6,7 +6,7 @@ import type { ResultBound } from '../context/mcp-call.js';
 import type { McpTask } from '../context/mcp-tasks.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
-import { ACTIVE, hasEnded, type McpTaskStore, type NewTask, type TaskChange, type TaskError } from './task-store.js';
+import { ACTIVE, hasEnded, type McpTaskStore, type NewTask, type TaskChange, type TaskFailure } from './task-store.js';
 
 /** Milliseconds between two writes of a status message. */
 const MESSAGE_MS = 1_000;
@@ -264,7 +264,7 @@ export class RunningTask implements McpTask {
   }
 }
 
-export function failed(error: TaskError, lastUpdatedAt: number): TaskChange {
+export function failed(error: TaskFailure, lastUpdatedAt: number): TaskChange {
   const { code, message, data } = error;
   const told = data === undefined ? { code, message } : { code, message, data };
   return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: told, lastUpdatedAt };
@@ -280,7 +280,7 @@ function bytesOf(result: object): number {
 }
 
 /** Why a task has failed though its handler has not. */
-class Fault implements TaskError {
+class Fault implements TaskFailure {
   readonly code = -32603;
   constructor(readonly message: string) {}
 }

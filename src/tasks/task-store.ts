@@ -109,7 +109,7 @@ export interface McpStoredTask extends McpTaskInfo {
   /** Of a task that is `completed`. */
   readonly result?: object;
   /** Of a task that has `failed`: a JSON-RPC error. */
-  readonly error?: TaskError;
+  readonly error?: TaskFailure;
   /** Those that wait for an answer, by key. */
   readonly questions: Readonly<Record<string, unknown>>;
   /** Those that were answered, until the task ends. */
@@ -119,7 +119,7 @@ export interface McpStoredTask extends McpTaskInfo {
 }
 
 /** A JSON-RPC error. @publicApi */
-export interface TaskError {
+export interface TaskFailure {
   readonly code: number;
   readonly message: string;
   readonly data?: unknown;
@@ -130,7 +130,7 @@ export interface TaskChange {
   readonly status?: McpTaskStatus;
   readonly statusMessage?: string;
   readonly result?: object;
-  readonly error?: TaskError;
+  readonly error?: TaskFailure;
   /** Milliseconds since the epoch. */
   readonly lastUpdatedAt: number;
 }

@@ -18,7 +18,7 @@ const METHODS = ['tasks/get', 'tasks/update', 'tasks/cancel'];
 const ask = (taskId: unknown) => ({ taskId, inputResponses: { a: accept({ yes: true }) } });
 
 describe('a task of another caller', () => {
-  it.each(METHODS)('is unknown to %s, in the same words', async (method) => {
+  it.each(METHODS)('is unknown to %s, in the same words (T5)', async (method) => {
     const { as, tools } = await started();
     const [ann, bob, anonymous] = [await as('ann'), await as('bob'), await as()];
     const id = await ann.begin('slow', { label: 'A' });
@@ -34,7 +34,7 @@ describe('a task of another caller', () => {
     expect(tools.seen).toHaveLength(1);
   });
 
-  it('is heard of by nobody else', async () => {
+  it('T5, T7: is heard of by nobody else', async () => {
     const { as, tools } = await started();
     const [ann, bob] = [await as('ann'), await as('bob')];
     const [hers, his] = [await ann.begin('slow', { label: 'A' }), await bob.begin('slow', { label: 'B' })];
@@ -74,7 +74,7 @@ describe('what is no task', () => {
 });
 
 describe('caps', () => {
-  it('refuse one task more, and its handler does not run', async () => {
+  it('T5: refuse one task more, and its handler does not run', async () => {
     const { as, caller, tools, service } = await started({
       tasks: { maxTasks: 4, maxTasksPerPrincipal: 1, maxAnonymousTasks: 2 },
     });
@@ -155,7 +155,7 @@ describe('answers', () => {
     });
   });
 
-  it('that are none leave the question open; those that do not fit have it asked again, under another key', async () => {
+  it('T3: that are none leave the question open; those that do not fit have it asked again, under another key', async () => {
     const { caller } = await started({ providers: [TaskTools, Asker] });
     const id = await caller.begin('ask_keys', { keys: ['a'] });
     const open = async () => Object.keys((await caller.get(id)).inputRequests ?? {});
@@ -202,13 +202,13 @@ describe('a subscription to tasks', () => {
     },
   );
 
-  it('needs a client that declares tasks', async () => {
+  it('T7: needs a client that declares tasks', async () => {
     const { caller } = await started();
     caller.capabilities = {};
     await expect(caller.listen(['x'])).rejects.toThrow(/400 .*-32021.*requiredCapabilities/);
   });
 
-  it('is told of a task at most once a second, of what it is then, and of its end', async () => {
+  it('T7: is told of a task at most once a second, of what it is then, and of its end', async () => {
     const { caller, tools, clock } = await started();
     const id = await caller.begin('reports');
     const heard = await caller.listen([id], { toolsListChanged: true });

@@ -99,7 +99,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
   };
   const status = async (caller: TaskCaller, id: string): Promise<string> => (await caller.get(id)).status;
 
-  it('a task that A runs is asked for at B, answered at C, and completes', async () => {
+  it('T3: a task that A runs is asked for at B, answered at C, and completes', async () => {
     const [a, b, c] = await three();
     const id = await a.caller.begin('asks');
     await until(async () => (await b.caller.get(id)).status === 'input_required');
@@ -112,7 +112,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     expect((await b.caller.get(id)).result.content[0].text).toBe('[{"yes":true},{"yes":false},null]');
   });
 
-  it('a task that A runs is cancelled at B, and its handler is aborted', async () => {
+  it('T4: a task that A runs is cancelled at B, and its handler is aborted', async () => {
     const [a, b] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     await until(() => a.tools.seen.length === 1);
@@ -144,7 +144,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     await heard.close();
   });
 
-  it('A is killed: its task has failed within the lease, for all that ask', async () => {
+  it('T6: A is killed: its task has failed within the lease, for all that ask', async () => {
     const [a, b, c] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     await shared.advance(LEASE_MS);
@@ -163,7 +163,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     expect(await b.caller.get(id)).toEqual(failed);
   });
 
-  it('A is killed: who listens at B is told within the lease and a tick, though nothing asks', async () => {
+  it('T6, T7: A is killed: who listens at B is told within the lease and a tick, though nothing asks', async () => {
     const [a, b] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     const heard = await b.caller.listen([id]);

@@ -11,7 +11,7 @@ const started = async (options: Parameters<typeof start>[0] = {}) => {
 };
 
 describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
-  it('is answered with the task, and its result is asked for', async () => {
+  it('T1, T2: is answered with the task, and its result is asked for', async () => {
     const { caller, tools } = await started({ adapter });
     const { status, result } = await caller.call('slow', { label: 'A' });
     expect(status).toBe(200);
@@ -39,7 +39,7 @@ describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
     expect(tools.seen).toEqual(['begun as a task']);
   });
 
-  it('asks through the task, in parts', async () => {
+  it('T3: asks through the task, in parts', async () => {
     const { caller } = await started({ adapter });
     const id = await caller.begin('asks');
     await until(async () => (await caller.get(id)).status === 'input_required');
@@ -60,7 +60,7 @@ describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
     expect((await caller.get(id)).result.content[0].text).toBe('[{"yes":true},{"yes":true},null]');
   });
 
-  it('is cancelled, once and for good', async () => {
+  it('T4: is cancelled, once and for good', async () => {
     const { caller, tools } = await started({ adapter });
     const id = await caller.begin('slow', { label: 'A' });
     for (let n = 0; n < 2; n++) {
@@ -73,7 +73,7 @@ describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
     expect(await caller.get(id)).not.toHaveProperty('result');
   });
 
-  it('fails with the JSON-RPC error of its handler; a result that is an error is completed', async () => {
+  it('T2: fails with the JSON-RPC error of its handler; a result that is an error is completed', async () => {
     const { caller, tools } = await started({ adapter });
     tools.door.open();
     const ids = [await caller.begin('breaks'), await caller.begin('secretly_breaks')];
@@ -104,7 +104,7 @@ describe('a client that did not declare the extension', () => {
     },
   );
 
-  it('is refused by a tool that must be a task: after its guards, and its schema', async () => {
+  it('T1: is refused by a tool that must be a task: after its guards, and its schema', async () => {
     const { caller, tools, service } = await started();
     caller.capabilities = {};
     const { status, error } = await caller.call('must', { label: 'A' });
@@ -126,7 +126,7 @@ describe('a client that did not declare the extension', () => {
 });
 
 describe('what becomes a task', () => {
-  it('is nothing that its guards or its schema refuse', async () => {
+  it('T1: is nothing that its guards or its schema refuse', async () => {
     const { caller, service, tools } = await started();
     expect((await caller.call('denied')).status).toBe(401);
     expect((await caller.call('slow', { label: 7 })).result).toMatchObject({ resultType: 'complete', isError: true });
@@ -154,7 +154,7 @@ describe('what becomes a task', () => {
     expect((await slow).result).toMatchObject({ resultType: 'task', ttlMs: 5_000, pollIntervalMs: 70 });
   });
 
-  it('asks in rounds before, and through the task behind', async () => {
+  it('T1: asks in rounds before, and through the task behind', async () => {
     const { caller } = await started();
     const round = await caller.call('asks_first');
     expect(round.result).toMatchObject({ resultType: 'input_required', inputRequests: { first: {} } });
@@ -174,7 +174,7 @@ describe('what becomes a task', () => {
 });
 
 describe('a task', () => {
-  it('goes on when its client has gone', async () => {
+  it('T4: goes on when its client has gone', async () => {
     const { caller, tools } = await started();
     const leaving = new AbortController();
     const response = await caller.post('tools/call', { name: 'slow', arguments: { label: 'A' } }, leaving.signal);
@@ -202,7 +202,7 @@ describe('a task', () => {
     expect(await caller.get(id)).not.toHaveProperty('statusMessage');
   });
 
-  it('is gone when its time is over, and its handler is aborted', async () => {
+  it('T6: is gone when its time is over, and its handler is aborted', async () => {
     const { caller, tools, clock } = await started({ tasks: { ttlMs: 1_000 } });
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);
@@ -211,7 +211,7 @@ describe('a task', () => {
     expect(await caller.get(id)).toMatchObject({ code: -32602 });
   });
 
-  it('has failed when the server stops', async () => {
+  it('T6: has failed when the server stops', async () => {
     const { caller, tools, app, service } = await started();
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);
@@ -228,7 +228,7 @@ it('the extension is declared by server/discover', async () => {
   expect(result.capabilities).not.toHaveProperty('tasks');
 });
 
-it.each(['tasks/list', 'tasks/result'])('there is no method %s', async (method) => {
+it.each(['tasks/list', 'tasks/result'])('there is no method %s (T2)', async (method) => {
   const { caller } = await started();
   expect(await caller.ask(method, { taskId: 'x' })).toMatchObject({ status: 404, error: { code: -32601 } });
 });
