@@ -33,6 +33,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'A server of the SDK', link: '/own-server' },
       { text: 'The client', link: '/client' },
       { text: 'Recipes', link: '/recipes' },
+      { text: 'stdio', link: '/stdio' },
       { text: 'Without the module', link: '/using-the-session-without-the-module' },
     ],
   },

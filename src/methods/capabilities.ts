@@ -84,8 +84,14 @@ function checkedSettings(id: string, settings: unknown): ExtensionSettings {
     const reason = `has the key ${shown(id)}, which is not the id of an extension: "vendor-prefix/name", such as "com.example/search"`;
     throw refusal(reason);
   }
-  if (isObject(settings)) return frozenJson(settings);
-  throw refusal(`must have an object for ${shown(id)}, the settings of the extension; got ${shown(settings)}`);
+  if (!isObject(settings)) {
+    throw refusal(`must have an object for ${shown(id)}, the settings of the extension; got ${shown(settings)}`);
+  }
+  try {
+    return frozenJson(settings);
+  } catch (error) {
+    throw refusal(`must have settings for ${shown(id)} that can be JSON; ${String(error)}`);
+  }
 }
 
 /**

@@ -376,6 +376,11 @@ describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
     expect((await failureOf([withMethod('acme/x', {}, z.string())])).message).toContain('its "schema" cannot be used');
   });
 
+  it('for settings that cannot be JSON', async () => {
+    const failure = await failureOf([], { extensions: { [SEARCH]: { count: 1n } } });
+    expect(failure).toMatchObject({ name: 'McpOptionError', message: expect.stringContaining('JSON') });
+  });
+
   it('for extensions beside servers of the app, which declare their own', async () => {
     const server = () => ({}) as never;
     const option = await failureOf([], { server, extensions: { [SEARCH]: {} } });
