@@ -32,7 +32,7 @@ describeRedis('nodes that are processes', () => {
     const node = fork(join(PROGRAM, 'node.js'), { env, stdio: 'inherit' });
     nodes.push(node);
     const [url] = (await once(node, 'message')) as [string];
-    return { node, caller: new TaskCaller(loneFetch as never, undefined, `${url}/mcp`) };
+    return { node, caller: new TaskCaller(loneFetch, undefined, `${url}/mcp`) };
   };
 
   it('T6: of one that is killed the tasks have failed within the lease, and are answered no more', async () => {
