@@ -28,6 +28,10 @@ import { taskResult } from './task-wire.js';
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
 /** Seconds after which a refused caller may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
+/** Tasks of a subscription that the store is asked for at a time. */
+const ASKED_AT_ONCE = 50;
+/** Milliseconds between two lines of the log about a store that is away. */
+const QUIET_MS = 10_000;
 /** Times that a lease is renewed before it would end. */
 const RENEWALS = 3;
 
@@ -60,6 +64,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   #tick: ClockTimer | undefined;
   #ticking = false;
   #ticks = 0;
+  #saidAwayAt = Number.NEGATIVE_INFINITY;
   /** The store may have tasks of this node that it does not run. */
   #orphans = false;
   #state: 'open' | 'draining' | 'stopped' = 'open';
@@ -205,8 +210,13 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 
   async honored(ids: readonly string[], call: McpCall): Promise<readonly string[]> {
     assertSupportsTasks(call);
-    const found = await Promise.all(ids.map((id) => this.find(id, call)));
-    return ids.filter((_, position) => found[position]);
+    const honored: string[] = [];
+    for (let start = 0; start < ids.length; start += ASKED_AT_ONCE) {
+      const asked = ids.slice(start, start + ASKED_AT_ONCE);
+      const found = await Promise.all(asked.map((id) => this.find(id, call)));
+      honored.push(...asked.filter((_, position) => found[position]));
+    }
+    return honored;
   }
 
   watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification> {
@@ -319,12 +329,20 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     this.#missed$.complete();
   }
 
+  /** An outage is said now and then, not for each request. */
+  #sayAway(error: unknown): void {
+    const now = this.clock.now();
+    if (now - this.#saidAwayAt < QUIET_MS) return;
+    this.#saidAwayAt = now;
+    this.report('The task store failed.', error);
+  }
+
   /** @throws McpError UNAVAILABLE */
   async #asking<T>(ask: () => Promise<T>): Promise<T> {
     try {
       return await ask();
     } catch (error) {
-      this.report('The task store failed.', error);
+      this.#sayAway(error);
       const text = 'The storage of tasks is away at the moment. The request may be repeated: try again soon.';
       throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' }, cause: error });
     }
