@@ -39,7 +39,7 @@ describeRedis('nodes that are processes', () => {
     room = await RedisRoom.open();
     const [a, b, c] = await Promise.all([start(), start(), start()]);
     const [slow, asks] = [await a.caller.begin('slow', { label: 'x' }), await a.caller.begin('asks')];
-    await expect.poll(async () => (await b.caller.get(asks)).status).toBe('input_required');
+    await expect.poll(async () => (await b.caller.get(asks)).status, { timeout: 10_000 }).toBe('input_required');
     const killedAt = performance.now();
     await ended(a.node, 'SIGKILL');
     expect((await c.caller.get(slow)).status).toBe('working');
