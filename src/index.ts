@@ -62,6 +62,7 @@ export type {
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
+  ToolTaskOptions,
   ToolUi,
 } from './handlers/decorators/handler-options.js';
 export { McpArgs, McpCtx } from './handlers/decorators/param.decorators.js';

@@ -24,6 +24,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     text: 'Build',
     items: [
       { text: 'Questions', link: '/questions' },
+      { text: 'Tasks', link: '/tasks' },
       { text: 'Extensions and views', link: '/extensions' },
       { text: 'Sessions', link: '/sessions' },
       { text: 'Streams and resumption', link: '/streams-and-resumption' },

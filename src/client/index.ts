@@ -1,4 +1,5 @@
 export { StreamableClientTransport } from './streamable-client-transport.js';
+export { TaskTransport } from './task-transport.js';
 export type {
   FetchLike,
   HeadersSource,

@@ -125,6 +125,8 @@ export class McpCall implements McpHttpCall {
   denied = false;
   /** A handler was found for it. @internal */
   handled = false;
+  /** It is answered with a task. @internal */
+  isTask = false;
   /** How HTTP shall say what the answer says. @internal */
   refusal: HttpRefusal | undefined;
   /** Of a tool whose result may not be of any size. @internal */
@@ -179,7 +181,8 @@ export class McpCall implements McpHttpCall {
   }
   /**
    * Aborts when the client cancels the request, when the session ends (DELETE, idle, `terminate()`), when
-   * `requestTimeoutMs` is over, when a client without a session goes away, and at shutdown.
+   * `requestTimeoutMs` is over, when a client without a session goes away, and at shutdown. Of a task: when it is cancelled,
+   * when its `ttlMs` is over, and at shutdown.
    */
   get signal(): AbortSignal {
     if (!this.#abort) {
@@ -233,7 +236,17 @@ export class McpCall implements McpHttpCall {
 
   /** Cancels the handler: its result is not needed any more. Counts once. @internal */
   cancelled(reason: unknown): void {
-    if (this.#answered || this.#cancelled) return;
+    if (!this.#answered) this.#cancel(reason);
+  }
+
+  /** The call is answered with a task, and its handler goes on. @returns aborts the handler @internal */
+  becameTask(): (reason: unknown) => void {
+    this.isTask = true;
+    return (reason) => this.#cancel(reason);
+  }
+
+  #cancel(reason: unknown): void {
+    if (this.#cancelled) return;
     this.#cancelled = { reason };
     this.#abort?.abort(reason);
   }

@@ -8,12 +8,13 @@ import type {
   ListRootsResult,
   LoggingLevel,
 } from '@modelcontextprotocol/server';
-import { quiet } from '../common/promises.js';
+import { DONE, quiet } from '../common/promises.js';
 import { extensionOf } from '../wire/extensions.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
 import type { McpAnswers, McpElicitation, McpQuestion } from './mcp-questions.js';
 import type { McpPrincipalState, McpState, McpStatePort } from './mcp-state.js';
+import type { McpTask, TaskPort } from './mcp-tasks.js';
 
 /**
  * How a handler speaks to its client while it runs. Each era has its own way; handlers do not know which.
@@ -34,6 +35,9 @@ export interface McpClientPort {
   readonly inputResponses: InputResponses | undefined;
   /** The same: what the handler gave `inputRequired()` to keep. */
   readonly requestState: string | undefined;
+  /** Of a call that may become a task. */
+  readonly tasks?: Pick<TaskPort, 'task' | 'entering' | 'progress'> | undefined;
+  startTask?(): Promise<McpTask | undefined>;
 }
 
 /** What a handler reports of its progress. @publicApi */
@@ -93,16 +97,43 @@ export class McpContext {
     return this.call;
   }
 
+  /** The task that the call has become; `undefined` of an ordinary call. */
+  get task(): McpTask | undefined {
+    return this.port.tasks?.task;
+  }
+
   /**
-   * Reports progress. Nothing is sent when the client did not ask for it.
+   * Makes the call a task now, if it can be one: its tool has the option `task`, and the client declared the extension. The
+   * client is answered with the task, and the handler goes on. Questions before it are ordinary rounds.
+   *
+   * @returns the task; `undefined` when the call goes on as an ordinary one
+   * @throws McpError when the task could not be stored, or there are too many
+   * @see https://modelcontextprotocol.io/extensions/tasks
+   */
+  startTask(): Promise<McpTask | undefined> {
+    return quiet(this.port.startTask?.() ?? Promise.resolve(undefined));
+  }
+
+  /** Settles when the method of the handler may run; `undefined`: at once. @internal */
+  entering(): Promise<void> | undefined {
+    return this.port.tasks?.entering();
+  }
+
+  /**
+   * Reports progress. Nothing is sent when the client did not ask for it. Of a task it becomes the status message.
    *
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
    */
   progress(progress: number | McpProgress, total?: number, message?: string): Promise<void> {
     const { progressToken } = this;
-    if (progressToken === undefined) return Promise.resolve();
+    const tasks = this.task && this.port.tasks;
+    if (progressToken === undefined && !tasks) return DONE;
     // An undefined member is left out of the JSON.
-    const report = typeof progress === 'object' ? progress : { progress, total, message };
+    const report = typeof progress === 'object' ? progress : ({ progress, total, message } as McpProgress);
+    if (tasks) {
+      tasks.progress(report);
+      return DONE;
+    }
     return this.notify('notifications/progress', { progressToken, ...report });
   }
 

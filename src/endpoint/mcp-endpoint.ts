@@ -1,6 +1,7 @@
 import { Inject, Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
+import { TaskHost } from '../context/mcp-tasks.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
 import type { Calls } from '../exchange/calls.js';
 import type { KnownSession } from '../session/live/live-sessions.js';
@@ -52,6 +53,7 @@ export class McpEndpoint {
     @Inject(SessionRuntime) { calls }: SessionRuntime,
     @Inject(SESSION_OPTIONS) { sessions, drainMs }: ResolvedSessionOptions,
     @Inject(PROTOCOL_OPTIONS) { eras }: ResolvedProtocolOptions,
+    @Inject(TaskHost) private readonly tasks: TaskHost,
   ) {
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
@@ -113,9 +115,9 @@ export class McpEndpoint {
     return this.#calls.state;
   }
 
-  /** Takes no more calls, and lets those that run end, for `drainMs` at most. */
-  drain(): Promise<void> {
-    return this.#calls.drain(this.#drainMs);
+  /** Takes no more calls, and lets those that run end, and tasks, for `drainMs` at most. */
+  async drain(): Promise<void> {
+    await Promise.all([this.#calls.drain(this.#drainMs), this.tasks.runner?.drain(this.#drainMs)]);
   }
 
   /** After `drain()`: answers every open call and ends every stream of this node. */

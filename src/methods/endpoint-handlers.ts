@@ -8,6 +8,7 @@ import {
 import { ApplicationConfig } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { logger } from '../context/operator-log.js';
+import { TaskHost } from '../context/mcp-tasks.js';
 import { MCP_OPTIONS } from '../common/option-checks.js';
 import { DeclaredHandlers } from '../handlers/discovery/declared-handlers.js';
 import { type McpHandlerOptions, resolveHandlerOptions } from '../handlers/handlers.options.js';
@@ -29,6 +30,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
     @Inject(MCP_OPTIONS) private readonly options: McpHandlerOptions,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
+    @Inject(TaskHost) private readonly tasks: TaskHost,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
   ) {}
 
@@ -40,9 +42,14 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
   }
 
-  /** Global guards may be given until now, and handlers registered. @throws HandlerDefinitionError */
+  /**
+   * Global guards may be given until now, handlers registered, and all modules are there.
+   *
+   * @throws HandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
+   */
   onApplicationBootstrap(): void {
     this.extensions.assertViews();
+    if (!this.tasks.runner) this.table.refuseTasks();
     adviseOnHandlers(this.endpoint, this.options, this.config, this.table);
   }
 

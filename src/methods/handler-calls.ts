@@ -4,6 +4,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { logger } from '../context/operator-log.js';
 import { McpContext } from '../context/mcp-context.js';
 import type { McpCall } from '../context/mcp-call.js';
+import type { TaskPort } from '../context/mcp-tasks.js';
 import { HandlerDeniedError } from '../handlers/handlers.errors.js';
 import { type AskingRequest, HandlerRun, type RunParts } from '../questions/handler-run.js';
 import { RequestedSchemas } from '../questions/question.js';
@@ -41,15 +42,18 @@ export class HandlerCalls {
    *
    * @param target the name of the tool or prompt, the URI of the resource
    * @param params what a sealed state is bound to, beside the target
+   * @param tasks of a call that may become a task
    */
   run<T>(
     call: McpCall,
     target: string,
     params: Readonly<Record<string, unknown>>,
     handler: (context: McpContext) => Promise<T>,
+    tasks?: TaskPort,
   ): Promise<T | InputRequiredResult> {
     call.handled = true;
-    const run = new HandlerRun(call, this.parts, { target, params, ...retryFields(call.message as JsonRpcRequest) });
+    const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
+    const run = new HandlerRun(call, this.parts, request, tasks);
     const context = this.#contextOf(call, run);
     return this.answerDenial(call, () => run.finish(() => handler(context)));
   }

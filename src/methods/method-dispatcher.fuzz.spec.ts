@@ -312,7 +312,7 @@ function dispatcher(): MethodDispatcher {
     .add(sessionMethods())
     .add(subscriptionMethods(table, calls))
     .add(listMethods(table, calls, { pageSize: 2, cache: CACHE }))
-    .add(toolMethods(table, calls))
+    .add(toolMethods(table, calls, { runner: undefined }))
     .add(resourceMethods(table, calls, CACHE))
     .add(promptMethods(table, calls));
 }

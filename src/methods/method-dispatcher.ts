@@ -67,9 +67,10 @@ export class MethodDispatcher implements McpDispatcher {
   sessionEnded(): void {}
 
   /** The result of revision 2026-07-28: says what it is, and who made it. */
-  #modern(result: object, method: ServedMethod, { method: name }: McpCall): object {
+  #modern(result: object, method: ServedMethod, { method: name, isTask }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
-    if (resultType !== 'complete' && !(method.asks && isInputRequiredResult(result))) {
+    const other = isTask ? resultType === 'task' : method.asks && isInputRequiredResult(result);
+    if (resultType !== 'complete' && !other) {
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,
         `The handler of "${name}" returned the resultType ${shown(resultType)}, which that method does not have.`,
@@ -82,7 +83,7 @@ export class MethodDispatcher implements McpDispatcher {
 }
 
 /** Revision 2026-07-28 asks by its results. */
-function withoutUrlRequired(error: unknown): unknown {
+export function withoutUrlRequired(error: unknown): unknown {
   const required: number = ProtocolErrorCode.UrlElicitationRequired;
   return error instanceof ProtocolError && error.code === required
     ? new ProtocolError(

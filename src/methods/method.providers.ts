@@ -3,6 +3,7 @@ import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { Clock } from '../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { TaskHost } from '../context/mcp-tasks.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
 import type { McpCall } from '../context/mcp-call.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
@@ -73,7 +74,7 @@ export const methodProviders: Provider[] = [
     },
     inject: [McpStateStore, STATE_OPTIONS, SESSION_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
   },
-  ...[EndpointCachePolicy, EndpointCapabilities, EndpointExtensions, HandlerCalls, EndpointHandlers],
+  ...[EndpointCachePolicy, EndpointCapabilities, EndpointExtensions, HandlerCalls, EndpointHandlers, TaskHost],
   {
     provide: MethodDispatcher,
     useFactory: (
@@ -81,7 +82,12 @@ export const methodProviders: Provider[] = [
       table: HandlerTable,
       calls: HandlerCalls,
       { pageSize }: ResolvedHandlerOptions,
-      ...[cache, declared, { sessions }]: [EndpointCachePolicy, EndpointCapabilities, ResolvedSessionOptions]
+      ...[cache, declared, { sessions }, tasks]: [
+        EndpointCachePolicy,
+        EndpointCapabilities,
+        ResolvedSessionOptions,
+        TaskHost,
+      ]
     ) => {
       check.text('serverInfo.name', serverInfo?.name);
       check.text('serverInfo.version', serverInfo?.version);
@@ -91,7 +97,7 @@ export const methodProviders: Provider[] = [
       const methods = new MethodDispatcher(serverInfo, declared, admits)
         .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
         .add(listMethods(table, calls, { pageSize, cache }))
-        .add(toolMethods(table, calls))
+        .add(toolMethods(table, calls, tasks))
         .add(resourceMethods(table, calls, cache))
         .add(promptMethods(table, calls));
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
@@ -99,7 +105,7 @@ export const methodProviders: Provider[] = [
     },
     inject: [
       ...[MCP_OPTIONS, HandlerTable, HandlerCalls, HANDLER_OPTIONS],
-      ...[EndpointCachePolicy, EndpointCapabilities, SESSION_OPTIONS],
+      ...[EndpointCachePolicy, EndpointCapabilities, SESSION_OPTIONS, TaskHost],
     ],
   },
 ];

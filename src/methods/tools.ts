@@ -1,8 +1,10 @@
 import { isObject } from '../wire/json-rpc.js';
+import type { TaskHost, TaskPort } from '../context/mcp-tasks.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
+import { withoutUrlRequired } from './method-dispatcher.js';
 import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 interface CallParams {
@@ -13,7 +15,7 @@ interface CallParams {
 const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
 /** `tools/call`. */
-export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
+export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pick<TaskHost, 'runner'>): ServedMethods {
   const read = paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
     typeof name === 'string' && (args === undefined || isObject(args)) && task === undefined
       ? { name, arguments: args }
@@ -27,11 +29,20 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMet
       if (!tool) throw invalidParams(`There is no tool ${shown(name)}. "tools/list" names those there are.`);
       const given = args ?? NO_ARGUMENTS;
       served.bound = tool.bound;
-      return calls.run(
-        served,
-        name,
-        { name, arguments: args },
-        (context) => tool.invoke(given, context) as Promise<object>,
+      const run = (port?: TaskPort): Promise<object> =>
+        calls.run(
+          served,
+          name,
+          { name, arguments: args },
+          (context) => tool.invoke(given, context) as Promise<object>,
+          port,
+        );
+      // Revisions before 2026-07-28 have no such tasks.
+      if (!tool.task || !tasks.runner || served.era === 'legacy') return run();
+      return tasks.runner.serve(served, tool, (port) =>
+        run(port).catch((error: unknown) => {
+          throw withoutUrlRequired(error);
+        }),
       );
     },
   };

@@ -35,6 +35,7 @@ const OF_NODE = {
   streams: ['mcp_server_streams', 'Streams that are being written or read.'],
   readers: ['mcp_server_readers', 'Responses that are open on streams.'],
   subscriptions: ['mcp_server_listens', 'Open subscriptions/listen.'],
+  tasks: ['mcp_server_tasks', 'Tasks that run on this node.'],
 } as const;
 const OF_STORES = {
   sessions: ['mcp_server_sessions', 'Sessions in the session store, which nodes may share.'],

@@ -1,8 +1,9 @@
 import type { InputRequiredResult, InputResponses, LoggingLevel } from '@modelcontextprotocol/server';
-import { quiet } from '../common/promises.js';
+import { DONE, quiet } from '../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../context/mcp-call.js';
 import type { McpClientPort } from '../context/mcp-context.js';
 import type { McpQuestion } from '../context/mcp-questions.js';
+import type { McpTask, TaskPort } from '../context/mcp-tasks.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { HandlerSuspended } from '../handlers/handlers.errors.js';
 import { inspected } from '../handlers/results/handler-failure.js';
@@ -53,8 +54,8 @@ const ROUND_TIMEOUT_MS = 600_000;
 /**
  * # One run of a handler, and what it asks
  *
- * Legacy: a question is sent while the handler runs, and the handler waits. Modern: what the client has not yet answered
- * ends the run, and the client repeats the request with the answer.
+ * Legacy: a question is sent while the handler runs, and the handler waits; so it is once a modern call has become a task.
+ * Modern: what the client has not yet answered ends the run, and the client repeats the request with the answer.
  *
  *     running ──unanswered question──▶ suspended ──┐
  *        │  └────────client cannot answer──▶ refused ──┤
@@ -83,6 +84,8 @@ export class HandlerRun implements McpClientPort {
     private readonly call: McpCall,
     private readonly parts: RunParts,
     private readonly request?: AskingRequest,
+    /** Of a call that may become a task. */
+    readonly tasks?: TaskPort,
   ) {
     this.#responses = request?.inputResponses as InputResponses | undefined;
     const state = request?.requestState;
@@ -106,6 +109,8 @@ export class HandlerRun implements McpClientPort {
 
   /** @throws (rejects) Error for a notification that the era, or the client, does not know */
   notify(notification: OutboundMessage): Promise<void> {
+    // A task has no notifications but those of its own.
+    if (this.#task) return DONE;
     try {
       assertNotificationOfEra(notification.method, this.call.era, () => this.clientCapabilities);
       return this.call.notify(notification);
@@ -116,7 +121,7 @@ export class HandlerRun implements McpClientPort {
   }
 
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void> {
-    if (!this.call.wantsLog(level)) return Promise.resolve();
+    if (this.#task || !this.call.wantsLog(level)) return DONE;
     return this.notify({ method: 'notifications/message', params: { level, data, logger } });
   }
 
@@ -128,16 +133,27 @@ export class HandlerRun implements McpClientPort {
     return quiet(this.#remembered.once.run(key, fn));
   }
 
+  /** @throws (rejects) HandlerSignal when the client is asked: then the call is answered with the questions */
+  async startTask(): Promise<McpTask | undefined> {
+    const state = this.#state;
+    if (state.kind === 'suspended') throw suspended(state.questions);
+    return state.kind === 'running' ? this.tasks?.start() : undefined;
+  }
+
   /**
-   * Runs the handler, and says what the client is answered. A client with a session is asked while it waits, so that its
-   * handler runs as often as it has to.
+   * Runs the handler, and says what the client is answered. A client that is asked while it waits, with a session or through
+   * a task, has its handler run as often as it has to.
    *
    * @throws what the handler threw, unless the run is marked; MissingRequiredClientCapabilityError
    */
   async finish<T>(handler: () => Promise<T>): Promise<T | InputRequiredResult> {
     try {
       let result = await this.#once(handler);
-      if (this.call.era === 'modern') return isInputRequiredResult(result) ? this.#withState(result) : result;
+      if (!this.#asksAtOnce) {
+        if (!isInputRequiredResult(result)) return result;
+        this.tasks?.forbid();
+        return this.#withState(result);
+      }
       for (let round = 1; isInputRequiredResult(result); round++) {
         if (round > MAX_ROUNDS)
           throw new RoundFailure(
@@ -259,9 +275,13 @@ export class HandlerRun implements McpClientPort {
 
   /** @throws (rejects) ServerRequestError, also for an answer that is none */
   async #send(question: Question, options?: OutboundOptions): Promise<object> {
-    const { key, request } = question;
-    const answer = question.accept(await this.call.ask(request, options));
-    if (answer) return answer;
+    const { key, request, embedded } = question;
+    // What a task is answered with may be wrong, as in a round: then it is asked again.
+    for (let times = this.#task ? MAX_ROUNDS : 1; times > 0; times--) {
+      const asked = this.#task ? this.tasks!.ask(key, embedded, options?.signal) : this.call.ask(request, options);
+      const answer = question.accept(await asked);
+      if (answer) return answer;
+    }
     throw new ServerRequestError(
       'INVALID_ANSWER',
       `The client's answer to the question "${key}" (${request.method}) is not what the question asks for.`,
@@ -301,7 +321,10 @@ export class HandlerRun implements McpClientPort {
   async #answer(question: Question): Promise<unknown> {
     const known = this.#remembered.answerTo(question);
     if (known) return known;
-    if (this.call.era === 'modern') throw this.#suspend(question);
+    if (!this.#asksAtOnce) throw this.#suspend(question);
+    // Only of a task: with a session, asking says what is missing.
+    const missing = this.#task && missingCapabilities(question.required, this.clientCapabilities);
+    if (missing) throw this.#refuse(question, missing);
     const answer = await this.#send(question);
     this.#remembered.put(question.key, answer);
     return answer;
@@ -327,14 +350,14 @@ export class HandlerRun implements McpClientPort {
     const questions = this.#state.kind === 'suspended' ? this.#state.questions : new Map<string, Question>();
     questions.set(key, question);
     this.#state = { kind: 'suspended', questions };
-    return new HandlerSuspended(
-      `The client must first answer ${Array.from(questions.keys(), (each) => `"${each}"`).join(', ')}; then the handler runs again.`,
-    );
+    this.tasks?.forbid();
+    return suspended(questions);
   }
 
   #refuse({ key, embedded }: Question, requiredCapabilities: Capabilities): Error {
     const error = lacking(key, embedded.method, requiredCapabilities);
     this.#state = { kind: 'refused', error };
+    this.tasks?.forbid();
     return error;
   }
 
@@ -383,6 +406,15 @@ export class HandlerRun implements McpClientPort {
     }
   }
 
+  get #task(): McpTask | undefined {
+    return this.tasks?.task;
+  }
+
+  /** The client is asked while the handler waits; otherwise the run ends with the questions. */
+  get #asksAtOnce(): boolean {
+    return this.call.era === 'legacy' || this.#task !== undefined;
+  }
+
   get #remembered(): RunMemory {
     return (this.#memory ??= RunMemory.fresh(this.#responses));
   }
@@ -394,6 +426,11 @@ export class HandlerRun implements McpClientPort {
 
 /** Why a question that a handler returned has no answer. */
 class RoundFailure extends Error {}
+
+function suspended(questions: ReadonlyMap<string, Question>): HandlerSuspended {
+  const keys = Array.from(questions.keys(), (each) => `"${each}"`).join(', ');
+  return new HandlerSuspended(`The client must first answer ${keys}; then the handler runs again.`);
+}
 
 function lacking(key: string, method: string, requiredCapabilities: Capabilities): Error {
   const text = `The question "${key}" (${method}) cannot be asked: the request does not declare the client capability that it needs.`;

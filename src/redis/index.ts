@@ -7,3 +7,4 @@ export { RedisClosedError, RedisSetupError, RedisUnavailableError } from './redi
 export type { RedisBackendOptions, RedisEventLogOptions } from './redis.options.js';
 export { RedisSessionStore } from './sessions/redis-session-store.js';
 export { RedisStateStore } from './states/redis-state-store.js';
+export { RedisTaskStore } from './tasks/redis-task-store.js';

@@ -2,6 +2,7 @@ import type { McpMessageBus } from '../bus/message-bus.js';
 import type { McpSessionStore } from '../session/store/session-store.js';
 import type { McpStateStore } from '../state/state-store.js';
 import type { McpEventStore } from '../stream/event-store.js';
+import type { McpTaskStore } from '../tasks/task-store.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';
 import type { RedisClient } from './connection/redis-clients.js';
 import { RedisConnection, type ConnectionInternals } from './connection/redis-connection.js';
@@ -9,12 +10,15 @@ import { RedisEventStore } from './log/redis-event-store.js';
 import type { RedisBackendOptions } from './redis.options.js';
 import { RedisSessionStore } from './sessions/redis-session-store.js';
 import { RedisStateStore } from './states/redis-state-store.js';
+import { RedisTaskStore } from './tasks/redis-task-store.js';
 
 /** The stores and the bus that the nodes of one deployment share. @publicApi */
 export interface RedisBackend {
   readonly sessionStore: McpSessionStore;
   readonly stateStore: McpStateStore;
   readonly eventStore: McpEventStore;
+  /** Of `McpTasksModule`; without it nothing is in it. */
+  readonly taskStore: McpTaskStore;
   readonly messageBus: McpMessageBus;
   /** Closes the connections to Redis, as `messageBus.close()` does, which the module calls at shutdown. Idempotent. */
   close(): Promise<void>;
@@ -53,5 +57,6 @@ export function makeRedisBackend(
   const eventStore = new RedisEventStore(connection, messageBus.nodeId, () => messageBus.known());
   const sessionStore = new RedisSessionStore(connection);
   const stateStore = new RedisStateStore(connection);
-  return { sessionStore, stateStore, eventStore, messageBus, close: () => messageBus.close() };
+  const taskStore = new RedisTaskStore(connection);
+  return { sessionStore, stateStore, eventStore, taskStore, messageBus, close: () => messageBus.close() };
 }

@@ -30,6 +30,7 @@ export function decoded(code: string): string {
  *
  *     mcp:{:sessions}:…                       which sessions there are: see session.scripts.ts
  *     mcp:{:state:<owner>}:…                  state of one owner: see redis-state-store.ts
+ *     mcp:{:tasks}:…                          tasks: see task.scripts.ts
  *     mcp:{:node:<node>}:calls        set     streams with open requests of a node
  *     mcp:{:bus}:nodes, :lost                 which nodes are alive, which have died: see heartbeat.ts
  *
@@ -40,6 +41,7 @@ export function decoded(code: string): string {
  */
 export class RedisKeys {
   readonly sessions: string;
+  readonly tasks: string;
   readonly bus: string;
   readonly everyone: string;
   readonly gaps: string;
@@ -55,6 +57,7 @@ export class RedisKeys {
     db: number,
   ) {
     this.sessions = `${prefix}:{:sessions}:`;
+    this.tasks = `${prefix}:{:tasks}:`;
     this.bus = `${prefix}:{:bus}:`;
     this.nodeChannel = `${prefix}:${db}:node:`;
     this.everyone = `${prefix}:${db}:all`;

@@ -3,6 +3,7 @@ import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { type McpSessionInfo, type OutboundMessage, runBeyondCancelledCall } from '../context/mcp-call.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { TaskHost } from '../context/mcp-tasks.js';
 import type { McpCallEnd, McpRefusal, McpSessionEnd } from '../context/mcp-instrumentation.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { CallObserver } from '../exchange/call-observer.js';
@@ -49,6 +50,7 @@ export class McpSessionService {
     @Inject(ChangeFeed) private readonly changes: ChangeFeed,
     @Inject(CallObserver) observer: CallObserver,
     @Inject(ENDPOINT_NAME) { name, path }: EndpointName,
+    @Inject(TaskHost) private readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
   ) {
     this.events$ = runtime.events$;
     this.calls$ = observer.calls$;
@@ -195,7 +197,8 @@ export class McpSessionService {
       sum.outbound += outbound;
     }
     const [live, inFlight] = [this.sessions.size, this.runtime.calls.count];
-    return { live, inFlight, ...sum, subscriptions: this.changes.listeners };
+    const tasks = this.tasks.runner?.running ?? 0;
+    return { live, inFlight, ...sum, subscriptions: this.changes.listeners, tasks };
   }
 
   /** Notifies subscribers without a session, if it is a change. */
@@ -308,6 +311,8 @@ export interface McpNodeCounts {
   readers: number;
   /** Subscriptions of clients without a session (`subscriptions/listen`) on this node. */
   subscriptions: number;
+  /** Tasks that run on this node (`nestjs-mcp-streamable/tasks`). */
+  tasks: number;
 }
 
 /** Counts of one endpoint: on one node, and in its stores. @publicApi */

@@ -4,6 +4,7 @@ export type { EventStoreHarness, EventStoreLimits } from './event-store.contract
 export { ManualClock } from './manual-clock.js';
 export { messageBusContract, type MessageBusHarness } from './message-bus.contract.js';
 export { sessionStoreContract, type SessionStoreHarness } from './session-store.contract.js';
+export { taskStoreContract, type TaskStoreHarness } from './task-store.contract.js';
 export { stateStoreContract, type StateStoreHarness } from './state-store.contract.js';
 export { AppAgent, type AppFetch } from './kit/app-agent.js';
 export { expectNothingLeft, type McpLeftovers } from './kit/leftovers.js';

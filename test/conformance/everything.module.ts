@@ -1,8 +1,10 @@
 import { Module } from '@nestjs/common';
 import { McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { McpTasksModule } from 'nestjs-mcp-streamable/tasks';
 import { EverythingPrompts, EverythingResources } from './everything.resources.js';
 import { EverythingRounds } from './everything.rounds.js';
+import { EverythingTasks } from './everything.tasks.js';
 import { AskingTools, ChangingTools, ContentTools, TalkingTools } from './everything.tools.js';
 
 const { REDIS_URL } = process.env;
@@ -13,7 +15,10 @@ const shared: Partial<McpStreamableOptions> = REDIS_URL
 
 /** The server that the official conformance suite calls (shared/conformance-surface.md). */
 @Module({
-  imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'everything', version: '1.0.0' }, ...shared })],
+  imports: [
+    McpStreamableModule.forRoot({ serverInfo: { name: 'everything', version: '1.0.0' }, ...shared }),
+    McpTasksModule.forRoot(),
+  ],
   providers: [
     ContentTools,
     TalkingTools,
@@ -22,6 +27,7 @@ const shared: Partial<McpStreamableOptions> = REDIS_URL
     EverythingResources,
     EverythingPrompts,
     EverythingRounds,
+    EverythingTasks,
   ],
 })
 export class EverythingModule {}

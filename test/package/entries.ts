@@ -5,6 +5,7 @@ import * as client from 'nestjs-mcp-streamable/client';
 import * as otel from 'nestjs-mcp-streamable/otel';
 import * as prometheus from 'nestjs-mcp-streamable/prometheus';
 import * as redis from 'nestjs-mcp-streamable/redis';
+import * as tasks from 'nestjs-mcp-streamable/tasks';
 import * as testing from 'nestjs-mcp-streamable/testing';
 
 /** Every entry that `exports` names, under that name: `scripts/check-compat.mjs` compares. */
@@ -15,6 +16,7 @@ const entries: Readonly<Record<string, object>> = {
   './otel': otel,
   './prometheus': prometheus,
   './redis': redis,
+  './tasks': tasks,
   './testing': testing,
 };
 

@@ -54,6 +54,7 @@ const NOTHING = {
   streams: 0,
   readers: 0,
   subscriptions: 0,
+  tasks: 0,
   logs: 0,
   loggedStreams: 0,
   events: 0,

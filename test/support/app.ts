@@ -230,7 +230,7 @@ export class TestApp {
 }
 
 /** What each node counts for itself. A session that is live on two nodes counts once. */
-const OF_ONE_NODE = ['inFlight', 'outbound', 'streams', 'readers', 'subscriptions', 'openResponses'] as const;
+const OF_ONE_NODE = ['inFlight', 'outbound', 'streams', 'readers', 'subscriptions', 'tasks', 'openResponses'] as const;
 
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
@@ -242,6 +242,7 @@ const NOTHING: McpLeftovers = {
   streams: 0,
   readers: 0,
   subscriptions: 0,
+  tasks: 0,
   logs: 0,
   loggedStreams: 0,
   events: 0,

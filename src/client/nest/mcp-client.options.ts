@@ -44,6 +44,14 @@ export interface McpClientOptions extends Omit<StreamableClientTransportOptions,
    * @default true
    */
   recover?: boolean;
+  /**
+   * Follows tasks (the extension `io.modelcontextprotocol/tasks` of 2026-07-28): a call that the server makes a task is asked
+   * for until it has ended, and is cancelled when the call is. What the task says of itself arrives as progress, which makes
+   * the timeout of the call begin anew. `false`: the server is not told that tasks are known, and makes none.
+   *
+   * @default true
+   */
+  tasks?: boolean;
 }
 
 /** Options of `McpClientModule.forRoot`. @publicApi */
@@ -78,5 +86,6 @@ function checked(chosen: McpClientOptions): McpClientOptions {
   resolveUrl(chosen.url);
   resolveClientOptions(chosen);
   check.fn('configure', chosen.configure);
+  if (chosen.tasks !== undefined) check.flag('tasks', chosen.tasks);
   return chosen;
 }

@@ -4,6 +4,7 @@ import { Observable, ReplaySubject, switchMap } from 'rxjs';
 import { ClientTransportError } from '../client.errors.js';
 import type { FetchLike, StreamableClientTransportOptions } from '../client.options.js';
 import { StreamableClientTransport } from '../streamable-client-transport.js';
+import { POLLED_META_KEY, TaskTransport } from '../task-transport.js';
 import type { McpClientOptions } from './mcp-client.options.js';
 
 /** An event of a tool call: progress, any number of times, then the result. @publicApi */
@@ -61,7 +62,7 @@ export class McpClient implements BeforeApplicationShutdown {
   }
 
   /**
-   * Calls a tool.
+   * Calls a tool. A call that the server makes a task is followed until it has ended.
    *
    * @param name of the tool
    * @param args its arguments
@@ -71,12 +72,16 @@ export class McpClient implements BeforeApplicationShutdown {
    */
   async callTool(name: string, args: Record<string, unknown> = {}, options?: RequestOptions): Promise<CallToolResult> {
     const client = await this.client();
-    return client.callTool({ name, arguments: args }, options);
+    // Progress lets a task take its time; in the other era nothing of it is needed.
+    const patient = this.#followsTasks && client.getProtocolEra() === 'modern';
+    const all = patient ? { onprogress: () => {}, resetTimeoutOnProgress: true, ...options } : options;
+    return client.callTool({ name, arguments: args }, all);
   }
 
   /**
    * Calls a tool when it is subscribed to: its progress as it comes, then its result, then the end. Unsubscribing cancels the
-   * call on the server. The timeout begins anew with each progress.
+   * call on the server, or its task. The timeout begins anew with each progress; of a task each poll is one, and what it says of itself
+   * (`statusMessage`) is the `message` of a progress event.
    *
    * @param name of the tool
    * @param args its arguments
@@ -93,7 +98,10 @@ export class McpClient implements BeforeApplicationShutdown {
       const call = async (): Promise<void> => {
         const client = await this.client();
         if (signal.aborted) return;
-        const onprogress = (progress: Progress): void => subscriber.next({ type: 'progress', ...progress });
+        const onprogress = (progress: Progress & { _meta?: Record<string, unknown> }): void => {
+          // Says that a task is there, and nothing new.
+          if (progress._meta?.[POLLED_META_KEY] === undefined) subscriber.next({ type: 'progress', ...progress });
+        };
         const all: RequestOptions = { resetTimeoutOnProgress: true, ...options, signal, onprogress };
         const result = await client.callTool({ name, arguments: args }, all);
         subscriber.next({ type: 'result', result });
@@ -102,6 +110,10 @@ export class McpClient implements BeforeApplicationShutdown {
       call().catch((error: unknown) => subscriber.error(error));
       return () => controller.abort('unsubscribed');
     });
+  }
+
+  get #followsTasks(): boolean {
+    return this.options.tasks ?? true;
   }
 
   /** Ends the session and the connection; the client cannot be used again. */
@@ -128,7 +140,7 @@ export class McpClient implements BeforeApplicationShutdown {
     this.#transports$.next(transport);
     try {
       configure?.(client);
-      await client.connect(transport);
+      await client.connect(this.#followsTasks ? new TaskTransport(transport, this.options.clock) : transport);
       if (this.#closing) throw this.#closed();
     } catch (error) {
       this.#connection = undefined;
@@ -151,7 +163,7 @@ export class McpClient implements BeforeApplicationShutdown {
 
   /** The options of the transport, with the credentials in their place. */
   #transportOptions(): StreamableClientTransportOptions {
-    const { auth, url, headers = {}, recover = true, ...rest } = this.options;
+    const { auth, url, headers = {}, recover = true, tasks: _, ...rest } = this.options;
     const all: StreamableClientTransportOptions = { ...rest, headers, recover };
     if (auth === undefined) return all;
     if (typeof auth === 'object') {

@@ -11,13 +11,19 @@ const FLAGS = {
 } as const satisfies Record<string, ChangedList>;
 const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
 
+/** What a client asks to be told of; `taskIds` is of the extension for tasks. */
+export interface ListenFilter extends SubscriptionFilter {
+  taskIds?: string[];
+}
+
 /**
- * The filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI once, and
- * no field that is not the specification's.
+ * The filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI and each task once,
+ * and no field that is not the specification's.
  *
+ * @param tasks whether the endpoint keeps tasks; otherwise `taskIds` is a field like any other that is not known
  * @throws McpError INVALID_PARAMS: it does not say, not as it should, or asks for too much
  */
-export function requestedFilter({ params }: JsonRpcRequest): SubscriptionFilter {
+export function requestedFilter({ params }: JsonRpcRequest, tasks = false): ListenFilter {
   const refuse = (message: string): never => {
     throw new McpError('INVALID_PARAMS', message);
   };
@@ -26,7 +32,7 @@ export function requestedFilter({ params }: JsonRpcRequest): SubscriptionFilter 
     return refuse(
       `"subscriptions/listen" needs params.notifications, an object that says what to be told of; got ${shown(notifications)}.`,
     );
-  const filter: SubscriptionFilter = {};
+  const filter: ListenFilter = {};
   for (const name of FLAG_NAMES) {
     const flag = notifications[name];
     if (flag !== undefined && typeof flag !== 'boolean')
@@ -35,22 +41,25 @@ export function requestedFilter({ params }: JsonRpcRequest): SubscriptionFilter 
       );
     if (flag === true) filter[name] = true;
   }
-  const uris = notifications['resourceSubscriptions'];
-  if (uris === undefined) return filter;
-  if (!isTexts(uris))
-    return refuse(
-      `params.notifications.resourceSubscriptions must be an array of URIs, as strings; got ${shown(uris)}.`,
-    );
-  if (uris.length > MAX_SUBSCRIPTIONS)
-    refuse(
-      `params.notifications.resourceSubscriptions has ${uris.length} URIs; ${MAX_SUBSCRIPTIONS} is the most. Ask for less, or open another subscription.`,
-    );
+  const texts = (name: string, what: string): string[] => {
+    const given = notifications[name] === undefined ? [] : notifications[name];
+    if (!isTexts(given))
+      return refuse(`params.notifications.${name} must be an array of ${what}, as strings; got ${shown(given)}.`);
+    if (given.length > MAX_SUBSCRIPTIONS)
+      refuse(
+        `params.notifications.${name} has ${given.length} ${what}; ${MAX_SUBSCRIPTIONS} is the most. Ask for less, or open another subscription.`,
+      );
+    return [...new Set(given)];
+  };
+  const taskIds = tasks ? texts('taskIds', 'ids') : [];
+  if (taskIds.length > 0) filter.taskIds = taskIds;
+  const uris = texts('resourceSubscriptions', 'URIs');
   const long = uris.find(({ length }) => length > MAX_URI);
   if (long !== undefined)
     refuse(
       `A URI in params.notifications.resourceSubscriptions has ${long.length} characters; ${MAX_URI} is the most.`,
     );
-  return withUris(filter, [...new Set(uris)]);
+  return withUris(filter, uris);
 }
 
 /** The part of a filter that a server with these capabilities can serve. */
@@ -62,7 +71,7 @@ export function deliverable(filter: SubscriptionFilter, capabilities: ServerCapa
 }
 
 /** The same, for these resources. */
-export function withUris(filter: SubscriptionFilter, uris: readonly string[]): SubscriptionFilter {
+export function withUris(filter: ListenFilter, uris: readonly string[]): ListenFilter {
   const { resourceSubscriptions: _, ...flags } = filter;
   return uris.length === 0 ? flags : { ...flags, resourceSubscriptions: [...uris] };
 }

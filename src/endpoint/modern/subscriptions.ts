@@ -5,6 +5,7 @@ import { MCP_OPTIONS } from '../../common/option-checks.js';
 import { deferred } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
+import { TaskHost } from '../../context/mcp-tasks.js';
 import type { McpCallOutcome } from '../../context/mcp-instrumentation.js';
 import type { McpReply, PendingReply, StreamFlow } from '../../context/mcp-exchange.js';
 import { logError } from '../../context/operator-log.js';
@@ -17,7 +18,14 @@ import { notificationOf } from '../../wire/notifications.js';
 import { messageFrame } from '../../wire/sse.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../protocol.options.js';
 import { ModernClient } from './modern-client.js';
-import { ChangeSet, deliverable, isEmpty, requestedFilter, withUris } from './subscription-filter.js';
+import {
+  ChangeSet,
+  deliverable,
+  isEmpty,
+  type ListenFilter,
+  requestedFilter,
+  withUris,
+} from './subscription-filter.js';
 
 /** Seconds after which a refused newcomer may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
@@ -57,6 +65,7 @@ export class Subscriptions {
     @Inject(PROTOCOL_OPTIONS)
     private readonly limits: Pick<ResolvedProtocolOptions, 'maxSubscriptions' | 'maxSubscriptionsPerPrincipal'>,
     @Inject(CallObserver) readonly observer: CallObserver = new CallObserver(),
+    @Inject(TaskHost) readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
   ) {
     this.changes$ = changes$;
     this.serverInfo = serverInfo;
@@ -76,7 +85,7 @@ export class Subscriptions {
    */
   listen(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
     this.#assertRoom(http.principal);
-    const requested = requestedFilter(message);
+    const requested = requestedFilter(message, this.tasks.runner !== undefined);
     const call = new McpCall(http, message, this.client);
     const subscription = new Subscription(call, this);
     this.#open.add(subscription);
@@ -94,8 +103,14 @@ export class Subscriptions {
 
   // ---- for the subscriptions -------------------------------------------------------------------------------------
 
-  /** Resources that are not there, or not for this caller, are left out without a word: it must not learn which. */
-  async honored(requested: SubscriptionFilter, call: McpCall): Promise<SubscriptionFilter> {
+  /** Resources and tasks that are not there, or not for this caller, are left out without a word: it must not learn which. */
+  async honored({ taskIds = [], ...requested }: ListenFilter, call: McpCall): Promise<ListenFilter> {
+    const filter = await this.#honored(requested, call);
+    const tasks = taskIds.length > 0 ? await this.tasks.runner!.honored(taskIds, call) : [];
+    return tasks.length > 0 ? { ...filter, taskIds: [...tasks] } : filter;
+  }
+
+  async #honored(requested: SubscriptionFilter, call: McpCall): Promise<SubscriptionFilter> {
     const filter = deliverable(requested, await this.dispatcher.capabilities(call));
     const { resourceSubscriptions: uris = [] } = filter;
     const { dispatcher } = this;
@@ -157,6 +172,8 @@ function nextTurn(): Promise<void> {
  * decide, until its response is there, and while its reader is slow. That is a set, so what waits is bounded by what was
  * asked for, and a resource that changed a hundred times is sent once.
  *
+ * Tasks are told of by what keeps them, which says what they are when it is said.
+ *
  * Invariants: the acknowledgement comes first, the result last; nothing is sent that was not honored; `left` is called
  * exactly once, and then nothing is subscribed any more.
  */
@@ -181,7 +198,7 @@ class Subscription implements PendingReply {
   }
 
   /** Begins to listen, and asks the guards which changes this caller may hear of. */
-  ask(requested: SubscriptionFilter): void {
+  ask(requested: ListenFilter): void {
     this.#accepted = ChangeSet.acceptedBy(requested);
     const { changes$ } = this.host;
     this.#hearing.add(changes$.subscribe({ next: (change) => this.#hear(change), complete: () => this.close() }));
@@ -210,7 +227,7 @@ class Subscription implements PendingReply {
     else if (state.is === 'open') this.#finish(state.subscriber);
   }
 
-  #honor(filter: SubscriptionFilter): void {
+  #honor(filter: ListenFilter): void {
     if (this.#state.is !== 'asked') return;
     this.#accepted = ChangeSet.acceptedBy(filter);
     for (const change of this.#untold) if (!this.#accepted.has(change)) this.#untold.delete(change);
@@ -231,6 +248,10 @@ class Subscription implements PendingReply {
     if (!state.goesOn) return this.#finish(subscriber);
     subscriber.add(flow.resumed$.subscribe(() => this.#tell()));
     this.#tell();
+    const { taskIds } = state.filter;
+    if (!taskIds) return;
+    const news$ = this.host.tasks.runner!.watch(taskIds, flow);
+    subscriber.add(news$.subscribe((notification) => subscriber.next(this.#frame(notification))));
   }
 
   #hear(change: HeardChange): void {
@@ -295,7 +316,7 @@ class Subscription implements PendingReply {
 
 type SubscriptionState =
   | { readonly is: 'asked' }
-  | { readonly is: 'honored'; readonly filter: SubscriptionFilter; readonly goesOn: boolean }
+  | { readonly is: 'honored'; readonly filter: ListenFilter; readonly goesOn: boolean }
   | { readonly is: 'open'; readonly subscriber: Subscriber<string>; readonly flow: StreamFlow }
   | { readonly is: 'over' };
 

@@ -63,6 +63,15 @@ export interface ToolOptions extends DescribedOptions {
    */
   outputSchema?: HandlerSchema;
   /**
+   * Whether a call of the tool may become a task, for clients of 2026-07-28 that declare the extension
+   * `io.modelcontextprotocol/tasks`: they get the task at once, and ask for its result. `'optional'` serves other clients as
+   * ever; `'required'` refuses those of 2026-07-28 that do not declare it; `'manual'` leaves it to `ctx.startTask()`. Needs
+   * `McpTasksModule` of `nestjs-mcp-streamable/tasks`.
+   *
+   * @default false
+   */
+  task?: false | 'optional' | 'required' | 'manual' | ToolTaskOptions;
+  /**
    * The view of MCP Apps that shows its results, by its URI: that of an `@AppView()` of the endpoint. A host without views shows
    * the result as that of any tool.
    *
@@ -74,6 +83,36 @@ export interface ToolOptions extends DescribedOptions {
   maxResultBytes?: number;
   /** Whether its structured content is repeated as a text block. @default that of the endpoint */
   textMirror?: boolean;
+}
+
+/** How calls of a tool become tasks. @publicApi */
+export interface ToolTaskOptions {
+  /**
+   * `'required'`: a client of 2026-07-28 that does not declare the extension is refused (-32021).
+   *
+   * @default 'optional'
+   */
+  support?: 'optional' | 'required';
+  /**
+   * Milliseconds from the beginning of the handler after which its call becomes a task: quicker ones are answered as ever. `Infinity`: when
+   * the handler calls `ctx.startTask()`.
+   *
+   * @default 0
+   */
+  afterMs?: number;
+  /**
+   * Milliseconds that a task is kept, from its beginning on. Then it is gone, with its result, and a handler that still runs
+   * is aborted.
+   *
+   * @default the option `ttlMs` of the module
+   */
+  ttlMs?: number;
+  /**
+   * Milliseconds that clients are asked to wait before they ask again.
+   *
+   * @default the option `pollIntervalMs` of the module
+   */
+  pollIntervalMs?: number;
 }
 
 /** The view of a tool, and who may call the tool. @publicApi */
@@ -264,13 +303,15 @@ export interface ResourceTemplateArgs extends ResourceArgs {
 
 const DESCRIBED = { title: true, description: true, icons: true, _meta: true } as const;
 
+export const TASK_NAMES = namesOf<ToolTaskOptions>({ support: true, afterMs: true, ttlMs: true, pollIntervalMs: true });
+
 export const CACHE_NAMES = namesOf<CacheHints>({ ttlMs: true, scope: true });
 
 /** The options that each decorator takes. */
 export const HANDLER_OPTION_NAMES = {
   tool: namesOf<ToolOptions>({
     ...DESCRIBED,
-    ...{ name: true, annotations: true, inputSchema: true, outputSchema: true, ui: true },
+    ...{ name: true, annotations: true, inputSchema: true, outputSchema: true, task: true, ui: true },
     ...{ maxResultBytes: true, textMirror: true },
   }),
   resource: namesOf<ResourceOptions>({

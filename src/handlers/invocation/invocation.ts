@@ -61,6 +61,11 @@ export class Invocation extends McpHandlerCall {
    *   part in what interceptors do: `timeout()` leaves the source, and `retry()` leaves the one before it asks for the next
    */
   call(instance: unknown, params: unknown[]): unknown {
+    const entering = this.context.entering();
+    return entering ? entering.then(() => this.#call(instance, params)) : this.#call(instance, params);
+  }
+
+  #call(instance: unknown, params: unknown[]): unknown {
     const { context } = this;
     const { handler, contextAt } = this.about;
     // Guards and pipes may have taken their time: a call that is over must not have an effect.

@@ -1,4 +1,6 @@
 import type { CompleteResult, PromptArgument, Tool, Variables } from '@modelcontextprotocol/server';
+import { check } from '../../common/option-checks.js';
+import type { ToolTask } from '../../context/mcp-tasks.js';
 import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
 import { paramHeadersOf } from '../../wire/param-headers.js';
 import { checkedBySpec, UriTemplate } from '../../wire/spec.js';
@@ -6,6 +8,7 @@ import { shown } from '../../wire/errors.js';
 import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import {
   CACHE_NAMES,
+  TASK_NAMES,
   type CacheHints,
   type MethodOptions,
   type PromptArgumentOptions,
@@ -15,6 +18,7 @@ import {
   type ResourceTemplateArgs,
   type ResourceTemplateOptions,
   type ToolOptions,
+  type ToolTaskOptions,
 } from '../decorators/handler-options.js';
 import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
@@ -87,12 +91,42 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
     key: name,
     wire,
     paramHeaders: mirrored.headers,
+    ...taskOf(options.task, origin),
     bound: boundOf(name, Object.keys(wire.inputSchema.properties ?? {}), maxResultBytes),
     ...served(runner(input?.validate), { kind: 'tool', name, origin, failures }, (value) =>
       toToolResult(value, output?.validate, textMirror),
     ),
   };
 }
+
+/** @throws HandlerDefinitionError */
+function taskOf(task: ToolOptions['task'], origin: string): { task?: ToolTask } {
+  if (task === undefined || task === false) return {};
+  try {
+    const given = typeof task === 'string' ? (TASK_WORDS[task] ?? task) : task;
+    const {
+      support = 'optional',
+      afterMs = 0,
+      ttlMs,
+      pollIntervalMs,
+    } = check.group('task', given as ToolTaskOptions, TASK_NAMES);
+    check.oneOf('task.support', support, ['optional', 'required']);
+    check.timer('task.afterMs', afterMs, { min: 0, infinite: true });
+    if (ttlMs !== undefined) check.timer('task.ttlMs', ttlMs);
+    if (pollIntervalMs !== undefined) check.timer('task.pollIntervalMs', pollIntervalMs);
+    return { task: Object.freeze({ support, afterMs, ttlMs, pollIntervalMs }) };
+  } catch (error) {
+    const words = "false, 'optional', 'required', 'manual', or an object of options";
+    const reason = `its "task" must be ${words}: ${(error as Error).message}`;
+    throw new HandlerDefinitionError(origin, reason, { cause: error });
+  }
+}
+
+const TASK_WORDS: Readonly<Record<string, ToolTaskOptions>> = {
+  optional: {},
+  required: { support: 'required' },
+  manual: { afterMs: Infinity },
+};
 
 /** @throws HandlerDefinitionError */
 export function resourceEntry(options: ResourceOptions, { origin, runner, failures }: EntrySource): ResourceEntry {

@@ -14,6 +14,7 @@ import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
+import type { ToolTask } from '../../context/mcp-tasks.js';
 import type { Era } from '../../wire/era.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
 import type { CacheHints } from '../decorators/handler-options.js';
@@ -53,6 +54,8 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
 export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
   /** Its arguments that modern clients mirror into headers (`x-mcp-header`); frozen, and mostly empty. */
   readonly paramHeaders: readonly ParamHeader[];
+  /** When its calls become tasks; absent: never. */
+  readonly task?: ToolTask;
   /** How large its result may be; `undefined`: of any size. */
   readonly bound: ResultBound | undefined;
 }
@@ -147,6 +150,7 @@ export class HandlerTable {
   };
   readonly #changes$ = new Subject<HandlerListChange>();
   #lastOrdinal = 0;
+  #refusesTasks = false;
 
   /** The endpoint makes its servers itself and serves no entry. */
   private readonly ownServers: boolean;
@@ -191,6 +195,7 @@ export class HandlerTable {
         'its endpoint makes its servers itself (option "server") and would not serve it. Drop the option, or give the handler to another endpoint.',
       );
     }
+    if (this.#refusesTasks) assertNoTask(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key)?.entry;
     if (present) throw new DuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
@@ -198,8 +203,15 @@ export class HandlerTable {
     this.#changed(entry.kind);
   }
 
+  /** The app keeps no tasks. @throws HandlerDefinitionError for a tool with tasks, now or when it is added */
+  refuseTasks(): void {
+    this.#refusesTasks = true;
+    for (const entry of this.all('tool')) assertNoTask(entry);
+  }
+
   /** Puts an entry in the place of the one with its key. @returns whether there was one */
   replace(entry: HandlerEntry): boolean {
+    if (this.#refusesTasks) assertNoTask(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key);
     if (!present) return false;
@@ -227,4 +239,13 @@ export class HandlerTable {
   #changed(kind: HandlerKind): void {
     if (kind !== 'method') this.#changes$.next({ list: LIST_OF[kind] });
   }
+}
+
+/** @throws HandlerDefinitionError */
+function assertNoTask(entry: HandlerEntry): void {
+  if (entry.kind !== 'tool' || !entry.task) return;
+  throw new HandlerDefinitionError(
+    entry.origin,
+    'it has the option "task", and its endpoint keeps no tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule, for an endpoint with a name with its name: forRoot({ endpoint: "admin" }).',
+  );
 }

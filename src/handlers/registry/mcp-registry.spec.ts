@@ -23,6 +23,7 @@ function madeRegistry(): {
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
   const context = {
+    entering: () => undefined,
     signal: new AbortController().signal,
     progress: async (progress: number) => void reports.push(progress),
   } as unknown as McpContext;

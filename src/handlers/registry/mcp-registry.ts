@@ -276,6 +276,8 @@ function functionRunner(
   return {
     async run(raw, context) {
       const args: unknown = validate ? await validate(raw) : raw;
+      const entering = context.entering();
+      if (entering) await entering;
       const returned = await handler(args as never, context);
       return comesInParts(returned) ? new Drain(returned, context, origin).result : returned;
     },

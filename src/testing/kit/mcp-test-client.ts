@@ -1,6 +1,8 @@
 import type * as Sdk from '@modelcontextprotocol/client';
 import type { INestApplication } from '@nestjs/common';
 import type { McpAnswer, McpLogLevel, McpQuestion } from '../../index.js';
+import { POLLED_META_KEY, TaskTransport } from '../../client/task-transport.js';
+import type { Clock } from '../../common/clock.js';
 import { type Era, LOG_LEVEL_META_KEY } from '../../wire/era.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';
 import { AppAgent, type AppFetch, fetchOver } from './app-agent.js';
@@ -27,6 +29,13 @@ export interface McpTestClientOptions {
   capabilities?: Sdk.ClientCapabilities;
   /** Asks for log messages from this level up. @default none in the modern era, else what the server sends */
   logLevel?: McpLogLevel;
+  /**
+   * Follows tasks: `callTool()` returns the result of the task, and `progress` has what it said of itself. It polls every few
+   * milliseconds, whatever the server says. `false`: the client knows no tasks.
+   *
+   * @default true
+   */
+  tasks?: boolean;
   /** @default nestjs-mcp-streamable-testing */
   clientInfo?: { name: string; version: string };
 }
@@ -65,7 +74,18 @@ type SamplingQuestion = Extract<McpQuestion, { method: 'sampling/createMessage' 
 type SamplingAnswer = McpAnswer<{ method: 'sampling/createMessage'; params: object }>;
 
 /** The real ones, also when a test runner replaces the globals later. */
-const { clearImmediate, setImmediate } = globalThis;
+const { clearImmediate, clearTimeout, setImmediate, setTimeout } = globalThis;
+
+/** Milliseconds between two polls of a task. */
+const POLL_MS = 5;
+
+/** Waits for nothing longer than that: a test in fake time does not wait for the pace of its server. */
+const QUICK: Clock = {
+  now: () => 0,
+  setTimeout: (task) => setTimeout(task, POLL_MS),
+  setInterval: (task) => setTimeout(task, POLL_MS),
+  clear: (timer) => clearTimeout(timer as NodeJS.Timeout | undefined),
+};
 
 /**
  * Connects the official client to an app, without a port: the requests go through all of the app's HTTP stack.
@@ -150,7 +170,7 @@ export class McpTestClient implements AsyncDisposable {
     const connected = new McpTestClient(client, transport, agent, url, options);
     answerQuestions(client, options);
     transport.onmessage = (message) => connected.#note(message);
-    await client.connect(transport);
+    await client.connect(options.tasks === false ? transport : new TaskTransport(transport, QUICK));
     const { logLevel } = options;
     if (logLevel !== undefined && connected.era === 'legacy') {
       await client.request({ method: 'logging/setLevel', params: { level: logLevel } });
@@ -182,7 +202,9 @@ export class McpTestClient implements AsyncDisposable {
     const progress: Sdk.Progress[] = [];
     const params = { name, arguments: args, ...this.#metaWith(meta) };
     const result = await this.client.callTool(params, {
-      onprogress: (each) => {
+      onprogress: (each: Sdk.Progress & { _meta?: Record<string, unknown> }) => {
+        // Says that a task is there, and nothing new.
+        if (each._meta?.[POLLED_META_KEY] !== undefined) return;
         progress.push(each);
         onprogress?.(each);
       },

@@ -1,0 +1,17 @@
+// #region watch
+import { Injectable } from '@nestjs/common';
+import { InjectMcpClient, type McpClient } from 'nestjs-mcp-streamable/client';
+import { map, type Observable } from 'rxjs';
+
+@Injectable()
+export class ReportWatcher {
+  constructor(@InjectMcpClient('reports') private readonly reports: McpClient) {}
+
+  /** What the task says of itself, then the result. Unsubscribing cancels the task. */
+  report$(year: number): Observable<string> {
+    return this.reports
+      .callTool$('yearly_report', { year })
+      .pipe(map((event) => (event.type === 'progress' ? (event.message ?? '') : JSON.stringify(event.result.content))));
+  }
+}
+// #endregion

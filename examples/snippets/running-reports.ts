@@ -1,0 +1,19 @@
+// #region service
+import { Inject, Injectable } from '@nestjs/common';
+import { type McpTaskInfo, McpTaskService } from 'nestjs-mcp-streamable/tasks';
+
+@Injectable()
+export class RunningReports {
+  constructor(@Inject(McpTaskService) private readonly tasks: McpTaskService) {}
+
+  async of(principal: string): Promise<McpTaskInfo[]> {
+    const tasks = await this.tasks.list({ principal });
+    return tasks.filter(({ status }) => status === 'working' || status === 'input_required');
+  }
+
+  /** Aborts their handlers, on whichever node they run. */
+  async cancelAllOf(principal: string): Promise<void> {
+    for (const { id } of await this.of(principal)) await this.tasks.cancel(id);
+  }
+}
+// #endregion

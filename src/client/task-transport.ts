@@ -1,0 +1,320 @@
+import type { Transport, TransportSendOptions } from '@modelcontextprotocol/server';
+import { type Clock, systemClock } from '../common/clock.js';
+import { deferred, type Deferred, quiet } from '../common/promises.js';
+import { randomToken } from '../common/random-token.js';
+import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
+import { errorResponse } from '../wire/errors.js';
+import {
+  isNotification,
+  isObject,
+  isRequest,
+  isResponse,
+  type JsonRpcMessage,
+  type JsonRpcRequest,
+  type JsonRpcResponse,
+  type RequestId,
+} from '../wire/json-rpc.js';
+import { isModernRevision } from '../wire/revisions.js';
+import { pause } from './waiting.js';
+
+/** The id of the extension for tasks. */
+const TASKS = 'io.modelcontextprotocol/tasks';
+/** `_meta` of a progress notification that says that a task was asked for, and nothing more. @internal */
+export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
+/** Milliseconds between two polls, when the server says nothing sensible. */
+const POLL_MS = { default: 1_000, least: 20, most: 60_000 };
+/** Polls in a row that may fail. */
+const MAX_FAILURES = 5;
+/** JSON-RPC code of a task that came to nothing. */
+const FAILED = -32000;
+
+/**
+ * # A transport for the official `Client` that follows tasks
+ *
+ * The official client does not know the extension `io.modelcontextprotocol/tasks`. This stands between it and its transport: it
+ * declares the extension with each `tools/call` of revision 2026-07-28, and when the answer is a task it asks for the task
+ * until that has ended. To the client the call just takes longer:
+ *
+ *     called ──"task"──▶ followed ──completed, failed, cancelled──▶ answered
+ *                           ├──input_required──▶ answered with the questions; its repetition goes on following
+ *                           └──given up by the client──▶ the task is cancelled
+ *
+ * What the task says of itself arrives as progress: with each poll, so that a timeout that begins anew with progress does.
+ *
+ * @publicApi
+ */
+export class TaskTransport implements Transport {
+  onclose?: Transport['onclose'];
+  onerror?: Transport['onerror'];
+  onmessage?: Transport['onmessage'];
+  /** Calls that may become tasks, or have. */
+  readonly #calls = new Map<RequestId, FollowedCall>();
+  /** Requests of this transport. */
+  readonly #asked = new Map<RequestId, Deferred<JsonRpcResponse>>();
+  /** No client makes up such an id. */
+  readonly #name = `task-${randomToken(8)}-`;
+  #lastId = 0;
+
+  constructor(
+    private readonly inner: Transport,
+    private readonly clock: Clock = systemClock,
+  ) {}
+
+  get sessionId(): string | undefined {
+    return this.inner.sessionId;
+  }
+  get hasPerRequestStream(): boolean {
+    return this.inner.hasPerRequestStream ?? false;
+  }
+
+  setProtocolVersion(version: string): void {
+    this.inner.setProtocolVersion?.(version);
+  }
+
+  setSupportedProtocolVersions(versions: string[]): void {
+    this.inner.setSupportedProtocolVersions?.(versions);
+  }
+
+  start(): Promise<void> {
+    const { inner } = this;
+    const before = inner.onmessage;
+    inner.onmessage = (message, extra) => {
+      before?.(message, extra);
+      if (!this.#take(message)) this.onmessage?.(message, extra);
+    };
+    inner.onerror = (error) => this.onerror?.(error);
+    inner.onclose = () => {
+      this.#end();
+      this.onclose?.();
+    };
+    return inner.start();
+  }
+
+  async send(message: JsonRpcMessage, options: TransportSendOptions = {}): Promise<void> {
+    if (isNotification(message) && message.method === 'notifications/cancelled') {
+      const call = this.#calls.get(message.params?.['requestId'] as RequestId);
+      // The request was answered long ago: what is cancelled is the task.
+      if (call?.followed) return call.abort.abort(message.params?.['reason']);
+    }
+    if (!isRequest(message) || message.method !== 'tools/call' || !isModern(message)) {
+      return this.inner.send(message, options);
+    }
+    const call = new FollowedCall(message, options.requestSignal);
+    this.#calls.set(message.id, call);
+    const taskId = this.#taskIn(message);
+    if (taskId !== undefined) {
+      call.followed = true;
+      void this.#follow(call, taskId, message.params?.['inputResponses']);
+      return;
+    }
+    try {
+      await this.inner.send(declaring(message), options);
+    } catch (error) {
+      this.#calls.delete(message.id);
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#end();
+    await this.inner.close();
+  }
+
+  #end(): void {
+    for (const call of this.#calls.values()) call.abort.abort(new Error('The connection is closed.'));
+    this.#calls.clear();
+    for (const { reject } of this.#asked.values()) reject(new Error('The connection is closed.'));
+    this.#asked.clear();
+  }
+
+  /** @returns whether the message is none of the client's */
+  #take(message: JsonRpcMessage): boolean {
+    if (!isResponse(message) || message.id === undefined) return false;
+    const asked = this.#asked.get(message.id);
+    if (asked) {
+      this.#asked.delete(message.id);
+      asked.resolve(message);
+      return true;
+    }
+    const call = this.#calls.get(message.id);
+    const result = 'result' in message ? message.result : undefined;
+    const { resultType, taskId, pollIntervalMs } = (result ?? {}) as Partial<Task> & { resultType?: unknown };
+    if (!call || resultType !== 'task' || typeof taskId !== 'string') {
+      this.#calls.delete(message.id);
+      return false;
+    }
+    call.followed = true;
+    call.pollMs = pollMsOf(pollIntervalMs);
+    this.#tell(call, result as Partial<Task>);
+    void this.#follow(call, taskId);
+    return true;
+  }
+
+  /** Asks for a task until there is something to answer the call with. Never rejects. */
+  async #follow(call: FollowedCall, taskId: string, inputResponses?: unknown): Promise<void> {
+    const { id } = call.request;
+    const { signal } = call.abort;
+    try {
+      if (inputResponses !== undefined) await this.#ask(call, 'tasks/update', { taskId, inputResponses });
+      for (;;) {
+        await pause(inputResponses === undefined || call.polls > 0 ? call.pollMs : POLL_MS.least, this.clock, signal);
+        const task = (await this.#ask(call, 'tasks/get', { taskId })) as unknown as Task;
+        call.pollMs = pollMsOf(task.pollIntervalMs);
+        this.#tell(call, task);
+        const answer = this.#answerTo(call, task, inputResponses);
+        if (answer) return this.#answer(call, answer);
+      }
+    } catch (error) {
+      if (signal.aborted) return this.#giveUp(call, taskId);
+      const { code = FAILED, data } = error as { code?: unknown; data?: unknown };
+      const text = `The task ${taskId} of "${String(call.request.params?.['name'])}" could not be followed: ${(error as Error).message}`;
+      const answer = errorResponse(id, Number.isSafeInteger(code) ? (code as number) : FAILED, text, data);
+      this.#answer(call, answer as JsonRpcResponse);
+    }
+  }
+
+  /** @returns `undefined` while there is nothing to answer with */
+  #answerTo({ request: { id } }: FollowedCall, task: Task, given: unknown): JsonRpcResponse | undefined {
+    const { taskId, status, result, error, inputRequests = {} } = task;
+    const ofResult = (value: object): JsonRpcResponse => ({ jsonrpc: '2.0', id, result: { ...value } });
+    switch (status) {
+      case 'completed':
+        return ofResult({ ...result, resultType: 'complete' });
+      case 'failed': {
+        const { code = FAILED, message = 'The task failed.', data } = error ?? {};
+        return errorResponse(id, code, message, data) as JsonRpcResponse;
+      }
+      case 'cancelled':
+        return errorResponse(id, FAILED, `The task ${taskId} was cancelled.`) as JsonRpcResponse;
+      case 'input_required': {
+        // What was answered may still be among them, where nodes see each other late.
+        const open = Object.entries(inputRequests).filter(([key]) => !(isObject(given) && Object.hasOwn(given, key)));
+        if (open.length === 0) return undefined;
+        const requestState = this.#name + taskId;
+        return ofResult({ resultType: 'input_required', inputRequests: Object.fromEntries(open), requestState });
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  /** The task of a call that is repeated with answers. */
+  #taskIn({ params }: JsonRpcRequest): string | undefined {
+    const state = params?.['requestState'];
+    return typeof state === 'string' && state.startsWith(this.#name) ? state.slice(this.#name.length) : undefined;
+  }
+
+  #answer({ request: { id } }: FollowedCall, answer: JsonRpcResponse): void {
+    if (this.#calls.delete(id)) this.onmessage?.(answer);
+  }
+
+  /** The client does not wait any more. */
+  async #giveUp(call: FollowedCall, taskId: string): Promise<void> {
+    if (!this.#calls.delete(call.request.id)) return;
+    await this.#request(call, 'tasks/cancel', { taskId }).catch(() => {});
+  }
+
+  #tell({ request, ...call }: FollowedCall, { statusMessage }: Partial<Task>): void {
+    const progressToken = request.params?._meta?.progressToken;
+    if (progressToken === undefined) return;
+    const news = statusMessage !== undefined && statusMessage !== call.said.message;
+    if (news) call.said.message = statusMessage;
+    const params = {
+      ...{ progressToken, progress: ++call.said.count },
+      ...(news ? { message: statusMessage } : { _meta: { [POLLED_META_KEY]: true } }),
+    };
+    this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/progress', params });
+  }
+
+  /** @throws (rejects) an error with the code of the answer; what could not be sent five times */
+  async #ask(call: FollowedCall, method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> {
+    const { signal } = call.abort;
+    for (let failures = 1; ; failures++) {
+      try {
+        const answer = await this.#request(call, method, params, signal);
+        call.polls++;
+        if ('result' in answer) return answer.result;
+        const { code, message, data } = answer.error;
+        throw Object.assign(new Error(message), { code, data });
+      } catch (error) {
+        // An answer is an answer; what could not be asked is asked again.
+        if (signal.aborted || Number.isSafeInteger((error as { code?: unknown }).code) || failures >= MAX_FAILURES) {
+          throw error;
+        }
+        await pause(call.pollMs, this.clock, signal);
+      }
+    }
+  }
+
+  async #request(
+    { request }: FollowedCall,
+    method: string,
+    params: Record<string, unknown>,
+    signal?: AbortSignal,
+  ): Promise<JsonRpcResponse> {
+    const id = `${this.#name}${++this.#lastId}`;
+    const answer = deferred<JsonRpcResponse>();
+    this.#asked.set(id, answer);
+    // As the call: the same client asks.
+    const { progressToken: _, ...meta } = request.params?._meta ?? {};
+    const message = declaring({ jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } });
+    const abort = (): void => answer.reject(signal!.reason);
+    signal?.addEventListener('abort', abort, { once: true });
+    try {
+      quiet(this.inner.send(message, signal ? { requestSignal: signal } : {})).catch(answer.reject);
+      return await answer.promise;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+      this.#asked.delete(id);
+    }
+  }
+}
+
+/** A call from its request to the answer that the client gets. */
+class FollowedCall {
+  readonly abort = new AbortController();
+  /** It is a task. */
+  followed = false;
+  pollMs = POLL_MS.default;
+  polls = 0;
+  /** What the client was told of the task. */
+  readonly said: { message: string | undefined; count: number } = { message: undefined, count: 0 };
+
+  constructor(
+    readonly request: JsonRpcRequest,
+    signal: AbortSignal | undefined,
+  ) {
+    signal?.addEventListener('abort', () => this.abort.abort(signal.reason), { once: true });
+  }
+}
+
+/** As `tasks/get` says it. */
+interface Task {
+  readonly taskId: string;
+  readonly status: string;
+  readonly statusMessage?: string;
+  readonly pollIntervalMs?: unknown;
+  readonly result?: object;
+  readonly error?: { readonly code?: number; readonly message?: string; readonly data?: unknown };
+  readonly inputRequests?: Readonly<Record<string, unknown>>;
+}
+
+function pollMsOf(pollIntervalMs: unknown): number {
+  const wanted = typeof pollIntervalMs === 'number' && pollIntervalMs > 0 ? pollIntervalMs : POLL_MS.default;
+  return Math.min(Math.max(wanted, POLL_MS.least), POLL_MS.most);
+}
+
+function isModern({ params }: JsonRpcRequest): boolean {
+  const meta: Readonly<Record<string, unknown>> | undefined = params?._meta;
+  return isModernRevision(meta?.[PROTOCOL_VERSION_META_KEY]);
+}
+
+/** The message of a client that knows tasks. */
+function declaring(message: JsonRpcRequest): JsonRpcRequest {
+  const { params = {} } = message;
+  const meta: Readonly<Record<string, unknown>> = params._meta ?? {};
+  const capabilities = meta[CLIENT_CAPABILITIES_META_KEY] as { extensions?: object } | undefined;
+  const extensions = { [TASKS]: {}, ...capabilities?.extensions };
+  const _meta = { ...meta, [CLIENT_CAPABILITIES_META_KEY]: { ...capabilities, extensions } };
+  return { ...message, params: { ...params, _meta } };
+}

@@ -1,0 +1,127 @@
+import type {
+  McpStoredTask,
+  McpTaskInfo,
+  McpTaskStatus,
+  McpTaskStore,
+  NewTask,
+  TaskChange,
+  TaskLease,
+  TaskLimits,
+} from '../../tasks/task-store.js';
+import type { RedisConnection, RedisScript } from '../connection/redis-connection.js';
+import { encoded } from '../redis-keys.js';
+import * as scripts from './task.scripts.js';
+
+/** How many lost tasks one renewal names. */
+const MAX_LOST = 100;
+
+/**
+ * # Tasks in Redis
+ *
+ * All of them lie in one slot, so that caps are checked and counted, and tasks that are lost are found, in one step. See
+ * task.scripts.ts for what there is.
+ *
+ * @publicApi
+ */
+export class RedisTaskStore implements McpTaskStore {
+  readonly scope = 'shared';
+
+  constructor(private readonly connection: RedisConnection) {}
+
+  async create(
+    task: NewTask,
+    { total, perPrincipal }: TaskLimits,
+    leaseMs: number,
+  ): Promise<'created' | 'total-cap' | 'principal-cap'> {
+    const { id, principal, node, ttlMs, createdAt } = task;
+    const caps = [total, perPrincipal].map((cap) => (Number.isFinite(cap) ? cap : -1));
+    const about = JSON.stringify(task);
+    const where = [id, ownerOf(principal), encoded(node)];
+    const outcome = await this.#run(scripts.create, ...where, ttlMs, leaseMs, ...caps, about, createdAt);
+    return outcome as 'created' | 'total-cap' | 'principal-cap';
+  }
+
+  async get(id: string): Promise<McpStoredTask | undefined> {
+    const found = (await this.#run(scripts.get, encoded(id))) as [number, string[]] | null;
+    if (!found) return undefined;
+    const fields = new Map<string, string>();
+    for (let at = 0; at < found[1].length; at += 2) fields.set(found[1][at]!, found[1][at + 1]!);
+    return {
+      ...infoOf(['about', 'status', 'message', 'updated'].map((name) => fields.get(name) ?? null)),
+      ...(JSON.parse(fields.get('outcome') ?? '{}') as Pick<McpStoredTask, 'result' | 'error'>),
+      questions: valuesOf(fields, 'q'),
+      answers: valuesOf(fields, 'a') as Record<string, object>,
+      lost: found[0] === 1,
+    };
+  }
+
+  async patch(id: string, expected: readonly McpTaskStatus[], change: TaskChange): Promise<boolean> {
+    const { status, statusMessage, result, error, lastUpdatedAt } = change;
+    const fields = ['updated', lastUpdatedAt];
+    if (status !== undefined) fields.push('status', status);
+    if (statusMessage !== undefined) fields.push('message', statusMessage);
+    if (result !== undefined || error !== undefined) fields.push('outcome', JSON.stringify({ result, error }));
+    return (await this.#run(scripts.patch, encoded(id), `,${expected.join(',')},`, ...fields)) === 1;
+  }
+
+  async ask(id: string, questions: Readonly<Record<string, unknown>>, at: number): Promise<boolean> {
+    const pairs = Object.entries(questions).flatMap(([key, question]) => [codeOf(key), JSON.stringify(question)]);
+    return (await this.#run(scripts.ask, encoded(id), at, ...pairs)) === 1;
+  }
+
+  async answer(id: string, answers: Readonly<Record<string, object>>, at: number): Promise<string[]> {
+    const pairs = Object.entries(answers).flatMap(([key, answer]) => [codeOf(key), JSON.stringify(answer)]);
+    const taken = (await this.#run(scripts.answer, encoded(id), at, ...pairs)) as string[];
+    return taken.map(keyOf);
+  }
+
+  async delete(id: string): Promise<boolean> {
+    return (await this.#run(scripts.remove, encoded(id))) === 1;
+  }
+
+  async renew(node: string, leaseMs: number): Promise<TaskLease> {
+    const [active, lost] = (await this.#run(scripts.renew, encoded(node), leaseMs, MAX_LOST)) as [string[], string[]];
+    return { active, lost };
+  }
+
+  async list({ principal }: { principal?: string | null } = {}): Promise<McpTaskInfo[]> {
+    const whose = principal === undefined ? 'ids' : `of:${ownerOf(principal ?? undefined)}`;
+    const found = (await this.#run(scripts.list, whose)) as (string | null)[][];
+    return found.map(infoOf).toSorted((a, b) => a.createdAt - b.createdAt);
+  }
+
+  #run(script: RedisScript, ...args: (string | number)[]): Promise<unknown> {
+    return this.connection.run(script, this.connection.keys.tasks, ...args);
+  }
+}
+
+/** No principal has the code of the anonymous caller. */
+function ownerOf(principal: string | undefined): string {
+  return principal === undefined ? '' : `=${encoded(principal)}`;
+}
+
+/** A key as the name of a field: JSON escapes lone surrogates, which have no UTF-8. */
+function codeOf(key: string): string {
+  return JSON.stringify(key);
+}
+
+function keyOf(code: string): string {
+  return JSON.parse(code) as string;
+}
+
+function infoOf([about, status, statusMessage, updated]: (string | null)[]): McpTaskInfo {
+  return {
+    ...(JSON.parse(about!) as NewTask),
+    // JSON leaves out what is undefined.
+    principal: (JSON.parse(about!) as NewTask).principal,
+    status: status as McpTaskStatus,
+    ...(statusMessage !== null && { statusMessage: statusMessage! }),
+    lastUpdatedAt: Number(updated),
+  };
+}
+
+/** `Object.fromEntries` defines properties: a key such as `__proto__` is a key like any other. */
+function valuesOf(fields: ReadonlyMap<string, string>, kind: 'q' | 'a'): Record<string, unknown> {
+  const entries = [...fields].filter(([name]) => name.startsWith(`${kind}:`));
+  return Object.fromEntries(entries.map(([name, json]) => [keyOf(name.slice(2)), JSON.parse(json) as unknown]));
+}

@@ -1,0 +1,179 @@
+import { RedisScript } from '../connection/redis-connection.js';
+
+/**
+ * # What there is of tasks
+ *
+ *     :task:<id>    hash  'about', 'owner', 'node', 'status', 'message', 'updated', 'outcome'; 'q:<key>' and 'a:<key>':
+ *                         questions, and answers
+ *     :ids          zset  all tasks; score: when they expire
+ *     :of:<owner>   zset  the same of one owner
+ *     :on:<node>    set   tasks of a node that have not ended
+ *     :nodes        zset  nodes that have tasks; score: when their lease ends
+ *
+ * Values are texts that only the nodes understand. Tasks expire by themselves; what names them is corrected in passing.
+ */
+const TASKS = `
+local base = KEYS[1]
+local IDS, NODES = base..'ids', base..'nodes'
+local function task(id) return base..'task:'..id end
+local function of(owner) return base..'of:'..owner end
+local function on(node) return base..'on:'..node end
+
+-- Keeps a key for so long at least.
+local function live(key, ms)
+  if call('PTTL', key) < tonumber(ms) then call('PEXPIRE', key, ms) end
+end
+
+local function status(id) return call('HGET', task(id), 'status') end
+local function active(status) return status == 'working' or status == 'input_required' end
+
+-- The tasks of a node that have not ended.
+local function running(node)
+  local ids = {}
+  for _, id in ipairs(call('SMEMBERS', on(node))) do
+    if active(status(id)) then table.insert(ids, id) else call('SREM', on(node), id) end
+  end
+  return ids
+end
+`;
+
+/** ARGV: id, owner, node, milliseconds that it is kept, lease, cap of all, cap of the owner (-1: none), about, time. */
+export const create = new RedisScript(
+  'create task',
+  `${TASKS}
+local id, owner, node, ttl, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local total, each = tonumber(ARGV[6]), tonumber(ARGV[7])
+local at = now()
+for _, key in ipairs({IDS, of(owner)}) do call('ZREMRANGEBYSCORE', key, '-inf', int(at)) end
+if total >= 0 and call('ZCARD', IDS) >= total then return 'total-cap' end
+if each >= 0 and call('ZCARD', of(owner)) >= each then return 'principal-cap' end
+call('HSET', task(id), 'about', ARGV[8], 'owner', owner, 'node', node, 'status', 'working', 'updated', ARGV[9])
+call('PEXPIRE', task(id), ttl)
+for _, key in ipairs({IDS, of(owner)}) do call('ZADD', key, int(at + ttl), id) end
+call('SADD', on(node), id)
+call('ZADD', NODES, 'GT', int(at + lease), node)
+for _, key in ipairs({IDS, of(owner), on(node), NODES}) do live(key, ttl) end
+return 'created'
+`,
+);
+
+/** ARGV: id. Returns whether it is lost, and all fields and values. */
+export const get = new RedisScript(
+  'get task',
+  `${TASKS}
+local fields = call('HGETALL', task(ARGV[1]))
+if #fields == 0 then return false end
+local lost = 0
+if active(status(ARGV[1])) then
+  local ends = call('ZSCORE', NODES, call('HGET', task(ARGV[1]), 'node'))
+  if not ends or tonumber(ends) <= now() then lost = 1 end
+end
+return {lost, fields}
+`,
+);
+
+/** ARGV: id, the expected ones, each between commas; fields and values. Returns whether it was changed. */
+export const patch = new RedisScript(
+  'patch task',
+  `${TASKS}
+local id = ARGV[1]
+local before = status(id)
+if not before or not string.find(ARGV[2], ','..before..',', 1, true) then return 0 end
+call('HSET', task(id), unpack(ARGV, 3))
+if not active(status(id)) then
+  for _, field in ipairs(call('HKEYS', task(id))) do
+    local kind = string.sub(field, 1, 2)
+    if kind == 'q:' or kind == 'a:' then call('HDEL', task(id), field) end
+  end
+  call('SREM', on(call('HGET', task(id), 'node')), id)
+end
+return 1
+`,
+);
+
+/** ARGV: id, time; keys and questions. Returns whether there was such a task that had not ended. */
+export const ask = new RedisScript(
+  'ask for a task',
+  `${TASKS}
+local id = ARGV[1]
+if not active(status(id)) then return 0 end
+for i = 3, #ARGV, 2 do
+  if call('HEXISTS', task(id), 'a:'..ARGV[i]) == 0 then
+    call('HSET', task(id), 'q:'..ARGV[i], ARGV[i + 1], 'status', 'input_required')
+  end
+end
+call('HSET', task(id), 'updated', ARGV[2])
+return 1
+`,
+);
+
+/** ARGV: id, time; keys and answers. Returns the keys that were asked. */
+export const answer = new RedisScript(
+  'answer a task',
+  `${TASKS}
+local id = ARGV[1]
+local taken = {}
+if not active(status(id)) then return taken end
+for i = 3, #ARGV, 2 do
+  if call('HDEL', task(id), 'q:'..ARGV[i]) == 1 then
+    call('HSET', task(id), 'a:'..ARGV[i], ARGV[i + 1])
+    table.insert(taken, ARGV[i])
+  end
+end
+if #taken == 0 then return taken end
+local now = 'working'
+for _, field in ipairs(call('HKEYS', task(id))) do
+  if string.sub(field, 1, 2) == 'q:' then now = 'input_required' end
+end
+call('HSET', task(id), 'status', now, 'updated', ARGV[2])
+return taken
+`,
+);
+
+/** ARGV: id. Returns how many there were. */
+export const remove = new RedisScript(
+  'delete task',
+  `${TASKS}
+local id = ARGV[1]
+local where = call('HMGET', task(id), 'owner', 'node')
+if not where[1] then return 0 end
+call('UNLINK', task(id))
+call('ZREM', IDS, id)
+call('ZREM', of(where[1]), id)
+call('SREM', on(where[2]), id)
+return 1
+`,
+);
+
+/** ARGV: node, milliseconds of its lease, how many lost ones. Returns those of the node, and lost ones of others. */
+export const renew = new RedisScript(
+  'renew tasks',
+  `${TASKS}
+local node, lease, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local at = now()
+call('ZADD', NODES, int(at + lease), node)
+live(NODES, lease)
+local lost = {}
+for _, other in ipairs(call('ZRANGEBYSCORE', NODES, '-inf', int(at))) do
+  local left = running(other)
+  if #left == 0 then call('ZREM', NODES, other) end
+  for _, id in ipairs(left) do
+    if other ~= node and #lost < most then table.insert(lost, id) end
+  end
+end
+return {running(node), lost}
+`,
+);
+
+/** ARGV: the rest of the key of an index. Returns about, status, message and time of each. */
+export const list = new RedisScript(
+  'list tasks',
+  `${TASKS}
+local found = {}
+for _, id in ipairs(call('ZRANGEBYSCORE', base..ARGV[1], '('..int(now()), '+inf')) do
+  local fields = call('HMGET', task(id), 'about', 'status', 'message', 'updated')
+  if fields[1] then table.insert(found, fields) end
+end
+return found
+`,
+);

@@ -1,0 +1,379 @@
+import { inspect } from 'node:util';
+import type { Observable } from 'rxjs';
+import { Subject } from 'rxjs';
+import type { McpMessageBus } from '../bus/message-bus.js';
+import type { Clock, ClockTimer } from '../common/clock.js';
+import { deferred, type Deferred, within } from '../common/promises.js';
+import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
+import type { McpCall } from '../context/mcp-call.js';
+import type { StreamFlow } from '../context/mcp-exchange.js';
+import {
+  type TaskNotification,
+  type TaskPort,
+  type TaskRunner,
+  TASKS_EXTENSION,
+  type ToolTask,
+} from '../context/mcp-tasks.js';
+import { logger } from '../context/operator-log.js';
+import { McpError } from '../wire/errors.js';
+import { extensionOf } from '../wire/extensions.js';
+import { failed, RunningTask, type TaskNode } from './running-task.js';
+import { TaskCall, type TaskMaker } from './task-call.js';
+import { ACTIVE, type McpStoredTask, type McpTaskStore, type NewTask } from './task-store.js';
+import { TaskWatch } from './task-watch.js';
+import type { ResolvedTasksOptions } from './tasks.options.js';
+import { taskResult } from './task-wire.js';
+
+/** An id as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
+const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
+/** Seconds after which a refused caller may try again. */
+const RETRY_AFTER = { 'Retry-After': '5' };
+/** Tasks of a subscription that the store is asked for at a time. */
+const ASKED_AT_ONCE = 50;
+/** Milliseconds between two lines of the log about a store that is away. */
+const QUIET_MS = 10_000;
+/** Times that a lease is renewed before it would end. */
+const RENEWALS = 3;
+
+/** What nodes tell each other: look at the record of this task. */
+interface TaskSignal {
+  readonly type: 'task';
+  readonly id: string;
+}
+
+/**
+ * # The tasks of an endpoint on this node
+ *
+ * The store has the tasks, and its records are the truth; the bus carries signals to look at them, which may get lost. So a
+ * node looks again at each tick, three times per lease, while it runs a task or a client listens to one:
+ *
+ * - it renews its lease, which is one for all its tasks
+ * - it looks at its tasks that wait for answers, and at those that have ended without its doing
+ * - it makes tasks fail whose node has let its lease run out, and its own that were stored and never begun
+ * - once per lease it looks at the tasks that clients listen to
+ *
+ *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time is over──▶ stopped
+ */
+export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
+  readonly #running = new Map<string, RunningTask>();
+  /** Ids of tasks that are being stored. */
+  readonly #making = new Set<string>();
+  readonly #changes$ = new Subject<string>();
+  readonly #missed$ = new Subject<void>();
+  #watches = 0;
+  #tick: ClockTimer | undefined;
+  #ticking = false;
+  #ticks = 0;
+  #saidAwayAt = Number.NEGATIVE_INFINITY;
+  /** The store may have tasks of this node that it does not run. */
+  #orphans = false;
+  #state: 'open' | 'draining' | 'stopped' = 'open';
+  #idle: Deferred<void> | undefined;
+
+  constructor(
+    readonly store: McpTaskStore,
+    readonly clock: Clock,
+    private readonly bus: McpMessageBus,
+    readonly options: ResolvedTasksOptions,
+  ) {
+    bus.messages$.subscribe((message) => this.#hear(message));
+    bus.reconnected$.subscribe(() => this.#missed());
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  get maxResultBytes(): number {
+    return this.options.maxResultBytes;
+  }
+
+  /** Ids of tasks that have changed, on any node. Hot; never errors; completes when the endpoint closes. */
+  get changes$(): Observable<string> {
+    return this.#changes$;
+  }
+
+  /** Clients that listen to tasks on this node. */
+  get watches(): number {
+    return this.#watches;
+  }
+
+  // ---- calls -----------------------------------------------------------------------------------------------------
+
+  async serve(
+    call: McpCall,
+    { key, task }: { readonly key: string; readonly task?: ToolTask },
+    work: (port?: TaskPort) => Promise<object>,
+  ): Promise<object> {
+    if (!task || this.#state !== 'open') return work();
+    if (!supportsTasks(call)) return task.support === 'required' ? work(refusing(call)) : work();
+    const made = await new TaskCall(this, call, key, task).follow(work);
+    if (!made.task) {
+      if (made.outcome.status === 'rejected') throw made.outcome.reason;
+      return made.outcome.value;
+    }
+    return {
+      ...taskResult({ ...made.task.about, ...WORKING, lastUpdatedAt: made.task.about.createdAt }),
+      resultType: 'task',
+    };
+  }
+
+  async make(
+    call: McpCall,
+    tool: string,
+    { ttlMs, pollIntervalMs }: ToolTask,
+    wanted: () => boolean,
+  ): Promise<RunningTask | undefined> {
+    const { options, clock } = this;
+    const about: NewTask = {
+      id: randomToken(),
+      principal: call.principal,
+      tool,
+      node: this.bus.nodeId,
+      createdAt: clock.now(),
+      ttlMs: ttlMs ?? options.ttlMs,
+      pollIntervalMs: pollIntervalMs ?? options.pollIntervalMs,
+    };
+    if (this.#state !== 'open') return undefined;
+    this.#making.add(about.id);
+    try {
+      await this.#create(about);
+      if (!wanted() || (this.#state as string) === 'stopped') {
+        // The client does not know of it.
+        await this.store.delete(about.id).catch(() => this.#leftOrphan());
+        return undefined;
+      }
+      const task = new RunningTask(about, this, call.becameTask(), call.bound);
+      this.#running.set(task.id, task);
+      this.#keepTicking();
+      this.changed(task.id);
+      return task;
+    } finally {
+      this.#making.delete(about.id);
+    }
+  }
+
+  async #create(about: NewTask): Promise<void> {
+    const { maxTasks, maxTasksPerPrincipal, maxAnonymousTasks, leaseMs } = this.options;
+    const anonymous = about.principal === undefined;
+    const perPrincipal = anonymous ? maxAnonymousTasks : maxTasksPerPrincipal;
+    const outcome = await this.#asking(() =>
+      this.store.create(about, { total: maxTasks, perPrincipal }, leaseMs).catch((error: unknown) => {
+        this.#leftOrphan();
+        throw error;
+      }),
+    );
+    if (outcome === 'created') return;
+    if (outcome === 'total-cap') {
+      const text = `This server keeps ${maxTasks} tasks, the most it may keep ("maxTasks"). Try again later.`;
+      throw new McpError('TOO_MANY_REQUESTS', text, { headers: RETRY_AFTER, option: 'maxTasks' });
+    }
+    const option = anonymous ? 'maxAnonymousTasks' : 'maxTasksPerPrincipal';
+    const text = `There are ${perPrincipal} tasks of this caller, the most that one may have; anonymous callers count as one ("${option}"). Tasks count until they expire, also when they have ended. Try again later.`;
+    throw new McpError('TOO_MANY_REQUESTS', text, { headers: RETRY_AFTER, option });
+  }
+
+  // ---- what clients and the app ask for --------------------------------------------------------------------------
+
+  /**
+   * The task of an id, with what its record says now.
+   *
+   * @param of whose it must be
+   * @returns `undefined` if there is none (any more), or it is not theirs
+   * @throws McpError UNAVAILABLE when the store is away
+   */
+  async find(id: string, of?: { readonly principal: string | undefined }): Promise<McpStoredTask | undefined> {
+    if (!ID.test(id)) return undefined;
+    const task = await this.#asking(() => this.store.get(id));
+    if (!task || (of && task.principal !== of.principal)) return undefined;
+    if (!task.lost || this.#running.has(id)) return task;
+    await this.#fail(id, LOST);
+    return this.#asking(() => this.store.get(id));
+  }
+
+  /** @returns whether there was such a task, that had not ended */
+  async cancel(id: string): Promise<boolean> {
+    const change = { status: 'cancelled', statusMessage: '', lastUpdatedAt: this.clock.now() } as const;
+    const cancelled = await this.#asking(() => this.store.patch(id, ACTIVE, change));
+    if (cancelled) this.changed(id);
+    // Not by the bus alone, which may be away.
+    this.#running.get(id)?.look();
+    return cancelled;
+  }
+
+  /** Hands answers to the handler that waits for them, wherever it is. */
+  async answer(id: string, answers: Readonly<Record<string, object>>): Promise<void> {
+    const taken = await this.#asking(() => this.store.answer(id, answers, this.clock.now()));
+    if (taken.length > 0) this.changed(id);
+    this.#running.get(id)?.look();
+  }
+
+  async honored(ids: readonly string[], call: McpCall): Promise<readonly string[]> {
+    assertSupportsTasks(call);
+    const honored: string[] = [];
+    for (let start = 0; start < ids.length; start += ASKED_AT_ONCE) {
+      const asked = ids.slice(start, start + ASKED_AT_ONCE);
+      const found = await Promise.all(asked.map((id) => this.find(id, call)));
+      honored.push(...asked.filter((_, position) => found[position]));
+    }
+    return honored;
+  }
+
+  watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification> {
+    return new TaskWatch(ids, flow, {
+      clock: this.clock,
+      changes$: this.#changes$,
+      missed$: this.#missed$,
+      find: (id) => this.find(id),
+      count: (difference) => {
+        this.#watches += difference;
+        this.#keepTicking();
+      },
+    }).notifications$;
+  }
+
+  // ---- for the tasks ---------------------------------------------------------------------------------------------
+
+  changed(id: string): void {
+    this.bus.broadcast({ type: 'task', id } satisfies TaskSignal);
+  }
+
+  left(task: RunningTask): void {
+    this.#running.delete(task.id);
+    if (this.#running.size === 0) this.#idle?.resolve();
+    this.#keepTicking();
+  }
+
+  report(text: string, error?: unknown): void {
+    logger.error(error === undefined ? text : `${text} ${inspect(error)}`);
+  }
+
+  // ---- signals and ticks -----------------------------------------------------------------------------------------
+
+  #hear(message: unknown): void {
+    const { type, id } = (message ?? {}) as { type?: unknown; id?: unknown };
+    if (type !== 'task' || typeof id !== 'string') return;
+    this.#running.get(id)?.look();
+    this.#changes$.next(id);
+  }
+
+  #missed(): void {
+    for (const task of this.#running.values()) task.look();
+    this.#missed$.next();
+  }
+
+  /** There may be a task in the store that nobody runs: it is looked for. */
+  #leftOrphan(): void {
+    this.#orphans = true;
+    this.#keepTicking();
+  }
+
+  #keepTicking(): void {
+    const needed = this.#state !== 'stopped' && (this.#running.size + this.#watches > 0 || this.#orphans);
+    if (needed && !this.#tick) {
+      this.#tick = this.clock.setInterval(() => void this.#look(), this.options.leaseMs / RENEWALS);
+    } else if (!needed && this.#tick) {
+      this.clock.clear(this.#tick);
+      this.#tick = undefined;
+    }
+  }
+
+  /** One tick. A store that is away is asked again at the next. */
+  async #look(): Promise<void> {
+    if (this.#ticking) return;
+    this.#ticking = true;
+    try {
+      const { active, lost } = await this.store.renew(this.bus.nodeId, this.options.leaseMs);
+      const known = new Set(active);
+      for (const task of this.#running.values()) if (task.asks || !known.has(task.id)) task.look();
+      // Stored, but the answer of the store got lost.
+      const orphans = active.filter((id) => !this.#running.has(id) && !this.#making.has(id));
+      for (const id of orphans) await this.#fail(id, ORPHAN);
+      for (const id of lost) await this.#fail(id, LOST);
+      // One whose creation is under way may become one.
+      if (this.#making.size === 0) this.#orphans = false;
+      // Signals may have got lost that no connection has missed.
+      if (++this.#ticks % RENEWALS === 0) this.#missed$.next();
+    } catch {
+      // Said by the store.
+    } finally {
+      this.#ticking = false;
+      this.#keepTicking();
+    }
+  }
+
+  async #fail(id: string, message: string): Promise<void> {
+    const change = failed({ code: -32603, message }, this.clock.now());
+    if (await this.#asking(() => this.store.patch(id, ACTIVE, change))) this.changed(id);
+  }
+
+  // ---- the end ---------------------------------------------------------------------------------------------------
+
+  async drain(limitMs: number): Promise<void> {
+    this.#state = 'draining';
+    if (this.#running.size > 0 && limitMs > 0) {
+      this.#idle = deferred();
+      await within(this.#idle.promise, limitMs, this.clock);
+    }
+    this.#state = 'stopped';
+    await Promise.all(Array.from(this.#running.values(), (task) => task.stop()));
+    this.clock.clear(this.#tick);
+    this.#tick = undefined;
+  }
+
+  /** The endpoint is closed. */
+  close(): void {
+    this.clock.clear(this.#tick);
+    this.#tick = undefined;
+    this.#changes$.complete();
+    this.#missed$.complete();
+  }
+
+  /** An outage is said now and then, not for each request. */
+  #sayAway(error: unknown): void {
+    const now = this.clock.now();
+    if (now - this.#saidAwayAt < QUIET_MS) return;
+    this.#saidAwayAt = now;
+    this.report('The task store failed.', error);
+  }
+
+  /** @throws McpError UNAVAILABLE */
+  async #asking<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask();
+    } catch (error) {
+      this.#sayAway(error);
+      const text = 'The storage of tasks is away at the moment. The request may be repeated: try again soon.';
+      throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' }, cause: error });
+    }
+  }
+}
+
+/** Whether the client of a call declared the extension. */
+function supportsTasks(call: McpCall): boolean {
+  return extensionOf(call.client.capabilities, TASKS_EXTENSION) !== undefined;
+}
+
+/** @throws McpError MISSING_CLIENT_CAPABILITY */
+function assertSupportsTasks(call: McpCall): void {
+  if (supportsTasks(call)) return;
+  const requiredCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
+  const text = `"${call.method}" needs a client that knows tasks: declare the extension "${TASKS_EXTENSION}" among the client capabilities of the request.`;
+  throw new McpError('MISSING_CLIENT_CAPABILITY', text, { data: { requiredCapabilities } });
+}
+
+/** Of a tool that must be a task, for a client that knows none: refused when its guards and its schema have had their say. */
+function refusing(call: McpCall): TaskPort {
+  return {
+    task: undefined,
+    entering: async () => assertSupportsTasks(call),
+    start: () => Promise.resolve(undefined),
+    forbid: () => {},
+    ask: () => Promise.reject(new Error('There is no task.')),
+    progress: () => {},
+  };
+}
+
+const WORKING = { status: 'working' } as const;
+const LOST = 'The server that ran this task was lost before it was done.';
+const ORPHAN = 'The server could not begin this task.';

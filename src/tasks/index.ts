@@ -1,0 +1,20 @@
+export { InMemoryTaskStore } from './in-memory-task-store.js';
+export {
+  getMcpTaskServiceToken,
+  InjectMcpTaskService,
+  type McpTaskCounts,
+  McpTaskService,
+} from './mcp-task.service.js';
+export { type McpTasksAsyncOptions, McpTasksModule } from './mcp-tasks.module.js';
+export type {
+  McpStoredTask,
+  McpTaskInfo,
+  McpTaskStatus,
+  McpTaskStore,
+  NewTask,
+  TaskChange,
+  TaskFailure,
+  TaskLease,
+  TaskLimits,
+} from './task-store.js';
+export type { McpTasksOptions } from './tasks.options.js';

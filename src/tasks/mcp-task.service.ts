@@ -1,0 +1,83 @@
+import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
+import type { Observable } from 'rxjs';
+import type { McpStoredTask, McpTaskInfo, McpTaskStatus } from './task-store.js';
+import { TasksExtension } from './tasks-extension.js';
+
+/** How many tasks there are, by status, in the store; and how many run on this node. @publicApi */
+export type McpTaskCounts = Readonly<Record<McpTaskStatus | 'running', number>>;
+
+/**
+ * The tasks of an endpoint, on all its nodes: for pages of an operator, clean-up, and tests. With several endpoints:
+ * `@InjectMcpTaskService(name)`.
+ *
+ * @publicApi
+ */
+@Injectable()
+export class McpTaskService {
+  /** @internal */
+  constructor(@Inject(TasksExtension) private readonly extension: TasksExtension) {}
+
+  /**
+   * Tasks without their results, the oldest first.
+   *
+   * @param filter `principal`: of this caller alone; `null`: of anonymous ones
+   * @throws (rejects) what the store throws
+   */
+  list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]> {
+    return this.extension.tasks.store.list(filter);
+  }
+
+  /** @returns the task, with its questions, result or error; `undefined` if there is none (any more) */
+  get(id: string): Promise<McpStoredTask | undefined> {
+    return this.extension.tasks.find(id);
+  }
+
+  /**
+   * Cancels a task as its client would: its handler is aborted, on whichever node it runs.
+   *
+   * @returns whether there was such a task, that had not ended
+   */
+  cancel(id: string): Promise<boolean> {
+    return this.extension.tasks.cancel(id);
+  }
+
+  /** The current counts. @throws (rejects) what the store throws */
+  async counts(): Promise<McpTaskCounts> {
+    const counts = { working: 0, input_required: 0, completed: 0, failed: 0, cancelled: 0, running: this.running };
+    for (const { status } of await this.list()) counts[status]++;
+    return counts;
+  }
+
+  /** Tasks that run on this node: known without asking the store. */
+  get running(): number {
+    return this.extension.tasks.running;
+  }
+
+  /**
+   * The id of each task that has changed, on any node: a hint to look at it. Hot; never errors; completes when the endpoint
+   * closes.
+   */
+  get changes$(): Observable<string> {
+    return this.extension.tasks.changes$;
+  }
+}
+
+/**
+ * The token of the {@link McpTaskService} of an endpoint.
+ *
+ * @param name the option `name` of the endpoint; without it the class itself is the token
+ * @publicApi
+ */
+export function getMcpTaskServiceToken(name?: string): InjectionToken<McpTaskService> {
+  return name === undefined ? McpTaskService : `McpTaskService:${name}`;
+}
+
+/**
+ * Injects the {@link McpTaskService} of an endpoint that has a name.
+ *
+ * @param name the option `name` of the endpoint
+ * @publicApi
+ */
+export function InjectMcpTaskService(name?: string): ReturnType<typeof Inject> {
+  return Inject(getMcpTaskServiceToken(name));
+}

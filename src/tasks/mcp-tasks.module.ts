@@ -1,0 +1,56 @@
+import { type DynamicModule, type FactoryProvider, Module, type ModuleMetadata, type Provider } from '@nestjs/common';
+import { getMcpTaskServiceToken, McpTaskService } from './mcp-task.service.js';
+import { type McpTasksOptions, resolveTasksOptions, TASKS_OPTIONS } from './tasks.options.js';
+import { TasksExtension } from './tasks-extension.js';
+
+/** Options of `McpTasksModule.forRootAsync()`. @publicApi */
+export interface McpTasksAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
+  /** As of `forRoot()`: Nest needs it before the factory runs. */
+  endpoint?: string;
+  /** Tokens of what the factory gets. */
+  inject?: FactoryProvider['inject'];
+  /** @returns the other options, or a promise of them */
+  useFactory: (...injected: never[]) => McpTasksFactoryOptions | Promise<McpTasksFactoryOptions>;
+}
+
+type McpTasksFactoryOptions = Omit<McpTasksOptions, 'endpoint'>;
+
+/**
+ * Tasks of an endpoint: calls of tools with the option `task` outlive their request, for clients that know the extension
+ * `io.modelcontextprotocol/tasks`.
+ *
+ * ```ts
+ * imports: [McpStreamableModule.forRoot({ … }), McpTasksModule.forRoot()]
+ * ```
+ *
+ * Exports `McpTaskService`, to the whole app.
+ *
+ * @see https://modelcontextprotocol.io/extensions/tasks
+ * @publicApi
+ */
+@Module({})
+export class McpTasksModule {
+  /** @throws McpOptionError; at start when there is no such endpoint, or its nodes share no store of tasks */
+  static forRoot(options: McpTasksOptions = {}): DynamicModule {
+    return moduleOf({ provide: TASKS_OPTIONS, useValue: resolveTasksOptions(options) }, options.endpoint);
+  }
+
+  /** As `forRoot()`, with options from a factory. */
+  static forRootAsync({ endpoint, imports = [], inject = [], useFactory }: McpTasksAsyncOptions): DynamicModule {
+    const make = async (...injected: never[]) => {
+      const options = await useFactory(...injected);
+      return resolveTasksOptions({ ...options, ...(endpoint !== undefined && { endpoint }) });
+    };
+    return { ...moduleOf({ provide: TASKS_OPTIONS, useFactory: make, inject }, endpoint), imports };
+  }
+}
+
+function moduleOf(options: Provider, endpoint: string | undefined): DynamicModule {
+  const service = getMcpTaskServiceToken(endpoint);
+  return {
+    module: McpTasksModule,
+    global: true,
+    providers: [options, TasksExtension, { provide: service, useClass: McpTaskService }],
+    exports: [service],
+  };
+}

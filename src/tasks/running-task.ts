@@ -1,0 +1,288 @@
+import type { InputRequest } from '@modelcontextprotocol/server';
+import type { Clock, ClockTimer } from '../common/clock.js';
+import { deferred, type Deferred, within } from '../common/promises.js';
+import { Retry } from '../common/retry.js';
+import type { ResultBound } from '../context/mcp-call.js';
+import type { McpTask } from '../context/mcp-tasks.js';
+import { ServerRequestError } from '../context/server-request.error.js';
+import { rpcErrorOf } from '../wire/errors.js';
+import { ACTIVE, hasEnded, type McpTaskStore, type NewTask, type TaskChange, type TaskFailure } from './task-store.js';
+
+/** Milliseconds between two writes of a status message. */
+const MESSAGE_MS = 1_000;
+/** Characters of a status message. */
+const MAX_MESSAGE = 1_000;
+/** Milliseconds that the last write of a node that stops may take. */
+const LAST_WRITE_MS = 2_000;
+
+/** What the tasks of a node share. */
+export interface TaskNode {
+  readonly store: McpTaskStore;
+  readonly clock: Clock;
+  readonly maxResultBytes: number;
+  /** The record of a task has changed: tells all nodes. */
+  changed(id: string): void;
+  /** The task is over here. */
+  left(task: RunningTask): void;
+  /** Takes what the operator must see. */
+  report(text: string, error?: unknown): void;
+}
+
+/** How the work of a task has ended. */
+export type TaskOutcome = PromiseSettledResult<object>;
+
+/**
+ * # A task on the node that runs it
+ *
+ *     running ──work settled──▶ settling ──stored, or ended elsewhere──▶ over
+ *        ├──cancelled, failed or expired, as its record says──▶ over (the handler is aborted)
+ *        └──ttlMs over, node stops────────────────────────────▶ over (the same)
+ *
+ * The record is the truth: what this node writes counts only while the task has not ended there, and what other nodes write
+ * (answers, a cancellation) is found by looking at the record, after a signal, or at the next tick.
+ *
+ * Invariants: a question has a key that no other question of the task had; `left` is called once, and then no timer is armed
+ * and nothing waits.
+ */
+export class RunningTask implements McpTask {
+  readonly #waiting = new Map<string, Deferred<unknown>>();
+  /** Keys that were asked. */
+  readonly #used = new Set<string>();
+  /** Questions that are written in this turn, together. */
+  #asking: Record<string, InputRequest> | undefined;
+  #message: string | undefined;
+  #messageTimer: ClockTimer | undefined;
+  #state: 'running' | 'settling' | 'over' = 'running';
+  /** How it ends, once the work is done. */
+  #last: TaskChange | undefined;
+  #looking: 'no' | 'yes' | 'again' = 'no';
+  readonly #expiry: ClockTimer;
+  readonly #writes: Retry;
+
+  constructor(
+    readonly about: NewTask,
+    private readonly node: TaskNode,
+    private readonly abort: (reason: unknown) => void,
+    /** Of the tool: what is larger is replaced by advice, as in any answer. */
+    private readonly bound?: ResultBound,
+  ) {
+    const { clock } = node;
+    const { ttlMs, id } = about;
+    this.#writes = new Retry({ firstDelayMs: 100, maxDelayMs: 5_000, giveUpAfterMs: ttlMs }, clock, () => false);
+    this.#expiry = clock.setTimeout(() => {
+      this.#end(new Error(`The task ${id} was kept for ${ttlMs} ms ("ttlMs"), and has expired.`));
+    }, ttlMs);
+  }
+
+  get id(): string {
+    return this.about.id;
+  }
+
+  /** It waits for answers. */
+  get asks(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  update(statusMessage: string): void {
+    if (this.#state !== 'running') return;
+    this.#message = statusMessage.slice(0, MAX_MESSAGE);
+    if (!this.#messageTimer) this.#writeMessage();
+  }
+
+  /** @returns the answer; rejects when the task, or the wish for it, ends first */
+  ask(key: string, question: InputRequest, signal?: AbortSignal): Promise<unknown> {
+    if (this.#state !== 'running') {
+      const text = `The question "${key}" cannot be asked: the handler has returned, or its task has ended. Ask before, and await the answer.`;
+      return Promise.reject(new ServerRequestError('CALL_OVER', text));
+    }
+    const unique = this.#unique(key);
+    const answer = deferred<unknown>();
+    this.#waiting.set(unique, answer);
+    signal?.addEventListener('abort', () => this.#waiting.delete(unique) && answer.reject(signal.reason), {
+      once: true,
+    });
+    if (!this.#asking) {
+      this.#asking = {};
+      queueMicrotask(() => void this.#ask());
+    }
+    Object.defineProperty(this.#asking, unique, { value: question, enumerable: true });
+    return answer.promise;
+  }
+
+  /** The work is done. @returns when that is stored */
+  async settle(outcome: TaskOutcome): Promise<void> {
+    if (this.#state !== 'running') return;
+    this.#state = 'settling';
+    this.#quiet(new ServerRequestError('CALL_OVER', 'The handler has returned.'));
+    const end = (this.#last = this.#changeOf(outcome));
+    try {
+      if (await this.#writes.run(() => this.node.store.patch(this.id, ACTIVE, end))) this.node.changed(this.id);
+    } catch (error) {
+      if (!this.#isOver) this.node.report(`The end of the task ${this.id} could not be stored.`, error);
+    }
+    this.#leave();
+  }
+
+  /** Looks at the record: questions may have been answered, and the task may have ended. */
+  look(): void {
+    if (this.#looking !== 'no') this.#looking = 'again';
+    else if (this.#state === 'running') void this.#look();
+  }
+
+  /** The node stops. */
+  async stop(): Promise<void> {
+    if (this.#isOver) return;
+    const reason = new Error('The server shuts down.');
+    const error = { code: -32603, message: 'The server that ran this task was stopped before it was done.' };
+    const end = this.#last ?? failed(error, this.node.clock.now());
+    const written = this.node.store.patch(this.id, ACTIVE, end).catch(() => false);
+    this.#end(reason);
+    if (await within(written, LAST_WRITE_MS, this.node.clock)) this.node.changed(this.id);
+  }
+
+  async #ask(): Promise<void> {
+    const questions = this.#asking!;
+    this.#asking = undefined;
+    const { store, clock } = this.node;
+    try {
+      const asked = await this.#writes.run(() => store.ask(this.id, questions, clock.now()));
+      if (!asked) return this.look();
+      this.node.changed(this.id);
+    } catch (error) {
+      for (const key of Object.keys(questions)) this.#take(key)?.reject(error);
+    }
+  }
+
+  async #look(): Promise<void> {
+    do {
+      this.#looking = 'yes';
+      const record = await this.node.store.get(this.id).catch((): 'unknown' => 'unknown');
+      // Also when it was not asked again: what the record says does not change any more.
+      if (this.#state !== 'running') break;
+      if (record === 'unknown') continue;
+      if (!record || hasEnded(record.status)) {
+        this.#end(new Error(`The task ${this.id} ${record ? `was ${record.status}` : 'has expired'}.`));
+        break;
+      }
+      for (const [key, answer] of Object.entries(record.answers)) this.#take(key)?.resolve(answer);
+    } while ((this.#looking as string) === 'again');
+    this.#looking = 'no';
+  }
+
+  #writeMessage(): void {
+    const statusMessage = this.#message;
+    if (statusMessage === undefined) {
+      this.#messageTimer = undefined;
+      return;
+    }
+    this.#message = undefined;
+    this.#messageTimer = this.node.clock.setTimeout(() => this.#writeMessage(), MESSAGE_MS);
+    const change = { statusMessage, lastUpdatedAt: this.node.clock.now() };
+    // A message that is not written is replaced by the next one.
+    this.node.store.patch(this.id, ACTIVE, change).then(
+      (written) => (written ? this.node.changed(this.id) : this.look()),
+      () => {},
+    );
+  }
+
+  get #isOver(): boolean {
+    return this.#state === 'over';
+  }
+
+  #unique(key: string): string {
+    let unique = key;
+    for (let n = 2; this.#used.has(unique); n++) unique = `${key}-${n}`;
+    this.#used.add(unique);
+    return unique;
+  }
+
+  #take(key: string): Deferred<unknown> | undefined {
+    const waiting = this.#waiting.get(key);
+    this.#waiting.delete(key);
+    return waiting;
+  }
+
+  #changeOf(outcome: TaskOutcome): TaskChange {
+    const lastUpdatedAt = this.node.clock.now();
+    if (outcome.status === 'rejected') {
+      const told = rpcErrorOf(outcome.reason);
+      if (!told) this.#report('failed.', outcome.reason);
+      const error = told ? this.#kept('error', told) : new Fault(HANDLER_FAILED);
+      return failed(error, lastUpdatedAt);
+    }
+    const result = this.#kept('result', this.#bounded(outcome.value));
+    if (result instanceof Fault) return failed(result, lastUpdatedAt);
+    return { status: 'completed', statusMessage: '', result, lastUpdatedAt };
+  }
+
+  #bounded(result: object): object {
+    const { bound } = this;
+    const bytes = bound ? bytesOf(result) : 0;
+    return bound && bytes > bound.maxBytes ? bound.insteadOf(result, bytes) : result;
+  }
+
+  /** As JSON, if it is that and not too large. */
+  #kept<T extends object>(what: 'result' | 'error', value: T): T | Fault {
+    const { maxResultBytes } = this.node;
+    try {
+      const json = JSON.stringify(value);
+      const bytes = Buffer.byteLength(json);
+      if (bytes <= maxResultBytes) return JSON.parse(json) as T;
+      const message = `The ${what} has ${bytes} bytes as JSON; ${maxResultBytes} is the most that a task may keep ("maxResultBytes"). Ask for less.`;
+      this.#report(`failed: ${message}`);
+      return new Fault(message);
+    } catch (error) {
+      this.#report(`has a ${what} that cannot be written as JSON.`, error);
+      return new Fault(HANDLER_FAILED);
+    }
+  }
+
+  #report(what: string, error?: unknown): void {
+    this.node.report(`The task ${this.id} of the tool "${this.about.tool}" ${what}`, error);
+  }
+
+  #end(reason: unknown): void {
+    if (this.#state === 'over') return;
+    this.abort(reason);
+    this.#leave(reason);
+  }
+
+  /** Nothing waits any more. */
+  #quiet(reason: unknown): void {
+    if (this.#messageTimer) this.node.clock.clear(this.#messageTimer);
+    for (const { reject } of this.#waiting.values()) reject(reason);
+    this.#waiting.clear();
+  }
+
+  #leave(reason: unknown = new Error('The task is over.')): void {
+    if (this.#state === 'over') return;
+    this.#state = 'over';
+    this.#quiet(reason);
+    this.#writes.cancel();
+    this.node.clock.clear(this.#expiry);
+    this.node.left(this);
+  }
+}
+
+export function failed(error: TaskFailure, lastUpdatedAt: number): TaskChange {
+  const { code, message, data } = error;
+  const told = data === undefined ? { code, message } : { code, message, data };
+  return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: told, lastUpdatedAt };
+}
+
+/** What JSON cannot write is found later. */
+function bytesOf(result: object): number {
+  try {
+    return Buffer.byteLength(JSON.stringify(result));
+  } catch {
+    return 0;
+  }
+}
+
+/** Why a task has failed though its handler has not. */
+class Fault implements TaskFailure {
+  readonly code = -32603;
+  constructor(readonly message: string) {}
+}
+
+const HANDLER_FAILED = 'The server could not do this task. Its log says why.';

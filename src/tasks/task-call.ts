@@ -1,0 +1,139 @@
+import type { InputRequest } from '@modelcontextprotocol/server';
+import type { Clock, ClockTimer } from '../common/clock.js';
+import { deferred, quiet } from '../common/promises.js';
+import type { McpCall } from '../context/mcp-call.js';
+import type { McpTask, TaskPort, ToolTask } from '../context/mcp-tasks.js';
+import { McpError } from '../wire/errors.js';
+import type { RunningTask, TaskOutcome } from './running-task.js';
+
+/** What makes tasks. */
+export interface TaskMaker {
+  readonly clock: Clock;
+  /**
+   * Stores a new task; what it gives runs from then on.
+   *
+   * @param wanted asked when it is stored; no: it is removed again
+   * @returns `undefined` when it is not wanted any more, or the node stops
+   * @throws McpError when there are too many, or the store is away
+   */
+  make(call: McpCall, tool: string, task: ToolTask, wanted: () => boolean): Promise<RunningTask | undefined>;
+}
+
+/**
+ * # A call that may become a task
+ *
+ *     waiting ──entering, afterMs, startTask()──▶ making ──stored──▶ task ──work done──▶ its end is stored
+ *        │  └─────────────questions─────────────────┤
+ *        └──work done───────────────────────────────┴──▶ ordinary (a task that was stored is removed)
+ *
+ * Invariant: the client is answered with the task only when it is stored, and with anything else only when there is no task.
+ */
+export class TaskCall implements TaskPort {
+  readonly #became = deferred<RunningTask>();
+  #state: 'waiting' | 'making' | 'task' | 'ordinary' = 'waiting';
+  #making: Promise<RunningTask | undefined> | undefined;
+  #task: RunningTask | undefined;
+  #timer: ClockTimer | undefined;
+  #entered = false;
+
+  constructor(
+    private readonly maker: TaskMaker,
+    private readonly call: McpCall,
+    private readonly tool: string,
+    private readonly options: ToolTask,
+  ) {}
+
+  /** Runs the work. @returns the task it has become, or `undefined`: then the work says how the call is answered */
+  async follow(work: (port: TaskPort) => Promise<object>): Promise<{ task?: RunningTask; outcome: TaskOutcome }> {
+    const settled: Promise<TaskOutcome> = work(this).then(
+      (value) => ({ status: 'fulfilled', value }),
+      (reason: unknown) => ({ status: 'rejected', reason }),
+    );
+    await Promise.race([settled, this.#became.promise]);
+    const task = this.#task;
+    if (!task) {
+      // A task that is being stored is not wanted any more.
+      this.#settle('ordinary');
+      return { outcome: await settled };
+    }
+    settled.then((outcome) => task.settle(outcome)).catch(() => {});
+    return { task, outcome: UNKNOWN };
+  }
+
+  get task(): McpTask | undefined {
+    return this.#task;
+  }
+
+  entering(): Promise<void> | undefined {
+    // An interceptor may run the method again.
+    if (this.#entered) return undefined;
+    this.#entered = true;
+    const { afterMs } = this.options;
+    if (afterMs === 0)
+      return quiet(
+        this.start().then(
+          () => {},
+          (error: unknown) => this.#refuse(error),
+        ),
+      );
+    if (afterMs !== Infinity && this.#state === 'waiting') {
+      // When there is no room, it stays an ordinary call.
+      this.#timer = this.maker.clock.setTimeout(() => void quiet(this.start()), afterMs);
+    }
+    return undefined;
+  }
+
+  start(): Promise<McpTask | undefined> {
+    if (this.#state === 'ordinary') return Promise.resolve(undefined);
+    return (this.#making ??= this.#make());
+  }
+
+  forbid(): void {
+    this.#settle('ordinary');
+  }
+
+  ask(key: string, question: InputRequest, signal?: AbortSignal): Promise<unknown> {
+    return this.#task!.ask(key, question, signal);
+  }
+
+  progress({ progress, total, message }: Parameters<TaskPort['progress']>[0]): void {
+    this.#task!.update(message ?? (total === undefined ? String(progress) : `${progress} of ${total}`));
+  }
+
+  async #make(): Promise<RunningTask | undefined> {
+    this.#settle('making');
+    const wanted = (): boolean => this.#state === 'making' && this.call.state === 'open';
+    try {
+      const task = await this.maker.make(this.call, this.tool, this.options, wanted);
+      if (!task) {
+        this.#settle('ordinary');
+        return undefined;
+      }
+      this.#task = task;
+      this.#settle('task');
+      this.#became.resolve(task);
+      return task;
+    } catch (error) {
+      // May be tried again.
+      this.#making = undefined;
+      if (this.#state === 'making') this.#settle('waiting');
+      throw error;
+    }
+  }
+
+  /** There is no task, and the handler has not run: HTTP says why, as of any request that is refused. */
+  #refuse(error: unknown): never {
+    if (error instanceof McpError) this.call.refuseWith(error.status, error.headers ?? {});
+    throw error;
+  }
+
+  #settle(state: 'waiting' | 'making' | 'task' | 'ordinary'): void {
+    if (this.#state === 'task' || this.#state === 'ordinary') return;
+    this.#state = state;
+    if (this.#timer) this.maker.clock.clear(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+/** The work of a task goes on. */
+const UNKNOWN: TaskOutcome = { status: 'fulfilled', value: {} };

@@ -1,0 +1,84 @@
+import type { ServedMethod, ServedMethods } from '../methods/method.js';
+import { shown } from '../wire/errors.js';
+import { isObject, type JsonRpcRequest } from '../wire/json-rpc.js';
+import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
+import type { EndpointTasks } from './endpoint-tasks.js';
+import { detailedTask } from './task-wire.js';
+
+interface TaskParams {
+  readonly taskId: string;
+}
+interface UpdateParams extends TaskParams {
+  readonly inputResponses: Readonly<Record<string, object>>;
+}
+
+const DONE = Object.freeze({ resultType: 'complete' });
+
+/**
+ * `tasks/get`, `tasks/update` and `tasks/cancel` of the extension `io.modelcontextprotocol/tasks`. A task of another caller is
+ * unknown, in the same words.
+ *
+ * @see https://modelcontextprotocol.io/extensions/tasks
+ */
+export function taskMethods(tasks: EndpointTasks): ServedMethods {
+  const get: ServedMethod<TaskParams> = {
+    read: taskParams,
+    async serve({ taskId }, call) {
+      const task = await tasks.find(taskId, call);
+      if (!task) throw unknownTask(taskId);
+      return { resultType: 'complete', ...detailedTask(task) };
+    },
+  };
+  const update: ServedMethod<UpdateParams> = {
+    read: updateParams,
+    async serve({ taskId, inputResponses }, call) {
+      const task = await tasks.find(taskId, call);
+      if (!task) throw unknownTask(taskId);
+      // However many keys the client has sent.
+      const asked = Object.keys(task.questions).filter((key) => Object.hasOwn(inputResponses, key));
+      if (asked.length === 0) return DONE;
+      await tasks.answer(taskId, Object.fromEntries(asked.map((key) => [key, inputResponses[key]!])));
+      return DONE;
+    },
+  };
+  const cancel: ServedMethod<TaskParams> = {
+    read: taskParams,
+    async serve({ taskId }, call) {
+      if (!(await tasks.find(taskId, call))) throw unknownTask(taskId);
+      await tasks.cancel(taskId);
+      return DONE;
+    },
+  };
+  return { 'tasks/get': get, 'tasks/update': update, 'tasks/cancel': cancel };
+}
+
+function taskParams({ method, params }: JsonRpcRequest): TaskParams {
+  const taskId = params?.['taskId'];
+  if (typeof taskId === 'string') return { taskId };
+  throw invalid(`"${method}" needs params.taskId, the id of a task as a text; got ${shown(taskId)}.`);
+}
+
+function updateParams(request: JsonRpcRequest): UpdateParams {
+  const { taskId } = taskParams(request);
+  const inputResponses = request.params?.['inputResponses'];
+  if (!isObject(inputResponses)) {
+    throw invalid(
+      `"${request.method}" needs params.inputResponses, an object with an answer for each key; got ${shown(inputResponses)}.`,
+    );
+  }
+  // What is no answer is ignored, as in rounds. `fromEntries` defines properties: "__proto__" is a key like any other.
+  const answers = Object.entries(inputResponses).filter(
+    (entry): entry is [string, Record<string, unknown>] => isObject(entry[1]) && !('method' in entry[1]),
+  );
+  return { taskId, inputResponses: Object.fromEntries(answers) };
+}
+
+function unknownTask(taskId: string): ProtocolError {
+  return invalid(
+    `There is no task ${shown(taskId)}: it has expired, or there never was one. Call the tool again if its result is still needed.`,
+  );
+}
+
+function invalid(message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+}

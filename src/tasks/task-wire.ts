@@ -1,0 +1,37 @@
+import type { McpStoredTask, McpTaskInfo } from './task-store.js';
+
+/** A task in the form of the protocol, flat; times are ISO 8601. */
+export interface WireTask extends Record<string, unknown> {
+  readonly taskId: string;
+  readonly status: McpTaskInfo['status'];
+  readonly statusMessage?: string;
+  readonly createdAt: string;
+  readonly lastUpdatedAt: string;
+  readonly ttlMs: number;
+  readonly pollIntervalMs: number;
+}
+
+/** What a call that became a task is answered with, but for its `resultType`. */
+export function taskResult(task: McpTaskInfo): WireTask {
+  const { id, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = task;
+  return {
+    taskId: id,
+    status,
+    ...(statusMessage && { statusMessage }),
+    createdAt: new Date(createdAt).toISOString(),
+    lastUpdatedAt: new Date(lastUpdatedAt).toISOString(),
+    ttlMs,
+    pollIntervalMs,
+  };
+}
+
+/** The same with what its status brings: questions, a result or an error. */
+export function detailedTask(task: McpStoredTask): WireTask {
+  const { status, questions, result, error } = task;
+  return {
+    ...taskResult(task),
+    ...(status === 'input_required' && { inputRequests: questions }),
+    ...(status === 'completed' && { result }),
+    ...(status === 'failed' && { error }),
+  };
+}

@@ -1,0 +1,76 @@
+import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
+import type { ModuleRef } from '@nestjs/core';
+import { McpMessageBus } from '../bus/message-bus.js';
+import { Clock } from '../common/clock.js';
+import { check, McpOptionError } from '../common/option-checks.js';
+import { TaskHost, TASKS_EXTENSION } from '../context/mcp-tasks.js';
+import { MCP_BACKEND } from '../context/replaceable-part.js';
+import { McpExtension } from '../methods/extensions.js';
+import type { ServedMethods } from '../methods/method.js';
+import { EndpointTasks } from './endpoint-tasks.js';
+import { InMemoryTaskStore } from './in-memory-task-store.js';
+import { taskMethods } from './task-methods.js';
+import type { McpTaskStore } from './task-store.js';
+import { type ResolvedTasksOptions, STORE_METHODS, TASKS_OPTIONS } from './tasks.options.js';
+
+/** The extension for tasks at one endpoint. */
+@Injectable()
+export class TasksExtension extends McpExtension implements OnApplicationBootstrap, OnApplicationShutdown {
+  override readonly id = TASKS_EXTENSION;
+  override readonly era = 'modern';
+  override readonly endpoint: string | undefined;
+  #tasks: EndpointTasks | undefined;
+
+  constructor(@Inject(TASKS_OPTIONS) private readonly options: ResolvedTasksOptions) {
+    super();
+    this.endpoint = options.endpoint;
+  }
+
+  /** @throws Error before the app is initialized */
+  get tasks(): EndpointTasks {
+    if (this.#tasks) return this.#tasks;
+    throw new Error('The app is not initialized yet: its tasks are there when it is.');
+  }
+
+  /** @throws McpOptionError when there is another one, or the nodes of the endpoint share no store of tasks */
+  override methods(endpoint: ModuleRef): ServedMethods {
+    const host = endpoint.get(TaskHost, { strict: true });
+    if (host.runner) {
+      const text =
+        'An endpoint has two McpTasksModule. Drop one, or say which endpoint each is for: forRoot({ endpoint: name }).';
+      throw new McpOptionError('endpoint', text);
+    }
+    const clock = endpoint.get<Clock>(Clock, { strict: true });
+    const bus = endpoint.get<McpMessageBus>(McpMessageBus, { strict: true });
+    const backend = endpoint.get<Backend | undefined>(MCP_BACKEND, { strict: true });
+    this.#tasks = new EndpointTasks(this.#store(backend, clock), clock, bus, this.options);
+    host.runner = this.#tasks;
+    return taskMethods(this.#tasks);
+  }
+
+  /** @throws McpOptionError when it belongs to no endpoint */
+  onApplicationBootstrap(): void {
+    if (this.#tasks) return;
+    const text = 'McpTasksModule belongs to no endpoint: none, or several with names. Give it the option "endpoint".';
+    throw new McpOptionError('endpoint', text);
+  }
+
+  onApplicationShutdown(): void {
+    this.#tasks?.close();
+  }
+
+  #store(backend: Backend | undefined, clock: Clock): McpTaskStore {
+    if (this.options.store) return this.options.store;
+    if (!backend) return new InMemoryTaskStore(clock);
+    const { taskStore } = backend;
+    if (taskStore) return check.implementation('backend.taskStore', taskStore, STORE_METHODS)!;
+    throw new McpOptionError(
+      'store',
+      'The endpoint has a "backend" without a "taskStore", so its nodes would not see the tasks of each other. Give McpTasksModule a "store" that they share, or "new InMemoryTaskStore()" for a single node.',
+    );
+  }
+}
+
+interface Backend {
+  readonly taskStore?: McpTaskStore;
+}

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { taskStoreContract } from '../../src/testing/index.js';
+import { describeRedis } from '../support/redis.js';
+import { RedisRoom } from '../support/redis-room.js';
+
+const TTL_MS = 60_000;
+
+describeRedis('the task store on Redis', () => {
+  taskStoreContract(
+    'RedisTaskStore',
+    async () => {
+      const room = await RedisRoom.open();
+      const [here, there] = [room.node(), room.node()];
+      return {
+        store: here.taskStore,
+        peer: there.taskStore,
+        advance: (ms) => room.advance(ms),
+        dispose: () => room.close(),
+      };
+    },
+    { describe, it },
+  );
+
+  it('keeps everything in one slot, and nothing for ever', async () => {
+    const room = await RedisRoom.open();
+    try {
+      const { taskStore } = room.node();
+      const about = { principal: 'p', tool: 't', createdAt: 0, ttlMs: TTL_MS, pollIntervalMs: 1 };
+      for (const [id, node] of Object.entries({ a: 'A', b: 'B' })) {
+        await taskStore.create({ ...about, id, node }, { total: 9, perPrincipal: 9 }, 1_000);
+      }
+      await taskStore.ask('a', { x: {} }, 1);
+      expect(await room.keys()).toEqual(
+        ['ids', 'nodes', 'of:=p', 'on:A', 'on:B', 'task:a', 'task:b'].map((key) => `{:tasks}:${key}`),
+      );
+      expect(await room.lasting(TTL_MS)).toEqual([]);
+      await room.advance(TTL_MS);
+      expect(await room.keys()).toEqual([]);
+    } finally {
+      await room.close();
+    }
+  });
+});

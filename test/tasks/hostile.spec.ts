@@ -1,0 +1,320 @@
+import { Injectable } from '@nestjs/common';
+import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
+import { FORGED_IDS } from '../../src/testing/contract.js';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { NodeBackend } from '../support/node-backend.js';
+import { TaskTools } from './task-tools.js';
+import { accept, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
+
+const start = tasksApps();
+const started = async (options: TasksAppOptions = {}) => {
+  const made = await start({ providers: [TaskTools], ...options });
+  return { ...made, tools: made.app.get(TaskTools), caller: await made.as() };
+};
+const METHODS = ['tasks/get', 'tasks/update', 'tasks/cancel'];
+const ask = (taskId: unknown) => ({ taskId, inputResponses: { a: accept({ yes: true }) } });
+
+describe('a task of another caller', () => {
+  it.each(METHODS)('is unknown to %s, in the same words (T5)', async (method) => {
+    const { as, tools } = await started();
+    const [ann, bob, anonymous] = [await as('ann'), await as('bob'), await as()];
+    const id = await ann.begin('slow', { label: 'A' });
+    const unknown = 'x'.repeat(22);
+    for (const other of [bob, anonymous]) {
+      const [foreign, none] = [await other.ask(method, ask(id)), await other.ask(method, ask(unknown))];
+      expect({ ...foreign, error: { ...foreign.error, message: foreign.error.message.replace(id, unknown) } }).toEqual(
+        none,
+      );
+      expect(none.error.code).toBe(-32602);
+    }
+    expect((await ann.get(id)).status).toBe('working');
+    expect(tools.seen).toHaveLength(1);
+  });
+
+  it('T5, T7: is heard of by nobody else', async () => {
+    const { as, tools } = await started();
+    const [ann, bob] = [await as('ann'), await as('bob')];
+    const [hers, his] = [await ann.begin('slow', { label: 'A' }), await bob.begin('slow', { label: 'B' })];
+    const heard = await bob.listen([hers, his, 'x'.repeat(22), hers]);
+    await until(() => heard().length === 1);
+    expect(heard()[0].params.notifications).toEqual({ taskIds: [his] });
+    tools.door.open();
+    await until(() => heard().length === 2);
+    expect(heard()[1].params.taskId).toBe(his);
+    await until(async () => (await ann.get(hers)).status === 'completed');
+    expect(heard()).toHaveLength(2);
+    await heard.close();
+  });
+});
+
+describe('what is no task', () => {
+  it.each([...FORGED_IDS, '', 'a'.repeat(21), '-'.repeat(22)])(
+    'has no id such as %j, and no store is asked',
+    async (id) => {
+      const store = new InMemoryTaskStore();
+      const backend = new NodeBackend();
+      const { caller } = await started({ tasks: { store: backend.over(store) } });
+      backend.away();
+      for (const method of METHODS) {
+        // Headers cannot say everything; what they say is checked elsewhere.
+        const answer = await caller.ask(method, ask(id)).catch(() => undefined);
+        if (answer) expect([-32602, -32020]).toContain(answer.error.code);
+      }
+      backend.back();
+    },
+  );
+
+  it.each([undefined, null, 7, ['x'], { toString: 'x' }])('nor %j', async (id) => {
+    const { caller } = await started();
+    for (const method of METHODS) expect((await caller.ask(method, ask(id))).error.code).toBeLessThan(-32000);
+  });
+});
+
+describe('caps', () => {
+  it('T5: refuse one task more, and its handler does not run', async () => {
+    const { as, caller, tools, service } = await started({
+      tasks: { maxTasks: 4, maxTasksPerPrincipal: 1, maxAnonymousTasks: 2 },
+    });
+    const [ann, bob, carl] = [await as('ann'), await as('bob'), await as('carl')];
+    await ann.begin('slow', { label: 'A' });
+    const second = await ann.call('slow', { label: 'A' });
+    expect(second).toMatchObject({
+      status: 429,
+      error: { message: expect.stringContaining('"maxTasksPerPrincipal"') },
+    });
+    for (let n = 0; n < 2; n++) await caller.begin('slow', { label: 'x' });
+    const third = await caller.call('slow', { label: 'x' });
+    expect(third).toMatchObject({ status: 429, error: { message: expect.stringContaining('"maxAnonymousTasks"') } });
+    await bob.begin('slow', { label: 'B' });
+    const fifth = await carl.call('slow', { label: 'C' });
+    expect(fifth).toMatchObject({ status: 429, error: { message: expect.stringContaining('"maxTasks"') } });
+    expect([tools.seen.length, (await service.list()).length]).toEqual([4, 4]);
+  });
+
+  it('leave a call that became none in time an ordinary one', async () => {
+    const { caller, tools, clock } = await started({ tasks: { maxTasks: 1 } });
+    await caller.begin('slow', { label: 'A' });
+    const call = caller.call('late');
+    await until(() => clock.pending > 3);
+    await clock.advance(500);
+    tools.door.open();
+    expect((await call).result).toMatchObject({ resultType: 'complete', content: [{ text: 'late' }] });
+  });
+
+  it('make a task fail whose result is too large', async () => {
+    const { caller } = await started({ tasks: { maxResultBytes: 1_000 } });
+    const [small, large] = [await caller.begin('large', { bytes: 900 }), await caller.begin('large', { bytes: 1_000 })];
+    await until(async () => (await caller.get(large)).status === 'failed');
+    expect((await caller.get(small)).status).toBe('completed');
+    const { error } = await caller.get(large);
+    expect(error).toMatchObject({ code: -32603, message: expect.stringContaining('"maxResultBytes"') });
+  });
+});
+
+const Text = z.object({ text: z.string() });
+
+@Injectable()
+class Asker {
+  keys: string[] = [];
+
+  @Tool({ name: 'ask_keys', task: 'optional', inputSchema: z.object({ keys: z.array(z.string()) }) })
+  async ask(@McpArgs() { keys }: { keys: string[] }, @McpCtx() ctx: McpContext): Promise<string> {
+    const answers = await Promise.all(keys.map((key) => ctx.elicit(key, { message: key, requestedSchema: Text })));
+    return JSON.stringify(answers.map(({ content }) => content?.['text']));
+  }
+}
+
+describe('answers', () => {
+  it('under the names of Object.prototype are answers like any other', async () => {
+    const { app, caller } = await started({ providers: [TaskTools, Asker] });
+    expect(app.get(Asker)).toBeDefined();
+    const keys = ['constructor', 'toString', 'hasOwnProperty', '0'];
+    const id = await caller.begin('ask_keys', { keys });
+    await until(async () => (await caller.get(id)).status === 'input_required');
+    expect(Object.keys((await caller.get(id)).inputRequests).toSorted()).toEqual(keys.toSorted());
+    // Nothing that is inherited is an answer.
+    await caller.update(id, {});
+    await caller.update(
+      id,
+      JSON.parse('{"__proto__":{"constructor":{"action":"accept","content":{"text":"x"}}}}') as object,
+    );
+    expect(Object.keys((await caller.get(id)).inputRequests)).toHaveLength(4);
+    for (const key of keys) await caller.update(id, { [key]: accept({ text: key }) });
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect((await caller.get(id)).result.content[0].text).toBe(JSON.stringify(keys));
+  });
+
+  it.each([undefined, null, 'x', 7, [accept({})]])('are no %j', async (inputResponses) => {
+    const { caller } = await started();
+    const taskId = await caller.begin('asks');
+    expect((await caller.ask('tasks/update', { taskId, inputResponses })).error).toMatchObject({
+      ...{ code: -32602, message: expect.stringContaining('params.inputResponses') },
+    });
+  });
+
+  it('T3: that are none leave the question open; those that do not fit have it asked again, under another key', async () => {
+    const { caller } = await started({ providers: [TaskTools, Asker] });
+    const id = await caller.begin('ask_keys', { keys: ['a'] });
+    const open = async () => Object.keys((await caller.get(id)).inputRequests ?? {});
+    await until(async () => (await open()).length === 1);
+    await caller.update(id, { a: 'x', b: accept({ text: 'b' }) });
+    await caller.update(id, { a: { method: 'elicitation/create', result: accept({ text: 'a' }) } });
+    expect(await open()).toEqual(['a']);
+    await caller.update(id, { a: accept({ text: 7 }) });
+    await until(async () => (await open())[0] === 'a-2');
+    await caller.update(id, { a: accept({ text: 'late' }), 'a-2': accept({ text: 'right' }) });
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect((await caller.get(id)).result.content[0].text).toBe('["right"]');
+  });
+
+  it('that never fit are asked for eight times', async () => {
+    const { caller } = await started({ providers: [TaskTools, Asker] });
+    const id = await caller.begin('ask_keys', { keys: ['a'] });
+    for (let n = 1; n <= 8; n++) {
+      const key = n === 1 ? 'a' : `a-${n}`;
+      await until(async () => (await caller.get(id)).inputRequests?.[key]);
+      await caller.update(id, { [key]: accept({}) });
+    }
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect((await caller.get(id)).result).toMatchObject({ isError: true });
+  });
+
+  it('that a client cannot give are not asked for: the task has failed', async () => {
+    const { caller } = await started();
+    caller.capabilities = { extensions: { [TASKS]: {} } };
+    const id = await caller.begin('asks');
+    await until(async () => (await caller.get(id)).status === 'failed');
+    expect((await caller.get(id)).error).toMatchObject({
+      ...{ code: -32021, data: { requiredCapabilities: { elicitation: { form: {} } } } },
+    });
+  });
+});
+
+describe('a subscription to tasks', () => {
+  it.each([['x'], 7, { 0: 'x' }, [7], Array.from({ length: 1_001 }, (_, n) => `${n}`)].slice(1))(
+    'has an array of ids, not too many',
+    async (taskIds) => {
+      const { caller } = await started();
+      await expect(caller.listen(taskIds)).rejects.toThrow(/400 .*-32602/);
+    },
+  );
+
+  it('T7: needs a client that declares tasks', async () => {
+    const { caller } = await started();
+    caller.capabilities = {};
+    await expect(caller.listen(['x'])).rejects.toThrow(/400 .*-32021.*requiredCapabilities/);
+  });
+
+  it('T7: is told of a task at most once a second, of what it is then, and of its end', async () => {
+    const { caller, tools, clock } = await started();
+    const id = await caller.begin('reports');
+    const heard = await caller.listen([id], { toolsListChanged: true });
+    await until(() => heard().length === 1 && tools.reports$.observed);
+    expect(heard()[0].params.notifications).toEqual({ toolsListChanged: true, taskIds: [id] });
+    const said = () =>
+      heard()
+        .slice(1)
+        .map(({ params }: { params: { statusMessage?: string } }) => params.statusMessage);
+    for (let n = 0; n < 30; n++) {
+      tools.report(n, `${n}`);
+      await clock.advance(100);
+    }
+    await until(() => said().length >= 3);
+    expect(said().length).toBeLessThanOrEqual(4);
+    tools.reports$.next('the end');
+    tools.reports$.complete();
+    await until(async () => (await caller.get(id)).status === 'completed');
+    await clock.advance(1_000);
+    await until(() => heard().at(-1).params.status === 'completed');
+    const last = heard().at(-1);
+    expect(last).toMatchObject({
+      method: 'notifications/tasks',
+      params: { taskId: id, status: 'completed', result: { content: [{ text: 'the end' }] } },
+    });
+    expect(last.params._meta['io.modelcontextprotocol/subscriptionId']).toBeDefined();
+    await heard.close();
+  });
+
+  it('begins with the end of a task that has ended before', async () => {
+    const { caller, tools } = await started();
+    const id = await caller.begin('slow', { label: 'A' });
+    tools.door.open();
+    await until(async () => (await caller.get(id)).status === 'completed');
+    const heard = await caller.listen([id]);
+    await until(() => heard().length === 2);
+    expect(heard()[1].params.status).toBe('completed');
+    await heard.close();
+  });
+
+  it('that is left behind leaves nothing behind', async () => {
+    const { caller, clock, service } = await started();
+    const id = await caller.begin('slow', { label: 'A' });
+    const heard = await caller.listen([id]);
+    const pending = clock.pending;
+    await service.cancel(id);
+    await heard.close();
+    await until(() => clock.pending < pending);
+  });
+});
+
+describe('a store that is away', () => {
+  const faulty = async () => {
+    const backend = new NodeBackend();
+    const clock = new ManualClock();
+    const store: McpTaskStore = new InMemoryTaskStore(clock);
+    return { ...(await started({ clock, tasks: { store: backend.over(store) } })), backend, store };
+  };
+
+  it('makes no task, and no handler runs', async () => {
+    const { caller, backend, tools } = await faulty();
+    backend.away();
+    expect(await caller.call('slow', { label: 'A' })).toMatchObject({ status: 503 });
+    expect((await caller.ask('tasks/get', ask('x'.repeat(22)))).status).toBe(503);
+    backend.back();
+    expect(tools.seen).toEqual([]);
+  });
+
+  it('has the end of a task when it is back', async () => {
+    const { caller, backend, tools, clock } = await faulty();
+    const id = await caller.begin('slow', { label: 'A' });
+    await until(() => tools.seen.length === 1);
+    backend.away();
+    tools.door.open();
+    await clock.advance(1_000);
+    backend.back();
+    expect((await caller.get(id)).status).toBe('working');
+    await clock.advance(5_000);
+    expect((await caller.get(id)).result).toMatchObject({ content: [{ text: 'done A' }] });
+  });
+
+  it('whose answer to the creation got lost keeps no task that nobody runs', async () => {
+    const { caller, backend, store, tools, clock } = await faulty();
+    const running = await caller.begin('slow', { label: 'A' });
+    backend.loseAnswers('create');
+    expect((await caller.call('slow', { label: 'B' })).status).toBe(503);
+    backend.back();
+    expect(tools.seen).toHaveLength(1);
+    const orphan = (await store.list()).find(({ id }) => id !== running)!;
+    expect(orphan.status).toBe('working');
+    await clock.advance(5_000);
+    expect((await store.get(orphan.id))!.status).toBe('failed');
+    expect((await store.get(running))!.status).toBe('working');
+  });
+
+  it('a client that leaves while its task is being stored leaves no task behind', async () => {
+    const { caller, backend, store, tools } = await faulty();
+    backend.pause();
+    const leaving = new AbortController();
+    const call = caller.post('tools/call', { name: 'slow', arguments: { label: 'A' } }, leaving.signal);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    leaving.abort();
+    await call.catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    backend.back();
+    await until(async () => (await store.list()).length === 0);
+    expect(tools.seen).toEqual([]);
+  });
+});

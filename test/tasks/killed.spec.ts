@@ -1,0 +1,54 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { bundle, ROOT } from '../support/bundle.js';
+import { ended } from '../support/ended.js';
+import { loneFetch } from '../support/lone-fetch.js';
+import { describeRedis } from '../support/redis.js';
+import { RedisRoom } from '../support/redis-room.js';
+import { TaskCaller } from './tasks-app.js';
+
+const PROGRAM = join(ROOT, `build/tasks-${process.pid}`);
+const LEASE_MS = 1_500;
+/** What a loaded machine may take beside. */
+const GRACE_MS = 3_000;
+
+describeRedis('nodes that are processes', () => {
+  let room: RedisRoom;
+  const nodes: ChildProcess[] = [];
+  beforeAll(() => bundle({ node: 'test/tasks/killed-node.ts' }, PROGRAM));
+  afterAll(() => {
+    rmSync(PROGRAM, { recursive: true, force: true });
+  });
+  afterEach(async () => {
+    for (const node of nodes.splice(0)) if (node.exitCode === null && !node.signalCode) await ended(node, 'SIGTERM');
+    await room.close();
+  });
+
+  const start = async (): Promise<{ node: ChildProcess; caller: TaskCaller }> => {
+    const env = { ...process.env, REDIS_URL: room.redis.url, PREFIX: room.prefix, LEASE_MS: String(LEASE_MS) };
+    const node = fork(join(PROGRAM, 'node.js'), { env, stdio: 'inherit' });
+    nodes.push(node);
+    const [url] = (await once(node, 'message')) as [string];
+    return { node, caller: new TaskCaller(loneFetch, undefined, `${url}/mcp`) };
+  };
+
+  it('T6: of one that is killed the tasks have failed within the lease, and are answered no more', async () => {
+    room = await RedisRoom.open();
+    const [a, b, c] = await Promise.all([start(), start(), start()]);
+    const [slow, asks] = [await a.caller.begin('slow', { label: 'x' }), await a.caller.begin('asks')];
+    await expect.poll(async () => (await b.caller.get(asks)).status, { timeout: 10_000 }).toBe('input_required');
+    const killedAt = performance.now();
+    await ended(a.node, 'SIGKILL');
+    expect((await c.caller.get(slow)).status).toBe('working');
+    await expect.poll(async () => (await b.caller.get(slow)).status, { timeout: LEASE_MS + GRACE_MS }).toBe('failed');
+    expect(performance.now() - killedAt).toBeLessThan(LEASE_MS + GRACE_MS);
+    const failed = await c.caller.get(asks);
+    expect(failed).toMatchObject({ status: 'failed', error: { code: -32603 } });
+    await c.caller.update(asks, { a: { action: 'decline' } });
+    await c.caller.cancel(asks);
+    expect(await b.caller.get(asks)).toEqual(failed);
+  });
+});

@@ -1,0 +1,197 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { InMemoryMessageBus, type McpMessageBus } from 'nestjs-mcp-streamable';
+import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { InMemoryMessageHub } from '../../src/bus/in-memory-message-bus.js';
+import { LossyBus, NodeBackend } from '../support/node-backend.js';
+import { describeRedis } from '../support/redis.js';
+import { RedisRoom } from '../support/redis-room.js';
+import { TaskTools } from './task-tools.js';
+import { accept, type TaskCaller, tasksApps, until } from './tasks-app.js';
+
+const LEASE_MS = 15_000;
+/** The tick at which another node looks for tasks that are lost. */
+const TICK_MS = LEASE_MS / 3;
+
+/** What the nodes of one deployment share, below a clock that all of them, and the store, go by. */
+interface Shared {
+  readonly clock: ManualClock;
+  /** The store and the bus of one more node. */
+  part(): { store: McpTaskStore; bus: McpMessageBus; backend?: object };
+  advance(ms: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+function inMemory(): Shared {
+  const clock = new ManualClock();
+  const hub = new InMemoryMessageHub();
+  const store = new InMemoryTaskStore(clock);
+  return {
+    clock,
+    part: () => ({ store, bus: new InMemoryMessageBus(undefined, hub) }),
+    advance: (ms) => clock.advance(ms),
+    close: async () => {},
+  };
+}
+
+async function onRedis(): Promise<Shared> {
+  const clock = new ManualClock();
+  const room = await RedisRoom.open();
+  return {
+    clock,
+    part: () => {
+      const backend = room.node({ heartbeatMs: 600_000, deadAfterMs: 2_000_000, commandTimeoutMs: 15_000 });
+      return { store: backend.taskStore, bus: backend.messageBus, backend };
+    },
+    // In steps, as time passes: a lease is renewed before it ends.
+    advance: async (ms) => {
+      for (let left = ms; left > 0; left -= 1_000) {
+        await room.advance(Math.min(left, 1_000));
+        await clock.advance(Math.min(left, 1_000));
+        // The commands of this second are carried out.
+        await room.redis.admin.ping();
+        await new Promise((resolve) => setTimeout(resolve, 2));
+      }
+    },
+    close: () => room.close(),
+  };
+}
+
+function nodesTests(open: () => Shared | Promise<Shared>): void {
+  let shared: Shared;
+  const links: { backend: NodeBackend; bus: LossyBus }[] = [];
+  beforeEach(async () => {
+    shared = await open();
+  });
+  afterEach(async () => {
+    await shared.close();
+  });
+  const start = tasksApps();
+  afterEach(() => {
+    for (const { backend, bus } of links.splice(0)) {
+      backend.back();
+      bus.heal();
+    }
+  });
+
+  /** A node, and what lies between it and the others. */
+  const node = async () => {
+    const { store, bus: direct, backend } = shared.part();
+    const link = { backend: new NodeBackend(), bus: new LossyBus(direct) };
+    links.push(link);
+    const started = await start({
+      clock: shared.clock,
+      providers: [TaskTools],
+      endpoint: {
+        requestStateKeys: ['a secret that all nodes of a deployment know'],
+        ...(backend && { backend: { ...backend, messageBus: link.bus } as never }),
+        ...(!backend && { messageBus: link.bus }),
+      },
+      tasks: { store: link.backend.over(store), leaseMs: LEASE_MS },
+    });
+    return { ...started, ...link, tools: started.app.get(TaskTools), caller: await started.as() };
+  };
+  const three = async () => [await node(), await node(), await node()] as const;
+  /** Its process is gone: it writes nothing, and hears nothing. */
+  const kill = ({ backend, bus }: (typeof links)[number]): void => {
+    backend.away();
+    bus.fate = () => 'lost';
+  };
+  const status = async (caller: TaskCaller, id: string): Promise<string> => (await caller.get(id)).status;
+
+  it('T3: a task that A runs is asked for at B, answered at C, and completes', async () => {
+    const [a, b, c] = await three();
+    const id = await a.caller.begin('asks');
+    await until(async () => (await b.caller.get(id)).status === 'input_required');
+    expect(Object.keys((await c.caller.get(id)).inputRequests).toSorted()).toEqual(['a', 'b']);
+    await c.caller.update(id, { a: accept({ yes: true }) });
+    await b.caller.update(id, { b: accept({ yes: false }) });
+    await until(async () => (await c.caller.get(id)).inputRequests?.c);
+    await c.caller.update(id, { c: { action: 'cancel' } });
+    await until(async () => (await status(b.caller, id)) === 'completed');
+    expect((await b.caller.get(id)).result.content[0].text).toBe('[{"yes":true},{"yes":false},null]');
+  });
+
+  it('T4: a task that A runs is cancelled at B, and its handler is aborted', async () => {
+    const [a, b] = await three();
+    const id = await a.caller.begin('slow', { label: 'x' });
+    await until(() => a.tools.seen.length === 1);
+    await b.caller.cancel(id);
+    await until(() => a.tools.seen.length === 2);
+    expect(a.tools.seen[1]).toBe(`aborted: The task ${id} was cancelled.`);
+    expect(await status(a.caller, id)).toBe('cancelled');
+  });
+
+  it('signals that get lost are made up for at the next tick', async () => {
+    const [a, b] = await three();
+    a.bus.fate = () => 'lost';
+    const [asks, slow] = [await a.caller.begin('asks'), await a.caller.begin('slow', { label: 'x' })];
+    await until(async () => (await b.caller.get(asks)).status === 'input_required');
+    await b.caller.update(asks, { a: accept({ yes: true }), b: accept({ yes: true }) });
+    await b.caller.cancel(slow);
+    await shared.advance(TICK_MS);
+    await until(async () => (await b.caller.get(asks)).inputRequests?.c);
+    await until(() => a.tools.seen.length === 2);
+  });
+
+  it('a tool’s caller who listens at B hears of the task that A runs', async () => {
+    const [a, b] = await three();
+    const id = await a.caller.begin('slow', { label: 'x' });
+    const heard = await b.caller.listen([id]);
+    a.tools.door.open();
+    await until(() => heard().length === 2);
+    expect(heard()[1]).toMatchObject({ method: 'notifications/tasks', params: { status: 'completed' } });
+    await heard.close();
+  });
+
+  it('T6: A is killed: its task has failed within the lease, for all that ask', async () => {
+    const [a, b, c] = await three();
+    const id = await a.caller.begin('slow', { label: 'x' });
+    await shared.advance(LEASE_MS);
+    expect(await status(b.caller, id)).toBe('working');
+    kill(a);
+    await shared.advance(LEASE_MS);
+    const failed = await c.caller.get(id);
+    expect(failed).toMatchObject({
+      status: 'failed',
+      error: { code: -32603, message: expect.stringContaining('lost') },
+    });
+    // It comes back: what it has to say comes too late.
+    a.backend.back();
+    a.tools.door.open();
+    await shared.advance(TICK_MS);
+    expect(await b.caller.get(id)).toEqual(failed);
+  });
+
+  it('T6, T7: A is killed: who listens at B is told within the lease and a tick, though nothing asks', async () => {
+    const [a, b] = await three();
+    const id = await a.caller.begin('slow', { label: 'x' });
+    const heard = await b.caller.listen([id]);
+    kill(a);
+    await shared.advance(LEASE_MS + TICK_MS);
+    await until(() => heard().length === 2);
+    expect(heard()[1]).toMatchObject({ params: { taskId: id, status: 'failed' } });
+    await heard.close();
+  });
+
+  it('A stops: its tasks have failed when it is gone', async () => {
+    const [a, b] = await three();
+    const id = await a.caller.begin('slow', { label: 'x' });
+    await until(() => a.tools.seen.length === 1);
+    const closing = a.app.close();
+    // With a shared backend calls have a while to end.
+    for (let second = 0; second < 12; second++) await shared.advance(1_000);
+    await closing;
+    expect(await b.caller.get(id)).toMatchObject({
+      status: 'failed',
+      statusMessage: expect.stringContaining('stopped'),
+    });
+  });
+}
+
+describe('nodes that share a store in memory', () => {
+  nodesTests(inMemory);
+});
+describeRedis('nodes that share a Redis', () => {
+  nodesTests(onRedis);
+});

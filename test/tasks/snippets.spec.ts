@@ -1,0 +1,25 @@
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { Test } from '@nestjs/testing';
+import { createMcpTestClient, expectNothingLeft } from 'nestjs-mcp-streamable/testing';
+import { expect, it } from 'vitest';
+import { ReportsModule } from '../../examples/snippets/report-tools.js';
+import { RunningReports } from '../../examples/snippets/running-reports.js';
+
+it('the code of docs/tasks.md', async () => {
+  const testing = await Test.createTestingModule({ imports: [ReportsModule] }).compile();
+  const app = testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter(), { logger: false });
+  const mcp = await createMcpTestClient(app, {
+    era: 'modern',
+    elicit: ({ message }) => ({ action: 'accept', content: { sure: !message.includes('1999') } }),
+  });
+  expect((await mcp.callTool('yearly_report', { year: 2026 })).text).toBe('The report of 2026 is ready.');
+  expect((await mcp.callTool('close_year', { year: 2026 })).text).toBe('2026 is closed.');
+  expect((await mcp.callTool('close_year', { year: 1999 })).text).toBe('1999 stays open.');
+  expect((await mcp.callTool('archive_year', { year: 2026 })).text).toBe('2026 is in the archive.');
+  const reports = app.get(RunningReports);
+  await reports.cancelAllOf('ann');
+  expect(await reports.of('ann')).toEqual([]);
+  await mcp.close();
+  await expectNothingLeft(app);
+  await app.close();
+});

@@ -1,0 +1,234 @@
+import { describe, expect, it } from 'vitest';
+import { ADAPTERS } from '../support/adapters.js';
+import { TaskTools } from './task-tools.js';
+import { accept, TASKS, tasksApps, until } from './tasks-app.js';
+
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const start = tasksApps();
+const started = async (options: Parameters<typeof start>[0] = {}) => {
+  const made = await start({ providers: [TaskTools], ...options });
+  return { ...made, tools: made.app.get(TaskTools), caller: await made.as() };
+};
+
+describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
+  it('T1, T2: is answered with the task, and its result is asked for', async () => {
+    const { caller, tools } = await started({ adapter });
+    const { status, result } = await caller.call('slow', { label: 'A' });
+    expect(status).toBe(200);
+    expect(result).toEqual({
+      resultType: 'task',
+      taskId: expect.stringMatching(/^[A-Za-z0-9]{22}$/),
+      status: 'working',
+      createdAt: expect.stringMatching(ISO),
+      lastUpdatedAt: result.createdAt,
+      ttlMs: 600_000,
+      pollIntervalMs: 1_000,
+      _meta: expect.anything(),
+    });
+    const { resultType: _, ...task } = result;
+    expect(await caller.get(task.taskId)).toEqual({ resultType: 'complete', ...task });
+    tools.door.open();
+    await until(async () => (await caller.get(task.taskId)).status !== 'working');
+    expect(await caller.get(task.taskId)).toEqual({
+      resultType: 'complete',
+      ...task,
+      status: 'completed',
+      lastUpdatedAt: expect.stringMatching(ISO),
+      result: { content: [{ type: 'text', text: 'done A' }] },
+    });
+    expect(tools.seen).toEqual(['begun as a task']);
+  });
+
+  it('T3: asks through the task, in parts', async () => {
+    const { caller } = await started({ adapter });
+    const id = await caller.begin('asks');
+    await until(async () => (await caller.get(id)).status === 'input_required');
+    const asked = await caller.get(id);
+    expect(asked.inputRequests).toMatchObject({
+      a: { method: 'elicitation/create', params: { mode: 'form', message: 'A?' } },
+      b: { method: 'elicitation/create', params: { message: 'B?' } },
+    });
+    expect((await caller.update(id, { a: accept({ yes: true }), other: accept({}) })).result).toEqual({
+      resultType: 'complete',
+      _meta: expect.anything(),
+    });
+    expect(Object.keys((await caller.get(id)).inputRequests)).toEqual(['b']);
+    await caller.update(id, { a: accept({ yes: false }), b: accept({ yes: true }) });
+    await until(async () => (await caller.get(id)).inputRequests?.c);
+    await caller.update(id, { c: { action: 'decline' } });
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect((await caller.get(id)).result.content[0].text).toBe('[{"yes":true},{"yes":true},null]');
+  });
+
+  it('T4: is cancelled, once and for good', async () => {
+    const { caller, tools } = await started({ adapter });
+    const id = await caller.begin('slow', { label: 'A' });
+    for (let n = 0; n < 2; n++) {
+      expect((await caller.cancel(id)).result).toEqual({ resultType: 'complete', _meta: expect.anything() });
+    }
+    await until(() => tools.seen.length === 2);
+    expect(tools.seen).toEqual(['begun as a task', `aborted: The task ${id} was cancelled.`]);
+    tools.door.open();
+    expect(await caller.get(id)).toMatchObject({ status: 'cancelled' });
+    expect(await caller.get(id)).not.toHaveProperty('result');
+  });
+
+  it('T2: fails with the JSON-RPC error of its handler; a result that is an error is completed', async () => {
+    const { caller, tools } = await started({ adapter });
+    tools.door.open();
+    const ids = [await caller.begin('breaks'), await caller.begin('secretly_breaks')];
+    const refused = await caller.begin('must', { label: 'no' });
+    await until(async () => (await caller.get(refused)).status === 'completed');
+    expect((await caller.get(refused)).result).toEqual({ content: [{ type: 'text', text: 'no' }], isError: true });
+    const [broken, secret] = [await caller.get(ids[0]!), await caller.get(ids[1]!)];
+    expect(broken).toMatchObject({
+      ...{ status: 'failed', statusMessage: 'Broken.', error: { code: -32050, message: 'Broken.', data: { part: 7 } } },
+    });
+    expect(broken).not.toHaveProperty('result');
+    expect(secret).toMatchObject({ status: 'completed', result: { isError: true } });
+  });
+});
+
+describe('a client that did not declare the extension', () => {
+  const extensions = (of: object) => ({ extensions: of });
+
+  it.each([{}, extensions({}), extensions({ other: {} }), extensions(Object.create({ [TASKS]: {} }) as object)])(
+    'has its call served as ever: %j',
+    async (capabilities) => {
+      const { caller, tools } = await started();
+      caller.capabilities = capabilities;
+      tools.door.open();
+      const { result } = await caller.call('slow', { label: 'A' });
+      expect(result).toMatchObject({ resultType: 'complete', content: [{ text: 'done A' }] });
+      expect(tools.seen).toEqual(['begun as a call']);
+    },
+  );
+
+  it('T1: is refused by a tool that must be a task: after its guards, and its schema', async () => {
+    const { caller, tools, service } = await started();
+    caller.capabilities = {};
+    const { status, error } = await caller.call('must', { label: 'A' });
+    const requiredCapabilities = { extensions: { [TASKS]: {} } };
+    expect({ status, error }).toMatchObject({ status: 400, error: { code: -32021, data: { requiredCapabilities } } });
+    expect((await caller.call('denied')).status).toBe(401);
+    expect((await caller.call('must', { label: 7 })).result.isError).toBe(true);
+    expect([tools.seen, await service.list()]).toEqual([[], []]);
+  });
+
+  it.each(['tasks/get', 'tasks/update', 'tasks/cancel'])('is refused by %s', async (method) => {
+    const { caller } = await started();
+    const id = await caller.begin('slow', { label: 'A' });
+    caller.capabilities = {};
+    const { status, error } = await caller.ask(method, { taskId: id, inputResponses: {} });
+    expect({ status, code: error.code }).toEqual({ status: 400, code: -32021 });
+    expect(error.data.requiredCapabilities).toEqual({ extensions: { [TASKS]: {} } });
+  });
+});
+
+describe('what becomes a task', () => {
+  it('T1: is nothing that its guards or its schema refuse', async () => {
+    const { caller, service, tools } = await started();
+    expect((await caller.call('denied')).status).toBe(401);
+    expect((await caller.call('slow', { label: 7 })).result).toMatchObject({ resultType: 'complete', isError: true });
+    expect([await service.list(), tools.seen]).toEqual([[], []]);
+  });
+
+  it('is no call of a tool without tasks, whatever "params.task" says', async () => {
+    const { caller } = await started();
+    const { result } = await caller.ask('tools/call', { name: 'plain', arguments: {}, task: { ttl: 1 } });
+    expect(result).toMatchObject({ resultType: 'complete', content: [{ text: 'plain' }] });
+  });
+
+  it('is what takes longer than "afterMs"', async () => {
+    const { caller, tools, clock } = await started();
+    const call = caller.call('late');
+    await until(() => clock.pending > 2);
+    await clock.advance(499);
+    tools.door.open();
+    expect((await call).result).toMatchObject({ resultType: 'complete', content: [{ text: 'late' }] });
+
+    const other = await started();
+    const slow = other.caller.call('late');
+    await until(() => other.clock.pending > 2);
+    await other.clock.advance(500);
+    expect((await slow).result).toMatchObject({ resultType: 'task', ttlMs: 5_000, pollIntervalMs: 70 });
+  });
+
+  it('T1: asks in rounds before, and through the task behind', async () => {
+    const { caller } = await started();
+    const round = await caller.call('asks_first');
+    expect(round.result).toMatchObject({ resultType: 'input_required', inputRequests: { first: {} } });
+    expect(round.result).not.toHaveProperty('taskId');
+    const { result } = await caller.ask('tools/call', {
+      ...{ name: 'asks_first', arguments: {}, requestState: round.result.requestState },
+      inputResponses: { first: accept({ yes: true }) },
+    });
+    expect(result.resultType).toBe('task');
+    expect(result).not.toHaveProperty('requestState');
+    const id = result.taskId as string;
+    await until(async () => (await caller.get(id)).inputRequests?.second);
+    await caller.update(id, { second: accept({ yes: false }) });
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect((await caller.get(id)).result.content[0].text).toBe('task [{"yes":true},{"yes":false}]');
+  });
+});
+
+describe('a task', () => {
+  it('T4: goes on when its client has gone', async () => {
+    const { caller, tools } = await started();
+    const leaving = new AbortController();
+    const response = await caller.post('tools/call', { name: 'slow', arguments: { label: 'A' } }, leaving.signal);
+    const { result } = (await response.json()) as { result: { taskId: string } };
+    leaving.abort();
+    tools.door.open();
+    await until(async () => (await caller.get(result.taskId)).status === 'completed');
+    expect(tools.seen).toEqual(['begun as a task']);
+  });
+
+  it('reports its progress as a status message, at most once a second', async () => {
+    const { caller, tools, clock } = await started();
+    const id = await caller.begin('reports');
+    await until(() => tools.reports$.observed);
+    tools.report(1);
+    await until(async () => (await caller.get(id)).statusMessage === '1 of 10');
+    for (let n = 2; n <= 5; n++) tools.report(n, `step ${n}`);
+    await clock.advance(900);
+    expect((await caller.get(id)).statusMessage).toBe('1 of 10');
+    await clock.advance(100);
+    expect((await caller.get(id)).statusMessage).toBe('step 5');
+    tools.reports$.next('the end');
+    tools.reports$.complete();
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect(await caller.get(id)).not.toHaveProperty('statusMessage');
+  });
+
+  it('T6: is gone when its time is over, and its handler is aborted', async () => {
+    const { caller, tools, clock } = await started({ tasks: { ttlMs: 1_000 } });
+    const id = await caller.begin('slow', { label: 'A' });
+    await until(() => tools.seen.length === 1);
+    await clock.advance(1_000);
+    expect(tools.seen[1]).toMatch(/^aborted: .* has expired\.$/);
+    expect(await caller.get(id)).toMatchObject({ code: -32602 });
+  });
+
+  it('T6: has failed when the server stops', async () => {
+    const { caller, tools, app, service } = await started();
+    const id = await caller.begin('slow', { label: 'A' });
+    await until(() => tools.seen.length === 1);
+    await app.close();
+    expect(tools.seen[1]).toBe('aborted: The server shuts down.');
+    expect(await service.get(id)).toMatchObject({ status: 'failed', error: { code: -32603 } });
+  });
+});
+
+it('the extension is declared by server/discover', async () => {
+  const { caller } = await started();
+  const { result } = await caller.ask('server/discover');
+  expect(result.capabilities.extensions).toEqual({ [TASKS]: {} });
+  expect(result.capabilities).not.toHaveProperty('tasks');
+});
+
+it.each(['tasks/list', 'tasks/result'])('there is no method %s (T2)', async (method) => {
+  const { caller } = await started();
+  expect(await caller.ask(method, { taskId: 'x' })).toMatchObject({ status: 404, error: { code: -32601 } });
+});
