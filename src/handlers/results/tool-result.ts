@@ -31,9 +31,9 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * | nothing, `null` | no content |
  * | a text | a text block |
  * | a number, boolean, bigint | its text |
- * | a content block, or an array of them | the content |
+ * | a content block, or an array of at least one | the content |
  * | any other object | structured content, and its JSON as a text block for clients that do not read that |
- * | any other array | its JSON as a text block |
+ * | any other array, also an empty one | its JSON as a text block |
  * | a whole result, also that of `inputRequired()` | itself |
  *
  * With an output schema every value that is not a whole result is structured content. The value that the check returns is
@@ -78,7 +78,8 @@ function resultOf(value: unknown): CallToolResult {
     return { content: [textBlock(String(value))] };
   }
   if (isContentBlock(value)) return asSpecified({ content: [value] });
-  if (isContentBlocks(value)) return asSpecified({ content: value });
+  // An empty array is a list of the app without entries: without "[]" the model would not learn that it is empty.
+  if (isContentBlocks(value) && value.length > 0) return asSpecified({ content: value });
   const sent = plain(value);
   return isObject(sent) ? structured(sent) : { content: [jsonBlock(sent)] };
 }
