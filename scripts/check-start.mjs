@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { root } from './build.mjs';
@@ -116,7 +116,7 @@ async function startTwo(folder, label, limits) {
 function clone() {
   const folder = mkdtempSync(join(tmpdir(), 'check-start-'));
   for (const name of readdirSync(root).filter((file) => CLONED.test(file))) {
-    cpSync(join(root, name), join(folder, name), { recursive: true });
+    cpSync(join(root, name), join(folder, name), { recursive: true, filter: (path) => basename(path) !== 'node_modules' });
   }
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   return folder;
