@@ -11,7 +11,6 @@ const LONGEST = [
   'redis/stream-scheme.fuzz',
   'client/chaos',
   'clients/settling',
-  'legacy/sessions-nodes',
   'handlers/memory',
   'load/hostile-connections',
   'handlers/observables-back-pressure',

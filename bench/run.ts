@@ -2,8 +2,9 @@ import { parseArgs } from 'node:util';
 import { PINNED } from './harness/cores.js';
 import { machine } from './harness/machine.js';
 import { add, kept } from './harness/results.js';
-import { SUBJECTS } from './harness/subjects.js';
-import type { Plan, Work, WorkResult } from './harness/work.js';
+import { inWords, Steps } from './harness/steps.js';
+import { SUBJECTS, type WorkName } from './harness/subjects.js';
+import { able, type Plan, type Work, type WorkResult } from './harness/work.js';
 import { call, lifecycle, modernCall, progress } from './works/calls.js';
 import { growth } from './works/growth.js';
 import { nodes } from './works/nodes.js';
@@ -27,6 +28,24 @@ const WORKS: readonly Work[] = [
   jwt,
 ];
 
+/** What each takes on two quiet cores each time that it is begun, about: roughly measured, and at length. */
+const SECONDS: Readonly<Record<WorkName, readonly [quick: number, full: number]>> = {
+  call: [18, 35],
+  'modern-call': [13, 28],
+  progress: [13, 24],
+  lifecycle: [16, 30],
+  'session-memory': [11, 15],
+  'stream-memory': [17, 28],
+  notify: [16, 34],
+  replay: [7, 14],
+  growth: [43, 195],
+  nodes: [33, 65],
+  jwt: [21, 35],
+};
+const [QUICK_ROUNDS, FULL_ROUNDS] = [8, 16];
+/** In `growth` peers are measured only when it is asked for. */
+const GROWTH_WITH_PEERS = 3;
+
 const { values: options } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
@@ -44,6 +63,15 @@ function among(kind: string, names: readonly string[], known: readonly string[])
   throw new Error(`There is no ${kind} "${unknown}". There are: ${[...new Set(known)].join(', ')}.`);
 }
 
+function secondsOf(name: WorkName, plan: Plan): number {
+  const { quick, rounds, only, subjects } = plan;
+  const usual = SECONDS[name][quick ? 0 : 1] * (name === 'growth' && only.length > 0 ? GROWTH_WITH_PEERS : 1);
+  const share = able(name, plan).length / able(name, { ...plan, subjects: [] }).length;
+  // Half of it is to start and to warm up.
+  const roundsShare = (1 + rounds / (quick ? QUICK_ROUNDS : FULL_ROUNDS)) / 2;
+  return usual * (subjects.length > 0 ? share : 1) * roundsShare;
+}
+
 /**
  * Everything, then again what is to be begun anew: a machine differs from one quarter of an hour to the next, and not all servers
  * feel it alike.
@@ -51,20 +79,24 @@ function among(kind: string, names: readonly string[], known: readonly string[])
 async function measure(plan: Plan, works: readonly Work[]): Promise<WorkResult[]> {
   const results: WorkResult[] = [];
   const timesOf = ({ times = 1 }: Work): number => (plan.quick ? 1 : times);
-  for (let time = 0; time < Math.max(...works.map(timesOf)); time++) {
-    for (const work of works) {
-      const times = timesOf(work);
-      if (time >= times) continue;
-      const began = performance.now();
-      for (const found of await work.run({ ...plan, rounds: Math.ceil(plan.rounds / times) })) add(results, found);
-      const seconds = Math.round((performance.now() - began) / 1000);
-      console.log(`${work.name}: ${seconds} s`);
-    }
+  const begun = Array.from({ length: Math.max(...works.map(timesOf)) }, (_, time) =>
+    works.filter((work) => time < timesOf(work)),
+  ).flat();
+  const steps = new Steps(begun.map(({ name }) => ({ title: name, seconds: secondsOf(name, plan) })));
+  const names = [...new Set(works.map(({ name }) => name))].join(', ');
+  const servers = plan.subjects.length > 0 ? plan.subjects.join(', ') : 'all servers that can do it';
+  console.log(
+    `The benchmark: ${names}; ${servers}; ${plan.rounds} rounds${plan.quick ? ' (--quick)' : ''}, on Node.js ` +
+      `${process.version}. ${begun.length} steps, about ${inWords(steps.seconds)} on two quiet cores.`,
+  );
+  for (const work of begun) {
+    const found = await steps.next(() => work.run({ ...plan, rounds: Math.ceil(plan.rounds / timesOf(work)) }));
+    for (const one of found) add(results, one);
   }
   return results;
 }
 
-const rounds = Number(options.rounds ?? (options.quick ? 8 : 16));
+const rounds = Number(options.rounds ?? (options.quick ? QUICK_ROUNDS : FULL_ROUNDS));
 if (!Number.isInteger(rounds) || rounds < 1)
   throw new Error(`--rounds wants a number from 1, not "${options.rounds}".`);
 const only = among(

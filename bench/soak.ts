@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { SharedRedis } from './harness/redis.js';
 import { ServerProcess } from './harness/server-process.js';
+import { inWords } from './harness/steps.js';
 import { enough, grownIn, type QuietPoint } from './soak/verdict.js';
 import { Visitor } from './soak/visitor.js';
 import { VISITS } from './soak/visits.js';
@@ -52,6 +53,8 @@ interface Soaked {
   readonly keys: () => Promise<readonly string[]>;
 }
 
+const titleOf = (adapter: string, redis: SharedRedis | undefined): string => (redis ? `${adapter}, Redis` : adapter);
+
 async function start(adapter: string, redis: SharedRedis | undefined): Promise<Soaked> {
   const prefix = `soak-${adapter}-${process.pid}`;
   const shared = redis && { REDIS_URL: redis.url, REDIS_PREFIX: prefix };
@@ -62,7 +65,7 @@ async function start(adapter: string, redis: SharedRedis | undefined): Promise<S
     ...shared,
   });
   return {
-    title: redis ? `${adapter}, Redis` : adapter,
+    title: titleOf(adapter, redis),
     server,
     keys: () => redis?.keysOf(prefix) ?? Promise.resolve([]),
   };
@@ -168,9 +171,12 @@ async function quiet({ server, keys }: Soaked, began: number, visits: number): P
 function rowOf(title: string, { seconds, visits, memory, gauges }: QuietPoint): string {
   const { handles, listeners, ...rest } = gauges;
   const left = Object.values(rest).reduce((sum, value) => sum + value, 0);
-  const cells = [title, seconds, visits, (memory / 1024).toFixed(0), handles, listeners, left];
+  const cells = [title, seconds, toGo(seconds), visits, (memory / 1024).toFixed(0), handles, listeners, left];
   return `| ${cells.join(' | ')} |`;
 }
+
+/** The last visits may begin when the time is nearly over. */
+const toGo = (seconds: number): string => inWords(durationMs / 1000 - seconds);
 
 /** @throws when the option is none of these */
 function chosen(option: 'adapter' | 'backend', all: readonly string[]): readonly string[] {
@@ -185,8 +191,15 @@ const backends = chosen('backend', ['memory', 'redis']);
 const redis = backends.includes('redis') ? await SharedRedis.obtain('The soak test with --backend redis') : undefined;
 if (backends.includes('redis') && !redis && backends.length === 1) throw new Error('There is nothing to test.');
 const stores = [...(backends.includes('memory') ? [undefined] : []), ...(redis ? [redis] : [])];
-console.log('| server | seconds | visits | memory, KiB | handles | listeners | left over |');
-console.log('| --- | --: | --: | --: | --: | --: | --: |');
+const named = stores.flatMap((store) => adapters.map((adapter) => titleOf(adapter, store)));
+console.log(
+  `The soak test: ${VISITORS} visitors at a time come to ${named.join(' and to ')}${named.length > 1 ? ', side by side' : ''}, for ` +
+    `${inWords(durationMs / 1000)} after a warm-up of up to ${inWords(WARM_UP_MS / 1000)}: about ` +
+    `${inWords((durationMs + WARM_UP_MS) / 1000)}. Each time that all have left (about every ${inWords(busyMs / 1000)}, and the ` +
+    `${inWords(idleMs / 1000)} that forgotten sessions take) there is a row; nothing may grow from row to row.\n`,
+);
+console.log('| server | seconds | to go | visits | memory, KiB | handles | listeners | left over |');
+console.log('| --- | --: | --: | --: | --: | --: | --: | --: |');
 try {
   const soaked = await Promise.all(stores.flatMap((store) => adapters.map((adapter) => start(adapter, store))));
   // One that fails does not end the others.

@@ -28,6 +28,8 @@ export type {
   McpCallInfo,
   McpCallOutcome,
   McpInstrumentation,
+  McpQuestionInfo,
+  McpQuestionOutcome,
   McpRefusal,
   McpSessionEnd,
 } from './context/mcp-instrumentation.js';

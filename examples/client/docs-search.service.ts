@@ -1,13 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { InjectMcpClient, type McpClient } from 'nestjs-mcp-streamable/client';
 import { type Observable, of, switchMap } from 'rxjs';
-import { progressBar } from './progress-bar.js';
-
-/** One line for the terminal; a passing one is overwritten by the next. */
-export interface Line {
-  readonly text: string;
-  readonly passing: boolean;
-}
+import { type Line, progressBar } from './progress-bar.js';
 
 /** Searches the documents of the quickstart. */
 @Injectable()

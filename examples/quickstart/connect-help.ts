@@ -36,7 +36,7 @@ ${asJson({ mcpServers: { docs: { command: 'npx', args: ['mcp-remote', url] } } }
 
 npx @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list
 
-Ctrl-C ends the server.
+Each call is printed below when it has ended. Ctrl-C ends the server.
 `;
 }
 

@@ -3,7 +3,9 @@ import type { INestApplication, NestApplicationOptions } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { McpSessionService } from 'nestjs-mcp-streamable';
 import { AppModule } from './app.module.js';
+import { callLine } from './call-line.js';
 import { connectHelp } from './connect-help.js';
 import { readSettings, type Settings, SettingsError } from './settings.js';
 
@@ -25,6 +27,7 @@ async function start({ port, adapter }: Settings): Promise<void> {
     throw error;
   }
   console.log(connectHelp(`${await app.getUrl()}/mcp`));
+  app.get(McpSessionService).calls$.subscribe((call) => console.log(callLine(call, new Date())));
 }
 
 try {

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpClientModule } from 'nestjs-mcp-streamable/client';
-import { OtelInstrumentation, traceContextMeta } from 'nestjs-mcp-streamable/otel';
+import { OtelClientInstrumentation, OtelInstrumentation, traceContextMeta } from 'nestjs-mcp-streamable/otel';
 
 // #region server
 @Module({
@@ -19,7 +19,13 @@ export class OrdersModule {}
 @Module({
   imports: [
     McpClientModule.forRoot({
-      clients: { orders: { url: 'https://orders.example.com/mcp', requestMeta: traceContextMeta } },
+      clients: {
+        orders: {
+          url: 'https://orders.example.com/mcp',
+          instrumentation: new OtelClientInstrumentation(),
+          requestMeta: traceContextMeta,
+        },
+      },
     }),
   ],
 })

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../common/clock.js';
 import { check, McpOptionError } from '../common/option-checks.js';
-import type { JsonRpcRequest } from '../wire/json-rpc.js';
+import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
 import type { HttpUnauthorizedError } from './client.errors.js';
 
@@ -46,6 +46,12 @@ export interface StreamableClientTransportOptions {
    * @default none
    */
   requestMeta?: (request: JsonRpcRequest) => Readonly<Record<string, unknown>>;
+  /**
+   * Observes each request, such as `OtelClientInstrumentation` of `nestjs-mcp-streamable/otel`.
+   *
+   * @default none
+   */
+  instrumentation?: McpClientInstrumentation;
   /**
    * A session to continue instead of starting one (2025 revisions). `Client.connect` then skips `initialize`.
    *
@@ -121,6 +127,29 @@ export interface StreamableClientTransportOptions {
   random?: () => number;
 }
 
+/** A request of a client that is about to be sent. @publicApi */
+export interface McpClientRequest {
+  /** As the caller made it: what `requestMeta` adds is not in it. */
+  readonly message: JsonRpcRequest;
+  readonly url: URL;
+  /** `undefined` without a session, and before it is known. */
+  readonly sessionId: string | undefined;
+  /** `undefined` before it is negotiated. */
+  readonly protocolVersion: string | undefined;
+}
+
+/** Observes the requests of a client. Given by the option `instrumentation`. @publicApi */
+export interface McpClientInstrumentation {
+  /**
+   * Runs around each request, `requestMeta` and all attempts included.
+   *
+   * @param run sends the request; call it once, synchronously. Settles with the answer, or rejects with the reason why there is
+   *   none
+   * @returns what `run` returns
+   */
+  request(request: McpClientRequest, run: () => Promise<JsonRpcResponse>): Promise<JsonRpcResponse>;
+}
+
 /** Delays and number of attempts. @publicApi */
 export interface ReconnectOptions {
   /**
@@ -168,6 +197,7 @@ export function resolveClientOptions(options: StreamableClientTransportOptions =
     random: check.fn('random', given.random) ?? Math.random,
     onUnauthorized: check.fn('onUnauthorized', given.onUnauthorized),
     requestMeta: check.fn('requestMeta', given.requestMeta),
+    instrumentation: check.implementation('instrumentation', given.instrumentation, ['request']),
     standaloneStream: check.flag('standaloneStream', given.standaloneStream ?? true),
     terminateOnClose: check.flag('terminateOnClose', given.terminateOnClose ?? true),
     recover: check.flag('recover', given.recover ?? false),

@@ -108,7 +108,7 @@ export class HttpEndpoint {
   readonly #place: string;
 
   constructor(
-    private readonly url: URL,
+    readonly url: URL,
     private readonly options: ResolvedClientOptions,
   ) {
     this.#place = `${url.origin}${url.pathname}`;

@@ -2,6 +2,8 @@ export { StreamableClientTransport } from './streamable-client-transport.js';
 export type {
   FetchLike,
   HeadersSource,
+  McpClientInstrumentation,
+  McpClientRequest,
   ReconnectOptions,
   ReplayPolicy,
   StreamableClientTransportOptions,

@@ -52,7 +52,7 @@ const cancelledError = (): Error => new ClientTransportError('CANCELLED', 'The r
  */
 export class RequestExchange extends EventStream {
   readonly #life: LinkedAbort;
-  readonly #outcome = deferred();
+  readonly #outcome = deferred<JsonRpcResponse>();
   readonly #revision: string | undefined;
   readonly #initializes: boolean;
   #is: 'waiting' | 'posting' | 'streaming' | 'answered' = 'waiting';
@@ -83,12 +83,12 @@ export class RequestExchange extends EventStream {
   }
 
   /**
-   * @returns settles when the request is answered, and the answer handed over
+   * @returns the answer, when it was handed over
    * @throws (rejects) why there will be no answer
    */
-  run(): Promise<void> {
+  run(): Promise<JsonRpcResponse> {
     this.#serve()
-      .then(this.#outcome.resolve, (error: unknown) => {
+      .catch((error: unknown) => {
         if (this.#initializes) this.connection.session.abandon(error);
         this.#outcome.reject(error);
       })
@@ -223,7 +223,7 @@ export class RequestExchange extends EventStream {
     this.#is = 'answered';
     if (this.recovery) this.recovery(answer);
     else this.connection.deliver(answer);
-    this.#outcome.resolve();
+    this.#outcome.resolve(answer);
     this.#life.deadline(DRAIN_MS, cancelledError);
   }
 

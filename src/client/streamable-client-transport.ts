@@ -154,9 +154,18 @@ export class StreamableClientTransport implements Transport {
 
   async #request(request: JsonRpcRequest, options: TransportSendOptions): Promise<void> {
     if (isInitializeRequest(request) && claimedRevision(request) === undefined) this.#session.begin();
-    const exchange = new RequestExchange(this.#connection, this.#withMeta(request), options);
-    this.#exchanges.add(exchange);
-    return exchange.run().finally(() => this.#exchanges.delete(exchange));
+    const {
+      options: { instrumentation },
+      endpoint: { url },
+    } = this.#connection;
+    const run = async (): Promise<JsonRpcResponse> => {
+      const exchange = new RequestExchange(this.#connection, this.#withMeta(request), options);
+      this.#exchanges.add(exchange);
+      return exchange.run().finally(() => this.#exchanges.delete(exchange));
+    };
+    if (!instrumentation) return void (await run());
+    const { sessionId, protocolVersion } = this;
+    await instrumentation.request({ message: request, url, sessionId, protocolVersion }, run);
   }
 
   #withMeta(request: JsonRpcRequest): JsonRpcRequest {

@@ -50,6 +50,25 @@ export interface McpSessionEnd {
   readonly durationMs: number;
 }
 
+/** A request of the server that was sent to the client of a session, such as `elicitation/create`. @publicApi */
+export interface McpQuestionInfo {
+  readonly method: string;
+  /** On the wire. */
+  readonly requestId: RequestId;
+  readonly sessionId: string;
+  /** Who owns the session; `undefined`: anonymous. */
+  readonly principal: string | undefined;
+  readonly protocolVersion: string;
+}
+
+/**
+ * How a request of the server ended: the client answered with a result (a user who declined has answered), or with an error of
+ * this JSON-RPC code; it did not answer in time; its sender, call or session was over before; or the event store did not take it.
+ *
+ * @publicApi
+ */
+export type McpQuestionOutcome = 'ok' | 'timeout' | 'cancelled' | 'unsent' | number;
+
 /** A request that was answered with 4xx or 5xx before it was a call. @publicApi */
 export interface McpRefusal {
   readonly status: number;
@@ -79,6 +98,13 @@ export interface McpInstrumentation {
   call<T>(info: McpCallInfo, run: () => T): T;
   /** Called once per call, when its outcome is certain. What it throws is reported, and changes nothing. */
   ended?(end: McpCallEnd): void;
+  /**
+   * Called once per request of the server to the client of a session, in the async context of its sender: that of the handler,
+   * if a handler asks. Questions of the revision 2026-07-28 are results of the client's requests, not requests: none is seen here.
+   *
+   * @param outcome never rejects
+   */
+  question?(question: McpQuestionInfo, outcome: Promise<McpQuestionOutcome>): void;
   /** Called once per session that is over for good; not for those that a shutdown of this node ends. */
   sessionEnded?(end: McpSessionEnd): void;
 }

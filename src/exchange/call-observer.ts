@@ -2,15 +2,19 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
 import { logError } from '../context/operator-log.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
-import type { McpCall } from '../context/mcp-call.js';
+import type { McpCall, McpSessionInfo } from '../context/mcp-call.js';
 import type {
   McpCallEnd,
   McpCallInfo,
   McpCallOutcome,
   McpInstrumentation,
+  McpQuestionOutcome,
   McpRefusal,
   McpSessionEnd,
 } from '../context/mcp-instrumentation.js';
+import { ServerRequestError } from '../context/server-request.error.js';
+import { REQUEST_TIMEOUT } from '../wire/errors.js';
+import type { JsonRpcRequest } from '../wire/json-rpc.js';
 
 /** Lets calls be observed. While there is no one to observe them, it costs one branch. */
 @Injectable()
@@ -60,6 +64,15 @@ export class CallObserver {
     this.#ended$.next(end);
   }
 
+  /** A request was sent to the client of a session. @param answer settles as its sender sees it */
+  asked({ method, id }: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
+    if (!this.#instrumentations.some((one) => 'question' in one)) return;
+    const { id: sessionId, principal, protocolVersion } = session;
+    const question = { method, requestId: id, sessionId, principal, protocolVersion };
+    const outcome = answer.then((): McpQuestionOutcome => 'ok', outcomeOfFailure);
+    this.#tell((instrumentation) => instrumentation.question?.(question, outcome));
+  }
+
   /** A session is over for good. */
   sessionEnded(end: McpSessionEnd): void {
     this.#tell((instrumentation) => instrumentation.sessionEnded?.(end));
@@ -90,6 +103,16 @@ export class CallObserver {
 
 interface Instrumented {
   readonly instrumentation?: McpInstrumentation | readonly McpInstrumentation[];
+}
+
+const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_OVER']);
+
+/** Why a request to a client has no result. */
+function outcomeOfFailure(error: unknown): McpQuestionOutcome {
+  if (error instanceof ServerRequestError) return OVER.has(error.code) ? 'cancelled' : 'unsent';
+  const { code } = error as { code?: unknown };
+  if (typeof code !== 'number') return 'unsent';
+  return code === REQUEST_TIMEOUT ? 'timeout' : code;
 }
 
 function infoOf({ era, method, message, requestId, session, principal, client }: McpCall): McpCallInfo {

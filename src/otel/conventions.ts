@@ -27,19 +27,51 @@ export const ATTR = {
   NETWORK_PROTOCOL: 'network.protocol.name',
   CLIENT_ADDRESS: 'client.address',
   CLIENT_PORT: 'client.port',
+  SERVER_ADDRESS: 'server.address',
+  SERVER_PORT: 'server.port',
 } as const;
 
 /** Histograms, in seconds. */
 export const OPERATION_DURATION = 'mcp.server.operation.duration';
 export const SESSION_DURATION = 'mcp.server.session.duration';
+/** As its sender sees it: our client, or a server that asks its client. */
+export const CLIENT_OPERATION_DURATION = 'mcp.client.operation.duration';
 export const BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
-export const EXECUTE_TOOL = 'execute_tool';
+const EXECUTE_TOOL = 'execute_tool';
 /** Instead of a method that the client has invented. */
 const OTHER = '_OTHER';
 
 /** Keys of `_meta` without a prefix, as SEP-414 has them. */
 export const PROPAGATED = ['traceparent', 'tracestate', 'baggage'];
+
+/** Of everything that goes over Streamable HTTP. */
+export const NETWORK = { [ATTR.NETWORK_TRANSPORT]: 'tcp', [ATTR.NETWORK_PROTOCOL]: 'http' };
+
+const NAMED: Readonly<Record<string, string>> = { 'tools/call': ATTR.TOOL, 'prompts/get': ATTR.PROMPT };
+
+/** The name of a span: `tools/call add`; the URI of a resource is not for names. */
+export function spanNameOf(method: string, name: string | undefined): string {
+  return name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method;
+}
+
+/** What a method says of the tool or prompt that it names. */
+export function namedAttributes(method: string, name: string | undefined): Record<string, string> {
+  const key = name !== undefined && Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
+  return {
+    ...(key !== undefined && { [key]: name! }),
+    ...(method === 'tools/call' && { [ATTR.OPERATION]: EXECUTE_TOOL }),
+  };
+}
+
+/** How a request ended, for its sender: each JSON-RPC error is an error. */
+export function outcomeForSender(outcome: number | string): Record<string, string> {
+  if (outcome === 'ok') return {};
+  return {
+    ...(typeof outcome === 'number' && { [ATTR.STATUS_CODE]: String(outcome) }),
+    [ATTR.ERROR_TYPE]: String(outcome),
+  };
+}
 
 /** `error.type` of a call; `undefined` unless the server has failed, or the call came to nothing. */
 export function errorTypeOf(outcome: McpCallOutcome): string | undefined {

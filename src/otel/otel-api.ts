@@ -1,5 +1,6 @@
 import type * as api from '@opentelemetry/api';
 import { requirePackage } from '../common/optional-package.cjs';
+import { BUCKETS } from './conventions.js';
 
 export type OpenTelemetryApi = typeof api;
 
@@ -19,6 +20,14 @@ export function loadApi(load: (name: string) => unknown = requirePackage): OpenT
       'nestjs-mcp-streamable/otel needs the package "@opentelemetry/api", which is not installed: npm install @opentelemetry/api';
     throw new OtelPackageError(text, { cause });
   }
+}
+
+/** The instrumentation scope of tracers and meters. */
+export const SCOPE = 'nestjs-mcp-streamable';
+
+/** A histogram of durations, in seconds. */
+export function durationsOf(meter: api.Meter, name: string, description: string): api.Histogram {
+  return meter.createHistogram(name, { description, unit: 's', advice: { explicitBucketBoundaries: BUCKETS } });
 }
 
 let loaded: OpenTelemetryApi | undefined;

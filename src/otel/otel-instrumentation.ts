@@ -1,30 +1,28 @@
-import type {
-  Attributes,
-  Context,
-  Histogram,
-  Meter,
-  MeterProvider,
-  Span,
-  Tracer,
-  TracerProvider,
-} from '@opentelemetry/api';
+import type { Attributes, Context, Meter, MeterProvider, Span, Tracer, TracerProvider } from '@opentelemetry/api';
 import { check } from '../common/option-checks.js';
 import { currentMcpCall } from '../context/mcp-call.js';
-import type { McpCallEnd, McpCallInfo, McpInstrumentation, McpSessionEnd } from '../context/mcp-instrumentation.js';
+import type {
+  McpCallEnd,
+  McpCallInfo,
+  McpInstrumentation,
+  McpQuestionInfo,
+  McpQuestionOutcome,
+  McpSessionEnd,
+} from '../context/mcp-instrumentation.js';
 import {
   ATTR,
-  BUCKETS,
+  CLIENT_OPERATION_DURATION,
   errorTypeOf,
-  EXECUTE_TOOL,
   methodOf,
+  namedAttributes,
+  NETWORK,
   OPERATION_DURATION,
+  outcomeForSender,
   PROPAGATED,
   SESSION_DURATION,
+  spanNameOf,
 } from './conventions.js';
-import { loadApi, type OpenTelemetryApi } from './otel-api.js';
-
-/** The instrumentation scope of tracer and meter. */
-const SCOPE = 'nestjs-mcp-streamable';
+import { durationsOf, loadApi, type OpenTelemetryApi, SCOPE } from './otel-api.js';
 
 /** Options of {@link OtelInstrumentation}. @publicApi */
 export interface OtelInstrumentationOptions {
@@ -50,7 +48,8 @@ export interface OtelInstrumentationOptions {
  *
  * One SERVER span per request. It is active around guards, the handler and the subscription of an Observable, so that spans
  * of the application become its children. Its parent is the context in `_meta`, linked to the ambient span, which is that of
- * the HTTP request if that is instrumented; without such a context the ambient span is the parent.
+ * the HTTP request if that is instrumented; without such a context the ambient span is the parent. A request of the server to
+ * its client is a CLIENT span below that of the handler. It carries no trace context: clients are strangers, and baggage is the app's.
  *
  * ```ts
  * McpStreamableModule.forRoot({ serverInfo, instrumentation: new OtelInstrumentation() });
@@ -67,7 +66,7 @@ export class OtelInstrumentation implements McpInstrumentation {
   readonly #recordArguments: boolean;
   readonly #recordResults: boolean;
   #tracer: Tracer | undefined;
-  #histograms: { readonly operation: Histogram; readonly session: Histogram } | undefined;
+  #histograms: ReturnType<typeof histogramsOf> | undefined;
 
   /** @throws McpOptionError; OtelPackageError if `@opentelemetry/api` is not installed */
   constructor(private readonly options: OtelInstrumentationOptions = {}) {
@@ -85,7 +84,11 @@ export class OtelInstrumentation implements McpInstrumentation {
     const [ofParent, ofAmbient] = [trace.getSpanContext(parent), trace.getSpanContext(ambient)];
     const links = ofAmbient && ofParent?.spanId !== ofAmbient.spanId ? [{ context: ofAmbient }] : [];
     const attributes = { ...this.#attributesOf(info), ...clientOf(currentMcpCall()?.request) };
-    const span = this.#tracing.startSpan(nameOf(info), { kind: SpanKind.SERVER, attributes, links }, parent);
+    const span = this.#tracing.startSpan(
+      spanNameOf(info.method, info.name),
+      { kind: SpanKind.SERVER, attributes, links },
+      parent,
+    );
     this.#spans.set(info, span);
     return context.with(trace.setSpan(parent, span), run);
   }
@@ -105,6 +108,21 @@ export class OtelInstrumentation implements McpInstrumentation {
       span.setAttribute(ATTR.TOOL_RESULT, textOf(end.result));
     }
     span.end();
+  }
+
+  question(question: McpQuestionInfo, outcome: Promise<McpQuestionOutcome>): void {
+    const { method, requestId, sessionId, protocolVersion } = question;
+    const began = performance.now();
+    const common = { ...NETWORK, [ATTR.METHOD]: method, [ATTR.PROTOCOL_VERSION]: protocolVersion };
+    const attributes = { ...common, [ATTR.REQUEST_ID]: String(requestId), [ATTR.SESSION_ID]: sessionId };
+    const span = this.#tracing.startSpan(method, { kind: this.#api.SpanKind.CLIENT, attributes });
+    void outcome.then((end) => {
+      const ended = outcomeForSender(end);
+      this.#metrics.question.record((performance.now() - began) / 1000, { ...common, ...ended });
+      span.setAttributes(ended);
+      if (end !== 'ok') span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
+      span.end();
+    });
   }
 
   sessionEnded({ protocolVersion, durationMs }: McpSessionEnd): void {
@@ -145,27 +163,10 @@ export class OtelInstrumentation implements McpInstrumentation {
 }
 
 function histogramsOf(meter: Meter) {
-  const seconds = { unit: 's', advice: { explicitBucketBoundaries: BUCKETS } };
   return {
-    operation: meter.createHistogram(OPERATION_DURATION, { ...seconds, description: 'Duration of MCP requests.' }),
-    session: meter.createHistogram(SESSION_DURATION, { ...seconds, description: 'Duration of MCP sessions.' }),
-  };
-}
-
-const NETWORK: Attributes = { [ATTR.NETWORK_TRANSPORT]: 'tcp', [ATTR.NETWORK_PROTOCOL]: 'http' };
-
-/** `tools/call add`; the URI of a resource is not for names. */
-function nameOf({ method, name }: McpCallInfo): string {
-  return name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method;
-}
-
-const NAMED: Readonly<Record<string, string>> = { 'tools/call': ATTR.TOOL, 'prompts/get': ATTR.PROMPT };
-
-function namedAttributes(method: string, name: string | undefined): Attributes {
-  const key = name !== undefined && Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
-  return {
-    ...(key !== undefined && { [key]: name! }),
-    ...(method === 'tools/call' && { [ATTR.OPERATION]: EXECUTE_TOOL }),
+    operation: durationsOf(meter, OPERATION_DURATION, 'Duration of MCP requests.'),
+    question: durationsOf(meter, CLIENT_OPERATION_DURATION, 'Duration of MCP requests, as their sender sees it.'),
+    session: durationsOf(meter, SESSION_DURATION, 'Duration of MCP sessions.'),
   };
 }
 

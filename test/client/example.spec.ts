@@ -5,7 +5,7 @@ import { lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AppModule } from '../../examples/client/app.module.js';
 import { DocsSearch } from '../../examples/client/docs-search.service.js';
-import { progressBar } from '../../examples/client/progress-bar.js';
+import { type Line, progressBar, writeLine } from '../../examples/client/progress-bar.js';
 import { DOCS_URL } from '../../examples/client/settings.js';
 import { PurchasingModule } from '../../examples/snippets/client-module.js';
 import { ADAPTERS, QuickstartApp } from '../quickstart/quickstart-app.js';
@@ -62,6 +62,38 @@ describe('the progress bar', () => {
     [4, 0, undefined, '4'],
   ])('%j of %j', (done, total, message, expected) => {
     expect(progressBar(done, total, message)).toBe(expected);
+  });
+});
+
+describe('the lines of the example', () => {
+  const bar: Line = { text: '[###] 1/3 a.md', passing: true };
+  const found: Line = { text: 'a.md:1: found\nb.md:2: found', passing: false };
+  const written = (terminal: object, ...lines: Line[]): string => {
+    let text = '';
+    for (const line of lines) writeLine({ ...terminal, write: (more) => (text += more) }, line);
+    return text;
+  };
+  const ERASED = '\r\u001B[2K';
+
+  it('overwrite the bar on a terminal', () => {
+    expect(written({ isTTY: true, columns: 80 }, bar, bar, found)).toBe(
+      `${ERASED}${bar.text}${ERASED}${bar.text}${ERASED}${found.text}\n`,
+    );
+  });
+
+  it('are plain lines in a file or a pipe', () => {
+    expect(written({}, bar, bar, found)).toBe(`${bar.text}\n${bar.text}\n${found.text}\n`);
+  });
+
+  it('keep the bar in one row of the terminal', () => {
+    const long = { text: `[###] 1/3 ${'x'.repeat(200)}\nb`, passing: true };
+    expect(written({ isTTY: true, columns: 20 }, long)).toBe(`${ERASED}${long.text.slice(0, 19)}`);
+    expect(written({ isTTY: true }, long)).toBe(`${ERASED}${long.text.slice(0, 79)}`);
+  });
+
+  it.each([{}, { isTTY: true }])('do not let a server steer the terminal: %j', (terminal) => {
+    const evil = { text: 'a\u001B]0;title\u0007\u009B2J\rb', passing: false };
+    expect(written(terminal, evil).replace(ERASED, '')).toBe('a?]0;title??2J?b\n');
   });
 });
 

@@ -126,6 +126,7 @@ const calledAs = (kind: Kind, host: string): string => (asking(kind, host).param
 
 describe.each(ADAPTERS)('errors of handlers on %s', (adapter) => {
   const start = handlersApps(adapter, { errorDetails: false });
+  const startBoth = handlersApps(adapter, { errorDetails: false, providers: [Failing, Rejecting], shared: true });
   const connect = officialClients();
 
   /** Asks, expects that nothing leaks and that there is one answer. */
@@ -151,7 +152,7 @@ describe.each(ADAPTERS)('errors of handlers on %s', (adapter) => {
   it.each(CASES)('%s, thrown by a %s, becomes what the specification wants', async (what, kind) => {
     const { tool, other, says, data, ...rest } = THROWN[what]!;
     thrown = rest.what;
-    const app = await start({ providers: [Failing, Rejecting] });
+    const app = await startBoth();
     for (const host of ['failing', 'rejecting']) {
       const body = await ask(app, kind, host);
       if (kind === 'tool' && typeof tool === 'string') {

@@ -24,16 +24,21 @@ class Declared {
 }
 
 /** What belongs to a server of the SDK, ours included. */
-const SDK_CLASSES = { McpServer, Server, Protocol, SessionTransport, RequestTransport };
+const SDK_CLASSES = { McpServer, Server, SessionTransport };
+/** Each is a search of the whole heap. A `Server` is a `Protocol`: it is found as one. */
+const ANY_OF_SDK = { McpServer, Protocol, SessionTransport, RequestTransport };
 
 /** How many objects of some classes 1,000 idle sessions leave on the heap. */
-async function objectsOfSessions(options: Partial<McpStreamableOptions>): Promise<Record<string, number>> {
+async function objectsOfSessions(
+  options: Partial<McpStreamableOptions>,
+  classes: Readonly<Record<string, unknown>>,
+): Promise<Record<string, number>> {
   const unlimited = { maxSessionsPerPrincipal: Infinity, maxSessions: Infinity };
   const imports = [McpStreamableModule.forRoot({ serverInfo, ...unlimited, ...options })];
   app = await NestApp.start('fastify', { imports, providers: options.server ? [] : [Declared] });
   await openSessions(`${app.base}/mcp`, 1_000);
   // Garbage does not count: V8 collects it first.
-  const counts = Object.entries({ McpSession, ...SDK_CLASSES }).map(([name, type]) => [name, queryObjects(type)]);
+  const counts = Object.entries({ McpSession, ...classes }).map(([name, type]) => [name, queryObjects(type as never)]);
   await app.service.terminateAll();
   await app.close();
   return Object.fromEntries(counts) as Record<string, number>;
@@ -111,15 +116,16 @@ describe('the heap of 1,000 idle sessions', () => {
   afterEach(() => app?.app.close());
 
   it('has no server of the SDK, unless the application makes its servers itself', { timeout: 300_000 }, async () => {
-    const own = await objectsOfSessions({ server: () => new McpServer(serverInfo, { capabilities: { tools: {} } }) });
+    const server = (): McpServer => new McpServer(serverInfo, { capabilities: { tools: {} } });
+    const own = await objectsOfSessions({ server }, SDK_CLASSES);
     console.log('with servers of the application:', own);
     // Else the figures below would say nothing.
     for (const name of ['McpSession', 'McpServer', 'Server', 'SessionTransport'])
       expect(own[name]).toBeGreaterThanOrEqual(1_000);
-    const declared = await objectsOfSessions({});
+    const declared = await objectsOfSessions({}, ANY_OF_SDK);
     console.log('with decorated handlers:', declared);
     const { McpSession: sessions, ...ofSdk } = declared;
     expect(sessions).toBeGreaterThanOrEqual(1_000);
-    for (const name of Object.keys(SDK_CLASSES)) expect([name, Math.max(ofSdk[name]!, 20)]).toEqual([name, 20]);
+    for (const name of Object.keys(ANY_OF_SDK)) expect([name, Math.max(ofSdk[name]!, 20)]).toEqual([name, 20]);
   });
 });

@@ -15,7 +15,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   });
 
   async function start(options: Partial<TestAppOptions> = {}): Promise<TestApp> {
-    app = await TestApp.start({ adapter, ...options });
+    app = await TestApp.start({ adapter, port: true, ...options });
     return app;
   }
 

@@ -1,9 +1,10 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { MODERN, modernMeta } from '../support/modern.js';
 import type { RawClient } from '../support/raw-client.js';
+import { sharedApp } from '../support/running-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const UNSUPPORTED_VERSION = -32022;
@@ -14,9 +15,8 @@ describe.each(ADAPTERS)('the era of a POST on %s', (adapter) => {
   let app: TestApp;
   let called: string[];
 
-  beforeEach(async () => {
-    called = [];
-    app = await TestApp.start({
+  const together = sharedApp(() =>
+    TestApp.start({
       adapter,
       tools: {
         greet: () => {
@@ -24,9 +24,12 @@ describe.each(ADAPTERS)('the era of a POST on %s', (adapter) => {
           return 'hello';
         },
       },
-    });
+    }),
+  );
+  beforeEach(async () => {
+    called = [];
+    app = await together();
   });
-  afterEach(() => app.close());
 
   const listing = (client: RawClient, meta?: object): object => ({
     jsonrpc: '2.0',
@@ -167,7 +170,6 @@ describe.each(ADAPTERS)('the era of a POST on %s', (adapter) => {
   });
 
   it('§0: the official client that negotiates its era by itself falls back to a session where it must', async () => {
-    await app.close();
     app = await TestApp.start({ adapter, eras: 'legacy', tools: { greet: () => 'hello' } });
     const client = new Client({ name: 'auto', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } });
     const transport = new StreamableHTTPClientTransport(new URL(app.url), { fetch: loneFetch });
@@ -180,6 +182,7 @@ describe.each(ADAPTERS)('the era of a POST on %s', (adapter) => {
     await transport.terminateSession();
     await client.close();
     await app.settled({ sessions: 0, readers: 0, openResponses: 0 });
+    await app.close();
   });
 
   it('§0: the official client that negotiates its era by itself needs no session where it need not', async () => {

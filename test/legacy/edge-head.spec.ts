@@ -1,8 +1,9 @@
 import { UnauthorizedException, type CanActivate } from '@nestjs/common';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';
 import { send } from '../support/http.js';
 import { LATEST } from '../support/raw-client.js';
+import { sharedApp } from '../support/running-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const BOTH = 'application/json, text/event-stream';
@@ -12,19 +13,21 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
   let guarded: string[];
   let allowed: boolean;
 
+  const guard: CanActivate = {
+    canActivate: (context) => {
+      guarded.push(context.switchToHttp().getRequest<{ method: string }>().method);
+      if (allowed) return true;
+      throw new UnauthorizedException('who are you');
+    },
+  };
+  const together = sharedApp(() =>
+    TestApp.start({ adapter, port: true, guards: [guard], principal: () => 'somebody' }),
+  );
   beforeEach(async () => {
     guarded = [];
     allowed = true;
-    const guard: CanActivate = {
-      canActivate: (context) => {
-        guarded.push(context.switchToHttp().getRequest<{ method: string }>().method);
-        if (allowed) return true;
-        throw new UnauthorizedException('who are you');
-      },
-    };
-    app = await TestApp.start({ adapter, guards: [guard], principal: () => 'somebody' });
+    app = await together();
   });
-  afterEach(() => app.close());
 
   describe('methods', () => {
     it.each(['PUT', 'PATCH', 'TRACE'])('E2: %s is refused with the methods there are', async (method) => {
@@ -61,7 +64,7 @@ describe.each(ADAPTERS)('the head of a request on %s', (adapter) => {
   });
 
   it('E2: OPTIONS is the CORS of an app that has it, also with a media type', async () => {
-    const withCors = await TestApp.start({ adapter, configure: (nest) => nest.enableCors() });
+    const withCors = await TestApp.start({ adapter, port: true, configure: (nest) => nest.enableCors() });
     const { origin } = new URL(withCors.url);
     const headers = { origin, 'access-control-request-method': 'POST', 'content-type': 'application/json' };
     const response = await send(withCors.url, { method: 'OPTIONS', headers });

@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp } from '../support/app.js';
 import { LATEST, type RawClient } from '../support/raw-client.js';
+import { sharedApp } from '../support/running-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 
 const PARSE_ERROR = { status: 400, code: -32700 };
@@ -10,11 +11,11 @@ describe.each(ADAPTERS)('the messages of a POST on %s', (adapter) => {
   let app: TestApp;
   let called: number;
 
+  const together = sharedApp(() => TestApp.start({ adapter, tools: { count: () => String(++called) } }));
   beforeEach(async () => {
     called = 0;
-    app = await TestApp.start({ adapter, tools: { count: () => String(++called) } });
+    app = await together();
   });
-  afterEach(() => app.close());
 
   /** With a session and without: what is not understood is not even asked for its session. */
   async function refusedEitherWay(body: string, expected: Parameters<typeof expectRefusal>[1]): Promise<void> {

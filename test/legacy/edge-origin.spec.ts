@@ -19,6 +19,7 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
     const guard: CanActivate = { canActivate: () => Boolean(seen.push('guard')) };
     app = await TestApp.start({
       adapter,
+      port: true,
       guards: [guard],
       principal: () => 'somebody',
       configure: (nest) => {

@@ -13,7 +13,7 @@ function indices(events: readonly { id: string | undefined }[]): number[] {
 }
 
 describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000 });
   let entered: ReturnType<typeof gate<void>>;
   let next: ReturnType<typeof gate<void>>;
   let hold: ReturnType<typeof gate<void>>;

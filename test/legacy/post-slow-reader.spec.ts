@@ -24,7 +24,12 @@ async function tell(app: TestApp, client: RawClient, from: number, to: number): 
 const pausedResponses = (app: TestApp): number => app.app.get(McpResponder, { strict: false }).paused;
 
 describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000, maxBufferedBytes: 64 * 1024, keepAliveMs: 15_000 });
+  const start = runningApps(adapter, {
+    port: true,
+    sseAfterMs: 60_000,
+    maxBufferedBytes: 64 * 1024,
+    keepAliveMs: 15_000,
+  });
   /** Everything fits into the log. */
   const roomy = { maxBytes: 512 * MEBIBYTE, maxTotalBytes: 512 * MEBIBYTE };
 

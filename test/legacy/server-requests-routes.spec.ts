@@ -21,7 +21,7 @@ function outcome(asked: Promise<unknown>): Promise<string> {
 const askRoots = (ctx: ServerContext): Promise<string> => outcome(ctx.mcpReq.send({ method: 'roots/list' }));
 
 describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000 });
 
   it('P7: on the POST stream of its own request', async () => {
     const app = await start({ clock: new ManualClock(), tools: { asks: (_, ctx) => askRoots(ctx) } });

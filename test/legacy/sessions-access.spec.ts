@@ -3,13 +3,15 @@ import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawClient } from '../support/raw-client.js';
 import { expectGenericFailure, expectRefusal } from '../support/refusal.js';
+import { sharedApp } from '../support/running-apps.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 import { as, trustingGuard } from '../support/users.js';
 
 describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
   let app: TestApp;
-  const start = async (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
+  let own: TestApp | undefined;
+  const started = (options: Partial<TestAppOptions> = {}): Promise<TestApp> => {
     const tools = {
       quick: () => 'quick',
       talks: async (_: unknown, ctx: Parameters<NonNullable<TestAppOptions['tools']>[string]>[1]) => {
@@ -17,8 +19,12 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
         return 'said';
       },
     };
-    app = await TestApp.start({ adapter, tools, ...options });
-    return app;
+    return TestApp.start({ adapter, tools, ...options });
+  };
+  const together = sharedApp(started);
+  const start = async (options?: Partial<TestAppOptions>): Promise<void> => {
+    if (options) app = own = await started(options);
+    else app = await together();
   };
   /** Every way to use a session. */
   const uses = (client: RawClient, sessionId: string | undefined, cursor = '0_0') => {
@@ -33,7 +39,10 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
       delete: () => client.delete(named),
     };
   };
-  afterEach(() => app.close());
+  afterEach(async () => {
+    await own?.close();
+    own = undefined;
+  });
 
   it.each(['request', 'notification', 'response', 'get', 'replay', 'delete'] as const)(
     'S5: a %s without a session id is refused, and nothing is begun',

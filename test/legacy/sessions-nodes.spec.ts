@@ -202,6 +202,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
   });
 
   it('S15: what a node that shuts down leaves behind the other goes on with', async () => {
+    await start(new Deployment(), { drainMs: 50 });
     const client = await a!.client().initialize();
     const call = await (await client.call('waits', { call: 1 }, { id: 1 })).sse().count(1);
     const there = at(b!, client);

@@ -42,7 +42,13 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
   };
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     [events, aborted] = [[], 0];
-    app = await TestApp.start({ adapter, sseAfterMs: 60_000, tools: { waits, quick: () => 'quick' }, ...options });
+    app = await TestApp.start({
+      adapter,
+      port: true,
+      sseAfterMs: 60_000,
+      tools: { waits, quick: () => 'quick' },
+      ...options,
+    });
     app.service.events$.subscribe((event) => events.push(event));
   };
   const stores = () => {

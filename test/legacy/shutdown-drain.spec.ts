@@ -59,7 +59,7 @@ describe.each(ADAPTERS)('a node that shuts down while calls run, on %s', (adapte
     sessionStore = shared<McpSessionStore>(new InMemorySessionStore(clock));
     const eventStore = shared<McpEventStore>(new InMemoryEventStore({}, clock));
     const stores = { sessionStore, eventStore, requestStateKeys: ['x'.repeat(32)] };
-    app = await TestApp.start({ adapter, clock, tools, sseAfterMs: 3_600_000, ...stores, ...options });
+    app = await TestApp.start({ adapter, port: true, clock, tools, sseAfterMs: 3_600_000, ...stores, ...options });
   };
   /** The app begins to stop. @returns what tells when it has stopped */
   const stop = async (): Promise<{ closed: Promise<void>; over: () => boolean }> => {
@@ -230,6 +230,7 @@ describe.each(ADAPTERS)('requests that arrived just before the shutdown, on %s',
       };
     app = await TestApp.start({
       adapter,
+      port: true,
       clock,
       tools: { quick: () => 'quick' },
       sessionStore: double<McpSessionStore>(sessionStore, {

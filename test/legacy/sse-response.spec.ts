@@ -36,7 +36,7 @@ describe.each(ADAPTERS)('server-sent events on %s', (adapter) => {
         return 'waited';
       },
     };
-    app = await TestApp.start({ adapter, clock, tools, idleTimeoutMs: Infinity, ...options });
+    app = await TestApp.start({ adapter, port: true, clock, tools, idleTimeoutMs: Infinity, ...options });
   }
   afterEach(() => app.close());
 

@@ -10,7 +10,7 @@ async function tell(app: TestApp, client: RawClient, ...said: unknown[]): Promis
 }
 
 describe.each(ONE_ADAPTER)('the reader of a stream on %s', (adapter) => {
-  const start = runningApps(adapter, { sseAfterMs: 60_000 });
+  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000 });
 
   it('G7: each message goes to the newest; the one before ends at its next keep-alive tick, with the id handed out last', async () => {
     const clock = new ManualClock();

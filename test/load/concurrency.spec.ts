@@ -91,6 +91,7 @@ describe.each(ONE_ADAPTER)('100 sessions with 10 interleaved calls each on %s', 
       };
       const app = await TestApp.start({
         adapter,
+        port: true,
         guards: [guard],
         sseAfterMs: 60_000,
         maxSessionsPerPrincipal: SESSIONS,

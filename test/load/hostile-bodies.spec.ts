@@ -57,7 +57,7 @@ describe.each(ADAPTERS)('hostile: bodies on %s', (adapter) => {
   let app: TestApp;
   let client: RawClient;
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
-    app = await TestApp.start({ adapter, tools: { echo: ({ said }) => String(said) }, ...options });
+    app = await TestApp.start({ adapter, port: true, tools: { echo: ({ said }) => String(said) }, ...options });
     client = await app.client().initialize();
   };
   const say = (said: string) => client.toolCall('echo', { said });

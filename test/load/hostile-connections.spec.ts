@@ -22,7 +22,14 @@ describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     clock = new ManualClock();
     app = await TestApp.start({
-      ...{ adapter, clock, idleTimeoutMs: IDLE, maxSessions: MAX_SESSIONS, tools: { quick: () => 'quick' } },
+      ...{
+        adapter,
+        port: true,
+        clock,
+        idleTimeoutMs: IDLE,
+        maxSessions: MAX_SESSIONS,
+        tools: { quick: () => 'quick' },
+      },
       ...options,
     });
   };

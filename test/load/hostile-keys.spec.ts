@@ -33,7 +33,7 @@ describe.each(ONE_ADAPTER)('hostile: keys of prototypes on %s', (adapter) => {
 
   beforeEach(async () => {
     [received, release] = [[], gate()];
-    app = await TestApp.start({ adapter, tools, sseAfterMs: 60_000 });
+    app = await TestApp.start({ adapter, port: true, tools, sseAfterMs: 60_000 });
     client = await app.client().initialize();
   });
   afterEach(async () => {

@@ -48,7 +48,7 @@ describe.each(ADAPTERS)('shutdown of a busy server on %s', (adapter) => {
 
   beforeEach(async () => {
     aborted = new Set();
-    app = await TestApp.start({ adapter, tools, sseAfterMs: 600_000, maxSessionsPerPrincipal: 2 * OPEN });
+    app = await TestApp.start({ adapter, port: true, tools, sseAfterMs: 600_000, maxSessionsPerPrincipal: 2 * OPEN });
   });
   afterEach(() => app.close());
 

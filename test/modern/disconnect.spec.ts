@@ -16,7 +16,7 @@ const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, events: 
 const REQUEST_TIMEOUT = -32001;
 
 describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
-  const start = modernApps(adapter, { sseAfterMs: 60_000 });
+  const start = modernApps(adapter, { port: true, sseAfterMs: 60_000 });
   let entered: ReturnType<typeof gate<McpContext>>;
   let left: string[];
   beforeEach(() => {

@@ -19,7 +19,7 @@ const AT_ONCE = 50;
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, streams: 0, subscriptions: 0, events: 0 };
 
 describe.each(ADAPTERS)('a thousand modern clients that leave, on %s', (adapter) => {
-  const start = modernApps(adapter, { sseAfterMs: 60_000, requestTimeoutMs: 600_000 });
+  const start = modernApps(adapter, { port: true, sseAfterMs: 60_000, requestTimeoutMs: 600_000 });
   /** Handlers that have begun, and not ended. */
   let running = 0;
   let begun = 0;

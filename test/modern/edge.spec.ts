@@ -10,7 +10,7 @@ import { expectRefusal } from '../support/refusal.js';
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0, sessions: 0 };
 
 describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
-  const start = modernApps(adapter, { maxBodyBytes: 10_000 });
+  const start = modernApps(adapter, { port: true, maxBodyBytes: 10_000 });
   let app: TestApp;
   let client: ModernClient;
   let called: unknown[];

@@ -55,7 +55,7 @@ class Tools {
 }
 
 describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools] });
+  const start = handlersApps(adapter, { providers: [Tools], shared: true });
   const client = async (headers?: Record<string, string>): Promise<ModernClient> => {
     called.length = 0;
     return new ModernClient((await start()).url, headers);

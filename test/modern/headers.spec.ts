@@ -59,7 +59,7 @@ class Tools {
 }
 
 describe.each(ADAPTERS)('the headers of modern requests, on %s', (adapter) => {
-  const start = handlersApps(adapter, { providers: [Tools] });
+  const start = handlersApps(adapter, { providers: [Tools], shared: true });
   const client = async (): Promise<ModernClient> => {
     called.length = 0;
     return new ModernClient((await start()).url);

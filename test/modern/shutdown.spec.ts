@@ -35,7 +35,7 @@ describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
 
   beforeEach(async () => {
     [aborted, left] = [0, 0];
-    app = await TestApp.start({ adapter, server: undefined, sseAfterMs: 60_000, guards: [trustingGuard] });
+    app = await TestApp.start({ adapter, port: true, server: undefined, sseAfterMs: 60_000, guards: [trustingGuard] });
     for (const [name, handler] of Object.entries({ waits, observable, deaf })) {
       registryOf(app).registerTool({ name, handler });
     }
@@ -98,6 +98,7 @@ describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
     await app.shutDown();
     app = await TestApp.start({
       adapter,
+      port: true,
       server: undefined,
       guards: [
         {

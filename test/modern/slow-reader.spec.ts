@@ -27,7 +27,12 @@ const big = (n: number): string => `${n} `.padEnd(EVENT, 'x');
 const numberOf = (text: unknown): number => parseInt(String(text), 10);
 
 describe.each(ADAPTERS)('a modern client that reads slowly, on %s', (adapter) => {
-  const start = modernApps(adapter, { sseAfterMs: 60_000, maxBufferedBytes: MAX_BUFFERED, keepAliveMs: 15_000 });
+  const start = modernApps(adapter, {
+    port: true,
+    sseAfterMs: 60_000,
+    maxBufferedBytes: MAX_BUFFERED,
+    keepAliveMs: 15_000,
+  });
   let emitted: number;
   let left: string[];
   let sockets: Socket[];

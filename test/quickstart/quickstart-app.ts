@@ -10,6 +10,7 @@ import { concat, concatMap, defer, finalize, ignoreElements, type Observable, of
 import { expect } from 'vitest';
 import { AppModule } from '../../examples/quickstart/app.module.js';
 import { DOCS_DIR, DocsService, type SearchStep } from '../../examples/quickstart/docs.service.js';
+import { SESSION_OPTIONS } from '../../src/session/session.options.js';
 import type { Adapter } from '../support/adapters.js';
 import { TrackedClock } from '../support/tracked-clock.js';
 
@@ -82,10 +83,14 @@ export class QuickstartApp {
       .overrideProvider(Clock)
       .useValue(clock)
       .compile();
+    // As its main.ts does: otherwise the end would wait for connections that the global fetch keeps.
+    const forceCloseConnections = true;
     const app =
       adapter === 'express'
-        ? testing.createNestApplication(new ExpressAdapter())
-        : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter());
+        ? testing.createNestApplication(new ExpressAdapter(), { forceCloseConnections })
+        : testing.createNestApplication<NestFastifyApplication>(new FastifyAdapter({ forceCloseConnections }));
+    // Official clients wait as long as they are told before they come back; the quickstart has the default, three seconds.
+    Object.assign(app.get(SESSION_OPTIONS, { strict: false }), { retryMs: 50 });
     await app.listen(0, '127.0.0.1');
     return new QuickstartApp(app, new URL('/mcp', await app.getUrl()), folder, clock);
   }

@@ -2,36 +2,37 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import type { Provider } from '@nestjs/common';
 import { McpRegistry } from 'nestjs-mcp-streamable';
 import { afterEach } from 'vitest';
-import type { Adapter, TestApp, TestAppOptions } from './app.js';
+import { type Adapter, TestApp, type TestAppOptions } from './app.js';
 import { loneFetch } from './lone-fetch.js';
 import { onEach } from './on-each.js';
 import { RecordedLog } from './recorded-log.js';
-import { runningApps } from './running-apps.js';
+import { runningApps, sharedApp } from './running-apps.js';
 import { trustingGuard } from './users.js';
 
 export interface HandlersAppOptions extends Partial<TestAppOptions> {
   providers?: Provider[];
+  /** Tests that ask for no options have one app together: see `sharedApp`. Their handlers must not remember. @default false */
+  shared?: boolean;
 }
 
 /**
  * Starts apps whose endpoint serves the decorated handlers of their providers, behind a guard of its route that says who
  * calls: `as(user, token)` becomes `request.user`. Each app is closed after its test, and must have left nothing behind.
- * Clients take no port, which is faster; a test of readers and broken connections wants one (`port`).
  */
 export function handlersApps(
   adapter: Adapter,
-  { providers: always = [], ...defaults }: HandlersAppOptions = {},
+  { providers: always = [], shared = false, ...defaults }: HandlersAppOptions = {},
 ): (options?: HandlersAppOptions) => Promise<TestApp> {
   afterEach(() => new RecordedLog().release());
-  const start = runningApps(adapter, {
-    server: undefined,
-    port: false,
-    guards: [trustingGuard],
-    ...defaults,
-  });
-  return async ({ providers = [], module = {}, ...options } = {}) => {
-    const all = [...(module.providers ?? []), ...always, ...providers];
-    const app = await start({ ...options, module: { ...module, providers: all } });
+  const usual = { server: undefined, guards: [trustingGuard], ...defaults };
+  const start = runningApps(adapter, usual);
+  const all = ({ providers = [], module = {}, ...options }: HandlersAppOptions = {}): Partial<TestAppOptions> => {
+    const provided = [...(module.providers ?? []), ...always, ...providers];
+    return { ...options, module: { ...module, providers: provided } };
+  };
+  const together = sharedApp(() => TestApp.start({ adapter, ...usual, ...all() }));
+  return async (options) => {
+    const app = shared && options === undefined ? await together() : await start(all(options));
     logs.set(app, new RecordedLog().attach(app.app));
     return app;
   };

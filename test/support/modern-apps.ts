@@ -19,7 +19,7 @@ export function modernApps(
   adapter: Adapter,
   defaults: HandlersAppOptions = {},
 ): (options?: ModernAppOptions) => Promise<ModernApp> {
-  const start = handlersApps(adapter, { port: true, ...defaults });
+  const start = handlersApps(adapter, defaults);
   return async ({ handlers = {}, ...options } = {}) => {
     const app = await start(options);
     for (const [name, handler] of Object.entries(handlers)) registryOf(app).registerTool({ name, handler });

@@ -1,5 +1,5 @@
 import type { McpSessionEvent } from 'nestjs-mcp-streamable';
-import { afterEach, vi } from 'vitest';
+import { afterAll, afterEach, vi } from 'vitest';
 import { TestApp, type Adapter, type TestAppOptions } from './app.js';
 
 /** Starts apps; each is closed after its test, and must have left nothing behind. */
@@ -16,6 +16,17 @@ export function runningApps(
     started.push(app);
     return app;
   };
+}
+
+/**
+ * One app for the tests of a block, started by the first that asks for it: starting takes longer than most tests. After each
+ * test nothing may be left of it, after the last one nothing of the app.
+ */
+export function sharedApp(start: () => Promise<TestApp>): () => Promise<TestApp> {
+  let app: Promise<TestApp> | undefined;
+  afterEach(async () => (await app)?.expectNothingLeft());
+  afterAll(async () => (await app)?.stop());
+  return () => (app ??= start());
 }
 
 /** Everything that happens to the sessions of an app from now on; not that its nodes follow each other. */

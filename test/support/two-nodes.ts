@@ -1,5 +1,5 @@
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 import type { TestAppOptions, TestNode } from './app.js';
 import { RedisRoom } from './redis-room.js';
 import { RoundRobin } from './round-robin.js';
@@ -76,7 +76,9 @@ export class NodesOfOneApp {
     this.release();
     await this.balancer.close();
     // A log that was dropped may stay for half a minute, so that readers on other nodes find its end (S16).
-    await expect.poll(() => this.room.lasting(DROPPED_SESSION_MS), { timeout: 5_000, interval: 5 }).toEqual([]);
+    // Not `expect.poll`: an app that tests share is stopped when they are over.
+    const nothing = async (): Promise<void> => expect(await this.room.lasting(DROPPED_SESSION_MS)).toEqual([]);
+    await vi.waitFor(nothing, { timeout: 5_000, interval: 5 });
     await this.room.close();
   }
 }

@@ -4,6 +4,7 @@ import { Clock } from '../../common/clock.js';
 import { logError, logger } from '../../context/operator-log.js';
 import { Retry } from '../../common/retry.js';
 import { McpMessageBus } from '../../bus/message-bus.js';
+import type { McpSessionInfo } from '../../context/mcp-call.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import { CallObserver } from '../../exchange/call-observer.js';
 import { Calls } from '../../exchange/calls.js';
@@ -11,6 +12,7 @@ import { EventStoreError } from '../../stream/event-store.errors.js';
 import { McpEventStore } from '../../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../../stream/stream.options.js';
 import { McpError } from '../../wire/errors.js';
+import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { ClusterPeers } from '../cluster/cluster-messages.js';
 import type { McpSessionEvent, SessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type SessionPatch } from '../store/session-store.js';
@@ -94,6 +96,11 @@ export class SessionRuntime implements StreamEnvironment {
 
   event(event: McpSessionEvent): void {
     this.#events$.next(event);
+  }
+
+  /** A request was sent to the client of a session. @param answer settles as its sender sees it */
+  asked(request: JsonRpcRequest, session: McpSessionInfo, answer: Promise<unknown>): void {
+    this.observer.asked(request, session, answer);
   }
 
   /** A session is over for good, and this node has ended it. Its store may have another clock. */

@@ -62,6 +62,7 @@ export class OutgoingMessages {
     const { message, answer } = requests.issue(question, options, call);
     const sent = call?.exchange ? call.exchange.send(JSON.stringify(message)) : this.#standalone(message);
     sent.catch((error: unknown) => requests.withdraw(message.id, unsent(message.method, error)));
+    this.runtime.asked(message, this.session.info, answer);
     return answer;
   }
 
