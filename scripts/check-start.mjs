@@ -116,7 +116,10 @@ async function startTwo(folder, label, limits) {
 function clone() {
   const folder = mkdtempSync(join(tmpdir(), 'check-start-'));
   for (const name of readdirSync(root).filter((file) => CLONED.test(file))) {
-    cpSync(join(root, name), join(folder, name), { recursive: true, filter: (path) => basename(path) !== 'node_modules' });
+    cpSync(join(root, name), join(folder, name), {
+      recursive: true,
+      filter: (path) => basename(path) !== 'node_modules',
+    });
   }
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   return folder;
