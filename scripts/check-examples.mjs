@@ -111,7 +111,7 @@ const CHECKS = {
     const redis = await freePort();
     const server = new Program('redis-server', ['--port', `${redis}`, '--bind', '127.0.0.1', '--save', '']);
     try {
-      await server.until(() => ok(server.output.includes('Ready to accept connections')));
+      await server.until(() => ok(server.output.includes('Ready to accept connections'), server.output));
       await example.started(
         ({ url, program }) =>
           called(url, async ({ call }) => {

@@ -16,7 +16,9 @@ export class Program {
     this.child = spawn(command, args, { detached: true, stdio: ['ignore', 'pipe', 'pipe'], ...options });
     for (const stream of [this.child.stdout, this.child.stderr]) stream.on('data', (chunk) => (this.output += chunk));
     // "exit" is that of npm; the app has the pipes too.
-    this.ended = once(this.child, 'close').then(() => (this.hasEnded = true));
+    this.ended = once(this.child, 'close')
+      .catch((error) => (this.output += error.message))
+      .then(() => (this.hasEnded = true));
   }
 
   /**
