@@ -154,6 +154,8 @@ export {
   type McpHealth,
   McpHealthIndicator,
 } from './health/mcp-health.indicator.js';
+export { McpLiveModule } from './live/mcp-live.module.js';
+export type { McpLiveOptions } from './live/live.options.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';

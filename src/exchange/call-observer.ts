@@ -28,8 +28,9 @@ export class CallObserver {
   readonly #refusals$ = new Subject<McpRefusal>();
   /** Requests that were refused before they were calls. */
   readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
-  /** Calls whose begin was seen. */
-  readonly #begun = new WeakMap<McpCall, { readonly info: McpCallInfo; readonly at: number }>();
+  /** Calls whose begin was seen, and whose end was not. */
+  readonly #begun = new Map<McpCall, RunningCall>();
+  #count = 0;
 
   readonly #instrumentations: readonly McpInstrumentation[];
 
@@ -46,11 +47,16 @@ export class CallObserver {
   /** Runs what serves a call, inside of all instrumentations. */
   around<T>(call: McpCall, serve: () => T): T {
     const info = infoOf(call);
-    this.#begun.set(call, { info, at: performance.now() });
+    this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
     return this.#instrumentations.reduceRight<() => T>(
       (inner, instrumentation) => () => instrumentation.call(info, inner),
       serve,
     )();
+  }
+
+  /** The calls that run, listens among them, as far as their begin was observed; the oldest first. */
+  running(): Iterable<RunningCall> {
+    return this.#begun.values();
   }
 
   /** The outcome of a call is certain. */
@@ -99,6 +105,16 @@ export class CallObserver {
     this.#sessionEnds$.complete();
     this.#refusals$.complete();
   }
+}
+
+/** A call that is observed, and runs. */
+export interface RunningCall {
+  readonly call: McpCall;
+  readonly info: McpCallInfo;
+  /** When it was dispatched, by `performance.now()`. */
+  readonly at: number;
+  /** Counts the observed calls of this node, from 1. */
+  readonly number: number;
 }
 
 interface Instrumented {

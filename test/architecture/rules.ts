@@ -56,6 +56,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'endpoint',
   ],
   auth: ['common', 'wire', 'context', 'handlers', 'http'],
+  live: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'health', 'http'],
   standalone: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
 };
 
