@@ -4,10 +4,10 @@ import { SkipThrottle, ThrottlerModule } from '@nestjs/throttler';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { AuthModule } from './auth/auth.module.js';
 import { JwtGuard, type User } from './auth/jwt.guard.js';
-import { CallerThrottlerGuard } from './caller-throttler.guard.js';
+import { CallerThrottlerGuard } from './auth/caller-throttler.guard.js';
+import { ORIGINS } from './configure.js';
 import { EnvelopeInterceptor } from './envelope.interceptor.js';
 import { OrdersModule } from './orders/orders.module.js';
-import { ORIGINS } from './settings.js';
 
 @Module({
   imports: [

@@ -2,7 +2,9 @@ import { type INestApplication, ValidationPipe, VersioningType } from '@nestjs/c
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import helmet from 'helmet';
 import { mcpCors } from 'nestjs-mcp-streamable';
-import { ORIGINS } from './settings.js';
+
+/** Pages that may call the app. */
+export const ORIGINS = (process.env['ORIGINS'] ?? 'http://localhost:5173').split(',');
 
 /** What `main.ts` and the tests do to the app before it starts. */
 export function configure(app: INestApplication): void {

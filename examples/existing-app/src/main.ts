@@ -1,11 +1,10 @@
 import { NestFactory } from '@nestjs/core';
-import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from './app.module.js';
 import { configure } from './configure.js';
 
 const { PORT = '3000', HOST = '127.0.0.1' } = process.env;
 
-const app = await NestFactory.create<NestExpressApplication>(AppModule, {
+const app = await NestFactory.create(AppModule, {
   // MCP: clients keep connections open, which would hold up the end of the process.
   forceCloseConnections: true,
 });

@@ -7,8 +7,9 @@ import {
 } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { JwtService } from '@nestjs/jwt';
-import type { Request } from 'express';
-import { Public } from './public.decorator.js';
+
+/** A class or route that needs no login. */
+export const Public = Reflector.createDecorator<void, true>({ transform: () => true });
 
 export interface User {
   readonly id: string;
@@ -28,7 +29,7 @@ export class JwtGuard implements CanActivate {
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
     if (this.reflector.getAllAndOverride(Public, [context.getHandler(), context.getClass()])) return true;
-    const request = context.switchToHttp().getRequest<Request & { user?: User }>();
+    const request = context.switchToHttp().getRequest<{ headers: { authorization?: string }; user?: User }>();
     const [, token = ''] = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '') ?? [];
     try {
       const { sub: id, name } = await this.jwt.verifyAsync<{ sub: string; name: string }>(token);
@@ -41,6 +42,6 @@ export class JwtGuard implements CanActivate {
 }
 
 /** The user of a request, in routes and in tools. */
-export const CurrentUser = createParamDecorator((_: unknown, context: ExecutionContext) => {
-  return context.switchToHttp().getRequest<{ user: User }>().user;
-});
+export const CurrentUser = createParamDecorator(
+  (_: unknown, context: ExecutionContext) => context.switchToHttp().getRequest<{ user: User }>().user,
+);

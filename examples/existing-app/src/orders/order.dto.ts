@@ -2,7 +2,6 @@ import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { IsIn, IsInt, IsOptional, IsString, Length, Max, Min } from 'class-validator';
 
 export const STATES = ['open', 'paid', 'sent'] as const;
-export type State = (typeof STATES)[number];
 
 /** MCP: rules and descriptions become the schema of a tool; models read the descriptions. */
 export class CreateOrderDto {
@@ -23,7 +22,7 @@ export class FindOrdersDto {
   @ApiPropertyOptional({ description: 'Only those in this state', enum: STATES })
   @IsOptional()
   @IsIn(STATES)
-  state?: State;
+  state?: (typeof STATES)[number];
 }
 
 export class OrderIdDto {
@@ -33,12 +32,7 @@ export class OrderIdDto {
 }
 
 export class OrderDto extends OrderIdDto {
-  @ApiProperty()
-  item!: string;
-
-  @ApiProperty()
-  count!: number;
-
-  @ApiProperty({ enum: STATES })
-  state!: State;
+  @ApiProperty() item!: string;
+  @ApiProperty() count!: number;
+  @ApiProperty({ enum: STATES }) state!: (typeof STATES)[number];
 }

@@ -1,10 +1,9 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
-import { ApiBearerAuth, ApiCreatedResponse, ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import { ApiBearerAuth, ApiCreatedResponse, ApiOkResponse } from '@nestjs/swagger';
 import { CurrentUser, type User } from '../auth/jwt.guard.js';
 import { CreateOrderDto, FindOrdersDto, OrderDto } from './order.dto.js';
 import { OrdersService } from './orders.service.js';
 
-@ApiTags('orders')
 @ApiBearerAuth()
 @Controller('orders')
 export class OrdersController {

@@ -12,12 +12,6 @@ export class OrdersService {
     return (this.#orders.get(owner) ?? []).filter((order) => state === undefined || order.state === state);
   }
 
-  get(owner: string, id: string): OrderDto {
-    const order = this.find(owner).find((one) => one.id === id);
-    if (!order) throw new NotFoundException(`You have no order "${id}".`);
-    return order;
-  }
-
   create(owner: string, { item, count = 1 }: CreateOrderDto): OrderDto {
     const order: OrderDto = { id: `A-${++this.#last}`, item, count, state: 'open' };
     this.#orders.set(owner, [...this.find(owner), order]);
@@ -25,7 +19,8 @@ export class OrdersService {
   }
 
   pay(owner: string, id: string): OrderDto {
-    const order = this.get(owner, id);
+    const order = this.find(owner).find((one) => one.id === id);
+    if (!order) throw new NotFoundException(`You have no order "${id}".`);
     if (order.state !== 'open') throw new ConflictException(`Order "${id}" is ${order.state} already.`);
     order.state = 'paid';
     return order;

@@ -36,9 +36,7 @@ export class OrdersTools {
       tap(({ done }) => (sent = done)),
       map(({ order, done, total }) => toolProgress(done, total, order.item)),
     );
-    return concat(
-      progress$,
-      defer(() => of(`${sent} orders are on their way.`)),
-    );
+    const result$ = defer(() => of(`${sent} orders are on their way.`));
+    return concat(progress$, result$);
   }
 }

@@ -1,12 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { ThrottlerGuard } from '@nestjs/throttler';
-import type { User } from './auth/jwt.guard.js';
+import type { User } from './jwt.guard.js';
 
-/**
- * Counts by user, and by address before the login: all users of one MCP client in the cloud come from its addresses.
- *
- * MCP: a tool that is called too often fails with the text of this guard, which the model reads.
- */
+/** MCP: by user, since all users of a client in the cloud share its addresses. Its text is the result of a tool then. */
 @Injectable()
 export class CallerThrottlerGuard extends ThrottlerGuard {
   protected override getTracker({ user, ip }: { user?: User; ip: string }): Promise<string> {
