@@ -93,6 +93,14 @@ export {
 } from './handlers/registry/mcp-registry.js';
 export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
 
+export {
+  getMcpToolCallerToken,
+  InjectMcpToolCaller,
+  type McpToolCallEvent,
+  type McpToolCallOptions,
+  McpToolCaller,
+} from './methods/mcp-tool-caller.js';
+
 export { McpMessageBus, type LostNode } from './bus/message-bus.js';
 export { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 
@@ -169,6 +177,7 @@ export type { McpServerContext, McpServerFunction } from './sdk/server-factory.j
 
 export { mcpCors, type McpCors, type McpCorsOptions } from './http/mcp-cors.js';
 export { serveMcpSession } from './standalone/serve-mcp-session.js';
+export { McpStderrLogger, type McpStdioOptions, type McpStdioServer, serveMcpStdio } from './stdio/serve-mcp-stdio.js';
 export { McpController } from './http/mcp.controller.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions, PrincipalFunction, PrincipalId } from './http/http.options.js';

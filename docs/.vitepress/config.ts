@@ -30,6 +30,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
       { text: 'Both eras', link: '/both-eras' },
       { text: 'A server of the SDK', link: '/own-server' },
       { text: 'The client', link: '/client' },
+      { text: 'stdio', link: '/stdio' },
       { text: 'Without the module', link: '/using-the-session-without-the-module' },
     ],
   },

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
+import { isThenable } from '../common/promises.js';
 import { logError } from '../context/operator-log.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
 import type { McpCall, McpSessionInfo } from '../context/mcp-call.js';
@@ -49,7 +50,7 @@ export class CallObserver {
     const info = infoOf(call);
     this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
     return this.#instrumentations.reduceRight<() => T>(
-      (inner, instrumentation) => () => instrumentation.call(info, inner),
+      (inner, instrumentation) => () => observed(instrumentation, info, inner),
       serve,
     )();
   }
@@ -105,6 +106,45 @@ export class CallObserver {
     this.#sessionEnds$.complete();
     this.#refusals$.complete();
   }
+}
+
+/** Serves a call inside of an instrumentation: once, and with its own outcome, whatever the instrumentation does. */
+function observed<T>(instrumentation: McpInstrumentation, info: McpCallInfo, serve: () => T): T {
+  let served: Served<T> | undefined;
+  const run = (): T => {
+    served ??= attempt(serve);
+    if ('error' in served) throw served.error;
+    return served.value;
+  };
+  let returned: T;
+  try {
+    returned = instrumentation.call(info, run);
+  } catch (error) {
+    if (!served || !('error' in served) || served.error !== error) logError(error);
+    return run();
+  }
+  // An async function may run it later: then its promise is that of the call.
+  if (!served) return returned;
+  if (isThenable(returned)) void reportRejection(returned, served);
+  return run();
+}
+
+type Served<T> = { readonly value: T } | { readonly error: unknown };
+
+function attempt<T>(serve: () => T): Served<T> {
+  try {
+    return { value: serve() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** Reports what an async instrumentation throws, unless it only passes on that the call was rejected. */
+async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
+  if ('value' in served && served.value === returned) return;
+  const outcome = 'value' in served ? served.value : Promise.reject(served.error);
+  const [own, call] = await Promise.allSettled([returned, outcome]);
+  if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
 }
 
 /** A call that is observed, and runs. */

@@ -57,6 +57,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   ],
   auth: ['common', 'wire', 'context', 'handlers', 'http'],
   live: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'health', 'http'],
+  stdio: ['common', 'wire', 'context', 'session', 'endpoint', 'http'],
   standalone: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
 };
 
