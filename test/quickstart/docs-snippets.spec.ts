@@ -20,6 +20,10 @@ const PAGES = [
     .filter((name) => name.endsWith('.md') && !name.startsWith('api')) // made by TypeDoc
     .map((name) => `docs/${name.replaceAll('\\', '/')}`),
 ];
+/** Each example that stands alone has one. */
+const EXAMPLES = readdirSync(new URL('examples', root))
+  .filter((name) => existsSync(new URL(`examples/${name}/package.json`, root)))
+  .map((name) => `examples/${name}/README.md`);
 const BLOCK = /(?:<!-- snippet: (?<file>[\w./-]+)#(?<region>[\w-]+) -->\n\n)?```ts\n(?<code>[^]*?)```/g;
 
 /** A region of a file, as far to the left as it goes. A path with a slash is that of another example. */
@@ -46,7 +50,7 @@ describe.each(PAGES)('the code in %s', (page) => {
   });
 });
 
-describe.each(PAGES)('the links in %s', (page) => {
+describe.each([...PAGES, ...EXAMPLES])('the links in %s', (page) => {
   const targets = [...read(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(([, target]) => target!);
 
   it('lead somewhere', () => {
