@@ -31,9 +31,10 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * | nothing, `null` | no content |
  * | a text | a text block |
  * | a number, boolean, bigint | its text |
- * | a content block, or an array of at least one | the content |
+ * | a content block, or an array of them | the content |
  * | any other object | structured content, and its JSON as a text block for clients that do not read that |
- * | any other array, also an empty one | its JSON as a text block |
+ * | any other array | its JSON as a text block |
+ * | an empty array | its JSON too: a list of the app without entries |
  * | a whole result, also that of `inputRequired()` | itself |
  *
  * With an output schema every value that is not a whole result is structured content. The value that the check returns is
