@@ -9,6 +9,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, wri
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { installNode } from './node-of-npm.mjs';
 import { freePort, Program } from './package/program.mjs';
 import { install, root, run, step } from './package/run.mjs';
@@ -82,6 +83,16 @@ async function called(url, action, headers = {}) {
   }
 }
 
+/** @returns the text of a tool of the program that the quickstart has for clients which start their servers */
+async function overStdio({ folder }, name, args) {
+  const client = new Client({ name: 'check-examples', version: '1.0.0' });
+  const program = { command: process.execPath, args: ['dist/stdio.js'], cwd: folder, stderr: 'ignore' };
+  await client.connect(new StdioClientTransport(program));
+  const { content } = await client.callTool({ name, arguments: args });
+  await client.close();
+  return content[0].text;
+}
+
 /** What is checked of an example besides its start and its tests. */
 const CHECKS = {
   quickstart: (example, { client }) =>
@@ -89,6 +100,7 @@ const CHECKS = {
       const found = await called(url, ({ call }) => call('search_docs', { query: 'npm start' }));
       ok(found.includes('README.md'), found);
       if (client) ok((await client.npm(['start', '--', 'npm start'], { MCP_URL: url })).includes(found));
+      equal(await overStdio(example, 'search_docs', { query: 'npm start' }), found);
     }),
   // Runs in the check of the quickstart, which it needs.
   client: undefined,

@@ -27,6 +27,12 @@ const NAMES = readdirSync(FOLDER).filter((name) => existsSync(join(FOLDER, name,
 /** Named, and maybe not imported: what is needed by entries of this package, by Nest, and to compile. */
 const UNIMPORTED = [...Object.keys(ours.peerDependencies), '@nestjs/platform-express', 'typescript'];
 
+it('all stand alone, but for the snippets of the documentation', () => {
+  const folders = readdirSync(FOLDER, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  const others = folders.map(({ name }) => name).filter((name) => !NAMES.includes(name) && name !== 'node_modules');
+  expect(others).toEqual(['snippets']);
+});
+
 describe.each(NAMES)('the example %s', (name) => {
   const folder = join(FOLDER, name);
   const { dependencies, devDependencies } = manifestOf(folder);
