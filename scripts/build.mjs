@@ -4,8 +4,8 @@
 //
 // `--prune FOLDER SOURCES` removes from a folder what no file of the sources makes any more; only what is published needs that.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
@@ -14,11 +14,14 @@ export const root = fileURLToPath(new URL('..', import.meta.url));
 const tsc = join(root, 'node_modules/@typescript/native/bin/tsc');
 /** Holds the pid of the build that runs. */
 const lock = join(root, 'build/.lock');
+/** Examples have a package.json of their own: compiler, linter and editor look for this package where npm would put it. */
+const link = join(root, 'examples/node_modules/nestjs-mcp-streamable');
 
 /** @throws when there is an error in the sources, which was printed */
 export async function build(...projects) {
   await acquire();
   try {
+    linkForExamples();
     const { status, signal } = spawnSync(process.execPath, [tsc, '--build', ...projects], {
       cwd: root,
       stdio: 'inherit',
@@ -27,6 +30,15 @@ export async function build(...projects) {
   } finally {
     rmSync(lock, { force: true });
   }
+}
+
+function linkForExamples() {
+  if (existsSync(link)) return;
+  // One that leads nowhere does not exist, but is there.
+  rmSync(link, { force: true });
+  mkdirSync(dirname(link), { recursive: true });
+  // Relative, so that a copy of the repository links itself; Windows makes it absolute.
+  symlinkSync(relative(dirname(link), root), link, 'junction');
 }
 
 async function acquire() {

@@ -1,7 +1,4 @@
-// A Nest app without a server of its own that calls another one. With the quickstart running (`npm start`):
-//
-//   npm run build:examples
-//   node build/examples/client/main.js session
+// A Nest app without a server of its own that calls another one: searches the documents of the quickstart for its argument.
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { AppModule } from './app.module.js';

@@ -1,8 +1,7 @@
-// An MCP endpoint that wants a login, and an authorization server for this machine beside it:
-//
-//   npm run start:oauth
-//   node build/examples/oauth/client.js      # in another terminal: logs in without a browser, and calls
+// An MCP endpoint that wants a login, and an authorization server for this machine beside it.
 import 'reflect-metadata';
+import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { NestFactory } from '@nestjs/core';
 import { AppModule } from './app.module.js';
 import { localAuthorizationServer } from './authorization-server.js';
@@ -18,7 +17,8 @@ const app = await NestFactory.create(AppModule.protectedBy(issuer, resource), {
 });
 app.enableShutdownHooks();
 await app.listen(Number(PORT), '127.0.0.1');
-console.log(`${resource} wants tokens of ${issuer}. Try: node build/examples/oauth/client.js ${resource}`);
+const client = relative('.', fileURLToPath(new URL('client.js', import.meta.url)));
+console.log(`${resource} wants tokens of ${issuer}. Try: node ${client} ${resource}`);
 
 const stop = (): void => {
   authorizationServer.close();

@@ -8,7 +8,7 @@ import { Database } from './database.js';
 import { SqliteEventStore } from './sqlite-event-store.js';
 import { SqliteSessionStore } from './sqlite-session-store.js';
 
-// The contract tests of the library, with the test runner of Node: node --test build/examples/sqlite-store/contract.js
+// The contract tests of the library, with the test runner of Node: npm test
 
 /** A fresh file, two connections to it, and time that the tests turn. */
 function fixture() {

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { AppModule } from './app.module.js';
 
-const { PORT = '3000', SQLITE_FILE = 'build/sessions.sqlite' } = process.env;
+const { PORT = '3000', SQLITE_FILE = 'sessions.sqlite' } = process.env;
 
 const app = await NestFactory.create(AppModule.over(SQLITE_FILE), {
   logger: ['error', 'warn'],

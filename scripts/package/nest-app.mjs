@@ -1,11 +1,8 @@
 // The apps of `nest new`, with what the first steps of the README add to them.
 import { ok } from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort, Program } from './program.mjs';
 import { install, root, run } from './run.mjs';
 import { manifest } from './tarball.mjs';
 
@@ -121,28 +118,16 @@ export function testAsModules(app, node) {
 /** Starts what was built, until a client has begun a session and SIGTERM has ended it. */
 export async function startNestApp(app, node) {
   const port = await freePort();
-  const env = { ...process.env, PORT: `${port}` };
-  const server = spawn(node, ['dist/main.js'], { cwd: app, env, stdio: ['ignore', 'pipe', 'pipe'] });
-  const exit = once(server, 'exit');
-  let output = '';
-  const note = (chunk) => (output += chunk);
-  server.stdout.on('data', note);
-  server.stderr.on('data', note);
+  const server = new Program(node, ['dist/main.js'], { cwd: app, env: { ...process.env, PORT: `${port}` } });
   try {
-    let answer;
-    for (let attempt = 0; !answer; attempt++) {
-      ok(attempt < 600 && server.exitCode === null, 'the app does not start');
-      await sleep(100);
-      answer = await initialize(port).catch(() => undefined);
-    }
+    const answer = await server.until(() => initialize(port));
     ok((await answer.text()).includes('"orders"'), `initialize was answered ${answer.status}`);
-    ok(!output.includes('enableShutdownHooks'), 'the app is told to enable shutdown hooks, which it does');
-    server.kill('SIGTERM');
-    await exit;
+    ok(!server.output.includes('enableShutdownHooks'), 'the app is told to enable shutdown hooks, which it does');
+    await server.stop();
   } catch (error) {
-    throw new Error(`${error.message}\n${output}`, { cause: error });
+    throw new Error(`${error.message}\n${server.output}`, { cause: error });
   } finally {
-    server.kill('SIGKILL');
+    await server.stop('SIGKILL').catch(() => {});
   }
 }
 
@@ -155,14 +140,6 @@ function initialize(port) {
     headers: { ...headers, connection: 'close' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
   });
-}
-
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  return port;
 }
 
 function edit(path, change) {

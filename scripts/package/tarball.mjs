@@ -16,8 +16,8 @@ export async function makeTarball(folder) {
   return tarball;
 }
 
-/** Builds first: `prepack`. */
-async function pack(folder) {
+/** Builds first: `prepack`. @returns the path of the tarball */
+export async function pack(folder) {
   const out = await run('npm', ['pack', '--json', '--pack-destination', folder]);
   // A script's own output may come before the JSON.
   const [{ filename, files }] = Object.values(JSON.parse(out.slice(out.search(/^[[{]/m))));

@@ -1,3 +1,3 @@
 // The tests that docs/testing.md shows are real ones.
 // oxlint-disable-next-line import/no-unassigned-import
-import '../../examples/snippets/parcels.module.spec.js';
+import '../../examples/testing/src/parcels.module.spec.js';

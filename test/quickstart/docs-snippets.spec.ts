@@ -20,11 +20,15 @@ const PAGES = [
     .filter((name) => name.endsWith('.md') && !name.startsWith('api')) // made by TypeDoc
     .map((name) => `docs/${name.replaceAll('\\', '/')}`),
 ];
-const BLOCK = /(?:<!-- snippet: (?<file>[\w.-]+)#(?<region>[\w-]+) -->\n\n)?```ts\n(?<code>[^]*?)```/g;
+/** Each example that stands alone has one. */
+const EXAMPLES = readdirSync(new URL('examples', root))
+  .filter((name) => existsSync(new URL(`examples/${name}/package.json`, root)))
+  .map((name) => `examples/${name}/README.md`);
+const BLOCK = /(?:<!-- snippet: (?<file>[\w./-]+)#(?<region>[\w-]+) -->\n\n)?```ts\n(?<code>[^]*?)```/g;
 
-/** A region of a file, as far to the left as it goes. */
+/** A region of a file, as far to the left as it goes. A path with a slash is that of another example. */
 function regionOf(file: string, region: string): string | undefined {
-  const lines = read(`examples/snippets/${file}`).split('\n');
+  const lines = read(`examples/${file.includes('/') ? '' : 'snippets/'}${file}`).split('\n');
   const from = lines.findIndex((line) => line.trim() === `// #region ${region}`);
   const to = lines.findIndex((line, at) => at > from && line.trim() === '// #endregion');
   if (from < 0 || to < 0) return undefined;
@@ -46,7 +50,7 @@ describe.each(PAGES)('the code in %s', (page) => {
   });
 });
 
-describe.each(PAGES)('the links in %s', (page) => {
+describe.each([...PAGES, ...EXAMPLES])('the links in %s', (page) => {
   const targets = [...read(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(([, target]) => target!);
 
   it('lead somewhere', () => {

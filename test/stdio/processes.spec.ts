@@ -14,7 +14,7 @@ const PROGRAM = join(ROOT, `node_modules/.stdio-${process.pid}`);
 const clientInfo = { name: 'test', version: '1.0.0' };
 const server = { command: process.execPath, args: [join(PROGRAM, 'main.js')], cwd: ROOT, stderr: 'pipe' as const };
 
-beforeAll(() => bundle({ main: 'examples/stdio/main.ts', noisy: 'test/stdio/noisy.ts' }, PROGRAM));
+beforeAll(() => bundle({ main: 'examples/quickstart/stdio.ts', noisy: 'test/stdio/noisy.ts' }, PROGRAM));
 afterAll(() => rmSync(PROGRAM, { recursive: true, force: true }));
 
 /** Whether a process is there. */

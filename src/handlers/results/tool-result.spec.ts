@@ -18,7 +18,7 @@ describe('toToolResult', () => {
     ['a bigint', 10n, [text('10')]],
     ['a block', image, [image]],
     ['blocks', [text('a'), image, link], [text('a'), image, link]],
-    ['an empty array', [], []],
+    ['an empty array', [], [text('[]')]],
     ['an array of something else', [1, { a: 2 }], [text('[1,{"a":2}]')]],
     ['a date', new Date(0), [text('1970-01-01T00:00:00.000Z')]],
   ])('makes content of %s', (_name, value, content) => {

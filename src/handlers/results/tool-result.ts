@@ -37,6 +37,7 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * | a content block, or an array of them | the content |
  * | any other object | structured content, and its JSON as a text block for clients that do not read that (`textMirror`) |
  * | any other array | its JSON as a text block |
+ * | an empty array | its JSON too: a list of the app without entries |
  * | a whole result, also that of `inputRequired()` | itself |
  *
  * With an output schema every value that is not a whole result is structured content. The value that the check returns is
@@ -85,7 +86,8 @@ function resultOf(value: unknown, textMirror: boolean): CallToolResult {
     return { content: [textBlock(String(value))] };
   }
   if (isContentBlock(value)) return asSpecified({ content: [value] });
-  if (isContentBlocks(value)) return asSpecified({ content: value });
+  // An empty array is a list of the app without entries: without "[]" the model would not learn that it is empty.
+  if (isContentBlocks(value) && value.length > 0) return asSpecified({ content: value });
   const sent = plain(value);
   return isObject(sent) ? structured(sent, textMirror) : { content: [jsonBlock(sent)] };
 }

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { McpStderrLogger, serveMcpStdio } from 'nestjs-mcp-streamable';
-import { AppModule } from '../quickstart/app.module.js';
+import { AppModule } from './app.module.js';
 
 // #region serve
 const app = await NestFactory.createApplicationContext(AppModule, { logger: new McpStderrLogger() });
