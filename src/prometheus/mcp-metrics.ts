@@ -3,10 +3,10 @@ import { DiscoveryService } from '@nestjs/core';
 import type * as client from 'prom-client';
 import type { Gauge, Registry } from 'prom-client';
 import { Subscription } from 'rxjs';
-import { requirePackage } from '../common/optional-package.cjs';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
 import { BUCKETS, errorTypeOf, methodOf } from '../otel/conventions.js';
 import { McpSessionService } from '../session/mcp-session.service.js';
+import { requirePromClient } from './prom-client-package.cjs';
 
 type PromClient = typeof client;
 
@@ -169,9 +169,9 @@ function labelsOf(end: McpCallEnd) {
 }
 
 /** @throws PrometheusPackageError */
-export function loadPromClient(load: (name: string) => unknown = requirePackage): PromClient {
+export function loadPromClient(load: () => unknown = requirePromClient): PromClient {
   try {
-    return load('prom-client') as PromClient;
+    return load() as PromClient;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     const text =
