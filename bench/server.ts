@@ -3,7 +3,7 @@ import { type INestApplication, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { type McpContext, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { type McpContext, McpLiveModule, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { report } from './agent.js';
@@ -24,7 +24,7 @@ import {
  *
  * The defaults of the module, but for the caps of sessions: 10,000 anonymous ones are more than it lets in.
  */
-const { PORT = '3000', ADAPTER = 'express', STAMPS, JWT_ISSUER } = process.env;
+const { PORT = '3000', ADAPTER = 'express', STAMPS, JWT_ISSUER, LIVE } = process.env;
 
 /** Between two reports whose way is timed. */
 const PAUSE_MS = 2;
@@ -68,6 +68,7 @@ for (const name of ADDING_TOOLS) {
       maxSessions: 100_000,
       maxSessionsPerPrincipal: 100_000,
     }),
+    ...(LIVE ? [McpLiveModule.forRoot({ unguarded: 'loopback' })] : []),
   ],
   providers: [BenchTools],
 })

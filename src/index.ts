@@ -93,6 +93,14 @@ export {
 } from './handlers/registry/mcp-registry.js';
 export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
 
+export {
+  getMcpToolCallerToken,
+  InjectMcpToolCaller,
+  type McpToolCallEvent,
+  type McpToolCallOptions,
+  McpToolCaller,
+} from './methods/mcp-tool-caller.js';
+
 export { McpMessageBus, type LostNode } from './bus/message-bus.js';
 export { InMemoryMessageBus } from './bus/in-memory-message-bus.js';
 
@@ -154,6 +162,8 @@ export {
   type McpHealth,
   McpHealthIndicator,
 } from './health/mcp-health.indicator.js';
+export { McpLiveModule } from './live/mcp-live.module.js';
+export type { McpLiveOptions } from './live/live.options.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';
@@ -167,6 +177,7 @@ export type { McpServerContext, McpServerFunction } from './sdk/server-factory.j
 
 export { mcpCors, type McpCors, type McpCorsOptions } from './http/mcp-cors.js';
 export { serveMcpSession } from './standalone/serve-mcp-session.js';
+export { McpStderrLogger, type McpStdioOptions, type McpStdioServer, serveMcpStdio } from './stdio/serve-mcp-stdio.js';
 export { McpController } from './http/mcp.controller.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions, PrincipalFunction, PrincipalId } from './http/http.options.js';

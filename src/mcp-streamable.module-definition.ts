@@ -11,6 +11,7 @@ import { ENDPOINT_NAME } from './context/endpoint-name.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './handlers/discovery/app-scan.js';
 import { getMcpRegistryToken, McpRegistry } from './handlers/registry/mcp-registry.js';
+import { getMcpToolCallerToken, McpToolCaller } from './methods/mcp-tool-caller.js';
 import { getMcpSessionServiceToken, McpSessionService } from './session/mcp-session.service.js';
 import { McpShutdownModule } from './endpoint/mcp-endpoint.js';
 
@@ -31,7 +32,7 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
   // With a name they are exported by name alone: by class, an app with several endpoints would silently get one of them.
   const [service, registry] = [getMcpSessionServiceToken(name), getMcpRegistryToken(name)];
-  const health = getMcpHealthIndicatorToken(name);
+  const [health, caller] = [getMcpHealthIndicatorToken(name), getMcpToolCallerToken(name)];
   return {
     ...definition,
     global: isGlobal,
@@ -48,8 +49,9 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
       ...(name === undefined ? [] : [{ provide: McpSessionService, useExisting: service }]),
       { provide: registry, useClass: McpRegistry },
       { provide: health, useClass: McpHealthIndicator },
+      { provide: caller, useClass: McpToolCaller },
     ],
-    exports: [service, registry, health],
+    exports: [service, registry, health, caller],
   };
 }
 

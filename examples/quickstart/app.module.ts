@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpLiveModule, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { DocsModule } from './docs.module.js';
 
 @Module({
@@ -10,6 +10,8 @@ import { DocsModule } from './docs.module.js';
       serverInfo: { name: 'quickstart-docs', version: '1.0.0' },
       instructions: 'Serves Markdown documents. Search them first, then read what was found.',
     }),
+    // For callers on this machine. A server for others has guards in its place.
+    McpLiveModule.forRoot({ unguarded: 'loopback' }),
   ],
 })
 export class AppModule {}

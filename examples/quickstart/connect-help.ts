@@ -2,6 +2,7 @@
 export function connectHelp(url: string): string {
   return `
 The documents are served at ${url}
+What happens there is shown at ${new URL('mcp-live', url).href}
 
 1. With curl
 

@@ -1,8 +1,8 @@
+// #region controller
 import { Controller, Get, Inject, Module } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
-import { InjectMcpHealthIndicator, McpHealthIndicator, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpHealthIndicator, McpStreamableModule } from 'nestjs-mcp-streamable';
 
-// #region controller
 @Controller('health')
 export class HealthController {
   constructor(
@@ -25,21 +25,4 @@ export class HealthController {
   controllers: [HealthController],
 })
 export class OrdersModule {}
-// #endregion
-
-// #region named
-@Controller('health')
-export class BothController {
-  constructor(
-    @Inject(HealthCheckService) private readonly health: HealthCheckService,
-    @InjectMcpHealthIndicator('orders') private readonly orders: McpHealthIndicator,
-    @InjectMcpHealthIndicator('admin') private readonly admin: McpHealthIndicator,
-  ) {}
-
-  @Get('ready')
-  @HealthCheck()
-  ready() {
-    return this.health.check([() => this.orders.check('orders'), () => this.admin.check('admin')]);
-  }
-}
 // #endregion

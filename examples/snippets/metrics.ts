@@ -1,9 +1,9 @@
+// #region module
 import { Controller, Get, Header, Module } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpPrometheusModule } from 'nestjs-mcp-streamable/prometheus';
 import { register } from 'prom-client';
 
-// #region module
 @Controller('metrics')
 export class MetricsController {
   @Get()

@@ -1,9 +1,8 @@
+// #region server
 import { Module } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
-import { McpClientModule } from 'nestjs-mcp-streamable/client';
-import { OtelClientInstrumentation, OtelInstrumentation, traceContextMeta } from 'nestjs-mcp-streamable/otel';
+import { OtelInstrumentation } from 'nestjs-mcp-streamable/otel';
 
-// #region server
 @Module({
   imports: [
     McpStreamableModule.forRoot({
@@ -13,21 +12,4 @@ import { OtelClientInstrumentation, OtelInstrumentation, traceContextMeta } from
   ],
 })
 export class OrdersModule {}
-// #endregion
-
-// #region client
-@Module({
-  imports: [
-    McpClientModule.forRoot({
-      clients: {
-        orders: {
-          url: 'https://orders.example.com/mcp',
-          instrumentation: new OtelClientInstrumentation(),
-          requestMeta: traceContextMeta,
-        },
-      },
-    }),
-  ],
-})
-export class AgentModule {}
 // #endregion

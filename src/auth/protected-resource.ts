@@ -41,6 +41,8 @@ export class ProtectedResource implements OnModuleInit {
     if (!server) return;
     server.prepare();
     const { httpAdapter } = this.adapterHost;
+    // An app without HTTP, as behind serveMcpStdio(), serves no document.
+    if (!httpAdapter) return;
     const own = new URL(server.metadataUrl).pathname;
     for (const other of this.#others()) {
       if (new URL(other.server!.metadataUrl).pathname !== own) continue;

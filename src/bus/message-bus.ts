@@ -31,6 +31,8 @@ export interface McpMessageBus<Message = unknown> {
   flushed?(): Promise<void>;
   /** For health checks. @throws (rejects) while this node hears nothing of the others. Absent: that cannot be. */
   ping?(): Promise<void>;
+  /** The ids of the nodes that are alive, this one included, for operators. Absent: this one is the only one. */
+  nodes?(): Promise<string[]>;
   /** Releases everything; the streams complete. */
   close(): Promise<void>;
 }

@@ -90,7 +90,8 @@ export interface McpRefusal {
  */
 export interface McpInstrumentation {
   /**
-   * Runs around each request that is served: around guards, the handler, and the subscription of an Observable.
+   * Runs around each request that is served: around guards, the handler, and the subscription of an Observable. The outcome of
+   * the call is that of `run`: what this method throws is reported, and changes nothing.
    *
    * @param run serves the request; call it once, synchronously
    * @returns what `run` returns

@@ -77,6 +77,13 @@ export class McpEndpoint {
     return this.legacy.post(incoming, body, session);
   }
 
+  /** Takes a modern message that came without headers: its body says all. @throws McpError */
+  postWithoutHeaders(incoming: McpIncoming): PendingReply {
+    const { body } = incoming;
+    this.assertTaken('POST', body);
+    return this.eras === 'legacy' ? refuseModern(body) : this.modern.postWithoutHeaders(incoming, body);
+  }
+
   /** Opens the stream that a GET asks for: the standalone stream, or the one of its cursor. @throws McpError G3, G4, E13 */
   async get({ session, headers }: McpIncoming): Promise<McpReply> {
     this.assertTaken('GET');

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
+import { isThenable } from '../common/promises.js';
 import { logError } from '../context/operator-log.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
 import type { McpCall, McpSessionInfo } from '../context/mcp-call.js';
@@ -28,8 +29,9 @@ export class CallObserver {
   readonly #refusals$ = new Subject<McpRefusal>();
   /** Requests that were refused before they were calls. */
   readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
-  /** Calls whose begin was seen. */
-  readonly #begun = new WeakMap<McpCall, { readonly info: McpCallInfo; readonly at: number }>();
+  /** Calls whose begin was seen, and whose end was not. */
+  readonly #begun = new Map<McpCall, RunningCall>();
+  #count = 0;
 
   readonly #instrumentations: readonly McpInstrumentation[];
 
@@ -46,11 +48,16 @@ export class CallObserver {
   /** Runs what serves a call, inside of all instrumentations. */
   around<T>(call: McpCall, serve: () => T): T {
     const info = infoOf(call);
-    this.#begun.set(call, { info, at: performance.now() });
+    this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
     return this.#instrumentations.reduceRight<() => T>(
-      (inner, instrumentation) => () => instrumentation.call(info, inner),
+      (inner, instrumentation) => () => observed(instrumentation, info, inner),
       serve,
     )();
+  }
+
+  /** The calls that run, listens among them, as far as their begin was observed; the oldest first. */
+  running(): Iterable<RunningCall> {
+    return this.#begun.values();
   }
 
   /** The outcome of a call is certain. */
@@ -99,6 +106,55 @@ export class CallObserver {
     this.#sessionEnds$.complete();
     this.#refusals$.complete();
   }
+}
+
+/** Serves a call inside of an instrumentation: once, and with its own outcome, whatever the instrumentation does. */
+function observed<T>(instrumentation: McpInstrumentation, info: McpCallInfo, serve: () => T): T {
+  let served: Served<T> | undefined;
+  const run = (): T => {
+    served ??= attempt(serve);
+    if ('error' in served) throw served.error;
+    return served.value;
+  };
+  let returned: T;
+  try {
+    returned = instrumentation.call(info, run);
+  } catch (error) {
+    if (!served || !('error' in served) || served.error !== error) logError(error);
+    return run();
+  }
+  // An async function may run it later: then its promise is that of the call.
+  if (!served) return returned;
+  if (isThenable(returned)) void reportRejection(returned, served);
+  return run();
+}
+
+type Served<T> = { readonly value: T } | { readonly error: unknown };
+
+function attempt<T>(serve: () => T): Served<T> {
+  try {
+    return { value: serve() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** Reports what an async instrumentation throws, unless it only passes on that the call was rejected. */
+async function reportRejection(returned: PromiseLike<unknown>, served: Served<unknown>): Promise<void> {
+  if ('value' in served && served.value === returned) return;
+  const outcome = 'value' in served ? served.value : Promise.reject(served.error);
+  const [own, call] = await Promise.allSettled([returned, outcome]);
+  if (own.status === 'rejected' && call.status === 'fulfilled') logError(own.reason);
+}
+
+/** A call that is observed, and runs. */
+export interface RunningCall {
+  readonly call: McpCall;
+  readonly info: McpCallInfo;
+  /** When it was dispatched, by `performance.now()`. */
+  readonly at: number;
+  /** Counts the observed calls of this node, from 1. */
+  readonly number: number;
 }
 
 interface Instrumented {

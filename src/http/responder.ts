@@ -103,6 +103,17 @@ export class McpResponder {
   }
 
   /**
+   * Writes what is no reply of the protocol, such as a page, past the app's hooks: of two headers with one name the given one
+   * goes out.
+   */
+  write(response: object, status: number, headers: Readonly<Record<string, string>>, body: string): void {
+    const raw = rawResponse(response);
+    if (hasGone(raw) || raw.headersSent) return;
+    if (raw !== response) (response as FastifyReply).hijack();
+    raw.writeHead(status, { ...headers, 'Content-Length': String(Buffer.byteLength(body)) }).end(body);
+  }
+
+  /**
    * A response for events. Nothing of it is written before its `start()`, so that an error can still be answered.
    *
    * @returns `undefined` when the client has gone, or something else has answered

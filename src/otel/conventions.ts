@@ -1,4 +1,5 @@
 import type { McpCallEnd, McpCallOutcome } from '../context/mcp-instrumentation.js';
+import { REQUEST_METHODS } from '../wire/json-rpc.js';
 
 /*
  * # The names of the semantic conventions for MCP
@@ -52,14 +53,14 @@ const NAMED: Readonly<Record<string, string>> = { 'tools/call': ATTR.TOOL, 'prom
 
 /** The name of a span: `tools/call add`; the URI of a resource is not for names. */
 export function spanNameOf(method: string, name: string | undefined): string {
-  return name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method;
+  return shortened(name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method);
 }
 
 /** What a method says of the tool or prompt that it names. */
 export function namedAttributes(method: string, name: string | undefined): Record<string, string> {
   const key = name !== undefined && Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
   return {
-    ...(key !== undefined && { [key]: name! }),
+    ...(key !== undefined && { [key]: shortened(name!) }),
     ...(method === 'tools/call' && { [ATTR.OPERATION]: EXECUTE_TOOL }),
   };
 }
@@ -79,11 +80,18 @@ export function errorTypeOf(outcome: McpCallOutcome): string | undefined {
   return String(outcome);
 }
 
-/** Of a call, as a label of metrics: methods that clients have invented are one. */
-export function methodOf({ call: { method }, outcome }: McpCallEnd): string {
-  return outcome === METHOD_NOT_FOUND ? OTHER : method;
+/** Of a call, as a label of metrics: methods that clients have invented are one, however their calls end. */
+export function methodOf({ call: { method }, handled }: McpCallEnd): string {
+  return handled || REQUEST_METHODS.has(method) ? method : OTHER;
 }
 
-const METHOD_NOT_FOUND = -32601;
+/** Characters of an attribute that come from a client: names, URIs and ids have no other limit than the body. */
+const MAX_CHARACTERS = 1_024;
+
+/** A text of a client, as an attribute. */
+export function shortened(text: string): string {
+  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
+}
+
 /** JSON-RPC codes for mistakes of clients: no errors of a server. */
-const MISTAKES_OF_CLIENTS: ReadonlySet<unknown> = new Set([-32700, -32600, METHOD_NOT_FOUND, -32602, -32002]);
+const MISTAKES_OF_CLIENTS: ReadonlySet<unknown> = new Set([-32700, -32600, -32601, -32602, -32002]);

@@ -20,6 +20,7 @@ import {
   outcomeForSender,
   PROPAGATED,
   SESSION_DURATION,
+  shortened,
   spanNameOf,
 } from './conventions.js';
 import { durationsOf, loadApi, type OpenTelemetryApi, SCOPE } from './otel-api.js';
@@ -143,11 +144,11 @@ export class OtelInstrumentation implements McpInstrumentation {
     return {
       ...NETWORK,
       ...namedAttributes(method, name),
-      [ATTR.METHOD]: method,
+      [ATTR.METHOD]: shortened(method),
       [ATTR.PROTOCOL_VERSION]: protocolVersion,
-      ...(requestId !== undefined && { [ATTR.REQUEST_ID]: String(requestId) }),
+      ...(requestId !== undefined && { [ATTR.REQUEST_ID]: shortened(String(requestId)) }),
       ...(sessionId !== undefined && { [ATTR.SESSION_ID]: sessionId }),
-      ...(uri !== undefined && { [ATTR.RESOURCE_URI]: uri }),
+      ...(uri !== undefined && { [ATTR.RESOURCE_URI]: shortened(uri) }),
       ...(args !== undefined && { [ATTR.TOOL_ARGUMENTS]: textOf(args) }),
     };
   }

@@ -3,9 +3,12 @@ import { DiscoveryService } from '@nestjs/core';
 import type * as client from 'prom-client';
 import type { Gauge, Registry } from 'prom-client';
 import { Subscription } from 'rxjs';
+import { systemClock } from '../common/clock.js';
+import { McpOptionError } from '../common/option-checks.js';
+import { within } from '../common/promises.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
 import { BUCKETS, errorTypeOf, methodOf } from '../otel/conventions.js';
-import { McpSessionService } from '../session/mcp-session.service.js';
+import { type McpCounts, McpSessionService } from '../session/mcp-session.service.js';
 import { requirePromClient } from './prom-client-package.cjs';
 
 type PromClient = typeof client;
@@ -40,6 +43,9 @@ const OF_STORES = {
 } as const;
 const GAUGES = { ...OF_NODE, ...OF_STORES };
 type Count = keyof typeof GAUGES;
+
+/** Milliseconds that stores have to answer a scrape. Prometheus gives up after 10 seconds. */
+const STORE_LIMIT_MS = 1_000;
 
 /**
  * The metrics of all endpoints of an app: durations, counts and counters, in a registry of prom-client until the app closes.
@@ -118,26 +124,39 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
   }
 
   #histogram(name: string, help: string, labelNames: string[]) {
-    this.#names.push(name);
-    return new this.#prom.Histogram({ name, help, labelNames, buckets: BUCKETS, registers: [this.#registry] });
+    const registers = this.#registersFor(name);
+    return new this.#prom.Histogram({ name, help, labelNames, buckets: BUCKETS, registers });
   }
 
   #counter(name: string, help: string, labelNames: string[]) {
+    return new this.#prom.Counter({ name, help, labelNames, registers: this.#registersFor(name) });
+  }
+
+  /** @throws McpOptionError when the metric is there: that of another app, which stays */
+  #registersFor(name: string): Registry[] {
+    if (this.#registry.getSingleMetric(name)) throw new McpOptionError('registry', TAKEN);
     this.#names.push(name);
-    return new this.#prom.Counter({ name, help, labelNames, registers: [this.#registry] });
+    return [this.#registry];
   }
 
   #registerGauges(): void {
     for (const [count, [name, help]] of Object.entries(GAUGES)) {
       // All gauges of a scrape wait for the same counts.
       const collect = () => (this.#collecting ??= this.#collect().finally(() => (this.#collecting = undefined)));
-      const registers = [this.#registry];
-      this.#names.push(name);
+      const registers = this.#registersFor(name);
       this.#gauges.set(
         count as Count,
         new this.#prom.Gauge({ name, help, labelNames: ['endpoint'], registers, collect }),
       );
     }
+  }
+
+  /** `undefined`: a store does not answer, or not in time for a scrape, which has the app's own metrics too. */
+  async #countsOf(service: McpSessionService): Promise<McpCounts | undefined> {
+    let counts: McpCounts | undefined;
+    const counting = service.counts().then((counted) => (counts = counted));
+    await within(counting, STORE_LIMIT_MS, systemClock).catch(() => {});
+    return counts;
   }
 
   async #collect(): Promise<void> {
@@ -147,7 +166,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
         const node = service.nodeCounts();
         for (const count of Object.keys(OF_NODE) as (keyof typeof OF_NODE)[])
           this.#gauges.get(count)!.set({ endpoint }, node[count]);
-        const counts = await service.counts().catch(() => undefined);
+        const counts = await this.#countsOf(service);
         for (const count of Object.keys(OF_STORES) as (keyof typeof OF_STORES)[]) {
           if (counts) this.#gauges.get(count)!.set({ endpoint }, counts[count]);
           else this.#gauges.get(count)!.remove({ endpoint });
@@ -156,6 +175,9 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
     );
   }
 }
+
+const TAKEN =
+  'The registry has the metrics of an MCP endpoint already. Import McpPrometheusModule.forRoot() once, in one module of the app; for several apps in one process give each a registry of its own: McpPrometheusModule.forRoot({ registry: new Registry() }).';
 
 function labelsOf(end: McpCallEnd) {
   const { method, name, protocolVersion } = end.call;

@@ -19,7 +19,7 @@ export class McpPrometheusModule {
   static forRoot(options: McpPrometheusOptions = {}): DynamicModule {
     check.group('options', options);
     if (options.registry !== undefined)
-      check.implementation('registry', options.registry, ['registerMetric', 'removeSingleMetric']);
+      check.implementation('registry', options.registry, ['registerMetric', 'getSingleMetric', 'removeSingleMetric']);
     return {
       module: McpPrometheusModule,
       imports: [DiscoveryModule],

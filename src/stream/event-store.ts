@@ -95,6 +95,9 @@ export interface McpEventStore {
 
   /** Counts, for tests, metrics and health checks. Dropped sessions do not count. Optional. */
   stats?(): Promise<EventStoreStats>;
+
+  /** Bytes of the log of one session, as `stats` counts them, for operators. Optional: not where it would take a request. */
+  sizeOf?(session: string): number;
 }
 
 /** The stream of messages that nodes hand on to each other. It begins like any other, and goes with its session. @publicApi */

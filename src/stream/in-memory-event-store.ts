@@ -161,6 +161,10 @@ export class InMemoryEventStore implements McpEventStore {
     return stats;
   }
 
+  sizeOf(session: string): number {
+    return this.#sessions.get(session)?.bytes ?? 0;
+  }
+
   #push(log: SessionLog, stream: StreamLog, data: string): void {
     const grown = bytesOf(data) - stream.push(data);
     log.bytes += grown;

@@ -53,7 +53,7 @@ interface RawMessage {
 }
 
 /** Every request method of every revision, of either direction: without an id they are mistakes, not notifications. */
-const REQUEST_METHODS: ReadonlySet<string> = new Set([
+export const REQUEST_METHODS: ReadonlySet<string> = new Set([
   'initialize',
   'ping',
   'server/discover',

@@ -56,6 +56,8 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'endpoint',
   ],
   auth: ['common', 'wire', 'context', 'handlers', 'http'],
+  live: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'health', 'http'],
+  stdio: ['common', 'wire', 'context', 'session', 'endpoint', 'http'],
   standalone: ['common', 'wire', 'context', 'bus', 'stream', 'exchange', 'session', 'sdk', 'endpoint', 'http'],
 };
 

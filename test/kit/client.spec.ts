@@ -197,3 +197,10 @@ describe.each(ADAPTERS.flatMap((adapter) => ERAS.map((era) => ({ adapter, era })
     });
   },
 );
+
+it('says what it needs when it is given something else than an app', async () => {
+  const module = await Test.createTestingModule({}).compile();
+  for (const given of [module, undefined]) {
+    await expect(createMcpTestClient(given as never)).rejects.toThrow('createNestApplication()');
+  }
+});

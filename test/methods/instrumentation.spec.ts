@@ -75,6 +75,15 @@ class Recorder implements McpInstrumentation {
   }
 }
 
+function raise(text: string): never {
+  throw new Error(text);
+}
+
+async function rejectsLater(_: McpCallInfo, run: () => unknown): Promise<never> {
+  await run();
+  raise('later');
+}
+
 describe('calls that are observed', () => {
   let app: NestApp;
   afterEach(() => app.close());
@@ -188,6 +197,24 @@ describe('calls that are observed', () => {
     const client = await app.client().initialize();
     expect(await (await client.call('where')).json()).toMatchObject({ result: { content: [{ text: 'none' }] } });
     expect(sessions.calls$).toBeInstanceOf(Observable);
+  });
+
+  it.each<[string, McpInstrumentation['call'], string[]]>([
+    ['throws before the call', () => raise('early'), ['early']],
+    ['throws after it', (_, run) => [run(), raise('late')] as never, ['late']],
+    ['returns nothing', (_, run) => void run() as never, []],
+    ['runs it twice', (_, run) => [run(), run()][1]!, []],
+    ['rejects after it', rejectsLater as never, ['later']],
+  ])('have their own outcome, once, if an instrumentation %s', async (_, call, reported) => {
+    await start({ call });
+    const modern = new ModernClient(app.client().url);
+    const { result } = await modern.ask('tools/call', { name: 'where', arguments: {} });
+    expect(result).toMatchObject({ content: [{ text: 'none' }] });
+    expect(await modern.ask('no/such/method')).toMatchObject({ error: { code: -32601 } });
+    const { result: failed } = await modern.ask('tools/call', { name: 'fails', arguments: { n: 1 } });
+    expect(failed).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('no 1') }] });
+    const told = app.log.texts('error').filter((text) => !text.startsWith('Tools.fails'));
+    expect([...new Set(told)]).toEqual(reported);
   });
 
   it('need an instrumentation that is one', async () => {

@@ -5,6 +5,7 @@ import { ClsModule, ClsService } from 'nestjs-cls';
 import {
   McpArgs,
   McpCtx,
+  McpServer,
   McpStreamableModule,
   Tool,
   type McpContext,
@@ -171,6 +172,30 @@ describe('OpenTelemetry', () => {
     expect(points[0]!.boundaries).toEqual([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]);
     const [session] = await telemetry.points('mcp.server.session.duration');
     expect(session).toMatchObject({ attributes: network, count: 1 });
+  });
+
+  it('what clients send is short on spans, and no method that they invent is on metrics, however its call ends', async () => {
+    let missing = false;
+    const server = (): McpServer => {
+      if (missing) throw new Error('no server');
+      return new McpServer(serverInfo);
+    };
+    const endpoint = McpStreamableModule.forRoot({ serverInfo, instrumentation: new OtelInstrumentation(), server });
+    app = await NestApp.start('fastify', { imports: [endpoint] });
+    const client = await app.client().initialize();
+    missing = true;
+    await app.service.release(client.sessionId!);
+    const long = 'x'.repeat(100_000);
+    await (await client.post({ jsonrpc: '2.0', id: long, method: long, params: { name: long, uri: long } })).text();
+    await (await client.post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: long } })).text();
+    const points = await telemetry.points('mcp.server.operation.duration');
+    expect(points.map(({ attributes }) => [attributes['mcp.method.name'], attributes['error.type']])).toEqual([
+      ['initialize', undefined],
+      ['_OTHER', '-32603'],
+      ['tools/call', '-32603'],
+    ]);
+    const sizes = telemetry.spans.map(({ name, attributes }) => JSON.stringify([name, attributes]).length);
+    expect(Math.max(...sizes)).toBeLessThan(5_000);
   });
 
   it('arguments and results only when asked for', async () => {

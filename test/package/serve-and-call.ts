@@ -9,6 +9,7 @@ import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminu
 import {
   LEGACY_REVISIONS,
   McpHealthIndicator,
+  McpLiveModule,
   type McpServer,
   McpSessionService,
   McpStreamableModule,
@@ -56,6 +57,7 @@ export async function serveAndCall(ServerClass: typeof McpServer, adapter: strin
       TerminusModule,
       McpStreamableModule.forRoot({ serverInfo }),
       McpStreamableModule.forRoot({ serverInfo, server: () => makeServer(ServerClass), name: 'own', path: 'own' }),
+      McpLiveModule.forRoot({ unguarded: 'loopback' }),
     ],
     controllers: [ReadyController],
     providers: handlers,
@@ -68,6 +70,7 @@ export async function serveAndCall(ServerClass: typeof McpServer, adapter: strin
   try {
     const calls = await callAll(await app.getUrl());
     await askForHealth(new URL('/ready', await app.getUrl()));
+    await openLivePage(new URL('/mcp-live', await app.getUrl()));
     const { sessions, inFlight, streams, logs } = await app.get(McpSessionService).counts();
     deepEqual({ sessions, inFlight, streams, logs }, { sessions: 0, inFlight: 0, streams: 0, logs: 0 });
     return calls;
@@ -81,6 +84,16 @@ async function askForHealth(url: URL): Promise<void> {
   const response = await fetch(url, { headers: { connection: 'close' } });
   const { status, details } = (await response.json()) as { status: string; details: { mcp: { status: string } } };
   deepEqual([response.status, status, details.mcp.status], [200, 'ok', 'up']);
+}
+
+async function openLivePage(url: URL): Promise<void> {
+  const page = await fetch(url, { headers: { connection: 'close' } });
+  equal((await page.text()).includes('<title>MCP live</title>'), true);
+  const gone = new AbortController();
+  const updates = await fetch(`${url}/events`, { signal: gone.signal });
+  const { value } = await updates.body!.getReader().read();
+  equal(new TextDecoder().decode(value).includes('"type":"snapshot"'), true);
+  gone.abort();
 }
 
 async function callAll(base: string): Promise<string[]> {

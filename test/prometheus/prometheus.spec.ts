@@ -3,11 +3,11 @@ import { Controller, Get, Header, Injectable } from '@nestjs/common';
 import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { McpPrometheusModule, PrometheusPackageError } from 'nestjs-mcp-streamable/prometheus';
 import { Registry } from 'prom-client';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { loadPromClient } from '../../src/prometheus/mcp-metrics.js';
 import { ModernClient } from '../support/modern-client.js';
-import { NestApp, serverInfo } from '../support/nest-app.js';
+import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
 
 let registry = new Registry();
 
@@ -104,6 +104,31 @@ describe('Prometheus', () => {
     expect(series.get('mcp_server_live_sessions{endpoint="mcp"}')).toBe(0);
     service.counts = counts;
     expect((await scrape()).get('mcp_server_sessions{endpoint="mcp"}')).toBe(0);
+  });
+
+  it('a store that never answers: the scrape does, within its time limit', async () => {
+    await start();
+    app.service.counts = () => new Promise(() => {});
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const scraped = registry.metrics();
+      await vi.advanceTimersByTimeAsync(1_000);
+      const text = await scraped;
+      expect(text).toContain('mcp_server_live_sessions{endpoint="mcp"} 0');
+      expect(text).not.toContain('mcp_server_sessions{');
+    } finally {
+      vi.useRealTimers();
+      delete (app.service as { counts?: unknown }).counts;
+    }
+  });
+
+  it('a second app at the same registry does not start, and leaves the metrics of the first one alone', async () => {
+    await start();
+    const names = registry.getMetricsAsArray().map(({ name }) => name);
+    const imports = [McpStreamableModule.forRoot({ serverInfo }), McpPrometheusModule.forRoot({ registry })];
+    const failure = await startFailure('fastify', () => ({ imports }));
+    expect(failure.message).toContain('McpPrometheusModule.forRoot({ registry: new Registry() })');
+    expect(registry.getMetricsAsArray().map(({ name }) => name)).toEqual(names);
   });
 
   it('the dashboard and its documentation name exactly the metrics and labels that are there', async () => {

@@ -34,6 +34,12 @@ describe('what the quickstart prints', () => {
     });
   });
 
+  it('has the address of the live page', async () => {
+    const [page] = /http\S+mcp-live/.exec(connectHelp(app.url.href))!;
+    const response = await fetch(page, { headers: { connection: 'close' } });
+    expect(await response.text()).toContain('<title>MCP live</title>');
+  });
+
   it('has JSON that is JSON', () => {
     const blocks = connectHelp('http://127.0.0.1:3000/mcp').match(/^\{$[^]*?^\}$/gm)!;
     expect(blocks.map((block) => Object.keys(JSON.parse(block)))).toEqual([

@@ -20,7 +20,8 @@ export function describeChromium(name: string, body: (browser: () => Browser) =>
   describe.skipIf(!path)(name, () => {
     let browser: Browser;
     beforeAll(async () => {
-      const args = ['--host-resolver-rules=MAP * 127.0.0.1'];
+      // Letters in grey: pictures of pages are smaller, and the same on all screens.
+      const args = ['--host-resolver-rules=MAP * 127.0.0.1', '--disable-lcd-text'];
       browser = await chromium.launch({ executablePath: path!, chromiumSandbox: false, args });
     }, 60_000);
     afterAll(() => browser?.close());

@@ -18,7 +18,7 @@ import {
   type JsonRpcNotification,
   type JsonRpcRequest,
 } from '../../wire/json-rpc.js';
-import { checkParamHeaders, checkStandardHeaders } from '../../wire/modern-headers.js';
+import { checkParamHeaders, checkStandardHeaders, mirrorHeaders } from '../../wire/modern-headers.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { classifyInboundRequest } from '../../wire/spec.js';
 import { BareRequests } from '../bare-requests.js';
@@ -46,6 +46,16 @@ export class ModernEndpoint {
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
     this.#checkParams(message, headers);
+    return this.#serve(http, message);
+  }
+
+  /** The same for a transport without headers (2026-07-28, stdio, "Request Metadata"). @throws McpError rows M2, M3 and M5 */
+  postWithoutHeaders(http: McpHttpCall, body: IncomingBody): PendingReply {
+    const message = modernRequest(body, mirrorHeaders(loneCall(body)));
+    return message ? this.#serve(http, message) : ACCEPTED;
+  }
+
+  #serve(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
     if (message.method === 'subscriptions/listen') return this.subscriptions.listen(http, message);
     return this.requests.serve(http, [message], false, this.client);
   }

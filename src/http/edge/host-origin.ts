@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { McpError, shown } from '../../wire/errors.js';
 import { McpOptionError } from '../../common/option-checks.js';
@@ -67,6 +68,7 @@ const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{0,5}))?$/;
 const ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)$/;
 const IPV4_LOOPBACK = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 const MAPPED_LOOPBACK = /^\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\]$/;
+const PROXY_HEADERS = ['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip'];
 const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
   __proto__: null,
   http: '80',
@@ -171,6 +173,18 @@ export function isCrossOrigin(origin: string | undefined, host: string | undefin
   if (origin === undefined) return false;
   const [page, endpoint] = [parseOrigin(origin), parseAuthority(host ?? '')];
   return !page || !endpoint || !isOwn(page, endpoint);
+}
+
+/**
+ * Whether a request comes from this machine and names it: by the address of the socket and the Host. One that a proxy has passed
+ * on does not, as far as its headers tell.
+ *
+ * @internal
+ */
+export function isLoopbackRequest({ headers, socket }: IncomingMessage): boolean {
+  const host = parseAuthority(headers.host ?? (headers[':authority'] as string | undefined) ?? '');
+  const forwarded = PROXY_HEADERS.some((name) => headers[name] !== undefined);
+  return isLoopbackAddress(socket?.remoteAddress) && host !== undefined && isLoopbackName(host.name) && !forwarded;
 }
 
 function parseAuthority(text: string): Authority | undefined {

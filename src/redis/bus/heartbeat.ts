@@ -73,6 +73,12 @@ export class Heartbeat {
     await this.connection.command('leave', leave).catch(() => {});
   }
 
+  /** The nodes that have beaten and do not count as dead. @throws (rejects) RedisUnavailableError */
+  nodes(): Promise<string[]> {
+    const { connection } = this;
+    return connection.command('nodes', (client) => client.zrange(`${connection.keys.bus}nodes`, 0, '-1'));
+  }
+
   #next(): Promise<void> {
     if (this.#stopped) return Promise.resolve();
     return (this.#beating ??= this.#beat().finally(() => (this.#beating = undefined)));

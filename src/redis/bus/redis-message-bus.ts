@@ -71,6 +71,11 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     if (this.#state === 'open') await this.#subscription.ping();
   }
 
+  /** @throws (rejects) RedisUnavailableError */
+  async nodes(): Promise<string[]> {
+    return this.#state === 'open' ? this.#heartbeat.nodes() : [this.nodeId];
+  }
+
   send(node: string, message: Message): void {
     if (this.#state === 'closed') return;
     if (node === this.nodeId) this.#deliver(message);

@@ -71,11 +71,18 @@ export class McpSession implements CallingClient {
   /** Log level and subscriptions of the client. @internal */
   readonly state = new SessionState();
 
+  /** Milliseconds since the epoch; of a session that was rebuilt, by the clock of the store. */
+  readonly createdAt: number;
   /** Milliseconds since the epoch of the last message from the client. */
   lastSeenAt: number;
 
   constructor(
-    identity: { id: string; principal?: string | undefined; routeParams?: McpSessionInfo['routeParams'] },
+    identity: {
+      id: string;
+      principal?: string | undefined;
+      routeParams?: McpSessionInfo['routeParams'];
+      createdAt?: number;
+    },
     private readonly runtime: SessionRuntime,
   ) {
     const { id } = identity;
@@ -84,6 +91,7 @@ export class McpSession implements CallingClient {
     this.#streams = new SessionStreams(id, runtime, this);
     this.#outgoing = new OutgoingMessages(runtime, this.#streams, this);
     this.lastSeenAt = runtime.clock.now();
+    this.createdAt = identity.createdAt ?? this.lastSeenAt;
   }
 
   /** The live copy of a session that has a record. @internal */

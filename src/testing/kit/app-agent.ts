@@ -30,8 +30,10 @@ export class AppAgent extends Agent {
     super({ keepAlive: false });
   }
 
-  /** @param app is initialized, if it is not */
+  /** @param app is initialized, if it is not @throws TypeError (rejects) for anything else, such as a `TestingModule` */
   static async of(app: INestApplication): Promise<AppAgent> {
+    if (typeof (app as Partial<INestApplication> | undefined)?.getHttpAdapter !== 'function')
+      throw new TypeError(NO_APP);
     const ready = READY.get(app) ?? getReady(app);
     READY.set(app, ready);
     await ready;
@@ -57,6 +59,9 @@ export class AppAgent extends Agent {
     this.cut();
   }
 }
+
+const NO_APP =
+  'An app that serves HTTP is needed: pass what createNestApplication() of the testing module returned, or NestFactory.create().';
 
 /** Apps, and when they can serve: Nest does not wait for an `init()` that runs already. */
 const READY = new WeakMap<INestApplication, Promise<void>>();

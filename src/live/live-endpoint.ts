@@ -1,0 +1,280 @@
+import { createHash } from 'node:crypto';
+import type { Implementation } from '@modelcontextprotocol/server';
+import type { InjectionToken } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
+import { Subscription } from 'rxjs';
+import { McpMessageBus } from '../bus/message-bus.js';
+import type { Clock } from '../common/clock.js';
+import { MCP_OPTIONS } from '../common/option-checks.js';
+import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import type { McpSessionInfo } from '../context/mcp-call.js';
+import { logger } from '../context/operator-log.js';
+import { CallObserver, type RunningCall } from '../exchange/call-observer.js';
+import { getMcpHealthIndicatorToken, type McpHealth, type McpHealthIndicator } from '../health/mcp-health.indicator.js';
+import { HttpEdge } from '../http/edge/http-edge.js';
+import { LiveSessions } from '../session/live/live-sessions.js';
+import { infoOf } from '../session/live/session-state.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
+import { McpSessionService } from '../session/mcp-session.service.js';
+import { McpSessionStore, type McpSessionRecord } from '../session/store/session-store.js';
+import { McpEventStore } from '../stream/event-store.js';
+import { REQUEST_FAILED } from '../wire/errors.js';
+import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
+import type { EndpointState, Row } from './live-state.js';
+import { ToolStatistics } from './statistics.js';
+
+/** Sessions, and calls, that are shown of an endpoint; of more of them those that were active last. */
+const MOST_SHOWN = 1_000;
+const CANCELLED = 'The operator of this server cancelled this request. Whether it had an effect is not known.';
+/** Of a store that was there for the check, and not for the question: it is down at the next check. */
+const GONE_MEANWHILE = [undefined, undefined, undefined] as const;
+const NO_RECORDS: readonly McpSessionRecord[] = [];
+
+type NestModule = ModulesContainer extends Map<string, infer Module> ? Module : never;
+
+/** What is asked of stores and bus, which may take long or fail. */
+interface Asked {
+  readonly health: McpHealth;
+  readonly nodes: readonly string[];
+  readonly logged: number;
+  /** Sessions that this node does not have; none where there are too many to be listed. */
+  readonly elsewhere: readonly McpSessionRecord[];
+}
+
+/**
+ * # One endpoint, as the live page shows it
+ *
+ * The ends of calls are counted all the time, since a page that is opened after a fault has to show it. All else is looked at
+ * when a page is open: what this node holds at each update, what stores and bus answer every few seconds.
+ */
+export class LiveEndpoint {
+  readonly #tools = new ToolStatistics();
+  readonly #watching = new Subscription();
+  /** By what they say of a session or a call, which does not change. */
+  readonly #introduced = new WeakMap<object, Introduction>();
+  readonly #callRow = new WeakMap<RunningCall, Row>();
+  #asked: Asked | undefined;
+  #asking = false;
+
+  private constructor(
+    private readonly module: NestModule,
+    private readonly index: number,
+    private readonly clock: Clock,
+    events: EventRing,
+  ) {
+    const { calls$, events$, refusals$ } = this.service;
+    const now = () => clock.now();
+    this.#watching.add(
+      calls$.subscribe((end) => {
+        const failed = isFailure(end.outcome);
+        // It lasts as long as its client likes.
+        if (end.call.method !== 'subscriptions/listen') this.#tools.note(end, failed, now());
+        events.add(index, now(), callEvent(end));
+      }),
+    );
+    this.#watching.add(
+      events$.subscribe((event) => {
+        const said = sessionEvent(event);
+        if (said) events.add(index, now(), said);
+      }),
+    );
+    this.#watching.add(refusals$.subscribe((refusal) => events.add(index, now(), refusalEvent(refusal))));
+  }
+
+  /** Those of the app, in the order of its imports. */
+  static of(modules: ModulesContainer, clock: Clock, events: EventRing): LiveEndpoint[] {
+    const found = [...modules.values()].filter(({ providers }) => providers.has(LiveSessions));
+    return found.map((module, index) => new LiveEndpoint(module, index, clock, events));
+  }
+
+  get nodeId(): string {
+    return this.#get(SessionRuntime).nodeId;
+  }
+
+  close(): void {
+    this.#watching.unsubscribe();
+  }
+
+  /** Asks stores and bus; at most one round runs. Never rejects. */
+  async ask(): Promise<void> {
+    if (this.#asking) return;
+    this.#asking = true;
+    try {
+      const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
+      const { mcp: health } = await this.#get<McpHealthIndicator>(getMcpHealthIndicatorToken(name)).check('mcp');
+      const [nodes, stats, elsewhere] = await Promise.all([
+        health.messageBus === 'up' ? this.#get<McpMessageBus>(McpMessageBus).nodes?.() : undefined,
+        health.eventStore === 'up' ? this.#get<McpEventStore>(McpEventStore).stats?.() : undefined,
+        health.sessionStore === 'up' ? this.#elsewhere(health) : undefined,
+      ]).catch(() => GONE_MEANWHILE);
+      const logged = stats?.bytes ?? -1;
+      this.#asked = { health, nodes: nodes ?? [this.nodeId], logged, elsewhere: elsewhere ?? NO_RECORDS };
+    } finally {
+      this.#asking = false;
+    }
+  }
+
+  /** What to show now. */
+  state(): EndpointState {
+    const now = this.clock.now();
+    return {
+      facts: this.#facts(now),
+      tables: { sessions: this.#sessionRows(), calls: this.#callRows(now), tools: byKey(this.#tools.rows(now)) },
+    };
+  }
+
+  /** @returns whether there was such a session. @throws (rejects) when the store does not answer */
+  async endSession(key: string): Promise<boolean> {
+    for (const { session } of this.#get(LiveSessions).all()) {
+      if (this.#introduction(session.info, session.info).key === key) return this.#end(session.sessionId);
+    }
+    const record = (await this.service.list()).find(({ id }) => hashOf(id) === key);
+    return record !== undefined && this.#end(record.id);
+  }
+
+  /** @returns whether there was such a call on this node */
+  cancelCall(key: string): boolean {
+    for (const running of this.#running()) {
+      const { call, info } = running;
+      if (this.#callKey(running) !== key || !isCancellable(running)) continue;
+      this.#get(SessionRuntime).calls.fail(call, REQUEST_FAILED, CANCELLED);
+      logger.log(`A call of ${cut(info.method)} was cancelled from the live page.`);
+      return true;
+    }
+    return false;
+  }
+
+  async #end(id: string): Promise<boolean> {
+    const ended = await this.service.terminate(id);
+    if (ended) logger.log(`Session "${shortId(id)}…" was ended from the live page.`);
+    return ended;
+  }
+
+  /** Sessions of other nodes. */
+  async #elsewhere({ sessions = 0 }: McpHealth): Promise<readonly McpSessionRecord[]> {
+    const { scope } = this.#get<McpSessionStore>(McpSessionStore);
+    if (scope === 'node' || sessions > MOST_SHOWN) return NO_RECORDS;
+    const live = this.#get(LiveSessions);
+    return (await this.service.list()).filter(({ id }) => !live.peek(id));
+  }
+
+  #facts(now: number): Record<string, unknown> {
+    const { name, path } = this.#get<EndpointName>(ENDPOINT_NAME);
+    const { serverInfo } = this.#get<{ readonly serverInfo: Implementation }>(MCP_OPTIONS);
+    const { health, nodes = [this.nodeId], logged } = this.#asked ?? {};
+    const { live, inFlight, outbound, streams, readers, subscriptions } = this.service.nodeCounts();
+    return {
+      ...{ name: name ?? path, path: this.#get(HttpEdge).paths()[0] ?? `/${path}` },
+      ...{ server: `${serverInfo.name} ${serverInfo.version}`, node: this.nodeId, nodes },
+      ...{ live, calls: inFlight, questions: outbound, streams, readers, listens: subscriptions },
+      sessions: Math.max(health?.sessions ?? live, live),
+      shared: this.#get<McpSessionStore>(McpSessionStore).scope === 'shared',
+      ...{ logged, draining: !this.service.accepting },
+      ...{ sessionStore: health?.sessionStore, eventStore: health?.eventStore, messageBus: health?.messageBus },
+      ...{ rate: this.#tools.calls.values(now), failures: this.#tools.failures.values(now) },
+    };
+  }
+
+  #sessionRows(): Map<string, Row> {
+    const live = this.#get(LiveSessions);
+    const eventStore = this.#get<McpEventStore>(McpEventStore);
+    let sessions = Array.from(live.all(), ({ session }) => session);
+    if (sessions.length > MOST_SHOWN)
+      sessions = sessions.toSorted((one, other) => other.lastSeenAt - one.lastSeenAt).slice(0, MOST_SHOWN);
+    const rows = sessions.map(({ info, sessionId, createdAt, lastSeenAt, counts }) => {
+      const { inFlight: calls, streams, readers } = counts;
+      const log = eventStore.sizeOf?.(sessionId) ?? -1;
+      const whose = this.#introduction(info, info);
+      return { ...whose, here: true, since: createdAt, seen: lastSeenAt, calls, streams, readers, log };
+    });
+    const elsewhere = (this.#asked?.elsewhere ?? NO_RECORDS)
+      .filter(({ id }) => !live.peek(id))
+      .slice(0, MOST_SHOWN - rows.length)
+      .map((record) => {
+        const { createdAt, lastSeenAt } = record;
+        const whose = this.#introduction(record, infoOf(record));
+        return { ...whose, here: false, since: createdAt, seen: lastSeenAt, calls: 0, streams: 0, readers: 0, log: -1 };
+      });
+    return byKey([...rows, ...elsewhere]);
+  }
+
+  #introduction(source: object, info: McpSessionInfo): Introduction {
+    let known = this.#introduced.get(source);
+    if (!known) this.#introduced.set(source, (known = introductionOf(info)));
+    return known;
+  }
+
+  #callRows(now: number): Map<string, Row> {
+    const rows: Row[] = [];
+    for (const running of this.#running()) {
+      let row = this.#callRow.get(running);
+      if (!row) this.#callRow.set(running, (row = this.#rowOf(running, now)));
+      rows.push(row);
+      if (rows.length === MOST_SHOWN) break;
+    }
+    return byKey(rows);
+  }
+
+  #rowOf(running: RunningCall, now: number): Row {
+    const { call, info, at } = running;
+    const { name, version } = call.client.clientInfo;
+    return {
+      key: this.#callKey(running),
+      method: cut(info.method),
+      name: info.name === undefined ? null : cut(info.name),
+      session: info.sessionId === undefined ? null : shortId(info.sessionId),
+      client: cut(name),
+      version: cut(version),
+      principal: info.principal === undefined ? null : cut(info.principal),
+      revision: cut(info.protocolVersion),
+      since: Math.round(now - (performance.now() - at)),
+      cancellable: isCancellable(running),
+    };
+  }
+
+  #running(): Iterable<RunningCall> {
+    return this.#get(CallObserver).running();
+  }
+
+  #callKey({ number }: RunningCall): string {
+    return `${this.nodeId}-${this.index}-${number}`;
+  }
+
+  private get service(): McpSessionService {
+    return this.#get(McpSessionService);
+  }
+
+  #get<T>(token: InjectionToken<T>): T {
+    return this.module.providers.get(token)!.instance as T;
+  }
+}
+
+/** Whose a session is, as the page shows it. */
+type Introduction = Readonly<Record<'key' | 'id' | 'client' | 'version' | 'revision', string>> & {
+  readonly principal: string | null;
+};
+
+function introductionOf({ id, clientInfo, principal, protocolVersion }: McpSessionInfo): Introduction {
+  return {
+    key: hashOf(id),
+    id: shortId(id),
+    client: cut(clientInfo.name),
+    version: cut(clientInfo.version),
+    principal: principal === undefined ? null : cut(principal),
+    revision: cut(protocolVersion),
+  };
+}
+
+/** A listen has no exchange that an error could end. */
+function isCancellable({ call }: RunningCall): boolean {
+  return call.exchange !== undefined;
+}
+
+/** Names a session on all nodes, to a page that must not know its id: who has the id may have the session. */
+function hashOf(id: string): string {
+  return createHash('sha256').update(`live page ${id}`).digest('base64url').slice(0, 16);
+}
+
+function byKey<R extends { readonly key: string }>(rows: readonly R[]): Map<string, Row> {
+  return new Map(rows.map((row) => [row.key, row as R & Row]));
+}

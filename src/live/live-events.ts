@@ -1,0 +1,116 @@
+import type { McpCallEnd, McpCallOutcome, McpRefusal } from '../context/mcp-instrumentation.js';
+import type { McpSessionEvent } from '../session/session-events.js';
+
+/** Events that are kept, and shown. */
+const KEPT = 200;
+/** Characters of a text that clients choose. */
+const LONGEST = 80;
+
+/** A line in the list of events. Says nothing that came as an argument, and no text of an error. */
+export interface LiveEvent {
+  /** Counts the events of this node, from 1. */
+  readonly n: number;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** Position of the endpoint. */
+  readonly endpoint: number;
+  readonly tone: 'ok' | 'note' | 'bad';
+  readonly what: string;
+  readonly outcome: string;
+  /** Whom it concerns: the begin of a session id, a principal, or both. */
+  readonly who: string;
+  readonly ms?: number;
+}
+
+type Said = Omit<LiveEvent, 'n' | 'at' | 'endpoint'>;
+
+/** The latest events of all endpoints: a ring. */
+export class EventRing {
+  readonly #ring: LiveEvent[] = [];
+  #last = 0;
+
+  /** The number of the latest event. */
+  get last(): number {
+    return this.#last;
+  }
+
+  add(endpoint: number, at: number, said: Said): void {
+    const n = ++this.#last;
+    this.#ring[n % KEPT] = { n, at, endpoint, ...said };
+  }
+
+  /** The oldest first. @param n number of the last event that is known */
+  after(n: number): LiveEvent[] {
+    const first = Math.max(n, this.#last - KEPT) + 1;
+    return Array.from(
+      { length: Math.max(0, this.#last - first + 1) },
+      (_, index) => this.#ring[(first + index) % KEPT]!,
+    );
+  }
+}
+
+export function callEvent({ call, outcome, durationMs }: McpCallEnd): Said {
+  const { method, name, sessionId, principal } = call;
+  // The name alone tells a tool; that of a prompt, or of nothing, does not.
+  const what = name === undefined ? cut(method) : method === 'tools/call' ? cut(name) : `${cut(method)} ${cut(name)}`;
+  const who = [sessionId === undefined ? '' : shortId(sessionId), principal === undefined ? '' : cut(principal)];
+  const tone = outcome === 'ok' ? 'ok' : isFailure(outcome) ? 'bad' : 'note';
+  const ms = Number(durationMs.toPrecision(3));
+  return { tone, what, outcome: OUTCOMES[outcome] ?? String(outcome), who: who.filter(Boolean).join(' · '), ms };
+}
+
+/** Whether it counts as an error: not what a client has cancelled. */
+export function isFailure(outcome: McpCallOutcome): boolean {
+  return outcome !== 'ok' && outcome !== 'cancelled';
+}
+
+export function refusalEvent({ status, option }: McpRefusal): Said {
+  return { tone: 'bad', what: 'request refused', outcome: option ? `${status} · ${option}` : String(status), who: '' };
+}
+
+/** @returns `undefined` for events that are too many, and too small, to be shown */
+export function sessionEvent(event: McpSessionEvent): Said | undefined {
+  const who = shortId(event.sessionId);
+  switch (event.type) {
+    case 'created':
+    case 'rebuilt': {
+      const { clientInfo, principal } = event.session;
+      const whom = principal === undefined ? who : `${who} · ${cut(principal)}`;
+      return { tone: 'note', what: `session ${event.type}`, outcome: cut(clientInfo.name), who: whom };
+    }
+    case 'closed':
+      return { tone: 'note', what: 'session ended', outcome: event.reason, who };
+    case 'store-fault':
+      return { tone: 'bad', what: 'store fault', outcome: event.fatal ? 'stream lost' : 'see the log', who };
+    case 'protocol-error':
+      return { tone: 'bad', what: 'protocol error', outcome: 'see the log', who };
+    case 'events-evicted':
+      return { tone: 'bad', what: 'events evicted', outcome: `${event.oldest - event.after - 1} missed`, who };
+    case 'late-message':
+      return { tone: 'note', what: 'late message', outcome: event.disposition, who };
+    case 'unknown-response':
+      return { tone: 'note', what: 'unknown response', outcome: '', who };
+    case 'roots-changed':
+      return { tone: 'note', what: 'roots changed', outcome: '', who };
+    case 'stream-attached':
+    case 'stream-detached':
+    case 'reader-replaced':
+      return undefined;
+  }
+}
+
+const OUTCOMES: Readonly<Record<string, string>> = { tool_error: 'tool error' };
+
+/** As much of a session id as an operator needs to tell sessions apart; the whole of it would open the session. */
+export function shortId(sessionId: string): string {
+  return sessionId.slice(0, 6);
+}
+
+/** A text that a client chose, bounded and on one line. */
+export function cut(text: string): string {
+  const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  return short.replace(UNPRINTABLE, '\u{fffd}');
+}
+
+/** Controls, and what turns or hides the text around it. */
+const UNPRINTABLE = /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;

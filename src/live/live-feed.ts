@@ -1,0 +1,182 @@
+import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import { Observable, type Subscriber } from 'rxjs';
+import { Clock, type ClockTimer } from '../common/clock.js';
+import { McpOptionError } from '../common/option-checks.js';
+import type { StreamFlow } from '../context/mcp-exchange.js';
+import { McpResponder } from '../http/responder.js';
+import { messageFrame } from '../wire/sse.js';
+import { LiveEndpoint } from './live-endpoint.js';
+import { EventRing } from './live-events.js';
+import { LIVE_OPTIONS, type ResolvedLiveOptions } from './live.options.js';
+import { changeOf, type EndpointState, wholeOf } from './live-state.js';
+
+/** Milliseconds from one update to the next. */
+const UPDATE_MS = 500;
+/** Milliseconds after which stores and bus are asked again. */
+const ASK_MS = 5_000;
+/** Milliseconds after which a page has to come back, so that its guards decide again. */
+const READER_LIFE_MS = 10 * 60_000;
+/** Bytes that wait for a page that does not read, behind the update that is being sent. */
+const MAX_BUFFERED_BYTES = 64 * 1024;
+const KEEP_ALIVE_MS = 15_000;
+const LAST_READS_MS = 300;
+
+interface Reader {
+  readonly subscriber: Subscriber<string>;
+  readonly flow: StreamFlow;
+  readonly until: number;
+  /** An update was left out: the next thing that it gets is a snapshot. */
+  behind: boolean;
+}
+
+/**
+ * # What the open pages are told
+ *
+ * One timer for all of them, while there are any: it looks at the endpoints, and sends what has changed. A delta is made once,
+ * whatever the number of pages. A page that reads slowly is left out until it has read, and then gets a snapshot: what waits for
+ * it is bounded.
+ */
+@Injectable()
+export class LiveFeed implements OnModuleInit, OnModuleDestroy {
+  /** Its own, so that open pages are no streams of an endpoint. */
+  readonly responder: McpResponder;
+  readonly #events = new EventRing();
+  readonly #readers = new Set<Reader>();
+  #endpoints: readonly LiveEndpoint[] = [];
+  #timer: ClockTimer | undefined;
+  #askedAt = 0;
+  #state: readonly EndpointState[] = [];
+  /** The last event that pages were told of. */
+  #told = 0;
+  #closed = false;
+
+  constructor(
+    @Inject(LIVE_OPTIONS) private readonly options: ResolvedLiveOptions,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {
+    const limits = { keepAliveMs: KEEP_ALIVE_MS, maxBufferedBytes: MAX_BUFFERED_BYTES };
+    this.responder = new McpResponder({ ...limits, clock });
+  }
+
+  /** @throws McpOptionError when there is no endpoint */
+  onModuleInit(): void {
+    this.#endpoints = LiveEndpoint.of(this.modules, this.clock, this.#events);
+    if (this.#endpoints.length > 0) return;
+    const text =
+      'McpLiveModule has nothing to show: the app has no MCP endpoint. Import McpStreamableModule.forRoot() too.';
+    throw new McpOptionError('imports', text);
+  }
+
+  /** The pages see how the app shuts down, since its endpoints end before. */
+  async onModuleDestroy(): Promise<void> {
+    this.#closed = true;
+    if (this.#readers.size > 0) this.#update();
+    for (const endpoint of this.#endpoints) endpoint.close();
+    for (const { subscriber } of [...this.#readers]) subscriber.complete();
+    await this.responder.drain(LAST_READS_MS);
+  }
+
+  get nodeIds(): readonly string[] {
+    return this.#endpoints.map(({ nodeId }) => nodeId);
+  }
+
+  get full(): boolean {
+    return this.#closed || this.#readers.size >= this.options.maxReaders;
+  }
+
+  /** Why one more page gets nothing. */
+  get refusal(): { readonly error: string; readonly message: string } {
+    if (this.#closed) return { error: 'UNAVAILABLE', message: 'The server shuts down.' };
+    const { maxReaders } = this.options;
+    const message = `The live page is open ${maxReaders} times on this node, which is the most ("maxReaders"). Close one of them.`;
+    return { error: 'TOO_MANY_READERS', message };
+  }
+
+  /** A snapshot, then deltas, for one page. */
+  frames$(flow: StreamFlow): Observable<string> {
+    return new Observable((subscriber) => {
+      const reader: Reader = { subscriber, flow, until: this.clock.now() + READER_LIFE_MS, behind: false };
+      if (this.#readers.size === 0) this.#begin();
+      this.#readers.add(reader);
+      subscriber.add(() => this.#left(reader));
+      subscriber.next(this.#snapshot());
+    });
+  }
+
+  /** @returns whether there was such a session. @throws (rejects) when a store does not answer */
+  async endSession(key: string): Promise<boolean> {
+    for (const endpoint of this.#endpoints) if (await endpoint.endSession(key)) return true;
+    return false;
+  }
+
+  /** @returns whether there was such a call on this node */
+  cancelCall(key: string): boolean {
+    return this.#endpoints.some((endpoint) => endpoint.cancelCall(key));
+  }
+
+  #begin(): void {
+    this.#timer = this.clock.setInterval(() => this.#update(), UPDATE_MS);
+    this.#ask();
+    this.#look();
+  }
+
+  #left(reader: Reader): void {
+    this.#readers.delete(reader);
+    if (this.#readers.size > 0) return;
+    this.clock.clear(this.#timer);
+    this.#state = [];
+  }
+
+  #look(): void {
+    this.#state = this.#endpoints.map((endpoint) => endpoint.state());
+    this.#told = this.#events.last;
+  }
+
+  #ask(): void {
+    this.#askedAt = this.clock.now();
+    for (const endpoint of this.#endpoints) void endpoint.ask();
+  }
+
+  #update(): void {
+    const now = this.clock.now();
+    if (now - this.#askedAt >= ASK_MS) this.#ask();
+    const [before, told] = [this.#state, this.#told];
+    this.#look();
+    const delta = this.#delta(before, told);
+    let snapshot: string | undefined;
+    for (const reader of [...this.#readers]) {
+      if (now >= reader.until) reader.subscriber.complete();
+      else if (reader.flow.paused) reader.behind = true;
+      else if (reader.behind) {
+        reader.behind = false;
+        reader.subscriber.next((snapshot ??= this.#snapshot()));
+      } else if (delta !== undefined) reader.subscriber.next(delta);
+    }
+  }
+
+  #snapshot(): string {
+    const endpoints = this.#state.map((state) => wholeOf(state));
+    return this.#frame({
+      type: 'snapshot',
+      endpoints,
+      events: this.#events.after(0).filter(({ n }) => n <= this.#told),
+    });
+  }
+
+  /** @returns `undefined` when nothing has changed */
+  #delta(before: readonly EndpointState[], told: number): string | undefined {
+    const endpoints = this.#state.flatMap((state, index) => {
+      const change = changeOf(before[index]!, state);
+      return change ? [{ index, ...change }] : [];
+    });
+    const events = this.#events.after(told);
+    if (endpoints.length === 0 && events.length === 0) return undefined;
+    return this.#frame({ type: 'delta', endpoints, events });
+  }
+
+  #frame(update: object): string {
+    return messageFrame(undefined, JSON.stringify({ at: this.clock.now(), ...update }));
+  }
+}

@@ -1,0 +1,151 @@
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import {
+  type CanActivate,
+  Controller,
+  type ExecutionContext,
+  ForbiddenException,
+  Get,
+  Inject,
+  Param,
+  Post,
+  Req,
+  Res,
+  SetMetadata,
+  type Type,
+  UseGuards,
+  VERSION_NEUTRAL,
+} from '@nestjs/common';
+import { isCrossOrigin, isLoopbackRequest } from '../http/edge/host-origin.js';
+import { rawResponse } from '../http/responder.js';
+import { LiveFeed } from './live-feed.js';
+import type { ResolvedLiveOptions } from './live.options.js';
+import { livePage } from './page/live-page.js';
+
+/** A header that a form, or a page of another origin, cannot send without asking first. */
+const ACTION_HEADER = 'mcp-live-action';
+
+/** Of every response: what the page shows stays in it. */
+const PRIVATE = {
+  'Cache-Control': 'no-store',
+  'Referrer-Policy': 'no-referrer',
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+} as const;
+
+/**
+ * The controller of the live page: its path and guards. Its version is neutral: browsers send none.
+ *
+ * A response is written past the app's interceptors and hooks: those that wrap what controllers return would break the stream, and
+ * a Content-Security-Policy of the app would break the page, or weaken it.
+ */
+export function createLiveController({ path, guards }: ResolvedLiveOptions): Type {
+  @Controller({ path, version: VERSION_NEUTRAL })
+  @UseGuards(...(guards ?? [LoopbackGuard]))
+  // Not part of the app's REST description; the key is that of @ApiExcludeController().
+  @SetMetadata('swagger/apiExcludeController', [true])
+  class McpLiveController {
+    constructor(@Inject(LiveFeed) private readonly feed: LiveFeed) {}
+
+    @Get()
+    page(@Req() request: object, @Res() response: object): void {
+      if (this.refused(request, response, false)) return;
+      const nonce = randomBytes(16).toString('base64');
+      const headers = { ...PRIVATE, 'Content-Type': 'text/html; charset=utf-8', ...policyFor(nonce) };
+      this.feed.responder.write(response, 200, headers, livePage(nonce));
+    }
+
+    @Get('events')
+    events(@Req() request: object, @Res() response: object): void {
+      if (this.refused(request, response, false)) return;
+      // A HEAD would hold its response open.
+      if (rawRequest(request).method !== 'GET') return this.answer(response, 405, { error: 'METHOD_NOT_ALLOWED' });
+      if (this.feed.full) return this.answer(response, 503, this.feed.refusal, { 'Retry-After': '5' });
+      const stream = this.feed.responder.stream(response);
+      if (!stream) return;
+      for (const [name, value] of Object.entries(PRIVATE)) rawResponse(response).setHeader(name, value);
+      stream.start(this.feed.frames$(stream));
+    }
+
+    @Post('sessions/:key/end')
+    async end(@Req() request: object, @Res() response: object, @Param('key') key: string): Promise<void> {
+      if (this.refused(request, response, true)) return;
+      const ended = await this.feed.endSession(key).catch(() => undefined);
+      if (ended) return this.answer(response, 200, { ended });
+      if (ended === undefined) {
+        const message = 'The session could not be ended: its store does not answer. The log of the server says why.';
+        return this.answer(response, 503, { error: 'STORE_AWAY', message });
+      }
+      const message = 'There is no such session any more.';
+      this.answer(response, 404, { error: 'UNKNOWN_SESSION', message });
+    }
+
+    @Post('calls/:key/cancel')
+    cancel(@Req() request: object, @Res() response: object, @Param('key') key: string): void {
+      if (this.refused(request, response, true)) return;
+      if (this.feed.cancelCall(key)) return this.answer(response, 200, { cancelled: true });
+      const message = `No such call runs on this node (${this.feed.nodeIds.join(', ')}). It may have ended, or run on another node.`;
+      this.answer(response, 404, { error: 'UNKNOWN_CALL', message });
+    }
+
+    /** After the guards: whether the page itself sends the request, or its address was typed. Answers if not. */
+    private refused(request: object, response: object, action: boolean): boolean {
+      const { headers } = rawRequest(request);
+      const { origin } = headers;
+      const host = headers.host ?? (headers[':authority'] as string | undefined);
+      if (isCrossOrigin(origin, host) || (action && origin === undefined)) {
+        const message = `Only the live page itself may ask for this: the Origin must be that of the Host. If a proxy stands in front, have it pass the Host on.`;
+        this.answer(response, 403, { error: 'FORBIDDEN_ORIGIN', message });
+        return true;
+      }
+      if (!action || headers[ACTION_HEADER] === '1') return false;
+      const message = `Send the header "${ACTION_HEADER}: 1" with an action.`;
+      this.answer(response, 403, { error: 'MISSING_HEADER', message });
+      return true;
+    }
+
+    private answer(
+      response: object,
+      status: number,
+      body: object,
+      headers: Readonly<Record<string, string>> = {},
+    ): void {
+      const all = { ...PRIVATE, 'Content-Type': 'application/json; charset=utf-8', ...headers };
+      this.feed.responder.write(response, status, all, JSON.stringify(body));
+    }
+  }
+  return McpLiveController;
+}
+
+/** Nothing from elsewhere, and of this page only what carries the nonce. */
+function policyFor(nonce: string): Record<string, string> {
+  const policy = [
+    "default-src 'none'",
+    `script-src 'nonce-${nonce}'`,
+    `style-src 'nonce-${nonce}'`,
+    "connect-src 'self'",
+    'img-src data:',
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ];
+  return { 'Content-Security-Policy': policy.join('; '), 'Cross-Origin-Opener-Policy': 'same-origin' };
+}
+
+/** Node's request behind the adapter's. */
+function rawRequest(request: object): IncomingMessage {
+  return (request as { raw?: IncomingMessage }).raw ?? (request as IncomingMessage);
+}
+
+/** Lets callers of this machine in, for `unguarded: 'loopback'`. */
+class LoopbackGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    if (isLoopbackRequest(rawRequest(context.switchToHttp().getRequest<object>()))) return true;
+    const message =
+      'The live page is open on this machine only ("unguarded"): call it by a loopback name such as localhost, and not through a proxy. For others, give McpLiveModule "guards".';
+    throw new ForbiddenException({ error: 'NOT_LOOPBACK', message });
+  }
+}

@@ -1,0 +1,272 @@
+import type { CallToolResult, ElicitRequestParams, ElicitResult, Progress } from '@modelcontextprotocol/server';
+import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
+import { Observable, type Subscriber } from 'rxjs';
+import { DONE, type MaybePromise } from '../common/promises.js';
+import {
+  type CallingClient,
+  type ClientIdentity,
+  currentMcpCall,
+  McpCall,
+  type McpHttpCall,
+  type OutboundMessage,
+  type OutboundOptions,
+} from '../context/mcp-call.js';
+import type { McpExchange } from '../context/mcp-exchange.js';
+import type { McpAnswer, McpQuestion } from '../context/mcp-questions.js';
+import { ServerRequestError } from '../context/server-request.error.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
+import { shutdownRefusal } from '../wire/errors.js';
+import type { JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
+import { LATEST_LEGACY_REVISION } from '../wire/revisions.js';
+import { ProtocolError } from '../wire/spec.js';
+
+/** An event of a tool call: progress, any number of times, then the result. @publicApi */
+export type McpToolCallEvent =
+  ({ readonly type: 'progress' } & Progress) | { readonly type: 'result'; readonly result: CallToolResult };
+
+type SamplingQuestion = Extract<McpQuestion, { method: 'sampling/createMessage' }>;
+type SamplingAnswer = McpAnswer<{ method: 'sampling/createMessage'; params: object }>;
+
+/** Who calls a tool of this app from within, and who answers its questions. @publicApi */
+export interface McpToolCallOptions {
+  /**
+   * Who calls, as `ctx.principal` says.
+   *
+   * @default within a handler, while its call runs, its caller, if `request` is not given either; elsewhere anonymous
+   */
+  principal?: string;
+  /**
+   * What guards get as the HTTP request: `{ user }`, for example. `headers` are empty unless they are given.
+   *
+   * @default within a handler that of its caller, if `principal` is not given either
+   */
+  request?: object;
+  /** Answers elicitations. @default the tool is told that they cannot be answered */
+  elicit?: (params: ElicitRequestParams) => MaybePromise<ElicitResult>;
+  /** Answers sampling requests. @default the tool is told that they cannot be answered */
+  sample?: (params: SamplingQuestion['params']) => MaybePromise<SamplingAnswer>;
+  /** What `roots/list` answers. @default the tool is told that there is no answer */
+  roots?: McpAnswer<{ method: 'roots/list' }>['roots'];
+  /** Sent as `_meta`. */
+  meta?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Calls tools of an endpoint from within the app: for agents that run inside of it. A call is one like those of clients, with
+ * guards, pipes, schemas, interceptors, time limit and telemetry, but for HTTP: the guards of the endpoint itself do not run.
+ * Arguments and result are copied as JSON copies them.
+ *
+ * ```ts
+ * constructor(private readonly tools: McpToolCaller) {}
+ *
+ * const { content } = await this.tools.callTool('find_order', { id: 'A-1042' }, { principal: user.id });
+ * ```
+ *
+ * The methods are those of `McpClient`, which calls tools of other servers. An app with several endpoints injects by name:
+ * `@InjectMcpToolCaller(name)`.
+ *
+ * @publicApi
+ */
+@Injectable()
+export class McpToolCaller {
+  /** @internal */
+  constructor(@Inject(SessionRuntime) private readonly runtime: SessionRuntime) {}
+
+  /**
+   * Calls a tool.
+   *
+   * @param name of the tool
+   * @param args its arguments
+   * @param options beside those of all calls: `signal` cancels the call, `onprogress` is called with its progress
+   * @returns the result; `isError` says that the tool has failed
+   * @throws (rejects) ProtocolError as a client is answered, for an unknown tool, for example; McpError UNAVAILABLE when the
+   *   app has closed; TypeError for arguments that JSON cannot write; the reason of `signal`
+   */
+  callTool(
+    name: string,
+    args: Readonly<Record<string, unknown>> = {},
+    options: McpToolCallOptions & { signal?: AbortSignal; onprogress?: (progress: Progress) => void } = {},
+  ): Promise<CallToolResult> {
+    const { signal, onprogress, ...others } = options;
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      const subscription = this.callTool$(name, args, others).subscribe({
+        next: (event) => {
+          if (event.type === 'result') return resolve(event.result);
+          const { type: _, ...progress } = event;
+          onprogress?.(progress);
+        },
+        error: reject,
+      });
+      const cancel = (): void => {
+        subscription.unsubscribe();
+        reject(signal!.reason as Error);
+      };
+      signal?.addEventListener('abort', cancel, { once: true });
+      subscription.add(() => signal?.removeEventListener('abort', cancel));
+    });
+  }
+
+  /**
+   * Calls a tool when it is subscribed to: its progress as it comes, then its result, then the end. Unsubscribing cancels the call.
+   *
+   * @param name of the tool
+   * @param args its arguments
+   * @returns an Observable that fails with what `callTool()` throws
+   */
+  callTool$(
+    name: string,
+    args: Readonly<Record<string, unknown>> = {},
+    options: McpToolCallOptions = {},
+  ): Observable<McpToolCallEvent> {
+    return new Observable((subscriber) => {
+      const { calls } = this.runtime;
+      // Calls that run may call others while the app drains.
+      if (calls.state === 'stopped') throw shutdownRefusal();
+      const client = new ClientWithin(subscriber, options);
+      const call = new McpCall(httpOf(options), requestOf(name, args, options), client, client);
+      calls.add(call);
+      calls.dispatch(call);
+      return () => calls.cancel(call, new Error('The caller wants no result any more.'));
+    });
+  }
+}
+
+let lastId = 0;
+
+/** As a client would send it. @throws TypeError for what JSON cannot write */
+function requestOf(name: string, args: object, { meta }: McpToolCallOptions): JsonRpcRequest {
+  const id = `within-${++lastId}`;
+  const params = { name, arguments: args, _meta: { ...meta, progressToken: id } };
+  return { jsonrpc: '2.0', id, method: 'tools/call', params: JSON.parse(JSON.stringify(params)) as typeof params };
+}
+
+/**
+ * On whose behalf a call is made: of all or nothing of the call that runs. What a handler has started, such as a timer, may go on
+ * behind its call: not with the rights of its caller.
+ */
+function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
+  const named = principal !== undefined || request !== undefined;
+  const running = currentMcpCall();
+  if (running?.state === 'open' && !named) {
+    return { era: 'legacy', principal: running.principal, request: running.request };
+  }
+  const headed = request && 'headers' in request ? request : { headers: {}, ...request };
+  return { era: 'legacy', principal, request: headed };
+}
+
+/**
+ * The client of one call from within, and the way back to it. It is one of the legacy era, whose handlers ask while they run; it
+ * has no session.
+ */
+class ClientWithin implements CallingClient, McpExchange {
+  readonly carries = 'messages';
+
+  constructor(
+    private readonly subscriber: Subscriber<McpToolCallEvent>,
+    private readonly options: McpToolCallOptions,
+  ) {}
+
+  identity(): ClientIdentity {
+    const { elicit, sample, roots } = this.options;
+    const capabilities = {
+      ...(elicit && { elicitation: { form: {}, url: {} } }),
+      ...(sample && { sampling: { tools: {} } }),
+      ...(roots && { roots: {} }),
+    };
+    return { protocolVersion: LATEST_LEGACY_REVISION, capabilities, clientInfo: { name: 'within', version: '' } };
+  }
+
+  /** The app has a log of its own. */
+  wantsLog(): boolean {
+    return false;
+  }
+
+  notify({ method, params }: OutboundMessage): Promise<void> {
+    if (method === 'notifications/progress') {
+      const { progressToken: _, ...progress } = params as { progressToken: unknown } & Progress;
+      this.subscriber.next({ type: 'progress', ...progress });
+    }
+    return DONE;
+  }
+
+  request({ method, params }: OutboundMessage, { signal }: OutboundOptions, call: McpCall): Promise<unknown> {
+    const answered = this.#answerTo(method, params);
+    const over = signal ? AbortSignal.any([signal, call.signal]) : call.signal;
+    return new Promise((resolve, reject) => {
+      const giveUp = (): void =>
+        reject(new ServerRequestError('CALL_OVER', `The call is over, and "${method}" with it.`));
+      if (over.aborted) giveUp();
+      over.addEventListener('abort', giveUp, { once: true });
+      answered.then(resolve, reject).finally(() => over.removeEventListener('abort', giveUp));
+    });
+  }
+
+  async #answerTo(method: string, params: unknown): Promise<unknown> {
+    const { elicit, sample, roots } = this.options;
+    if (method === 'elicitation/create' && elicit) return elicit(params as ElicitRequestParams);
+    if (method === 'sampling/createMessage' && sample) return sample(params as SamplingQuestion['params']);
+    if (method === 'roots/list' && roots) return { roots };
+    const option = Object.hasOwn(ANSWERED_BY, method) ? ` Give callTool() the option "${ANSWERED_BY[method]}".` : '';
+    const text = `"${method}" cannot be answered: the tool was called from within the app, by code that does not answer it.${option}`;
+    throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
+  }
+
+  // ---- the way back ---------------------------------------------------------------------------------------------
+
+  answer(_id: RequestId, data: string): void {
+    const { result, error } = JSON.parse(data) as JsonRpcAnswer;
+    if (error) return this.subscriber.error(new ProtocolError(error.code, error.message, error.data));
+    this.subscriber.next({ type: 'result', result: result! });
+    this.subscriber.complete();
+  }
+
+  refuse(error: Error): boolean {
+    this.subscriber.error(error);
+    return true;
+  }
+
+  /** The caller has unsubscribed. */
+  dismiss(): void {}
+  abandon(): void {}
+  send(): Promise<void> {
+    return DONE;
+  }
+  closeStream(): boolean {
+    return false;
+  }
+  get reply(): Promise<never> {
+    return Promise.reject(new Error('A call from within has no reply.'));
+  }
+}
+
+interface JsonRpcAnswer {
+  readonly result?: CallToolResult;
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
+}
+
+const ANSWERED_BY: Readonly<Record<string, string>> = {
+  'elicitation/create': 'elicit',
+  'sampling/createMessage': 'sample',
+  'roots/list': 'roots',
+};
+
+/**
+ * The token of the {@link McpToolCaller} of an endpoint.
+ *
+ * @param name the option `name` of the endpoint; without it the class itself is the token
+ * @publicApi
+ */
+export function getMcpToolCallerToken(name?: string): InjectionToken<McpToolCaller> {
+  return name === undefined ? McpToolCaller : `McpToolCaller:${name}`;
+}
+
+/**
+ * Injects the {@link McpToolCaller} of an endpoint that has a name.
+ *
+ * @param name the option `name` of the endpoint
+ * @publicApi
+ */
+export function InjectMcpToolCaller(name?: string): ReturnType<typeof Inject> {
+  return Inject(getMcpToolCallerToken(name));
+}

@@ -1,0 +1,44 @@
+const NEWLINE = 0x0a;
+
+/** A line that was longer than it may be, and was not kept. */
+export const TOO_LONG = Symbol('too long');
+
+/** Cuts bytes into lines. Keeps at most `maxBytes` of one that has not ended; of a longer one it keeps nothing. */
+export class Lines {
+  #parts: Buffer[] = [];
+  #size = 0;
+
+  constructor(private readonly maxBytes: number) {}
+
+  /** @returns the lines that end in this chunk, without their ends */
+  push(chunk: Buffer): (Buffer | typeof TOO_LONG)[] {
+    const lines: (Buffer | typeof TOO_LONG)[] = [];
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      this.#add(chunk.subarray(start, end));
+      lines.push(this.#take());
+      start = end + 1;
+    }
+    this.#add(chunk.subarray(start));
+    return lines;
+  }
+
+  /** The bytes behind the last line end. */
+  rest(): Buffer | typeof TOO_LONG {
+    return this.#take();
+  }
+
+  #add(part: Buffer): void {
+    this.#size += part.length;
+    if (this.#size > this.maxBytes) this.#parts = [];
+    else if (part.length > 0) this.#parts.push(part);
+  }
+
+  #take(): Buffer | typeof TOO_LONG {
+    const [parts, size] = [this.#parts, this.#size];
+    this.#parts = [];
+    this.#size = 0;
+    if (size > this.maxBytes) return TOO_LONG;
+    return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  }
+}

@@ -1,0 +1,152 @@
+import type { Readable, Writable } from 'node:stream';
+import { ConsoleLogger, type INestApplicationContext, type LogLevel } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import { Clock } from '../common/clock.js';
+import { check, McpOptionError } from '../common/option-checks.js';
+import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { logger } from '../context/operator-log.js';
+import { EndpointShutdown, McpEndpoint } from '../endpoint/mcp-endpoint.js';
+import { HTTP_OPTIONS, type ResolvedHttpOptions } from '../http/http.options.js';
+import { StdioConnection, type StdioStreams } from './stdio-connection.js';
+
+/** Options of {@link serveMcpStdio}. @publicApi */
+export interface McpStdioOptions {
+  /** The option `name` of the endpoint, or its path, in an app that has several. @default the only one */
+  endpoint?: string;
+  /** Who calls: what the function `principal` says over HTTP. @default anonymous */
+  principal?: string;
+  /**
+   * What stands for the HTTP request: `switchToHttp().getRequest()` of a guard gives a copy of it for each message, with `headers`,
+   * which are empty unless they are given. For guards that look for a `user`, for example, or for `auth`, the access token
+   * that `@RequireScopes()` and `ctx.auth` know.
+   *
+   * @default an object with nothing but empty `headers`
+   */
+  request?: Readonly<Record<string, unknown>>;
+  /**
+   * Milliseconds that running calls have to end when the input has ended, before they are cancelled and the app closes. Clients
+   * that wait for the process to exit, wait that much longer.
+   *
+   * @default 1000
+   */
+  drainMs?: number;
+  /** @default `process.stdin` */
+  input?: Readable;
+  /** @default `process.stdout`; everything else that the process writes to it goes to `process.stderr` then */
+  output?: Writable;
+}
+
+/** A client that is served over two streams. @publicApi */
+export interface McpStdioServer {
+  /** Settles when the client has gone, and the app is closed because of that; or when the app closes. */
+  readonly closed: Promise<void>;
+}
+
+const DEFAULT_DRAIN_MS = 1_000;
+
+/**
+ * Serves an endpoint of an app to the one client that has started this process, over stdin and stdout, in both eras: the same
+ * handlers with their guards, pipes, interceptors and filters. No port is opened, and the guards of the endpoint itself,
+ * such as the check of access tokens, do not run: who may start the process may call.
+ *
+ * ```ts
+ * const app = await NestFactory.createApplicationContext(AppModule, { logger: new McpStderrLogger() });
+ * await serveMcpStdio(app);
+ * ```
+ *
+ * When the input ends, running calls may end, and the app is closed; so it is at SIGINT and SIGTERM, where the streams are those
+ * of the process.
+ *
+ * @param app with or without HTTP; initialized, if it is not
+ * @returns when the client is being served
+ * @throws McpOptionError (rejects) for an app without an endpoint, or with several if none is named
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
+ * @publicApi
+ */
+export async function serveMcpStdio(
+  app: INestApplicationContext,
+  options: McpStdioOptions = {},
+): Promise<McpStdioServer> {
+  check.group('options', options);
+  const { drainMs = DEFAULT_DRAIN_MS, input = process.stdin, output, principal, request = {} } = options;
+  check.timer('drainMs', drainMs, { min: 0 });
+  await app.init();
+  const { endpoint, clock, maxBodyBytes } = endpointOf(app, options.endpoint);
+  const [streams, restore] = output ? [streamsOf(input, output), () => {}] : takeStdout(input);
+  const caller = {
+    principal,
+    request: () => ({ ...request, headers: { ...(request['headers'] as object | undefined) } }),
+  };
+  const connection = new StdioConnection(endpoint, caller, streams, { maxLineBytes: maxBodyBytes, drainMs, clock });
+  let closing = false;
+  app.get(EndpointShutdown, { strict: false }).add(() => {
+    closing = true;
+    return connection.close();
+  });
+  if (!output) app.enableShutdownHooks();
+  // Nest 11 would run the hooks of an app that closes already a second time.
+  const closed = connection.over.then(() => (closing ? undefined : app.close())).finally(restore);
+  return { closed };
+}
+
+interface ServedEndpoint {
+  readonly endpoint: McpEndpoint;
+  readonly names: EndpointName;
+  readonly clock: Clock;
+  readonly maxBodyBytes: number;
+}
+
+/** @throws McpOptionError */
+function endpointOf(app: INestApplicationContext, wanted: string | undefined): ServedEndpoint {
+  const modules = [...app.get(ModulesContainer, { strict: false }).values()];
+  const all = modules.flatMap(({ providers }): ServedEndpoint[] => {
+    const part = (token: unknown): unknown => providers.get(token as never)?.instance;
+    const endpoint = part(McpEndpoint);
+    if (!(endpoint instanceof McpEndpoint)) return [];
+    const { maxBodyBytes } = part(HTTP_OPTIONS) as ResolvedHttpOptions;
+    return [{ endpoint, names: part(ENDPOINT_NAME) as EndpointName, clock: part(Clock) as Clock, maxBodyBytes }];
+  });
+  const chosen = wanted === undefined ? all : all.filter(({ names }) => [names.name, names.path].includes(wanted));
+  if (chosen.length === 1) return chosen[0]!;
+  const list = all.map(({ names }) => `"${names.name ?? names.path}"`).join(', ');
+  const text =
+    all.length === 0
+      ? 'This app has no MCP endpoint to serve over stdio. Import McpStreamableModule.forRoot() into its root module.'
+      : `Which endpoint is to be served over stdio? Say so: serveMcpStdio(app, { endpoint }). The app has ${list}.`;
+  throw new McpOptionError('endpoint', text);
+}
+
+function streamsOf(input: Readable, output: Writable): StdioStreams {
+  return { input, output, write: (text) => void output.write(text) };
+}
+
+/** Stdout is the protocol's alone: whatever else the process writes there would be a broken message. */
+function takeStdout(input: Readable): [StdioStreams, restore: () => void] {
+  const { stdout, stderr } = process;
+  const { bytesWritten } = stdout as { bytesWritten?: number };
+  const write = stdout.write.bind(stdout);
+  stdout.write = stderr.write.bind(stderr);
+  if (bytesWritten) {
+    logger.warn(
+      `${bytesWritten} bytes were written to stdout before serveMcpStdio(), where the client expects messages. If they are lines of Nest's log, make the app with { logger: new McpStderrLogger() }.`,
+    );
+  }
+  return [{ input, output: stdout, write: (text) => void write(text) }, () => void (stdout.write = write)];
+}
+
+/**
+ * The logger of Nest, writing all levels to stderr: stdout belongs to the protocol where an endpoint is served over stdio.
+ *
+ * @publicApi
+ */
+export class McpStderrLogger extends ConsoleLogger {
+  protected override printMessages(
+    messages: unknown[],
+    context?: string,
+    level?: LogLevel,
+    _stream?: 'stdout' | 'stderr',
+    ...more: unknown[]
+  ): void {
+    super.printMessages(messages, context, level, 'stderr', ...(more as [unknown]));
+  }
+}

@@ -1,0 +1,384 @@
+import type { Readable, Writable } from 'node:stream';
+import { concat, defer, EMPTY, finalize, fromEvent, map, Observable, share, Subscription, tap } from 'rxjs';
+import type { Clock } from '../common/clock.js';
+import { deferred, isThenable, type MaybePromise, within } from '../common/promises.js';
+import { logError } from '../context/operator-log.js';
+import type { PendingReply, StreamFlow } from '../context/mcp-exchange.js';
+import { beginsSession } from '../endpoint/legacy/legacy-endpoint.js';
+import { loneRequestId, type McpEndpoint, type McpIncoming } from '../endpoint/mcp-endpoint.js';
+import type { KnownSession } from '../session/live/live-sessions.js';
+import { classifyPost, type Era } from '../wire/era.js';
+import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
+import { LAST_EVENT_ID_HEADER, type RequestHeaders, SESSION_ID_HEADER } from '../wire/headers.js';
+import {
+  type IncomingBody,
+  isNotification,
+  isRequest,
+  type JsonRpcMessage,
+  readMessages,
+  type RequestId,
+} from '../wire/json-rpc.js';
+import { Lines, TOO_LONG } from './lines.js';
+
+/** Requests of the modern era that may be in flight; a session has a cap of its own. */
+const MAX_CALLS = 1_000;
+const INTERNAL_ERROR = -32603;
+const NO_BODY: IncomingBody = { batch: false, messages: [] };
+
+/** Who is at the other end. */
+export interface StdioCaller {
+  readonly principal: string | undefined;
+  /** @returns what stands for the HTTP request, a new object for each message */
+  request(): object;
+}
+
+/** The two streams of a connection. */
+export interface StdioStreams {
+  readonly input: Readable;
+  readonly output: Writable;
+  /** Writes to `output`. */
+  write(text: string): void;
+}
+
+/**
+ * # One client at the other end of two streams
+ *
+ * Each line is what a POST carries over HTTP, and goes the same way; each message of a reply is a line. What differs: there are
+ * no headers, requests are cancelled by a notification in both eras, and all replies share one stream.
+ *
+ *     open ──input ends──▶ ending (calls may end, for `drainMs`) ──▶ over
+ *       └──the app closes, the session ends, a stream fails─────────▶ over
+ *
+ * A legacy client has one session, from its `initialize` until the connection is over, whose standalone stream is read all the
+ * time. Messages behind an `initialize` wait for its answer.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
+ */
+export class StdioConnection {
+  readonly #lines: Lines;
+  readonly #flow: StreamFlow;
+  readonly #over = deferred();
+  /** All that is being read of replies. */
+  readonly #reading = new Subscription();
+  /** The requests of the modern era, by id: unsubscribing cancels. */
+  readonly #modern = new Map<RequestId, Subscription>();
+  /** Replies of requests that end by themselves, and of those that listen. */
+  readonly #answers = new Set<Promise<void>>();
+  readonly #listens = new Set<Promise<void>>();
+  /** Messages that came while `initialize` was being answered. */
+  #waiting: IncomingBody[] | undefined;
+  #sessionId: string | undefined;
+  #isOver = false;
+
+  constructor(
+    private readonly endpoint: McpEndpoint,
+    private readonly caller: StdioCaller,
+    private readonly streams: StdioStreams,
+    private readonly options: { readonly maxLineBytes: number; readonly drainMs: number; readonly clock: Clock },
+  ) {
+    this.#lines = new Lines(options.maxLineBytes);
+    const { input, output } = streams;
+    this.#flow = {
+      get paused() {
+        return output.writableNeedDrain;
+      },
+      resumed$: fromEvent(output, 'drain').pipe(
+        map(() => undefined),
+        share(),
+      ),
+    };
+    input.on('data', this.#read).on('end', this.#inputEnded).on('close', this.#inputEnded).on('error', this.#release);
+    output.on('drain', this.#resumeInput).on('error', this.#release).on('close', this.#release);
+  }
+
+  /** Settles when nothing is read any more, and nothing of the client is left. */
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  /** The app closes: waits until the endpoint has ended all replies, then reads no more. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#answers, ...this.#listens]);
+    this.#release();
+  }
+
+  // ---- from the client ------------------------------------------------------------------------------------------
+
+  readonly #read = (chunk: Buffer | string): void => {
+    for (const line of this.#lines.push(Buffer.from(chunk as Buffer))) this.#readLine(line);
+  };
+
+  readonly #resumeInput = (): void => {
+    if (!this.#isOver) this.streams.input.resume();
+  };
+
+  #readLine(line: Buffer | typeof TOO_LONG): void {
+    if (this.#isOver) return;
+    let body: IncomingBody | undefined;
+    try {
+      const text = this.#textOf(line);
+      if (text.trim() === '') return;
+      body = readMessages(text);
+      if (this.#waiting) this.#waiting.push(body);
+      else this.#receive(body);
+    } catch (error) {
+      this.#refuse(error, body);
+    }
+  }
+
+  /** @throws McpError PAYLOAD_TOO_LARGE, PARSE_ERROR */
+  #textOf(line: Buffer | typeof TOO_LONG): string {
+    if (line === TOO_LONG) {
+      const text = `A message is longer than ${this.options.maxLineBytes} bytes. Send less at once, or raise "maxBodyBytes".`;
+      throw new McpError('PAYLOAD_TOO_LARGE', text, { option: 'maxBodyBytes' });
+    }
+    try {
+      return new TextDecoder('utf-8', { fatal: true }).decode(line);
+    } catch {
+      throw new McpError('PARSE_ERROR', 'A line is not UTF-8. Send each message as JSON in UTF-8 on one line.');
+    }
+  }
+
+  /** @throws McpError */
+  #receive(body: IncomingBody): void {
+    const era = classifyPost({ protocolVersion: undefined }, body);
+    const [message] = body.messages as [JsonRpcMessage];
+    if (!body.batch && this.#cancelModern(message)) return;
+    if (era === 'modern') return this.#receiveModern(message, body);
+    if (!this.endpoint.hasSessions) return this.#answer(this.endpoint.post(this.#incoming(era, body)), body);
+    if (this.#sessionId !== undefined) return this.#receiveInSession(this.#sessionId, body);
+    if (beginsSession(body)) return void this.#initialize(body);
+    const [first] = body.messages.filter(isRequest);
+    if (!first) return;
+    const text = `"${first.method}" came before "initialize". Initialize the session first.`;
+    throw new McpError('INVALID_REQUEST', text, { requestId: loneRequestId(body) });
+  }
+
+  /** @throws McpError */
+  #receiveModern(message: JsonRpcMessage, body: IncomingBody): void {
+    const serving = (): MaybePromise<PendingReply> => this.endpoint.postWithoutHeaders(this.#incoming('modern', body));
+    if (!isRequest(message)) return this.#answer(serving(), body);
+    const { id, method } = message;
+    if (this.#modern.has(id)) {
+      const text = `A request with the id ${JSON.stringify(id)} is in flight. Give each request an id of its own.`;
+      throw new McpError('INVALID_REQUEST', text);
+    }
+    if (this.#modern.size >= MAX_CALLS) {
+      const text = `This client has ${MAX_CALLS} requests in flight, the most it may have. Wait for answers before you send more.`;
+      throw new McpError('TOO_MANY_REQUESTS', text);
+    }
+    const subscription = new Subscription();
+    this.#modern.set(id, subscription);
+    const replied$ = messages$(serving, this.#flow).pipe(finalize(() => this.#modern.delete(id)));
+    this.#write$(replied$, body, { subscription, listens: method === 'subscriptions/listen' });
+  }
+
+  /** There is no response that a client could close (2026-07-28, stdio, "Cancellation"). @returns whether it is for a modern request */
+  #cancelModern(message: JsonRpcMessage): boolean {
+    if (!isNotification(message) || message.method !== 'notifications/cancelled') return false;
+    const call = this.#modern.get(message.params?.['requestId'] as RequestId);
+    call?.unsubscribe();
+    return call !== undefined;
+  }
+
+  async #initialize(body: IncomingBody): Promise<void> {
+    const waiting: IncomingBody[] = (this.#waiting = []);
+    this.streams.input.pause();
+    const answered = deferred();
+    this.#answers.add(answered.promise);
+    try {
+      const { reply } = await this.endpoint.post(this.#incoming('legacy', body));
+      const answer = await reply;
+      if (answer.kind === 'json') {
+        this.#sessionId = answer.headers?.[SESSION_ID_HEADER];
+        this.#writeLine(answer.body);
+      }
+    } catch (error) {
+      this.#refuse(error, body);
+    }
+    this.#waiting = undefined;
+    this.#resumeInput();
+    if (this.#isOver) this.#endSession();
+    else if (this.#sessionId !== undefined) this.#listen();
+    for (const next of waiting) {
+      try {
+        this.#receive(next);
+      } catch (error) {
+        this.#refuse(error, next);
+      }
+    }
+    this.#answers.delete(answered.promise);
+    answered.resolve();
+  }
+
+  #receiveInSession(id: string, body: IncomingBody): void {
+    const post = (session: KnownSession | undefined): MaybePromise<PendingReply> => {
+      if (!session) throw new McpError('SESSION_NOT_FOUND', 'The session has ended. Start the server again.');
+      return this.endpoint.post({ ...this.#incoming('legacy', body), session });
+    };
+    const found = this.endpoint.legacy.sessions.lookup(id);
+    this.#answer(isThenable(found) ? found.then(post) : post(found), body);
+  }
+
+  /** Reads what belongs to no request, as long as the session lasts. */
+  #listen(): void {
+    const subscription = new Subscription();
+    const ends = { error: this.#release, complete: this.#release };
+    subscription.add(this.#whole$(this.#opened$()).subscribe({ next: (data) => this.#writeLine(data), ...ends }));
+    this.#reading.add(subscription);
+  }
+
+  #incoming(era: Era, body: IncomingBody, headers: RequestHeaders = {}): McpIncoming {
+    const { principal } = this.caller;
+    const request = this.caller.request();
+    return { era, principal, request, method: 'POST', headers, body, session: undefined };
+  }
+
+  // ---- to the client --------------------------------------------------------------------------------------------
+
+  #answer(serving: MaybePromise<PendingReply>, body: IncomingBody): void {
+    this.#write$(this.#whole$(messages$(() => serving, this.#flow)), body, {});
+  }
+
+  #write$(
+    messages: Observable<Message> | Observable<string>,
+    body: IncomingBody,
+    { subscription = new Subscription(), listens = false },
+  ): void {
+    const answered = deferred();
+    const replies = listens ? this.#listens : this.#answers;
+    replies.add(answered.promise);
+    subscription.add(() => {
+      replies.delete(answered.promise);
+      this.#reading.remove(subscription);
+      answered.resolve();
+    });
+    this.#reading.add(subscription);
+    subscription.add(
+      (messages as Observable<Message | string>).subscribe({
+        next: (message) => this.#writeLine(typeof message === 'string' ? message : message.data),
+        error: (error: unknown) => {
+          this.#refuse(error, body);
+          subscription.unsubscribe();
+        },
+        complete: () => subscription.unsubscribe(),
+      }),
+    );
+  }
+
+  /** Goes on where a stream of the session was closed before its answer: here no client comes back for the rest. */
+  #whole$(part$: Observable<Message>): Observable<string> {
+    let last: Message | undefined;
+    const read$ = part$.pipe(
+      tap((message) => (last = message)),
+      map(({ data }) => data),
+    );
+    const rest$ = defer(() =>
+      last?.cursor && !isAnswer(last.data) ? this.#whole$(this.#opened$(last.cursor)) : EMPTY,
+    );
+    return concat(read$, rest$);
+  }
+
+  /** A stream of the session, as a GET opens it. @param cursor none: the standalone stream */
+  #opened$(cursor?: string): Observable<Message> {
+    const opening = async (): Promise<PendingReply> => {
+      const session = await this.endpoint.legacy.sessions.lookup(this.#sessionId!);
+      if (!session) throw new McpError('SESSION_NOT_FOUND', 'The session has ended.');
+      const headers = cursor === undefined ? {} : { [LAST_EVENT_ID_HEADER]: cursor };
+      const incoming: McpIncoming = { ...this.#incoming('legacy', NO_BODY, headers), method: 'GET', session };
+      return { reply: this.endpoint.get(incoming), abandon: () => {} };
+    };
+    return messages$(opening, this.#flow);
+  }
+
+  /** Answers what cannot be served; of a notification or a response no client hears. */
+  #refuse(thrown: unknown, body: IncomingBody | undefined): void {
+    const error = this.endpoint.refusalFor(thrown);
+    const told = rpcErrorOf(error);
+    if (!told) logError(error);
+    const { code, message, data } = told ?? { code: INTERNAL_ERROR, message: 'Internal error' };
+    const named = error instanceof McpError ? error.requestId : undefined;
+    if (body && !body.messages.some(isRequest)) return;
+    const id = named ?? (body ? loneRequestId(body) : null);
+    this.#writeLine(JSON.stringify(errorResponse(id, code, message, data)));
+  }
+
+  #writeLine(data: string): void {
+    const { output } = this.streams;
+    if (data === '' || output.destroyed || output.writableEnded) return;
+    this.streams.write(`${data}\n`);
+    // A client that does not read its answers is not read from.
+    if (output.writableNeedDrain) this.streams.input.pause();
+  }
+
+  // ---- ends -----------------------------------------------------------------------------------------------------
+
+  /** The client is done (stdio, "Shutdown"): its calls may end, and nobody is left to cancel them. */
+  readonly #inputEnded = (): void => {
+    this.#readLine(this.#lines.rest());
+    const answers = (): Promise<unknown> =>
+      // An `initialize` lets those behind it begin.
+      Promise.all(this.#answers).then(() => (this.#answers.size > 0 ? answers() : undefined));
+    void within(answers(), this.options.drainMs, this.options.clock).then(this.#release);
+  };
+
+  /** Cancels what is left of the client. Idempotent. */
+  readonly #release = (): void => {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { input, output } = this.streams;
+    input.off('data', this.#read).off('end', this.#inputEnded).off('close', this.#inputEnded).pause();
+    output.off('drain', this.#resumeInput).off('close', this.#release);
+    this.#reading.unsubscribe();
+    this.#endSession();
+    this.#over.resolve();
+  };
+
+  #endSession(): void {
+    const id = this.#sessionId;
+    this.#sessionId = undefined;
+    if (id !== undefined) this.endpoint.legacy.sessions.end(id, 'deleted').catch(logError);
+  }
+}
+
+/** A message of a reply, and the place behind it on the stream of a session. */
+interface Message {
+  /** JSON; empty: none. */
+  readonly data: string;
+  readonly cursor: string | undefined;
+}
+
+/** The messages of a reply. Unsubscribing says that the client wants no more of it. */
+function messages$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): Observable<Message> {
+  return new Observable((subscriber) => {
+    let abandon: (() => void) | undefined;
+    const read = async (): Promise<void> => {
+      const serving = await serve();
+      if (subscriber.closed) return serving.abandon();
+      abandon = () => serving.abandon();
+      const reply = await serving.reply.finally(() => (abandon = undefined));
+      if (subscriber.closed) return;
+      if (reply.kind === 'json') subscriber.next({ data: reply.body, cursor: undefined });
+      if (reply.kind !== 'stream') return subscriber.complete();
+      let cursor: string | undefined;
+      const frames = reply.open(flow).subscribe({
+        next: (text) => {
+          for (const line of text.split('\n')) {
+            if (line.startsWith('id: ')) cursor = line.slice(4);
+            else if (line.startsWith('data:')) subscriber.next({ data: line.slice(5).trimStart(), cursor });
+          }
+        },
+        error: (error: unknown) => subscriber.error(error),
+        complete: () => subscriber.complete(),
+      });
+      subscriber.add(frames);
+    };
+    read().catch((error: unknown) => subscriber.error(error));
+    return () => abandon?.();
+  });
+}
+
+/** Whether a message answers a request of the client. */
+function isAnswer(data: string): boolean {
+  return data !== '' && !Object.hasOwn(JSON.parse(data) as object, 'method');
+}

@@ -1,0 +1,127 @@
+import { mkdirSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { McpLiveModule, McpStreamableModule } from 'nestjs-mcp-streamable';
+import type { Browser } from 'playwright-core';
+import { it } from 'vitest';
+import { describeChromium } from '../support/chromium.js';
+import { ModernClient } from '../support/modern-client.js';
+import { NestApp } from '../support/nest-app.js';
+import type { RawClient } from '../support/raw-client.js';
+import { held, ShopTools } from '../live/shop.js';
+
+const CLIENTS = [
+  ['claude-code', '2.1.4', 'anna@example.com'],
+  ['cursor-vscode', '1.9.0', 'ben@example.com'],
+  ['Visual Studio Code', '1.131.0', 'chris@example.com'],
+  ['order-agent', '3.4.1', 'svc-orders'],
+  ['order-agent', '3.4.1', 'svc-orders'],
+  ['support-bot', '0.8.2', 'svc-support'],
+  ['nightly-report', '1.0.0', 'svc-reports'],
+] as const;
+
+/** `SCREENSHOTS=65 npx vitest run test/browser/live-screenshots.spec.ts` makes the pictures of docs/live-page.md, after so many seconds. */
+describeChromium('pictures of the live page', (browser) => {
+  it.runIf(process.env['SCREENSHOTS'])(
+    'light, dark, and on a phone',
+    async () => {
+      held.begin();
+      const app = await NestApp.start('express', {
+        imports: [
+          McpStreamableModule.forRoot({
+            serverInfo: { name: 'shop', version: '2.3.0' },
+            principal: (request) => (request as { headers: Record<string, string> }).headers['x-user'],
+          }),
+          McpLiveModule.forRoot({ unguarded: 'loopback' }),
+        ],
+        providers: [ShopTools],
+      });
+      const clients = await Promise.all(CLIENTS.map((client) => begun(app, client)));
+      const modern = new ModernClient(app.client().url, { 'x-user': 'svc-pricing' });
+      const streams = await Promise.all(clients.slice(0, 4).map((client) => client.listen()));
+      const waiting = [clients[0]!.call('reindex'), clients[3]!.call('reindex')];
+      const traffic = new AbortController();
+      const busy = busily(clients, modern, app, traffic.signal);
+      await delay(Number(process.env['SCREENSHOTS']) * 1_000);
+      const folder = fileURLToPath(new URL('../../docs/images/', import.meta.url));
+      mkdirSync(folder, { recursive: true });
+      for (const [name, scheme, width, height] of [
+        ['live-light', 'light', 1440, 680],
+        ['live-dark', 'dark', 1440, 680],
+        ['live-phone', 'light', 400, 860],
+      ] as const) {
+        await shoot(browser(), app, `${folder}${name}.png`, { scheme, width, height });
+      }
+      traffic.abort();
+      await busy;
+      held.release();
+      await Promise.all(waiting);
+      await Promise.all(clients.map((client) => client.delete()));
+      await Promise.all(streams.map((stream) => stream.end()));
+      await app.close();
+    },
+    180_000,
+  );
+});
+
+/** Calls until it is over: between calm and busy, as days are. */
+async function busily(clients: RawClient[], modern: ModernClient, app: NestApp, over: AbortSignal): Promise<void> {
+  for (let turn = 0; !over.aborted; turn++) {
+    const much = 3 + 2.5 * Math.sin(turn / 60) + 1.5 * Math.sin(turn / 13);
+    const calls = Array.from({ length: Math.max(1, Math.round(much * (0.5 + Math.random()))) }, (_, index) => {
+      const client = clients[(turn * 3 + index) % (clients.length - 1)]!;
+      const uri = 'shop://catalog';
+      const chance = Math.random();
+      if (chance < 0.03) return client.call('refund');
+      if (chance < 0.1)
+        return client.post({ jsonrpc: '2.0', id: client.nextId(), method: 'resources/read', params: { uri } });
+      if (chance < 0.25) return modern.ask('tools/call', { name: 'price_quote', arguments: {} });
+      return client.call(chance < 0.6 ? 'price_quote' : 'find_order', { id: 'A-7' });
+    });
+    await Promise.all(calls);
+    if (turn % 30 === 0) {
+      const params = { level: 'info', data: `Prices changed: ${'x'.repeat(turn)}` };
+      await app.service.notify(({ clientInfo }) => clientInfo.name.length < 13, {
+        method: 'notifications/message',
+        params,
+      });
+    }
+    await delay(100);
+  }
+}
+
+async function begun(app: NestApp, [name, version, user]: readonly [string, string, string]): Promise<RawClient> {
+  const client = app.client('mcp', { 'x-user': user });
+  const message = client.initializeMessage() as { params: { clientInfo: object } };
+  message.params.clientInfo = { name, version };
+  const response = await client.post(message);
+  client.sessionId = response.header('mcp-session-id');
+  client.protocolVersion = '2025-11-25';
+  await response.text();
+  await client.notify('notifications/initialized');
+  return client;
+}
+
+interface Shot {
+  readonly scheme: 'light' | 'dark';
+  readonly width: number;
+  readonly height: number;
+}
+
+async function shoot(browser: Browser, app: NestApp, path: string, { scheme, width, height }: Shot): Promise<void> {
+  const context = await browser.newContext({
+    colorScheme: scheme,
+    viewport: { width, height },
+    reducedMotion: 'reduce',
+  });
+  const page = await context.newPage();
+  page.on('console', (message) => process.stderr.write(`console: ${message.text()}\n`));
+  page.on('pageerror', (error) => process.stderr.write(`error: ${String(error)}\n`));
+  await page.goto(`${app.base}/mcp-live`);
+  await page.waitForSelector('#sessions tbody tr');
+  await page.waitForSelector('#parts li[data-state="up"]');
+  await page.waitForTimeout(1_200);
+  if (process.env['FULL']) await page.screenshot({ path: path.replace('.png', '-full.png'), fullPage: true });
+  await page.screenshot({ path });
+  await context.close();
+}

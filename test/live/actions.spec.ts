@@ -1,0 +1,114 @@
+import { McpLiveModule, type McpLiveOptions } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, TestApp } from '../support/app.js';
+import { ModernClient } from '../support/modern-client.js';
+import type { RawClient } from '../support/raw-client.js';
+import { act, LiveReader } from './live-reader.js';
+
+describe.each(ADAPTERS)('actions of the live page on %s', (adapter) => {
+  let app: TestApp;
+  let page: string;
+  let client: RawClient;
+  let reader: LiveReader;
+  let clock: ManualClock;
+  let running: ReturnType<typeof gate>;
+  let aborted: ReturnType<typeof gate>;
+
+  beforeEach(async () => {
+    clock = new ManualClock();
+    [running, aborted] = [gate(), gate()];
+    const live: McpLiveOptions = { unguarded: 'loopback' };
+    app = await TestApp.start({
+      ...{ adapter, clock, module: { imports: [McpLiveModule.forRoot(live)] } },
+      tools: {
+        waits: async (_, ctx) => {
+          running.open(undefined);
+          await new Promise((resolve) => {
+            ctx.mcpReq.signal.addEventListener('abort', resolve);
+          });
+          aborted.open(undefined);
+          return 'too late';
+        },
+      },
+    });
+    page = app.url.replace(/mcp$/, 'mcp-live');
+    client = await app.client().initialize();
+    reader = await LiveReader.open(page);
+  });
+  afterEach(async () => {
+    reader.close();
+    await app.close();
+  });
+
+  it('end a session', async () => {
+    const { key } = reader.row('sessions');
+    const { status, body, response } = await act(page, `sessions/${key}/end`);
+    expect({ status, body }).toEqual({ status: 200, body: { ended: true } });
+    expect(response.header('cache-control')).toBe('no-store');
+    expect((await client.call('waits')).status).toBe(404);
+    await clock.advance(500);
+    await reader.until(({ first }) => first.sessions.size === 0);
+    expect(reader.events).toContainEqual(expect.objectContaining({ what: 'session ended', outcome: 'terminated' }));
+    expect(await act(page, `sessions/${key}/end`)).toMatchObject({ status: 404, body: { error: 'UNKNOWN_SESSION' } });
+  });
+
+  it('cancel a call: its client gets an error, and its handler the signal', async () => {
+    const answer = client.call('waits');
+    await running.promise;
+    await clock.advance(500);
+    await reader.until(({ first }) => first.calls.size === 1);
+    const { key, ...call } = reader.row('calls');
+    expect(call).toMatchObject({ method: 'tools/call', name: 'waits', client: 'raw', cancellable: true });
+    expect(await act(page, `calls/${key}/cancel`)).toMatchObject({ status: 200, body: { cancelled: true } });
+    await aborted.promise;
+    expect(await (await answer).text()).toMatch(/"code":-32000,"message":"The operator/);
+    expect(await act(page, `calls/${key}/cancel`)).toMatchObject({
+      status: 404,
+      body: { error: 'UNKNOWN_CALL', message: expect.stringContaining(reader.first.facts['node']) },
+    });
+    await clock.advance(500);
+    await reader.until(({ first }) => first.calls.size === 0);
+  });
+
+  it('cancel a call without a session', async () => {
+    const answer = new ModernClient(app.url).request('tools/call', { name: 'waits', arguments: {} });
+    await running.promise;
+    await clock.advance(500);
+    await reader.until(({ first }) => first.calls.size === 1);
+    expect(reader.row('calls')).toMatchObject({ session: null, revision: '2026-07-28' });
+    await act(page, `calls/${reader.row('calls')['key']}/cancel`);
+    expect(await (await answer).text()).toMatch(/"code":-32000,"message":"The operator/);
+  });
+
+  it.each<[string, Record<string, string | undefined>, string]>([
+    ['without an Origin', { origin: undefined }, 'FORBIDDEN_ORIGIN'],
+    ['of another origin', { origin: 'https://evil.example' }, 'FORBIDDEN_ORIGIN'],
+    ['of another port of this machine', { origin: 'http://127.0.0.1:1' }, 'FORBIDDEN_ORIGIN'],
+    ['of a sandboxed frame', { origin: 'null' }, 'FORBIDDEN_ORIGIN'],
+    ['without the header of actions', { 'mcp-live-action': undefined }, 'MISSING_HEADER'],
+    ['with another value in it', { 'mcp-live-action': 'yes' }, 'MISSING_HEADER'],
+    ['by a name that is not of this machine', { host: 'rebound.example' }, 'NOT_LOOPBACK'],
+  ])('are refused %s, and nothing ends', async (_, headers, error) => {
+    const { key } = reader.row('sessions');
+    expect(await act(page, `sessions/${key}/end`, headers)).toMatchObject({ status: 403, body: { error } });
+    expect(await app.service.list()).toHaveLength(1);
+  });
+
+  it.each([
+    ['of a prototype', '__proto__'],
+    ['above', '..%2f..'],
+    ['of a control', '%00'],
+    ['of 5,000 characters', 'x'.repeat(5_000)],
+  ])('know no key %s', async (_, key) => {
+    expect((await act(page, `sessions/${key}/end`)).status).toBeGreaterThanOrEqual(400);
+    expect((await act(page, `calls/${key}/cancel`)).status).toBeGreaterThanOrEqual(400);
+    expect(await app.service.list()).toHaveLength(1);
+  });
+
+  it('take no session id: the page does not have it', async () => {
+    expect(await act(page, `sessions/${client.sessionId}/end`)).toMatchObject({ status: 404 });
+    expect(reader.stream.body).not.toContain(client.sessionId);
+    expect(reader.row('sessions')['id']).toBe(client.sessionId!.slice(0, 6));
+  });
+});

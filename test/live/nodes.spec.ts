@@ -1,0 +1,70 @@
+import { McpLiveModule, type McpStreamableOptions, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { expect, it } from 'vitest';
+import { NestApp, serverInfo } from '../support/nest-app.js';
+import { describeRedis, RedisServer } from '../support/redis.js';
+import { act, LiveReader } from './live-reader.js';
+import { held, ShopTools } from './shop.js';
+
+describeRedis(
+  'the live page of one node of several',
+  () => {
+    it('shows what this node runs and what nodes share, and says which node it is', async () => {
+      const redis = await RedisServer.start();
+      const options = (): McpStreamableOptions => ({
+        serverInfo,
+        eras: 'legacy',
+        backend: redisBackend(redis.url, { commandTimeoutMs: 2_000 }),
+      });
+      const start = () =>
+        NestApp.start('fastify', {
+          imports: [McpStreamableModule.forRoot(options()), McpLiveModule.forRoot({ unguarded: 'loopback' })],
+          providers: [ShopTools],
+        });
+      const [here, there] = [await start(), await start()];
+      held.begin();
+      try {
+        const mine = await here.client().initialize();
+        const theirs = await there.client().initialize();
+        const running = theirs.call('reindex');
+        await expect.poll(() => there.service.nodeCounts().inFlight).toBe(1);
+        const page = `${here.base}/mcp-live`;
+        const reader = await LiveReader.open(page);
+        await reader.until(({ first }) => first.sessions.size === 2 && first.facts['nodes'].length === 2);
+        const { facts, sessions, calls } = reader.first;
+        const rows = [...sessions.values()];
+        expect(facts).toMatchObject({
+          shared: true,
+          live: 1,
+          sessions: 2,
+          calls: 0,
+          sessionStore: 'up',
+          messageBus: 'up',
+        });
+        expect(facts['nodes']).toContain(facts['node']);
+        expect(calls.size).toBe(0);
+        expect(rows.find(({ here }) => here)).toMatchObject({ id: mine.sessionId!.slice(0, 6), log: -1 });
+        const elsewhere = rows.find(({ here }) => !here)!;
+        expect(elsewhere).toMatchObject({ id: theirs.sessionId!.slice(0, 6), client: 'raw' });
+
+        // Wherever the session is, and whichever node the action reaches.
+        expect(await act(page, `sessions/${elsewhere['key']}/end`)).toMatchObject({ status: 200 });
+        expect(await (await running).text()).toContain('error');
+        const own = rows.find(({ here }) => here)!;
+        expect(await act(`${there.base}/mcp-live`, `sessions/${own['key']}/end`)).toMatchObject({ status: 200 });
+
+        await redis.kill();
+        await reader.until(({ first }) => first.facts['sessionStore'] === 'down');
+        await redis.start();
+        await reader.until(({ first }) => first.facts['sessionStore'] === 'up' && first.sessions.size === 0);
+        reader.close();
+      } finally {
+        held.release();
+        await Promise.all([here.app.close(), there.app.close()]);
+        here.log.release();
+        await redis.stop();
+      }
+    }, 60_000);
+  },
+  'server',
+);

@@ -1,0 +1,185 @@
+import {
+  type CallHandler,
+  type CanActivate,
+  type ExecutionContext,
+  type INestApplication,
+  Inject,
+  Injectable,
+  Module,
+  type NestInterceptor,
+  VersioningType,
+} from '@nestjs/common';
+import { McpLiveModule, type McpLiveOptions, McpStreamableModule } from 'nestjs-mcp-streamable';
+import { map, type Observable } from 'rxjs';
+import { afterEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, type Adapter } from '../support/adapters.js';
+import { send } from '../support/http.js';
+import { NestApp, serverInfo } from '../support/nest-app.js';
+import { act, LiveReader } from './live-reader.js';
+
+@Injectable()
+class Staff {
+  readonly password = 'letmein';
+}
+
+@Module({ providers: [Staff], exports: [Staff] })
+class StaffModule {}
+
+@Injectable()
+class StaffGuard implements CanActivate {
+  constructor(@Inject(Staff) private readonly staff: Staff) {}
+
+  canActivate(context: ExecutionContext): boolean {
+    return context.switchToHttp().getRequest().headers['x-password'] === this.staff.password;
+  }
+}
+
+/** What apps have around all of their routes. */
+class Envelope implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(map((data: unknown) => ({ data })));
+  }
+}
+
+describe.each(ADAPTERS)('the live page on %s', (adapter) => {
+  let app: NestApp;
+  afterEach(() => app.close());
+
+  async function start(
+    live: McpLiveOptions = { unguarded: 'loopback' },
+    configure?: (app: INestApplication) => void,
+  ): Promise<void> {
+    const imports = [McpStreamableModule.forRoot({ serverInfo }), McpLiveModule.forRoot(live)];
+    app = await NestApp.start(adapter, { imports }, configure);
+  }
+  const get = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
+    send(`${app.base}/${path}`, { method, headers: { connection: 'close', ...headers } });
+
+  it('is one document that loads nothing from elsewhere, under a policy of its own', async () => {
+    await start();
+    const response = await get('mcp-live');
+    const html = await response.text();
+    expect(response.status).toBe(200);
+    expect(response.headers).toMatchObject({
+      'content-type': 'text/html; charset=utf-8',
+      'cache-control': 'no-store',
+      'referrer-policy': 'no-referrer',
+      'x-content-type-options': 'nosniff',
+    });
+    const policy = String(response.header('content-security-policy'));
+    const nonce = /script-src 'nonce-([^']+)'/.exec(policy)![1]!;
+    for (const rule of [
+      "default-src 'none'",
+      "connect-src 'self'",
+      "frame-ancestors 'none'",
+      `style-src 'nonce-${nonce}'`,
+    ])
+      expect(policy.split('; ')).toContain(rule);
+    expect(html).toContain(`<script nonce="${nonce}">`);
+    expect(html.match(/(?:src|href)=["'](?!data:|#)[^"']*/g)).toBeNull();
+    expect(html).not.toMatch(/\.(?:innerHTML|outerHTML|insertAdjacentHTML|write)\b/);
+    const again = String((await get('mcp-live')).header('content-security-policy'));
+    expect(again).not.toContain(nonce);
+  });
+
+  it('keeps its headers and its body in an app with headers, interceptors and CORS around all routes', async () => {
+    await start({ unguarded: 'loopback' }, (app) => {
+      app.useGlobalInterceptors(new Envelope());
+      app.enableCors({ origin: true });
+      setEverywhere(app, adapter, { 'content-security-policy': 'default-src *', 'cache-control': 'public' });
+    });
+    const response = await get('mcp-live');
+    expect(await response.text()).toMatch(/^<!doctype html>/);
+    expect(response.header('content-security-policy')).toMatch(/^default-src 'none'/);
+    expect(response.header('cache-control')).toBe('no-store');
+    const reader = await LiveReader.open(`${app.base}/mcp-live`);
+    expect(reader.first.facts).toMatchObject({ server: 'test 1.0.0', live: 0 });
+    expect(reader.stream.response.headers).toMatchObject({ 'x-content-type-options': 'nosniff' });
+    reader.close();
+  });
+
+  it('is below a global prefix, in every version of the API, and at its own path', async () => {
+    await start({ unguarded: 'loopback', path: 'ops/mcp' }, (app) => {
+      app.setGlobalPrefix('api');
+      app.enableVersioning({ type: VersioningType.URI, defaultVersion: '2' });
+    });
+    expect((await get('api/ops/mcp')).status).toBe(200);
+    expect((await get('ops/mcp')).status).toBe(404);
+    const reader = await LiveReader.open(`${app.base}/api/ops/mcp`);
+    expect(reader.first.facts).toMatchObject({ path: '/api/mcp' });
+    reader.close();
+  });
+
+  it('answers HEAD without holding the response open', async () => {
+    await start();
+    expect((await get('mcp-live', {}, 'HEAD')).status).toBe(200);
+    expect((await get('mcp-live/events', {}, 'HEAD')).status).toBe(405);
+  });
+
+  it('asks the guards, with what they inject, on each route', async () => {
+    await start({ guards: [StaffGuard], imports: [StaffModule] });
+    const allowed = { 'x-password': 'letmein' };
+    const page = `${app.base}/mcp-live`;
+    expect((await get('mcp-live')).status).toBe(403);
+    expect((await get('mcp-live/events')).status).toBe(403);
+    expect((await act(page, 'sessions/x/end')).status).toBe(403);
+    expect((await act(page, 'calls/x/cancel')).status).toBe(403);
+    expect((await get('mcp-live', allowed)).status).toBe(200);
+    expect((await act(page, 'sessions/x/end', allowed)).status).toBe(404);
+    (await LiveReader.open(page, allowed)).close();
+    // From elsewhere, which is what guards are for.
+    expect((await get('mcp-live', { ...allowed, host: 'ops.example.com' })).status).toBe(200);
+  });
+
+  it('takes guards that are objects', async () => {
+    await start({ guards: [{ canActivate: () => false }] });
+    expect((await get('mcp-live')).status).toBe(403);
+  });
+
+  it('unguarded: refuses a name that is not of this machine, and what a proxy has passed on', async () => {
+    await start();
+    expect((await get('mcp-live', { host: 'localhost:1234' })).status).toBe(200);
+    const strangers: Record<string, string>[] = [
+      ...[{ host: 'rebound.example' }, { 'x-forwarded-for': '127.0.0.1' }, { via: '1.1 proxy' }],
+    ];
+    for (const headers of strangers) {
+      for (const path of ['mcp-live', 'mcp-live/events']) {
+        const refused = await get(path, headers);
+        expect(refused.status).toBe(403);
+        expect(await refused.json()).toMatchObject({
+          error: 'NOT_LOOPBACK',
+          message: expect.stringContaining('guards'),
+        });
+      }
+    }
+  });
+
+  it('is not readable for a page of another origin, whatever CORS the app has', async () => {
+    await start({ unguarded: 'loopback' }, (app) => app.enableCors());
+    for (const path of ['mcp-live', 'mcp-live/events']) {
+      const refused = await get(path, { origin: 'https://evil.example' });
+      expect(refused.status).toBe(403);
+      expect(await refused.json()).toMatchObject({ error: 'FORBIDDEN_ORIGIN' });
+    }
+  });
+});
+
+function setEverywhere(app: INestApplication, adapter: Adapter, headers: Record<string, string>): void {
+  if (adapter === 'express') {
+    app.use((_: unknown, response: { setHeader(name: string, value: string): void }, next: () => void) => {
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      next();
+    });
+    return;
+  }
+  // As @fastify/helmet does it, and once more at the end.
+  // oxlint-disable-next-line typescript/no-explicit-any -- types of Fastify's hooks by kind
+  const set = (_: unknown, reply: any, ...rest: any[]) => {
+    for (const [name, value] of Object.entries(headers)) {
+      reply.raw.setHeader(name, value);
+      reply.header(name, value);
+    }
+    rest.at(-1)();
+  };
+  app.getHttpAdapter().getInstance().addHook('onRequest', set).addHook('onSend', set);
+}

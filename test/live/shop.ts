@@ -1,0 +1,48 @@
+import { Injectable } from '@nestjs/common';
+import { McpArgs, McpCtx, type McpContext, Resource, Tool } from 'nestjs-mcp-streamable';
+import { z } from 'zod';
+
+/** What holds the calls of `reindex` until the test lets them go. */
+export const held = {
+  release: (): void => {},
+  promise: Promise.resolve(),
+  begin(): void {
+    held.promise = new Promise((resolve) => (held.release = resolve));
+  },
+};
+
+/** Tools as an operator sees them called. */
+@Injectable()
+export class ShopTools {
+  @Tool({ name: 'find_order', description: 'Finds', inputSchema: z.object({ id: z.string().optional() }) })
+  find(@McpArgs() _: object): string {
+    return 'secret result';
+  }
+
+  @Tool({ name: 'price_quote', description: 'Quotes', inputSchema: z.object({}) })
+  async quote(@McpArgs() _: object): Promise<string> {
+    await new Promise((resolve) => setTimeout(resolve, 3 + 20 * Math.random() ** 3));
+    return '12';
+  }
+
+  @Tool({ name: 'refund', description: 'Refunds', inputSchema: z.object({}) })
+  refund(@McpArgs() _: object): string {
+    throw new Error('secret failure');
+  }
+
+  @Tool({ name: 'reindex', description: 'Works until it is released' })
+  async reindex(@McpCtx() ctx: McpContext): Promise<string> {
+    await Promise.race([
+      held.promise,
+      new Promise((resolve) => {
+        ctx.signal.addEventListener('abort', resolve);
+      }),
+    ]);
+    return 'done';
+  }
+
+  @Resource({ uri: 'shop://catalog', name: 'catalog' })
+  catalog(): string {
+    return 'everything';
+  }
+}

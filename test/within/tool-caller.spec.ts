@@ -1,0 +1,415 @@
+import {
+  type CanActivate,
+  type ExecutionContext,
+  ForbiddenException,
+  Inject,
+  Injectable,
+  UseGuards,
+} from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import type { INestApplicationContext } from '@nestjs/common';
+import {
+  Clock,
+  getMcpToolCallerToken,
+  InjectMcpToolCaller,
+  McpArgs,
+  type McpCallEnd,
+  McpCtx,
+  type McpContext,
+  McpServer,
+  McpSessionService,
+  McpStreamableModule,
+  type McpStreamableOptions,
+  McpToolCaller,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { createMcpTestClient, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
+import { interval, lastValueFrom, map, Observable, take, toArray } from 'rxjs';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { gate } from '../support/app.js';
+
+const serverInfo = { name: 'test', version: '1.0.0' };
+
+@Injectable()
+class UserGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const { headers, user } = context
+      .switchToHttp()
+      .getRequest<{ headers: Record<string, string>; user?: { id: string } }>();
+    if (user?.id === 'anna' || headers['x-user'] === 'anna') return true;
+    throw new ForbiddenException('Only Anna.');
+  }
+}
+
+@Injectable()
+class Doors {
+  readonly reached = gate();
+  readonly opened = gate();
+  aborted: unknown;
+  unsubscribed = false;
+  later: Promise<string> | undefined;
+}
+
+@Injectable()
+class Tools {
+  constructor(
+    @Inject(McpToolCaller) private readonly tools: McpToolCaller,
+    @Inject(Doors) private readonly doors: Doors,
+  ) {}
+
+  @Tool({
+    name: 'add',
+    inputSchema: z.object({ a: z.number(), b: z.number() }),
+    outputSchema: z.object({ sum: z.number() }),
+  })
+  add(@McpArgs() { a, b }: { a: number; b: number }): { sum: number } {
+    return { sum: a + b };
+  }
+
+  @Tool({ name: 'keep', inputSchema: z.object({ list: z.array(z.number()), at: z.string().optional() }) })
+  keep(@McpArgs() args: { list: number[]; at?: string }): string {
+    args.list.push(4);
+    return typeof args.at;
+  }
+
+  @Tool({ name: 'who' })
+  who(@McpCtx() ctx: McpContext): string {
+    return `${ctx.principal} ${ctx.session?.id}`;
+  }
+
+  @Tool({ name: 'secret' })
+  @UseGuards(UserGuard)
+  secret(): string {
+    return 'in';
+  }
+
+  @Tool({ name: 'fail' })
+  fail(): never {
+    throw new Error('No more room.');
+  }
+
+  @Tool({ name: 'count' })
+  async count(@McpCtx() ctx: McpContext): Promise<string> {
+    await ctx.log('info', 'counting');
+    await ctx.progress(1, 2, 'one');
+    await ctx.progress(2, 2);
+    return 'counted';
+  }
+
+  @Tool({ name: 'wait' })
+  async wait(@McpCtx() ctx: McpContext): Promise<string> {
+    ctx.signal.addEventListener('abort', () => (this.doors.aborted = ctx.signal.reason));
+    this.doors.reached.open();
+    await this.doors.opened.promise;
+    return 'through';
+  }
+
+  @Tool({ name: 'tick' })
+  tick(): Observable<string> {
+    return new Observable((subscriber) => {
+      const inner = interval(10).pipe(map(String)).subscribe(subscriber);
+      this.doors.reached.open();
+      return () => {
+        this.doors.unsubscribed = true;
+        inner.unsubscribe();
+      };
+    });
+  }
+
+  @Tool({ name: 'ask' })
+  async ask(@McpCtx() ctx: McpContext): Promise<string> {
+    const requestedSchema = z.object({ name: z.string() });
+    const { action, content } = await ctx.elicit('name', { message: 'Your name?', requestedSchema });
+    return `${action} ${content?.['name']}`;
+  }
+
+  @Tool({ name: 'think' })
+  async think(@McpCtx() ctx: McpContext): Promise<string> {
+    const messages = [{ role: 'user' as const, content: { type: 'text' as const, text: 'Think!' } }];
+    const { content } = await ctx.sample('thought', { messages, maxTokens: 10 });
+    return JSON.stringify(content);
+  }
+
+  @Tool({ name: 'where' })
+  async where(@McpCtx() ctx: McpContext): Promise<string> {
+    return JSON.stringify(await ctx.roots('roots'));
+  }
+
+  /** What it starts goes on when it has returned. */
+  @Tool({ name: 'background' })
+  background(): string {
+    this.doors.later = this.doors.opened.promise.then(async () => textOf(await this.tools.callTool('who')));
+    return 'started';
+  }
+
+  @Tool({ name: 'agent' })
+  async agent(): Promise<string> {
+    const inner = await this.tools.callTool('who');
+    const secret = await this.tools.callTool('secret').catch(String);
+    const other = await this.tools.callTool('who', {}, { principal: 'bert' });
+    const denied = await this.tools.callTool('secret', {}, { principal: 'bert' }).catch(String);
+    return [textOf(inner), textOf(secret), textOf(other), textOf(denied)].join(', ');
+  }
+}
+
+const textOf = (result: unknown): string => {
+  if (typeof result === 'string') return result;
+  return (result as { content: { text: string }[] }).content.map(({ text }) => text).join('\n');
+};
+
+let app: INestApplicationContext;
+let clock: ManualClock;
+let tools: McpToolCaller;
+let doors: Doors;
+const ends: McpCallEnd[] = [];
+
+async function start(options: Partial<McpStreamableOptions> = {}): Promise<void> {
+  clock = new ManualClock();
+  ends.length = 0;
+  const testing = Test.createTestingModule({
+    imports: [McpStreamableModule.forRoot({ serverInfo, ...options })],
+    providers: [Tools, Doors, UserGuard],
+  });
+  app = await testing.overrideProvider(Clock).useValue(clock).compile();
+  await app.init();
+  tools = app.get(McpToolCaller);
+  doors = app.get(Doors);
+  app.get(McpSessionService).calls$.subscribe((end) => ends.push(end));
+}
+
+afterEach(async () => {
+  expect(app.get(McpSessionService, { strict: false }).nodeCounts()).toMatchObject({ inFlight: 0, outbound: 0 });
+  await app.close();
+  expect(clock.pending).toBe(0);
+});
+
+describe('a tool that the app calls itself', () => {
+  it('gets validated arguments, and its result is that of a client', async () => {
+    await start();
+    const result = await tools.callTool('add', { a: 1, b: 2 });
+    expect(result).toEqual({ content: [{ type: 'text', text: '{"sum":3}' }], structuredContent: { sum: 3 } });
+    expect(await tools.callTool('add', { a: 'one', b: 2 })).toMatchObject({ isError: true });
+    expect(await tools.callTool('fail')).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('No more room.') }],
+    });
+    await expect(tools.callTool('no such')).rejects.toMatchObject({
+      code: -32602,
+      message: expect.stringContaining('no such'),
+    });
+    expect(ends.map(({ call, outcome }) => [call.name, outcome])).toEqual([
+      ['add', 'ok'],
+      ['add', 'tool_error'],
+      ['fail', 'tool_error'],
+      ['no such', -32602],
+    ]);
+  });
+
+  it('gets its arguments as JSON has them, and not those of the caller', async () => {
+    await start();
+    const args = { list: [1, 2, 3], at: new Date(0) };
+    expect(textOf(await tools.callTool('keep', args))).toBe('string');
+    expect(args.list).toEqual([1, 2, 3]);
+    await expect(tools.callTool('keep', { list: 1n })).rejects.toThrow(TypeError);
+  });
+
+  it('is called by whom the options say, or by nobody; its guards decide', async () => {
+    await start();
+    expect(textOf(await tools.callTool('who'))).toBe('undefined undefined');
+    expect(textOf(await tools.callTool('who', {}, { principal: 'anna' }))).toBe('anna undefined');
+    expect(textOf(await tools.callTool('secret'))).toBe('Only Anna.');
+    expect(textOf(await tools.callTool('secret', {}, { request: { user: { id: 'anna' } } }))).toBe('in');
+    expect(ends.map(({ outcome }) => outcome)).toEqual(['ok', 'ok', 'denied', 'ok']);
+  });
+
+  it('within a handler is called by the caller of that, unless another one is named', async () => {
+    clock = new ManualClock();
+    const principal = ({ headers }: { headers: Record<string, string | undefined> }) => headers['x-user'];
+    const module = await Test.createTestingModule({
+      imports: [McpStreamableModule.forRoot({ serverInfo, principal })],
+      providers: [Tools, Doors, UserGuard],
+    })
+      .overrideProvider(Clock)
+      .useValue(clock)
+      .compile();
+    const http = module.createNestApplication();
+    app = http;
+    const mcp = await createMcpTestClient(http, { headers: { 'x-user': 'anna' } });
+    expect((await mcp.callTool('agent')).text).toBe('anna undefined, in, bert undefined, Only Anna.');
+    await mcp.close();
+    await expectNothingLeft(http);
+  });
+
+  it('is not called by a caller whose call is over', async () => {
+    await start();
+    expect(textOf(await tools.callTool('background', {}, { principal: 'anna' }))).toBe('started');
+    doors.opened.open();
+    expect(await doors.later).toBe('undefined undefined');
+  });
+
+  it('reports progress, then its result', async () => {
+    await start();
+    expect(await lastValueFrom(tools.callTool$('count').pipe(toArray()))).toEqual([
+      { type: 'progress', progress: 1, total: 2, message: 'one' },
+      { type: 'progress', progress: 2, total: 2 },
+      { type: 'result', result: { content: [{ type: 'text', text: 'counted' }] } },
+    ]);
+    const heard: number[] = [];
+    await tools.callTool('count', {}, { onprogress: ({ progress }) => heard.push(progress) });
+    expect(heard).toEqual([1, 2]);
+  });
+
+  it('is cancelled by unsubscribing, and by a signal', async () => {
+    await start();
+    const subscription = tools.callTool$('wait').subscribe();
+    await doors.reached.promise;
+    subscription.unsubscribe();
+    expect(doors.aborted).toBeInstanceOf(Error);
+    const controller = new AbortController();
+    const call = tools.callTool('tick', {}, { signal: controller.signal });
+    await doors.reached.promise;
+    await expect.poll(() => app.get(McpSessionService).nodeCounts().inFlight).toBe(1);
+    controller.abort(new Error('enough'));
+    await expect(call).rejects.toThrow('enough');
+    await expect.poll(() => doors.unsubscribed).toBe(true);
+    await expect(tools.callTool('who', {}, { signal: controller.signal })).rejects.toThrow('enough');
+    expect(ends.map(({ outcome }) => outcome)).toEqual(['cancelled', 'cancelled']);
+    doors.opened.open();
+  });
+
+  it('is not called before it is subscribed to, and anew each time', async () => {
+    await start();
+    const call$ = tools.callTool$('who').pipe(take(1));
+    expect(ends).toEqual([]);
+    await lastValueFrom(call$);
+    await lastValueFrom(call$);
+    expect(ends).toHaveLength(2);
+  });
+
+  it('asks those that answer, and is told when they do not', async () => {
+    await start();
+    const asked: unknown[] = [];
+    const elicit = (params: { message: string }) => {
+      asked.push(params.message);
+      return { action: 'accept' as const, content: { name: 'Anna' } };
+    };
+    expect(textOf(await tools.callTool('ask', {}, { elicit }))).toBe('accept Anna');
+    expect(asked).toEqual(['Your name?']);
+    const sample = async () => ({
+      model: 'm',
+      role: 'assistant' as const,
+      content: { type: 'text' as const, text: 'Hm.' },
+    });
+    expect(textOf(await tools.callTool('think', {}, { sample }))).toContain('Hm.');
+    expect(textOf(await tools.callTool('where', {}, { roots: [{ uri: 'file:///a' }] }))).toContain('file:///a');
+    for (const [name, option] of [
+      ['ask', 'elicit'],
+      ['think', 'sample'],
+      ['where', 'roots'],
+    ] as const) {
+      const result = await tools.callTool(name);
+      expect(result.isError).toBe(true);
+      expect(textOf(result)).toContain(`the option "${option}"`);
+    }
+    expect(
+      await tools.callTool('ask', {}, { elicit: () => ({ action: 'accept', content: { name: 5 } }) as never }),
+    ).toMatchObject({ isError: true });
+  });
+
+  it('whose question is not answered is cancelled all the same', async () => {
+    await start();
+    const controller = new AbortController();
+    const asked = gate();
+    const elicit = () => {
+      asked.open();
+      return new Promise<never>(() => {});
+    };
+    const call = tools.callTool('ask', {}, { elicit, signal: controller.signal });
+    await asked.promise;
+    controller.abort(new Error('enough'));
+    await expect(call).rejects.toThrow('enough');
+  });
+
+  it('has the time limit of calls', async () => {
+    await start({ requestTimeoutMs: 1_000 });
+    const call = tools.callTool('wait');
+    const failed = call.catch((error: unknown) => error);
+    await doors.reached.promise;
+    await clock.advance(1_000);
+    expect(await failed).toMatchObject({ code: -32001 });
+    doors.opened.open();
+  });
+
+  it('ends with the app, which is waited for as for clients', async () => {
+    await start({ drainMs: 1_000 });
+    const call = tools.callTool('wait');
+    await doors.reached.promise;
+    const closing = app.close();
+    await expect.poll(() => app.get(McpSessionService).accepting).toBe(false);
+    doors.opened.open();
+    expect(textOf(await call)).toBe('through');
+    await closing;
+    await expect(tools.callTool('who')).rejects.toThrow('shutting down');
+  });
+
+  it('is refused an answer when the app does not wait for it', async () => {
+    await start();
+    const call = tools.callTool('wait');
+    const failed = call.catch((error: unknown) => error);
+    await doors.reached.promise;
+    await app.close();
+    expect(String(await failed)).toContain('shutting down');
+    doors.opened.open();
+  });
+
+  it('may be one of a server of the app', async () => {
+    clock = new ManualClock();
+    const server = (): McpServer => {
+      const made = new McpServer(serverInfo);
+      made.registerTool('own', { inputSchema: z.object({ n: z.number() }) }, async ({ n }, ctx) => {
+        await ctx.mcpReq.notify({
+          method: 'notifications/progress',
+          params: { progressToken: ctx.mcpReq._meta!.progressToken!, progress: n },
+        });
+        return { content: [{ type: 'text', text: `own ${n}` }] };
+      });
+      return made;
+    };
+    const testing = Test.createTestingModule({ imports: [McpStreamableModule.forRoot({ serverInfo, server })] });
+    app = await testing.overrideProvider(Clock).useValue(clock).compile();
+    await app.init();
+    const heard: number[] = [];
+    const result = await app
+      .get(McpToolCaller)
+      .callTool('own', { n: 3 }, { onprogress: ({ progress }) => heard.push(progress) });
+    expect(textOf(result)).toBe('own 3');
+    expect(heard).toEqual([3]);
+  });
+
+  it('belongs to the endpoint that is named', async () => {
+    @Injectable()
+    class Agent {
+      constructor(@InjectMcpToolCaller('admin') readonly admin: McpToolCaller) {}
+    }
+    clock = new ManualClock();
+    const endpoint = (name: string) => McpStreamableModule.forRoot({ serverInfo, name, path: name });
+    const testing = Test.createTestingModule({
+      imports: [endpoint('orders'), endpoint('admin'), McpStreamableModule.forFeature([AdminTools], 'admin')],
+      providers: [Agent, AdminTools],
+    });
+    app = await testing.overrideProvider(Clock).useValue(clock).compile();
+    await app.init();
+    expect(textOf(await app.get(Agent).admin.callTool('reset'))).toBe('done');
+    const orders = app.get<McpToolCaller>(getMcpToolCallerToken('orders'), { strict: false });
+    await expect(orders.callTool('reset')).rejects.toMatchObject({ code: -32602 });
+  });
+});
+
+@Injectable()
+class AdminTools {
+  @Tool({ name: 'reset' })
+  reset(): string {
+    return 'done';
+  }
+}
