@@ -80,9 +80,9 @@ export function waysToBuild(app, major, { newest, oldest }) {
   }));
 }
 
-/** Takes the result to a place where no packages are found. @returns the folder */
+/** Takes the result to a place where no packages are found: not even those of the Nest CLI. @returns the folder */
 function moved(app, major) {
-  const folder = join(app, '../alone');
+  const folder = join(app, '../..', `alone-${major}`);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
   cpSync(join(app, 'dist'), join(folder, 'dist'), { recursive: true });

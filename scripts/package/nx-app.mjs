@@ -40,7 +40,7 @@ export async function makeNxWorkspace(folder, node, tarball) {
 export function waysOfNx(workspace, { newest, oldest }) {
   const app = (name) => join(workspace, 'apps/api', name);
   const nx = (...args) =>
-    run(newest, ['node_modules/nx/bin/nx.js', ...args], { cwd: workspace, env: environment(newest) });
+    run(newest, ['node_modules/.bin/nx', ...args], { cwd: workspace, env: environment(newest) });
   const call = async (main, cwd = workspace) => {
     for (const node of [oldest, newest]) await callApp(node, main, { cwd, prefix, stock: true });
   };
