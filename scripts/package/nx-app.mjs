@@ -39,8 +39,7 @@ export async function makeNxWorkspace(folder, node, tarball) {
 /** @returns what builds the app in each way, starts it and calls its tools; and what runs its tests */
 export function waysOfNx(workspace, { newest, oldest }) {
   const app = (name) => join(workspace, 'apps/api', name);
-  const nx = (...args) =>
-    run(newest, ['node_modules/.bin/nx', ...args], { cwd: workspace, env: environment(newest) });
+  const nx = (...args) => run(newest, ['node_modules/.bin/nx', ...args], { cwd: workspace, env: environment(newest) });
   const call = async (main, cwd = workspace) => {
     for (const node of [oldest, newest]) await callApp(node, main, { cwd, prefix, stock: true });
   };
