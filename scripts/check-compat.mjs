@@ -1,14 +1,18 @@
 // What a user gets: packs the package, installs the tarball into a fresh app of each kind outside the repository, compiles it
 // against our types, and runs it on both adapters under each version of Node, where the official clients call it.
-// Tests of each app that call without a port pass with node:test. Does the same with the apps of `nest new`, whose tests must
-// pass with jest and vitest. Prints a table, and the output of a step only if it fails.
+// Tests of each app that call without a port pass with node:test. Does the same with the apps of `nest new` and of Nx, by each
+// builder and test runner. Prints a line for each combination, and the output of a step only if it fails.
+//
+// `node scripts/check-compat.mjs nx nest-11` checks only what it names: cjs-nest-11, esm-nest-12, nest-11, nest-12, nx.
 import { deepEqual } from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { addBuilders, waysToBuild, waysToTest } from './package/builders.mjs';
 import { compileConsumer, findTypeScript, writeConsumer } from './package/consumer.mjs';
 import { makeNestApp, startNestApp, testAsModules, testNatively, testNestApp } from './package/nest-app.mjs';
 import { findNodes } from './package/nodes.mjs';
+import { makeNxWorkspace, waysOfNx } from './package/nx-app.mjs';
 import { install, run, step } from './package/run.mjs';
 import { makeTarball, manifest } from './package/tarball.mjs';
 
@@ -20,6 +24,8 @@ const CONSUMERS = [
 const ADAPTERS = ['express', 'fastify'];
 /** Major versions: the running one, or from npm. */
 const NODES = [20, 22, 24, 26];
+/** Where each test runner is tried once more, with the module of test/builders. */
+const RUNNERS_ON = 24;
 /** The lower bound that the README states. */
 const OLDEST_TYPESCRIPT = '5.8';
 /** The major versions of `nest new`, which installs the newest Nest of each. */
@@ -80,11 +86,33 @@ async function tryNestNew(nest, folder, tarball, nodes) {
     await step(`nest new ${nest}, Node ${major}: starts`, () => startNestApp(app, node));
     await step(`nest new ${nest}, Node ${major}: its tests pass`, () => testNestApp(app, nest, node));
   }
-  if (nest > 11) return;
-  for (const [major, node] of nodes) {
-    await step(`nest new ${nest}, Node ${major}: its unit test passes in ES modules`, () => testAsModules(app, node));
+  if (nest === 11) await tryOtherJest(app, nodes);
+  await step(`nest new ${nest}: builders are installed`, () => addBuilders(app, nest));
+  const edges = { oldest: nodes.get(NODES[0]), newest };
+  for (const { name, build } of waysToBuild(app, nest, edges)) {
+    await step(`nest new ${nest}, ${name}: builds, starts and is called, Node ${NODES[0]} and ${NODES.at(-1)}`, build);
   }
-  await step(`nest new ${nest}, Node ${NODES.at(-1)}: its tests pass untransformed`, () => testNatively(app, newest));
+  for (const { name, test } of waysToTest(app, nest, nodes.get(RUNNERS_ON))) {
+    await step(`nest new ${nest}, ${name}: its tests pass, Node ${RUNNERS_ON}`, test);
+  }
+}
+
+/** Jest in ES modules, and without the line that transforms this package. */
+async function tryOtherJest(app, nodes) {
+  for (const [major, node] of nodes) {
+    await step(`nest new 11, Node ${major}: its unit test passes in ES modules`, () => testAsModules(app, node));
+  }
+  const last = NODES.at(-1);
+  await step(`nest new 11, Node ${last}: its tests pass untransformed`, () => testNatively(app, nodes.get(last)));
+}
+
+/** A workspace of Nx with an app of Nest: made once, built in each way. */
+async function tryNx(folder, tarball, nodes) {
+  const newest = nodes.get(NODES.at(-1));
+  const workspace = await step('Nx: a workspace is made', () => makeNxWorkspace(folder, newest, tarball));
+  for (const { name, action } of waysOfNx(workspace, { oldest: nodes.get(NODES[0]), newest })) {
+    await step(`Nx, ${name}: works, Node ${NODES[0]} and ${NODES.at(-1)}`, action);
+  }
 }
 
 function versionOf(folder, name) {
@@ -110,6 +138,8 @@ function print(rows) {
   for (const row of rows) console.log(line(columns.map((column) => row[column])));
 }
 
+const wanted = process.argv.slice(2);
+const isWanted = (name) => wanted.length === 0 || wanted.includes(name);
 const temporary = mkdtempSync(join(tmpdir(), 'check-compat-'));
 try {
   console.log(`${manifest.name} ${manifest.version}`);
@@ -119,12 +149,15 @@ try {
     findTypeScript(OLDEST_TYPESCRIPT, join(temporary, 'typescript')),
   ]);
   // All at once: while one waits for npm, the others compile.
-  const tried = CONSUMERS.map((consumer) =>
+  const tried = CONSUMERS.filter(({ folder }) => isWanted(folder)).map((consumer) =>
     tryConsumer(consumer, join(temporary, consumer.folder), tarball, nodes, oldest),
   );
-  const made = NEST_NEW.map((nest) => tryNestNew(nest, join(temporary, `nest-new-${nest}`), tarball, nodes));
+  const made = NEST_NEW.filter((nest) => isWanted(`nest-${nest}`)).map((nest) =>
+    tryNestNew(nest, join(temporary, `nest-new-${nest}`), tarball, nodes),
+  );
+  if (isWanted('nx')) made.push(tryNx(join(temporary, 'nx'), tarball, nodes));
   const rows = (await all([...tried, ...made])).flat().filter((row) => row !== undefined);
-  print(rows);
+  if (rows.length > 0) print(rows);
   if (rows.some(({ result }) => result !== 'ok')) process.exitCode = 1;
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);

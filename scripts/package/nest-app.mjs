@@ -2,14 +2,14 @@
 import { ok } from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { freePort, Program } from './program.mjs';
+import { forJest } from './pages.mjs';
 import { install, root, run } from './run.mjs';
+import { callApp } from './served-app.mjs';
 import { manifest } from './tarball.mjs';
 
 const snippets = join(root, 'examples/snippets');
-/** The line of the README. */
-const transformed = String.raw`/node_modules/(?!(?:\.pnpm/)?nestjs-mcp-streamable)`;
 const cli = 'node_modules/@nestjs/cli/bin/nest.js';
+const dev = manifest.devDependencies;
 
 /** By major version of Nest: the one in CommonJS with jest, the other in ES modules with vitest. */
 const KINDS = {
@@ -27,39 +27,62 @@ export async function makeNestApp(folder, nest, node, tarball) {
   mkdirSync(folder);
   writeJson(join(folder, 'package.json'), { private: true, dependencies: { '@nestjs/cli': `^${nest}` } });
   await install(folder);
-  const env = { ...process.env, PATH: `${dirname(node)}:${process.env.PATH}` };
   const args = [cli, 'new', 'app', '--package-manager', 'npm', '--skip-git', '--skip-install'];
-  await run(node, args, { cwd: folder, env });
+  await run(node, args, { cwd: folder, env: withNode(node) });
   const app = join(folder, 'app');
   addOrders(app, KINDS[nest], tarball);
   await install(app);
-  await run(node, [cli, 'build'], { cwd: app, env });
+  await nestBuild(app, node);
   return app;
+}
+
+/** Writes `dist`. */
+export function nestBuild(app, node, ...options) {
+  return run(node, [cli, 'build', ...options], { cwd: app, env: withNode(node) });
+}
+
+/** Programs that a program starts run with the same Node. */
+export function withNode(node) {
+  return { ...process.env, PATH: `${dirname(node)}:${process.env.PATH}` };
 }
 
 /** The first steps of the README, and its test. */
 function addOrders(app, { main, jest }, tarball) {
-  // As the README says: in CommonJS without the ending.
-  const source = (name) => {
-    const text = readFileSync(join(snippets, name), 'utf8').replace(/^\/\/\/.*\n/, '');
-    return jest ? text.replace(/(from '\.[^']*)\.js'/g, "$1'") : text;
-  };
-  for (const name of ['orders.module.ts', 'orders.module.spec.ts']) writeFileSync(join(app, 'src', name), source(name));
-  writeFileSync(join(app, 'src/main.ts'), source(main));
-  edit(join(app, 'src/app.module.ts'), (text) => {
-    ok(text.includes('imports: []'), `another AppModule than was expected: ${text}`);
-    const line = `import { OrdersModule } from './orders.module${jest ? '' : '.js'}';\n`;
-    return line + text.replace('imports: []', 'imports: [OrdersModule]');
-  });
-  const dev = manifest.devDependencies;
+  for (const name of ['orders.module.ts', 'orders.module.spec.ts']) {
+    writeFileSync(join(app, 'src', name), sourceOf(join(snippets, name), jest));
+  }
+  writeFileSync(join(app, 'src/main.ts'), sourceOf(join(snippets, main), jest));
+  addModule(join(app, 'src/app.module.ts'), 'OrdersModule', './orders.module', jest);
   editJson(join(app, 'package.json'), (json) => {
-    json.dependencies[manifest.name] = `file:${tarball}`;
-    json.dependencies['@modelcontextprotocol/server'] = dev['@modelcontextprotocol/server'];
-    json.dependencies.zod = dev.zod;
+    Object.assign(json.dependencies, firstSteps(tarball));
     json.devDependencies['@modelcontextprotocol/client'] = dev['@modelcontextprotocol/client'];
-    if (jest) json.jest.transformIgnorePatterns = [transformed];
+    if (jest) Object.assign(json.jest, forJest);
   });
-  if (jest) editJson(join(app, 'test/jest-e2e.json'), (json) => (json.transformIgnorePatterns = [transformed]));
+  if (jest) editJson(join(app, 'test/jest-e2e.json'), (json) => Object.assign(json, forJest));
+}
+
+/** What the README tells to install. */
+export function firstSteps(tarball) {
+  return {
+    [manifest.name]: `file:${tarball}`,
+    '@modelcontextprotocol/server': dev['@modelcontextprotocol/server'],
+    zod: dev.zod,
+  };
+}
+
+/** A source for an app; in CommonJS its imports have no ending, as the README says. */
+export function sourceOf(path, commonJs) {
+  const text = readFileSync(path, 'utf8').replace(/^\/\/\/.*\n/, '');
+  return commonJs ? text.replace(/(from '\.[^']*)\.js'/g, "$1'") : text;
+}
+
+/** Adds a module to the imports of the AppModule. */
+export function addModule(appModule, name, path, commonJs) {
+  edit(appModule, (text) => {
+    ok(text.includes('imports: ['), `another AppModule than was expected: ${text}`);
+    const line = `import { ${name} } from '${path}${commonJs ? '' : '.js'}';\n`;
+    return line + text.replace('imports: [', `imports: [${name}, `);
+  });
 }
 
 /** Runs the unit and the e2e tests, those that were generated and the one of the README. */
@@ -115,43 +138,22 @@ export function testAsModules(app, node) {
   return run(node, ['--experimental-vm-modules', 'node_modules/jest/bin/jest.js', ...cache, ...config], { cwd: app });
 }
 
-/** Starts what was built, until a client has begun a session and SIGTERM has ended it. */
+/** Starts what was built. */
 export async function startNestApp(app, node) {
-  const port = await freePort();
-  const server = new Program(node, ['dist/main.js'], { cwd: app, env: { ...process.env, PORT: `${port}` } });
-  try {
-    const answer = await server.until(() => initialize(port));
-    ok((await answer.text()).includes('"orders"'), `initialize was answered ${answer.status}`);
-    ok(!server.output.includes('enableShutdownHooks'), 'the app is told to enable shutdown hooks, which it does');
-    await server.stop();
-  } catch (error) {
-    throw new Error(`${error.message}\n${server.output}`, { cause: error });
-  } finally {
-    await server.stop('SIGKILL').catch(() => {});
-  }
+  const output = await callApp(node, 'dist/main.js', { cwd: app });
+  ok(!output.includes('enableShutdownHooks'), 'the app is told to enable shutdown hooks, which it does');
 }
 
-function initialize(port) {
-  const clientInfo = { name: 'check-compat', version: '1.0.0' };
-  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
-  const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' };
-  return fetch(`http://127.0.0.1:${port}/mcp`, {
-    method: 'POST',
-    headers: { ...headers, connection: 'close' },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
-  });
-}
-
-function edit(path, change) {
+export function edit(path, change) {
   writeFileSync(path, change(readFileSync(path, 'utf8')));
 }
 
-function editJson(path, change) {
+export function editJson(path, change) {
   const json = JSON.parse(readFileSync(path, 'utf8'));
   change(json);
   writeJson(path, json);
 }
 
-function writeJson(path, json) {
+export function writeJson(path, json) {
   writeFileSync(path, JSON.stringify(json, undefined, 2));
 }

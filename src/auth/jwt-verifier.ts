@@ -2,10 +2,10 @@ import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server'
 import type * as Jose from 'jose';
 import type { Clock } from '../common/clock.js';
 import { McpOptionError } from '../common/option-checks.js';
-import { requirePackage } from '../common/optional-package.cjs';
 import { isThenable } from '../common/promises.js';
 import { shown } from '../wire/errors.js';
 import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
+import { requireJose } from './jose-package.cjs';
 import { TokenRefusedError } from './token.errors.js';
 
 /** Milliseconds that an authorization server has to answer. */
@@ -205,7 +205,7 @@ function codeOf(error: unknown): string | undefined {
 
 function loadJose(): typeof Jose {
   try {
-    return requirePackage('jose') as typeof Jose;
+    return requireJose() as typeof Jose;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     const text =

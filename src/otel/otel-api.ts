@@ -1,6 +1,6 @@
 import type * as api from '@opentelemetry/api';
-import { requirePackage } from '../common/optional-package.cjs';
 import { BUCKETS } from './conventions.js';
+import { requireOtelApi } from './otel-package.cjs';
 
 export type OpenTelemetryApi = typeof api;
 
@@ -11,9 +11,9 @@ export class OtelPackageError extends Error {
 }
 
 /** Copies of the package share their state, so it does not matter which one an app imports. @throws OtelPackageError */
-export function loadApi(load: (name: string) => unknown = requirePackage): OpenTelemetryApi {
+export function loadApi(load: () => unknown = requireOtelApi): OpenTelemetryApi {
   try {
-    return load('@opentelemetry/api') as OpenTelemetryApi;
+    return load() as OpenTelemetryApi;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     const text =

@@ -5,11 +5,11 @@ import type { Gauge, Registry } from 'prom-client';
 import { Subscription } from 'rxjs';
 import { systemClock } from '../common/clock.js';
 import { McpOptionError } from '../common/option-checks.js';
-import { requirePackage } from '../common/optional-package.cjs';
 import { within } from '../common/promises.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
 import { BUCKETS, errorTypeOf, methodOf } from '../otel/conventions.js';
 import { type McpCounts, McpSessionService } from '../session/mcp-session.service.js';
+import { requirePromClient } from './prom-client-package.cjs';
 
 type PromClient = typeof client;
 
@@ -192,9 +192,9 @@ function labelsOf(end: McpCallEnd) {
 }
 
 /** @throws PrometheusPackageError */
-export function loadPromClient(load: (name: string) => unknown = requirePackage): PromClient {
+export function loadPromClient(load: () => unknown = requirePromClient): PromClient {
   try {
-    return load('prom-client') as PromClient;
+    return load() as PromClient;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     const text =

@@ -5,8 +5,8 @@ import { systemClock } from '../../src/common/clock.js';
 
 const missing = vi.hoisted(() => Object.assign(new Error("Cannot find module 'jose'"), { code: 'MODULE_NOT_FOUND' }));
 
-vi.mock('../../src/common/optional-package.cjs', () => ({
-  requirePackage: () => {
+vi.mock('../../src/auth/jose-package.cjs', () => ({
+  requireJose: () => {
     throw missing;
   },
 }));

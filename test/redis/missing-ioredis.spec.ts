@@ -5,8 +5,8 @@ const missing = vi.hoisted(() =>
   Object.assign(new Error("Cannot find module 'ioredis'"), { code: 'MODULE_NOT_FOUND' }),
 );
 
-vi.mock('../../src/common/optional-package.cjs', () => ({
-  requirePackage: () => {
+vi.mock('../../src/redis/connection/ioredis-package.cjs', () => ({
+  requireIoredis: () => {
     throw missing;
   },
 }));

@@ -2,8 +2,8 @@ import type { Type } from '@nestjs/common';
 import type * as ClassTransformer from 'class-transformer';
 import type * as ClassValidator from 'class-validator';
 import type { MetadataStorage, ValidationError } from 'class-validator';
-import { requirePackage } from '../../common/optional-package.cjs';
 import type { ArgumentProblem } from '../handlers.errors.js';
+import { requireClassPackages } from './class-packages.cjs';
 import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
 /** Where @nestjs/swagger keeps the options of `@ApiProperty()`: the only place where a property can have a description. */
@@ -117,17 +117,16 @@ export interface ClassPackages {
 type ValidationRule = ReturnType<MetadataStorage['getTargetValidationMetadatas']>[number];
 
 /**
- * @param load finds a package
+ * @param load finds the packages
  * @throws Error that says what to install
  */
-export function loadClassPackages(load: (name: string) => unknown = requirePackage): ClassPackages {
+export function loadClassPackages(load = requireClassPackages): ClassPackages {
   try {
-    // Its index does not export the storage; Nest's own plugins look here, too.
-    const storage = load('class-transformer/cjs/storage.js') as { defaultMetadataStorage: ClassPackages['types'] };
+    const { validator, transformer, storage } = load();
     return {
-      validator: load('class-validator') as typeof ClassValidator,
-      transformer: load('class-transformer') as typeof ClassTransformer,
-      types: storage.defaultMetadataStorage,
+      validator: validator as typeof ClassValidator,
+      transformer: transformer as typeof ClassTransformer,
+      types: (storage as { defaultMetadataStorage: ClassPackages['types'] }).defaultMetadataStorage,
     };
   } catch (cause) {
     throw new Error(

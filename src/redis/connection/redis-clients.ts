@@ -1,7 +1,7 @@
 import type * as ioredis from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
-import { requirePackage } from '../../common/optional-package.cjs';
 import { RedisSetupError } from '../redis.errors.js';
+import { requireIoredis } from './ioredis-package.cjs';
 
 /** A client of one Redis (or of one behind sentinels), or of a Redis Cluster. */
 export type RedisClient = Redis | Cluster;
@@ -61,7 +61,7 @@ function clientOf(url: string, limits: ClientLimits): Redis {
 
 function loadIoredis(): typeof ioredis {
   try {
-    return requirePackage('ioredis') as typeof ioredis;
+    return requireIoredis() as typeof ioredis;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     throw new RedisSetupError(
