@@ -90,10 +90,12 @@ export class CallObserver {
     if (this.#refusals$.observed) this.#refusals$.next({ status, option });
   }
 
-  #tell(say: (instrumentation: McpInstrumentation) => void): void {
+  /** What an instrumentation throws is reported, and so is what an async one rejects with. */
+  #tell(say: (instrumentation: McpInstrumentation) => unknown): void {
     for (const instrumentation of this.#instrumentations) {
       try {
-        say(instrumentation);
+        const told = say(instrumentation);
+        if (isThenable(told)) told.then(undefined, logError);
       } catch (error) {
         logError(error);
       }
