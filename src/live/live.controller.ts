@@ -25,7 +25,7 @@ import { livePage } from './page/live-page.js';
 /** A header that a form, or a page of another origin, cannot send without asking first. */
 const ACTION_HEADER = 'mcp-live-action';
 
-/** Of every response: what the page shows stays in it. */
+/** Of every response: what the page shows stays in it. The stream has the `Cache-Control` of streams. */
 const PRIVATE = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
