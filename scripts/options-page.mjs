@@ -47,6 +47,11 @@ const SECTIONS = [
     interfaces: [['src/questions/request-state.options.ts', 'McpRequestStateOptions']],
   },
   {
+    title: 'Extensions',
+    about: 'See [extensions](extensions.md).',
+    interfaces: [['src/methods/capabilities.ts', 'McpExtensionOptions']],
+  },
+  {
     title: 'State that outlives a call',
     about: 'See [state](state.md).',
     interfaces: [['src/state/state.options.ts', 'McpStateOptions']],

@@ -36,19 +36,25 @@ export type {
 export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
 
 export {
+  AppView,
   Complete,
   McpHandlers,
   type McpHandlersOptions,
+  McpMethod,
   Prompt,
   Resource,
   ResourceTemplate,
   Tool,
 } from './handlers/decorators/handler.decorators.js';
 export type {
+  AppViewCsp,
+  AppViewOptions,
+  AppViewPermissions,
   CacheHints,
   CompleteOptions,
   CompletionValues,
   DescribedOptions,
+  McpMethodOptions,
   PromptArgumentOptions,
   PromptOptions,
   ResourceArgs,
@@ -56,6 +62,7 @@ export type {
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
+  ToolUi,
 } from './handlers/decorators/handler-options.js';
 export { McpArgs, McpCtx } from './handlers/decorators/param.decorators.js';
 export {
@@ -167,6 +174,7 @@ export type { McpLiveOptions } from './live/live.options.js';
 export type { McpSessionEvent, SessionEndReason } from './session/session-events.js';
 export { ServerRequestError, type ServerRequestErrorCode } from './context/server-request.error.js';
 export { ServerFactoryError, UnknownSessionError } from './session/session.errors.js';
+export type { McpExtensionOptions } from './methods/capabilities.js';
 export type { McpRequestStateOptions } from './questions/request-state.options.js';
 export type { Eras, McpProtocolOptions } from './endpoint/protocol.options.js';
 export type { McpSessionOptions } from './session/session.options.js';

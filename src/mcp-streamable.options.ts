@@ -6,6 +6,7 @@ import type { McpInstrumentation } from './context/mcp-instrumentation.js';
 import { type McpHandlerOptions, HANDLER_NAMES } from './handlers/handlers.options.js';
 import { type McpHttpOptions, HTTP_NAMES } from './http/http.options.js';
 import { type McpProtocolOptions, PROTOCOL_NAMES } from './endpoint/protocol.options.js';
+import type { McpExtensionOptions } from './methods/capabilities.js';
 import type { McpServerFunction } from './sdk/server-factory.js';
 import { type McpSessionOptions, SESSION_NAMES } from './session/session.options.js';
 import type { McpSessionStore } from './session/store/session-store.js';
@@ -16,7 +17,14 @@ import type { EventLogOptions } from './stream/stream.options.js';
 
 /** The options of an endpoint; may come from `forRootAsync`. @publicApi */
 export interface McpStreamableOptions
-  extends McpSessionOptions, McpStateOptions, McpHttpOptions, McpHandlerOptions, McpProtocolOptions, McpAuthOption {
+  extends
+    McpSessionOptions,
+    McpStateOptions,
+    McpHttpOptions,
+    McpHandlerOptions,
+    McpProtocolOptions,
+    McpExtensionOptions,
+    McpAuthOption {
   /**
    * How the server introduces itself.
    *
@@ -93,7 +101,7 @@ type Parts = Omit<
 
 export const OPTION_NAMES: readonly string[] = [
   ...namesOf<Parts>({
-    ...{ serverInfo: true, instructions: true, server: true, instrumentation: true, auth: true },
+    ...{ serverInfo: true, instructions: true, server: true, instrumentation: true, auth: true, extensions: true },
     ...{ backend: true, eventLog: true, sessionStore: true, stateStore: true, eventStore: true, messageBus: true },
   }),
   ...[...SESSION_NAMES, ...STATE_NAMES, ...HTTP_NAMES, ...HANDLER_NAMES, ...PROTOCOL_NAMES],

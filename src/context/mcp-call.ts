@@ -95,6 +95,18 @@ export interface CallingClient {
 }
 
 /**
+ * How large the result of a call may be. Looked at where it is written, so that nothing is written twice.
+ *
+ * @internal
+ */
+export interface ResultBound {
+  /** Bytes of the answer as JSON. */
+  readonly maxBytes: number;
+  /** What is sent instead. */
+  insteadOf(result: object, bytes: number): object;
+}
+
+/**
  * One JSON-RPC request or notification of a client while it is served: who sent it, the way back to its client, and
  * whether its result is still needed.
  *
@@ -115,6 +127,8 @@ export class McpCall implements McpHttpCall {
   handled = false;
   /** How HTTP shall say what the answer says. @internal */
   refusal: HttpRefusal | undefined;
+  /** Of a tool whose result may not be of any size. @internal */
+  bound: ResultBound | undefined;
   /** Armed when `requestTimeoutMs` is set. @internal */
   timer: ClockTimer | undefined;
 

@@ -9,6 +9,7 @@ import type {
   LoggingLevel,
 } from '@modelcontextprotocol/server';
 import { quiet } from '../common/promises.js';
+import { extensionOf } from '../wire/extensions.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
 import type { McpAnswers, McpElicitation, McpQuestion } from './mcp-questions.js';
@@ -122,6 +123,22 @@ export class McpContext {
   /** What the client can do, and so can be asked. Look here when there is another way: a question that it cannot answer ends the call. */
   get clientCapabilities(): Readonly<Record<string, unknown>> {
     return this.port.clientCapabilities;
+  }
+
+  /**
+   * What the client declared of an extension of the protocol: at `initialize`, or in revision 2026-07-28 with this request.
+   *
+   * ```ts
+   * if (!ctx.clientSupports('io.modelcontextprotocol/ui')) return asText(forecast);
+   * ```
+   *
+   * @param id such as `com.example/search`
+   * @returns its settings, mostly `{}`; `undefined` when it did not declare the extension, and of clients of the legacy era
+   *   without sessions, of which nothing is known
+   * @see https://modelcontextprotocol.io/seps/2133-extensions
+   */
+  clientSupports(id: string): Readonly<Record<string, unknown>> | undefined {
+    return extensionOf(this.clientCapabilities, id);
   }
 
   /**

@@ -1,8 +1,8 @@
 import type { ArgumentsHost, ExecutionContext } from '@nestjs/common';
 import type { McpContext } from './mcp-context.js';
 
-/** What a handler is: a tool, a resource, a resource template or a prompt. @publicApi */
-export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt';
+/** What a handler is: a tool, a resource, a resource template, a prompt, or a method of an extension. @publicApi */
+export type McpHandlerKind = 'tool' | 'resource' | 'template' | 'prompt' | 'method';
 
 /** The key of the mark on the fourth argument; a registered symbol, as an app may hold two copies of this package. */
 const HANDLER_CALL: unique symbol = Symbol.for('nestjs-mcp-streamable:handler-call');
@@ -88,7 +88,7 @@ export class McpExecutionContext {
     return this.call.about.kind;
   }
 
-  /** The name of the tool or prompt, the URI of the resource, the URI template of the resource template. */
+  /** The name of the tool, prompt or method, the URI of the resource, the URI template of the resource template. */
   getName(): string {
     return this.call.about.name;
   }

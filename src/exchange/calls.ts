@@ -120,12 +120,21 @@ export class Calls {
 
   #succeeded(call: McpCall, result: object): void {
     if (call.state !== 'open') return;
+    const text = this.#textOf(resultResponse(call, result), call);
+    const { bound } = call;
+    const bytes = bound ? excess(text, bound.maxBytes) : 0;
+    if (bytes === 0) return this.#settle(call, result, text);
+    const instead = bound!.insteadOf(result, bytes);
+    this.#settle(call, instead, this.#textOf(resultResponse(call, instead), call));
+  }
+
+  #settle(call: McpCall, result: object, text: string): void {
     this.observer.ended(call, outcomeOf(call, result), result);
     const kept = call.from.succeeded?.(call, result);
-    if (!kept) return this.#answer(call, resultResponse(call, result));
+    if (!kept) return this.#answer(call, text);
     // Meanwhile the call is open, and may be ended.
     kept.then(
-      () => call.state === 'open' && this.#answer(call, resultResponse(call, result)),
+      () => call.state === 'open' && this.#answer(call, text),
       (error: unknown) => this.#failed(call, error),
     );
   }
@@ -144,12 +153,12 @@ export class Calls {
       if (told?.code === MISSING_CAPABILITY && !call.refusal) call.refuseWith(400, {});
     }
     const { code, message, data } = rpcErrorOf(refusal)!;
-    this.#answer(call, errorResponse(id, code, message, data) as JsonRpcResponse);
+    this.#answer(call, this.#textOf(errorResponse(id, code, message, data) as JsonRpcResponse, call));
   }
 
-  #answer(call: McpCall, answer: JsonRpcResponse): void {
+  #answer(call: McpCall, text: string): void {
     this.#answered(call);
-    call.exchange!.answer(call.requestId!, this.#textOf(answer, call), call.refusal);
+    call.exchange!.answer(call.requestId!, text, call.refusal);
   }
 
   /** A result that is not JSON is the handler's fault; the client must still learn that its request has ended. */
@@ -183,6 +192,13 @@ export class Calls {
 
 function resultResponse(call: McpCall, result: object): JsonRpcResponse {
   return { jsonrpc: '2.0', id: call.requestId!, result: result as Record<string, unknown> };
+}
+
+/** The bytes of a text if they are more than `max`, else 0. One UTF-16 unit has at most three. */
+function excess(text: string, max: number): number {
+  if (text.length * 3 <= max) return 0;
+  const bytes = Buffer.byteLength(text);
+  return bytes > max ? bytes : 0;
 }
 
 function outcomeOf({ denied, method }: McpCall, result: object): McpCallOutcome {

@@ -50,10 +50,27 @@ export interface McpHandlerOptions {
    * @default 'result'
    */
   denials?: 'result' | 'http';
+  /**
+   * Bytes of the answer of a tool, as JSON. A larger one is replaced by a result with `isError` that says how large it was and to ask
+   * for less: agents cut, or refuse, what does not fit into the context of their model, often from 100 kB on. Lower: the model
+   * learns of it sooner. `maxResultBytes` of a tool goes before it. Not with the option `server`.
+   *
+   * @default Infinity
+   */
+  maxResultBytes?: number;
+  /**
+   * Whether structured content that a tool returns is repeated as a text block, for clients that do not read it. `false` halves such
+   * results; the specification recommends the text. `textMirror` of a tool goes before it.
+   *
+   * @default true
+   * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
+   */
+  textMirror?: boolean;
 }
 
 export const HANDLER_NAMES = namesOf<McpHandlerOptions>({
   ...{ pageSize: true, listGuards: true, listCache: true, errorDetails: true, denials: true },
+  ...{ maxResultBytes: true, textMirror: true },
 });
 
 /** Every option, decided. */
@@ -63,6 +80,9 @@ export type ResolvedHandlerOptions = Required<Omit<McpHandlerOptions, 'listCache
 
 /** What decides how failures of handlers are answered. */
 export type FailureOptions = Pick<ResolvedHandlerOptions, 'errorDetails' | 'denials'>;
+
+/** What decides how results of tools are answered, unless the tool says otherwise. */
+export type ToolResultOptions = Pick<McpHandlerOptions, 'maxResultBytes' | 'textMirror'>;
 
 /** The injection token of the {@link ResolvedHandlerOptions}. */
 export const HANDLER_OPTIONS = Symbol('nestjs-mcp-streamable:handler-options');
@@ -74,6 +94,8 @@ export function resolveHandlerOptions({
   listCache = { ttlMs: 0 },
   errorDetails = process.env['NODE_ENV'] !== 'production',
   denials = 'result',
+  maxResultBytes = Infinity,
+  textMirror = true,
 }: McpHandlerOptions = {}): ResolvedHandlerOptions {
   const classes = Array.isArray(listGuards) && listGuards.every((guard) => typeof guard === 'function');
   if (!classes) throw new McpOptionError('listGuards', 'The option "listGuards" must be an array of guard classes.');
@@ -87,5 +109,7 @@ export function resolveHandlerOptions({
     },
     errorDetails: check.flag('errorDetails', errorDetails),
     denials: check.oneOf('denials', denials, ['result', 'http']),
+    maxResultBytes: check.count('maxResultBytes', maxResultBytes, { infinite: true }),
+    textMirror: check.flag('textMirror', textMirror),
   };
 }

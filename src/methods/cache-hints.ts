@@ -4,7 +4,7 @@ import { MCP_OPTIONS } from '../common/option-checks.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { CacheHints } from '../handlers/decorators/handler-options.js';
-import type { HandlerKind, HandlerTable } from '../handlers/registry/handler-table.js';
+import type { HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { isInputRequiredResult } from '../wire/spec.js';
 
@@ -63,7 +63,7 @@ const UNCACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
 export function listHints(
   call: Caller,
   table: HandlerTable,
-  kind: HandlerKind,
+  kind: ListedKind,
   policy: CachePolicy,
 ): Partial<CacheFields> {
   if (call.era !== 'modern') return {};
@@ -113,7 +113,7 @@ function isForEveryCaller({ principal }: Caller, policy: CachePolicy): boolean {
   return principal === undefined && !policy.guarded();
 }
 
-function anyGuarded(table: HandlerTable, kind: HandlerKind): boolean {
+function anyGuarded(table: HandlerTable, kind: ListedKind): boolean {
   for (const { guarded } of table.all(kind)) if (guarded) return true;
   return false;
 }

@@ -14,6 +14,7 @@ import { type McpHandlerOptions, resolveHandlerOptions } from '../handlers/handl
 import { globalGuardNames } from '../handlers/invocation/enhancers.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import { McpSessionService } from '../session/mcp-session.service.js';
+import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
 
 /** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */
@@ -28,17 +29,20 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(ENDPOINT_NAME) private readonly endpoint: EndpointName,
     @Inject(MCP_OPTIONS) private readonly options: McpHandlerOptions,
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
+    @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
   ) {}
 
   /** @throws HandlerDefinitionError, DuplicateHandlerError */
   onModuleInit(): void {
     this.declared.load();
+    this.extensions.load();
     // No client is connected yet: what was found is no change.
     this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
   }
 
-  /** Global guards may be given until now. */
+  /** Global guards may be given until now, and handlers registered. @throws HandlerDefinitionError */
   onApplicationBootstrap(): void {
+    this.extensions.assertViews();
     adviseOnHandlers(this.endpoint, this.options, this.config, this.table);
   }
 

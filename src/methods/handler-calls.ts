@@ -54,6 +54,12 @@ export class HandlerCalls {
     return this.answerDenial(call, () => run.finish(() => handler(context)));
   }
 
+  /** Runs a handler that cannot ask: the result is that of its method. */
+  serve<T>(call: McpCall, handler: (context: McpContext) => Promise<T>): Promise<T> {
+    call.handled = true;
+    return this.answerDenial(call, () => handler(this.context(call)));
+  }
+
   /**
    * A guard that denies a call speaks to HTTP, as on any route, while nothing of the answer is out; and by a JSON-RPC error
    * in any case.

@@ -1,19 +1,10 @@
-import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
+import type { Implementation } from '@modelcontextprotocol/server';
 import { isLogLevel } from '../wire/notifications.js';
 import { arePlainCapabilities, isPlainInfo } from '../wire/era.js';
 import { MODERN_REVISIONS, negotiateLegacyRevision } from '../wire/revisions.js';
-import { withoutSessions } from '../wire/client-capabilities.js';
 import { type CachePolicy, discoveryHints } from './cache-hints.js';
-import { type McpMethod, type McpMethods, paramsReader } from './method.js';
-
-/** Declared by every endpoint, also when a list is empty: handlers may be registered later, and are announced then. */
-export const CAPABILITIES: ServerCapabilities = Object.freeze({
-  tools: { listChanged: true },
-  prompts: { listChanged: true },
-  resources: { subscribe: true, listChanged: true },
-  completions: {},
-  logging: {},
-});
+import type { EndpointCapabilities } from './capabilities.js';
+import { type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 export interface ServerIdentity {
   readonly serverInfo: Implementation;
@@ -27,11 +18,9 @@ const DONE = Object.freeze({});
 export function lifecycleMethods(
   { serverInfo, instructions }: ServerIdentity,
   cache: CachePolicy,
-  sessions: 'required' | 'off' = 'required',
-): McpMethods {
-  const described = { capabilities: CAPABILITIES, ...(instructions && { instructions }) };
-  const capabilities = sessions === 'off' ? withoutSessions(CAPABILITIES) : CAPABILITIES;
-  const initialize: McpMethod<{ readonly protocolVersion: string }> = {
+  declared: EndpointCapabilities,
+): ServedMethods {
+  const initialize: ServedMethod<{ readonly protocolVersion: string }> = {
     era: 'legacy',
     read: paramsReader('InitializeRequest', ({ protocolVersion, capabilities, clientInfo }) =>
       typeof protocolVersion === 'string' && arePlainCapabilities(capabilities) && isPlainInfo(clientInfo)
@@ -40,23 +29,32 @@ export function lifecycleMethods(
     ),
     serve: ({ protocolVersion }) => ({
       protocolVersion: negotiateLegacyRevision(protocolVersion),
-      capabilities,
+      capabilities: declared.of('legacy'),
       serverInfo,
       ...(instructions && { instructions }),
     }),
   };
-  const ping: McpMethod = { era: 'legacy', read: paramsReader('PingRequest', (params) => params), serve: () => DONE };
-  const discover: McpMethod = {
+  const ping: ServedMethod = {
+    era: 'legacy',
+    read: paramsReader('PingRequest', (params) => params),
+    serve: () => DONE,
+  };
+  const discover: ServedMethod = {
     era: 'modern',
     read: paramsReader('DiscoverRequest', (params) => params),
-    serve: () => ({ supportedVersions: MODERN_REVISIONS, ...described, ...discoveryHints(cache) }),
+    serve: () => ({
+      supportedVersions: MODERN_REVISIONS,
+      capabilities: declared.of('modern'),
+      ...(instructions && { instructions }),
+      ...discoveryHints(cache),
+    }),
   };
   return { initialize, ping, 'server/discover': discover };
 }
 
 /** `logging/setLevel`: the session keeps the level, once the request has succeeded. */
-export function sessionMethods(): McpMethods {
-  const setLevel: McpMethod = {
+export function sessionMethods(): ServedMethods {
+  const setLevel: ServedMethod = {
     era: 'legacy',
     read: paramsReader('SetLevelRequest', ({ level }) => (isLogLevel(level) ? { level } : undefined)),
     serve: () => DONE,

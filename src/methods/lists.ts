@@ -1,12 +1,12 @@
 import type { Subscription } from 'rxjs';
 import type { McpContext } from '../context/mcp-context.js';
-import type { EntryOf, HandlerKind, HandlerListChange, HandlerTable } from '../handlers/registry/handler-table.js';
+import type { EntryOf, HandlerListChange, HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
 import type { McpSessionService } from '../session/mcp-session.service.js';
 import type { SpecTypeName } from '../wire/spec.js';
 import { shown } from '../wire/errors.js';
 import { type CachePolicy, listHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { invalidParams, type McpMethod, type McpMethods, paramsReader } from './method.js';
+import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 /** Says in which form the rest is, should the form ever change. */
 const CURSOR = /^1:(\d{1,15})$/;
@@ -18,8 +18,12 @@ export interface ListOptions {
 }
 
 /** `tools/list`, `resources/list`, `resources/templates/list`, `prompts/list`. */
-export function listMethods(table: HandlerTable, calls: HandlerCalls, options: ListOptions): McpMethods {
-  const list = (kind: HandlerKind, field: string, type: SpecTypeName): McpMethod<{ cursor?: string | undefined }> => ({
+export function listMethods(table: HandlerTable, calls: HandlerCalls, options: ListOptions): ServedMethods {
+  const list = (
+    kind: ListedKind,
+    field: string,
+    type: SpecTypeName,
+  ): ServedMethod<{ cursor?: string | undefined }> => ({
     read: paramsReader(type, ({ cursor }) =>
       cursor === undefined || typeof cursor === 'string' ? { cursor } : undefined,
     ),
@@ -46,7 +50,7 @@ export function listMethods(table: HandlerTable, calls: HandlerCalls, options: L
  * @param size entries per page
  * @throws ProtocolError InvalidParams for a cursor that is not one of ours
  */
-async function visiblePage<Kind extends HandlerKind>(
+async function visiblePage<Kind extends ListedKind>(
   table: HandlerTable,
   kind: Kind,
   context: McpContext,

@@ -23,6 +23,7 @@ import { errorResponse, McpError, rpcErrorOf } from '../wire/errors.js';
 import { type JsonRpcRequest, readMessages } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, type SpecTypeName } from '../wire/spec.js';
 import type { CachePolicy } from './cache-hints.js';
+import { EndpointCapabilities } from './capabilities.js';
 import { HandlerCalls } from './handler-calls.js';
 import { lifecycleMethods, sessionMethods } from './lifecycle.js';
 import { listMethods } from './lists.js';
@@ -305,8 +306,9 @@ function dispatcher(): MethodDispatcher {
   };
   const states = new RequestStates(options, { now: () => 1_000_000 });
   const calls = new HandlerCalls(states, { of: () => ({}) as never });
-  return new MethodDispatcher(SERVER_INFO)
-    .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE))
+  const declared = new EndpointCapabilities({}, { sessions: 'required' });
+  return new MethodDispatcher(SERVER_INFO, declared)
+    .add(lifecycleMethods({ serverInfo: SERVER_INFO, instructions: 'Be random.' }, CACHE, declared))
     .add(sessionMethods())
     .add(subscriptionMethods(table, calls))
     .add(listMethods(table, calls, { pageSize: 2, cache: CACHE }))

@@ -1,40 +1,41 @@
 import { isObject } from '../wire/json-rpc.js';
 import type { Implementation, ServerCapabilities } from '@modelcontextprotocol/server';
 import { isThenable } from '../common/promises.js';
-import type { McpCall } from '../context/mcp-call.js';
+import type { McpCall, McpHttpCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import { SERVER_INFO_META_KEY } from '../wire/era.js';
 import { McpError, shown } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { isInputRequiredResult, ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
-import { CAPABILITIES } from './lifecycle.js';
-import { type McpMethod, type McpMethods } from './method.js';
+import { assertExtension, type EndpointCapabilities } from './capabilities.js';
+import { type ServedMethod, type ServedMethods } from './method.js';
 
 /**
  * # Serves decorated handlers: a table from method to function
  *
  * One for all sessions and requests of an endpoint, in both eras, without state:
  *
- *     request ─▶ method of the era? ─▶ parameters ─▶ the method ─▶ result as the era has it
- *                      └─ -32601            └─ -32602
+ *     request ─▶ method of the era? ─▶ client has its extension? ─▶ parameters ─▶ the method ─▶ result as the era has it
+ *                      └─ -32601                └─ -32021               └─ -32602
  *
  * The envelope of modern requests is checked where they come in, before they get here. The table is open: an extension
  * adds its methods with {@link add}.
  */
 export class MethodDispatcher implements McpDispatcher {
-  readonly #methods = new Map<string, McpMethod>();
+  readonly #methods = new Map<string, ServedMethod>();
 
   constructor(
     private readonly serverInfo: Implementation,
+    private readonly declared: EndpointCapabilities,
     readonly admitsResource?: McpDispatcher['admitsResource'],
   ) {}
 
-  capabilities(): ServerCapabilities {
-    return CAPABILITIES;
+  capabilities({ era }: McpHttpCall): ServerCapabilities {
+    return this.declared.of(era);
   }
 
   /** @throws Error when there is a method of that name */
-  add(methods: McpMethods): this {
+  add(methods: ServedMethods): this {
     for (const [name, method] of Object.entries(methods)) {
       if (this.#methods.has(name)) throw new Error(`There are two methods with the name "${name}".`);
       this.#methods.set(name, method);
@@ -47,6 +48,7 @@ export class MethodDispatcher implements McpDispatcher {
     if (!method || (method.era && method.era !== call.era)) {
       throw new McpError('METHOD_NOT_FOUND', 'Method not found');
     }
+    if (method.extension !== undefined) assertExtension(method.extension, call);
     const params = method.read(call.message as JsonRpcRequest, call.era);
     const result = method.serve(params, call);
     if (call.era === 'legacy') return result;
@@ -65,7 +67,7 @@ export class MethodDispatcher implements McpDispatcher {
   sessionEnded(): void {}
 
   /** The result of revision 2026-07-28: says what it is, and who made it. */
-  #modern(result: object, method: McpMethod, { method: name }: McpCall): object {
+  #modern(result: object, method: ServedMethod, { method: name }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
     if (resultType !== 'complete' && !(method.asks && isInputRequiredResult(result))) {
       throw new ProtocolError(

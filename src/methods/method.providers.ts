@@ -4,6 +4,7 @@ import { ModuleRef } from '@nestjs/core';
 import { Clock } from '../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
+import type { McpCall } from '../context/mcp-call.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers/handlers.options.js';
 import { HandlerTable } from '../handlers/registry/handler-table.js';
 import {
@@ -20,6 +21,8 @@ import { type ResolvedStateOptions, STATE_OPTIONS } from '../state/state.options
 import { StoredStates } from '../state/stored-states.js';
 import { EndpointCachePolicy } from './cache-hints.js';
 import { EndpointHandlers } from './endpoint-handlers.js';
+import { EndpointCapabilities } from './capabilities.js';
+import { EndpointExtensions } from './extensions.js';
 import { HandlerCalls } from './handler-calls.js';
 import { lifecycleMethods, sessionMethods } from './lifecycle.js';
 import { listMethods } from './lists.js';
@@ -70,7 +73,7 @@ export const methodProviders: Provider[] = [
     },
     inject: [McpStateStore, STATE_OPTIONS, SESSION_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
   },
-  ...[EndpointCachePolicy, HandlerCalls, EndpointHandlers],
+  ...[EndpointCachePolicy, EndpointCapabilities, EndpointExtensions, HandlerCalls, EndpointHandlers],
   {
     provide: MethodDispatcher,
     useFactory: (
@@ -78,14 +81,15 @@ export const methodProviders: Provider[] = [
       table: HandlerTable,
       calls: HandlerCalls,
       { pageSize }: ResolvedHandlerOptions,
-      ...[cache, { sessions }]: [EndpointCachePolicy, ResolvedSessionOptions]
+      ...[cache, declared, { sessions }]: [EndpointCachePolicy, EndpointCapabilities, ResolvedSessionOptions]
     ) => {
       check.text('serverInfo.name', serverInfo?.name);
       check.text('serverInfo.version', serverInfo?.version);
       // An empty text, as it comes from an environment variable, says nothing and is no mistake.
       if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
-      const methods = new MethodDispatcher(serverInfo, (uri, call) => admitsResource(table, uri, calls.context(call)))
-        .add(lifecycleMethods({ serverInfo, instructions }, cache, sessions))
+      const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
+      const methods = new MethodDispatcher(serverInfo, declared, admits)
+        .add(lifecycleMethods({ serverInfo, instructions }, cache, declared))
         .add(listMethods(table, calls, { pageSize, cache }))
         .add(toolMethods(table, calls))
         .add(resourceMethods(table, calls, cache))
@@ -93,6 +97,9 @@ export const methodProviders: Provider[] = [
       if (sessions === 'required') methods.add(sessionMethods()).add(subscriptionMethods(table, calls));
       return methods;
     },
-    inject: [MCP_OPTIONS, HandlerTable, HandlerCalls, HANDLER_OPTIONS, EndpointCachePolicy, SESSION_OPTIONS],
+    inject: [
+      ...[MCP_OPTIONS, HandlerTable, HandlerCalls, HANDLER_OPTIONS],
+      ...[EndpointCachePolicy, EndpointCapabilities, SESSION_OPTIONS],
+    ],
   },
 ];

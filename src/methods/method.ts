@@ -5,11 +5,13 @@ import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
 
 /** What an endpoint does when a client calls a method. */
-export interface McpMethod<Params = unknown> {
+export interface ServedMethod<Params = unknown> {
   /** The era that has the method. @default both */
-  readonly era?: Era;
+  readonly era?: Era | undefined;
   /** Its result may be `input_required`, as of `tools/call`, `prompts/get` and `resources/read`. */
   readonly asks?: boolean;
+  /** The id of the extension that it belongs to: a client that did not declare it is refused. */
+  readonly extension?: string | undefined;
   /**
    * The parameters, with the fields that the method has and no others.
    *
@@ -24,7 +26,7 @@ export interface McpMethod<Params = unknown> {
 }
 
 /** Methods by name. */
-export type McpMethods = Readonly<Record<string, McpMethod>>;
+export type ServedMethods = Readonly<Record<string, ServedMethod>>;
 
 /** Parameters before they are checked. */
 export type RawParams = Readonly<Record<string, unknown>>;

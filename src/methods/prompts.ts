@@ -3,7 +3,7 @@ import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/serv
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { invalidParams, isRecordOfTexts, type McpMethod, type McpMethods, paramsReader } from './method.js';
+import { invalidParams, isRecordOfTexts, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 interface GetParams {
   readonly name: string;
@@ -16,8 +16,8 @@ const NO_ARGUMENTS: Record<string, string> = Object.freeze({});
 const NO_COMPLETION: CompleteResult['completion'] = { values: [], total: 0, hasMore: false };
 
 /** `prompts/get`, and `completion/complete` for the arguments of prompts and the variables of resource templates. */
-export function promptMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
-  const get: McpMethod<GetParams> = {
+export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
+  const get: ServedMethod<GetParams> = {
     asks: true,
     read: paramsReader('GetPromptRequest', ({ name, arguments: args }) =>
       typeof name === 'string' && (args === undefined || isRecordOfTexts(args)) ? { name, arguments: args } : undefined,
@@ -29,7 +29,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): McpMeth
       return calls.run(call, name, { name, arguments: args }, (context) => prompt.invoke(given, context));
     },
   };
-  const complete: McpMethod<CompleteParams> = {
+  const complete: ServedMethod<CompleteParams> = {
     read: paramsReader('CompleteRequest', plainCompletion),
     async serve({ ref, argument, context: known }, call) {
       const entry = referred(table, ref);

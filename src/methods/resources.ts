@@ -3,7 +3,7 @@ import type { HandlerTable, ReadEntry } from '../handlers/registry/handler-table
 import { ResourceNotFoundError } from '../wire/spec.js';
 import { type CachePolicy, withReadHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { type McpMethod, type McpMethods, paramsReader, type RawParams } from './method.js';
+import { type ServedMethod, type ServedMethods, paramsReader, type RawParams } from './method.js';
 
 interface UriParams {
   readonly uri: string;
@@ -15,8 +15,8 @@ const uriOnly = ({ uri }: RawParams): UriParams | undefined => (typeof uri === '
 const DONE = Object.freeze({});
 
 /** `resources/read`. */
-export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache: CachePolicy): McpMethods {
-  const read: McpMethod<UriParams> = {
+export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache: CachePolicy): ServedMethods {
+  const read: ServedMethod<UriParams> = {
     asks: true,
     read: paramsReader('ReadResourceRequest', uriOnly),
     async serve({ uri }, call) {
@@ -32,8 +32,8 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
 }
 
 /** The subscriptions of sessions: a session keeps what it is subscribed to, once the request has succeeded. */
-export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
-  const subscribe: McpMethod<UriParams> = {
+export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
+  const subscribe: ServedMethod<UriParams> = {
     era: 'legacy',
     read: paramsReader('SubscribeRequest', uriOnly),
     async serve({ uri }, call) {
@@ -41,7 +41,7 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): M
       return DONE;
     },
   };
-  const unsubscribe: McpMethod<UriParams> = {
+  const unsubscribe: ServedMethod<UriParams> = {
     era: 'legacy',
     read: paramsReader('UnsubscribeRequest', uriOnly),
     serve: () => DONE,
@@ -58,7 +58,7 @@ export async function admitsResource(table: HandlerTable, uri: string, context: 
 }
 
 /** The resource with this URI, or the first template that matches it. */
-function findResource(table: HandlerTable, uri: string) {
+export function findResource(table: HandlerTable, uri: string) {
   const entry = table.get('resource', uri);
   if (entry) return foundAs(entry, { uri });
   for (const template of table.all('template')) {
@@ -69,7 +69,7 @@ function findResource(table: HandlerTable, uri: string) {
 }
 
 /** A resource, or a template that matches, with its arguments. */
-function foundAs<Args>(entry: ReadEntry<string, unknown, Args>, args: Args) {
+function foundAs<Args>(entry: ReadEntry<string, { mimeType?: string | undefined }, Args>, args: Args) {
   return {
     entry,
     read: (context: McpContext) => entry.invoke(args, context),

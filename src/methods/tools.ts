@@ -3,7 +3,7 @@ import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
-import { invalidParams, type McpMethod, type McpMethods, paramsReader } from './method.js';
+import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 interface CallParams {
   readonly name: string;
@@ -13,19 +13,20 @@ interface CallParams {
 const NO_ARGUMENTS: Record<string, unknown> = Object.freeze({});
 
 /** `tools/call`. */
-export function toolMethods(table: HandlerTable, calls: HandlerCalls): McpMethods {
+export function toolMethods(table: HandlerTable, calls: HandlerCalls): ServedMethods {
   const read = paramsReader('CallToolRequest', ({ name, arguments: args, task }) =>
     typeof name === 'string' && (args === undefined || isObject(args)) && task === undefined
       ? { name, arguments: args }
       : undefined,
   );
-  const call: McpMethod<CallParams> = {
+  const call: ServedMethod<CallParams> = {
     asks: true,
     read: (request, era) => read(era === 'modern' ? withoutTask(request) : request),
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
       if (!tool) throw invalidParams(`There is no tool ${shown(name)}. "tools/list" names those there are.`);
       const given = args ?? NO_ARGUMENTS;
+      served.bound = tool.bound;
       return calls.run(
         served,
         name,

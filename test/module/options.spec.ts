@@ -28,6 +28,10 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
     'x',
   ],
   instructions: [null, 1, {}],
+  maxResultBytes: NOT_COUNTS,
+  textMirror: [null, 'no', 0],
+  // More of them in test/handlers/extensions.spec.ts.
+  extensions: [null, 'com.example/x', [], { search: {} }, { 'com.example/search': true }],
   server: [null, 'server', {}],
   instrumentation: [null, 'x', {}, [null], { ended: () => {} }],
   // More of them in test/auth/options.spec.ts.

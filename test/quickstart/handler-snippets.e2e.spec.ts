@@ -1,4 +1,4 @@
-import type { Client } from '@modelcontextprotocol/client';
+import { type Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Module } from '@nestjs/common';
 import { afterEach, describe, expect, it } from 'vitest';
 import { AppModule as EndpointsApp } from '../../examples/snippets/endpoint-handlers.js';
@@ -8,6 +8,8 @@ import { BackOffice } from '../../examples/snippets/order-guards.js';
 import { AppModule as EnvelopedApp } from '../../examples/snippets/envelope.interceptor.js';
 import { Orders } from '../../examples/snippets/orders.service.js';
 import { Plugins } from '../../examples/snippets/plugins.service.js';
+import { AppModule as ExtensionApp } from '../../examples/snippets/search-app.js';
+import { client as shelf, search } from '../../examples/snippets/search-client.js';
 import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
 
 @Module({ imports: globally.imports, providers: [...globally.providers, BackOffice, Orders] })
@@ -128,6 +130,13 @@ describe.each(['express', 'fastify'])('the code of the guide to handlers, on %s'
     expect(await tools(await connect(await urlOf(app)))).toEqual(['opening_hours']);
     expect(await tools(await connect(await urlOf(app, 'staff/mcp')))).toEqual(['revenue', 'opening_hours']);
   });
+});
+
+it('the code of the guide to extensions', async () => {
+  await shelf.connect(new StreamableHTTPClientTransport(new URL(await urlOf(await start(ExtensionApp)))));
+  expect(shelf.getServerCapabilities()?.extensions).toEqual({ 'com.acme/search': { languages: ['en'] } });
+  expect(await search('tea')).toEqual(['A history of tea', 'Tea and its leaves']);
+  await shelf.close();
 });
 
 it('the code of the migration guide', async () => {

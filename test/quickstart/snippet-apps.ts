@@ -25,8 +25,14 @@ export async function start(
   return app;
 }
 
-export async function connect(url: string | URL, headers: Record<string, string> = {}): Promise<Client> {
-  const client = new Client({ name: 'snippets', version: '1.0.0' }, { capabilities: { elicitation: {} } });
+export async function connect(
+  url: string | URL,
+  headers: Record<string, string> = {},
+  era: 'legacy' | 'modern' = 'legacy',
+): Promise<Client> {
+  const mode = era === 'modern' ? { pin: '2026-07-28' } : era;
+  const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode } };
+  const client = new Client({ name: 'snippets', version: '1.0.0' }, options);
   client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { yes: true } }));
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
   opened.push(client);

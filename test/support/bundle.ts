@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'vite';
+import { build, type Rolldown } from 'vite';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -34,4 +34,25 @@ export async function bundle(programs: Readonly<Record<string, string>>, folder:
       },
     },
   });
+}
+
+/**
+ * A program for a page of a browser.
+ *
+ * @param path its source, in the repository
+ * @returns a script that needs nothing else
+ */
+export async function bundleForPage(path: string): Promise<string> {
+  const built = await build({
+    configFile: false,
+    root: ROOT,
+    logLevel: 'warn',
+    build: {
+      write: false,
+      minify: false,
+      lib: { entry: join(ROOT, path), formats: ['iife'], name: 'page', fileName: 'page' },
+    },
+  });
+  const [{ output }] = [built].flat() as [Rolldown.RolldownOutput];
+  return output[0].code;
 }

@@ -1,5 +1,6 @@
 import type { Annotations, Icon, ToolAnnotations } from '@modelcontextprotocol/server';
 import { namesOf } from '../../common/option-checks.js';
+import type { Era } from '../../wire/era.js';
 import type { HandlerSchema } from '../schema/handler-schema.js';
 
 /** What every handler may say of itself. @publicApi */
@@ -61,6 +62,30 @@ export interface ToolOptions extends DescribedOptions {
    * @default no structured content
    */
   outputSchema?: HandlerSchema;
+  /**
+   * The view of MCP Apps that shows its results, by its URI: that of an `@AppView()` of the endpoint. A host without views shows
+   * the result as that of any tool.
+   *
+   * @default none
+   * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+   */
+  ui?: string | ToolUi;
+  /** Bytes of its answer as JSON; `Infinity`: any number. @default that of the endpoint */
+  maxResultBytes?: number;
+  /** Whether its structured content is repeated as a text block. @default that of the endpoint */
+  textMirror?: boolean;
+}
+
+/** The view of a tool, and who may call the tool. @publicApi */
+export interface ToolUi {
+  /** The view that shows its results: the `uri` of an `@AppView()` of the same endpoint. @default none */
+  resourceUri?: string;
+  /**
+   * `model`: the agent sees and calls the tool; `app`: views of this server call it. Hosts see to it.
+   *
+   * @default ['model', 'app']
+   */
+  visibility?: readonly ('model' | 'app')[];
 }
 
 /**
@@ -80,6 +105,52 @@ export interface ResourceOptions extends DescribedOptions {
   annotations?: Annotations;
   /** How long a client may keep what it has read. */
   cache?: CacheHints;
+}
+
+/**
+ * Origins that a view may reach, such as `https://cdn.example.com` or `https://*.example.com`. Hosts make a Content Security
+ * Policy of them; what is left out is not reached at all.
+ *
+ * @publicApi
+ */
+export interface AppViewCsp {
+  /** For `fetch`, XHR and WebSocket (`connect-src`). */
+  connectDomains?: readonly string[];
+  /** For scripts, styles, images, fonts and media. */
+  resourceDomains?: readonly string[];
+  /** For frames inside (`frame-src`). */
+  frameDomains?: readonly string[];
+  /** For `<base>` (`base-uri`). */
+  baseUriDomains?: readonly string[];
+}
+
+/** What a view asks the browser for; a host may refuse. @publicApi */
+export interface AppViewPermissions {
+  camera?: object;
+  microphone?: object;
+  geolocation?: object;
+  clipboardWrite?: object;
+}
+
+/**
+ * A view of MCP Apps.
+ *
+ * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+ * @publicApi
+ */
+export interface AppViewOptions extends DescribedOptions, Pick<ResourceOptions, 'annotations' | 'cache' | 'size'> {
+  /** Begins with `ui://`; unique in the endpoint. */
+  uri: `ui://${string}`;
+  /** @default the URI without `ui://` */
+  name?: string;
+  /** @default nothing of the network */
+  csp?: AppViewCsp;
+  /** @default none */
+  permissions?: AppViewPermissions;
+  /** An origin that the sandbox keeps, for CORS or OAuth; each host has its own format. @default chosen by the host */
+  domain?: string;
+  /** Whether the host draws a border around it. @default chosen by the host */
+  prefersBorder?: boolean;
 }
 
 /**
@@ -143,6 +214,27 @@ export type CompleteOptions =
       argument: string;
     };
 
+/** To which extension a method belongs, and who may call it. @publicApi */
+export interface McpMethodOptions {
+  /**
+   * The id of the extension that has the method, such as `com.example/search`. The endpoint declares it, with the settings of
+   * its option `extensions`, else `{}`; and a client that did not declare it is refused: in revision 2026-07-28 with -32021,
+   * which names it, in a session with -32601.
+   *
+   * @default none: the method is served to every client
+   * @see https://modelcontextprotocol.io/seps/2133-extensions
+   */
+  extension?: string;
+  /** The era that has the method. @default both */
+  era?: Era;
+}
+
+/** A method of an extension, as `@McpMethod()` was given it. */
+export interface MethodOptions extends McpMethodOptions {
+  readonly method: string;
+  readonly paramsSchema?: HandlerSchema | undefined;
+}
+
 /** Proposals for the value of an argument. @publicApi */
 export type CompletionValues =
   | readonly string[]
@@ -178,11 +270,17 @@ export const CACHE_NAMES = namesOf<CacheHints>({ ttlMs: true, scope: true });
 export const HANDLER_OPTION_NAMES = {
   tool: namesOf<ToolOptions>({
     ...DESCRIBED,
-    ...{ name: true, annotations: true, inputSchema: true, outputSchema: true },
+    ...{ name: true, annotations: true, inputSchema: true, outputSchema: true, ui: true },
+    ...{ maxResultBytes: true, textMirror: true },
   }),
   resource: namesOf<ResourceOptions>({
     ...DESCRIBED,
     ...{ uri: true, name: true, mimeType: true, size: true, annotations: true, cache: true },
+  }),
+  view: namesOf<AppViewOptions>({
+    ...DESCRIBED,
+    ...{ uri: true, name: true, size: true, annotations: true, cache: true },
+    ...{ csp: true, permissions: true, domain: true, prefersBorder: true },
   }),
   template: namesOf<ResourceTemplateOptions>({
     ...DESCRIBED,
@@ -190,4 +288,5 @@ export const HANDLER_OPTION_NAMES = {
   }),
   prompt: namesOf<PromptOptions>({ ...DESCRIBED, ...{ name: true, inputSchema: true, arguments: true } }),
   completion: ['prompt', 'template', 'argument'],
+  method: namesOf<MethodOptions>({ method: true, paramsSchema: true, extension: true, era: true }),
 } as const;

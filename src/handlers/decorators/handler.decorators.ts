@@ -2,9 +2,13 @@ import { adviceOn } from '../../common/option-checks.js';
 import { shown } from '../../wire/errors.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
+import type { HandlerSchema } from '../schema/handler-schema.js';
 import {
+  type AppViewOptions,
   type CompleteOptions,
   HANDLER_OPTION_NAMES,
+  type McpMethodOptions,
+  type MethodOptions,
   type PromptOptions,
   type ResourceOptions,
   type ResourceTemplateOptions,
@@ -16,9 +20,11 @@ import { McpArgs, McpCtx } from './param.decorators.js';
 export type HandlerDeclaration =
   | { readonly kind: 'tool'; readonly options: ToolOptions }
   | { readonly kind: 'resource'; readonly options: ResourceOptions }
+  | { readonly kind: 'view'; readonly options: AppViewOptions }
   | { readonly kind: 'template'; readonly options: ResourceTemplateOptions }
   | { readonly kind: 'prompt'; readonly options: PromptOptions }
-  | { readonly kind: 'completion'; readonly options: CompleteOptions };
+  | { readonly kind: 'completion'; readonly options: CompleteOptions }
+  | { readonly kind: 'method'; readonly options: MethodOptions };
 
 const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
 
@@ -92,6 +98,8 @@ function faultOf(
  * context. Without `inputSchema`, the class of the parameter of `@McpArgs()` is the schema. Guards, interceptors, pipes and filters run around it as
  * around a route: guards first, then the check of the arguments.
  *
+ * On a route of a controller, `@Param()`, `@Query()` and `@Body()` are arguments too.
+ *
  * A class inherits the tools of its base class. A method that overrides one is a tool only if it is decorated itself.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
@@ -116,6 +124,29 @@ export function Tool(options: ToolOptions): MethodDecorator {
  */
 export function Resource(options: ResourceOptions): MethodDecorator {
   return declareHandler('Resource', { kind: 'resource', options });
+}
+
+/**
+ * Makes a method the view of MCP Apps that tools name by `ui`: it returns a document of HTML, which the host shows in a sandboxed
+ * frame. It is a resource of the type `text/html;profile=mcp-app`, called with `({ uri }, ctx)`.
+ *
+ * ```ts
+ * @AppView({ uri: 'ui://weather/chart', csp: { connectDomains: ['https://api.weather.example'] } })
+ * chart(): Promise<string> {
+ *   return readFile('chart.html', 'utf8');
+ * }
+ *
+ * @Tool({ name: 'forecast', ui: 'ui://weather/chart' })
+ * forecast(): object { … }
+ * ```
+ *
+ * The start fails when a tool names a view that is not there.
+ *
+ * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+ * @publicApi
+ */
+export function AppView(options: AppViewOptions): MethodDecorator {
+  return declareHandler('AppView', { kind: 'view', options });
 }
 
 /**
@@ -181,6 +212,32 @@ export function Complete(options: CompleteOptions): MethodDecorator {
     McpArgs('others')(target, key, 1);
     McpCtx()(target, key, 2);
   };
+}
+
+/**
+ * Makes a method serve a request that the specification does not have: one of an extension. It is called with `(params, ctx)`,
+ * as a tool is with its arguments, behind the same guards, interceptors, pipes and filters; it returns the result, an object.
+ *
+ * ```ts
+ * const query = z.object({ text: z.string() });
+ *
+ * @McpMethod('acme/search', query, { extension: 'com.acme/search' })
+ * search(@McpArgs() { text }: z.infer<typeof query>, @McpCtx() ctx: McpContext) {
+ *   return { hits: await this.index.find(text, ctx.signal) };
+ * }
+ * ```
+ *
+ * It can report progress and be cancelled; in revision 2026-07-28 it cannot ask the client, as a tool can.
+ *
+ * @param method `prefix/name`, with a prefix of your own: those of the specification are refused at start
+ * @param schema of `params`, without `_meta`. @default the class of the parameter of `@McpArgs()`; of a method that takes no
+ *   params, nothing
+ * @throws HandlerDefinitionError when it is no method of instances; at start for a name that is taken or reserved
+ * @see https://modelcontextprotocol.io/seps/2133-extensions
+ * @publicApi
+ */
+export function McpMethod(method: string, schema?: HandlerSchema, options: McpMethodOptions = {}): MethodDecorator {
+  return declareHandler('McpMethod', { kind: 'method', options: { ...options, method, paramsSchema: schema } });
 }
 
 /** Where the handlers of a class belong. @publicApi */

@@ -26,10 +26,11 @@ export function McpArgs(first?: string | ParamPipe, ...pipes: ParamPipe[]): Para
 
 /** The factory of `@McpCtx()`, by which the parameter is recognised. @internal */
 export const contextFactory = (_data: unknown, context: Parameters<typeof McpExecutionContext.create>[0]): unknown =>
-  McpExecutionContext.create(context).getContext();
+  McpExecutionContext.isMcp(context) ? McpExecutionContext.create(context).getContext() : undefined;
 
 /**
- * Injects the {@link McpContext} of the call: who calls, and the way back to the client.
+ * Injects the {@link McpContext} of the call: who calls, and the way back to the client. `undefined` where the method is called
+ * as a route.
  *
  * @publicApi
  */

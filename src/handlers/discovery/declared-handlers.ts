@@ -2,15 +2,18 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { logger } from '../../context/operator-log.js';
 import { shown } from '../../wire/errors.js';
-import type { PromptOptions, ToolOptions } from '../decorators/handler-options.js';
+import { isObject } from '../../wire/json-rpc.js';
+import { resourceOfView } from '../decorators/app-views.js';
+import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/handler-options.js';
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import { layoutOf } from '../invocation/params.js';
+import { type ArgumentParam, layoutOf } from '../invocation/params.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
+  methodEntry,
   promptEntry,
   resourceEntry,
   templateEntry,
@@ -18,7 +21,7 @@ import {
 } from '../registry/entries.js';
 import { type HandlerEntry, type HandlerKind, HandlerTable } from '../registry/handler-table.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
-import type { Validate } from '../schema/handler-schema.js';
+import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
 
@@ -92,12 +95,13 @@ export class DeclaredHandlers {
 
   #entryOf(declared: Declared<EntryDeclaration>, completions: readonly TargetedCompletion[]): HandlerEntry {
     const { origin, declaration } = declared;
+    const kind = declaration.kind === 'view' ? 'resource' : declaration.kind;
     const source = (name: string): EntrySource => ({
       origin,
       compiler: this.#compiler,
       failures: this.options,
-      runner: (validate) => this.#runner(declared, declaration.kind, name, validate),
-      completions: completions.filter((each) => each.kind === declaration.kind && each.name === name),
+      runner: (validate) => this.#runner(declared, kind, name, validate),
+      completions: completions.filter((each) => each.kind === kind && each.name === name),
     });
     switch (declaration.kind) {
       case 'tool':
@@ -105,11 +109,20 @@ export class DeclaredHandlers {
         return toolEntry(this.#withSchema(declared, 'Tool', declaration.options), source(declaration.options.name));
       case 'resource':
         return resourceEntry(declaration.options, source(declaration.options.uri));
+      case 'view':
+        return resourceEntry(resourceOfView(declaration.options, origin), source(declaration.options.uri));
       case 'template':
         return templateEntry(declaration.options, source(declaration.options.uriTemplate));
       case 'prompt':
         return promptEntry(this.#withSchema(declared, 'Prompt', declaration.options), source(declaration.options.name));
+      case 'method':
+        return methodEntry(this.#withParams(declared, declaration.options), source(declaration.options.method));
     }
+  }
+
+  #withParams(declared: Declared, { paramsSchema: inputSchema, ...options }: MethodOptions): MethodOptions {
+    const decorator = 'McpMethod';
+    return { ...options, paramsSchema: this.#withSchema(declared, decorator, { inputSchema }).inputSchema };
   }
 
   /**
@@ -117,17 +130,24 @@ export class DeclaredHandlers {
    *
    * @throws HandlerDefinitionError when neither is there
    */
-  #withSchema<Options extends ToolOptions | PromptOptions>(
+  #withSchema<Options extends Pick<ToolOptions, 'inputSchema'> | PromptOptions>(
     { host, methodName, origin }: Declared,
     decorator: string,
     options: Options,
   ): Options {
-    if (options.inputSchema || ('arguments' in options && options.arguments)) return options;
-    const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
+    const { args, decorated, isRoute } = layoutOf(host.type as Type, methodName, origin);
+    const given = options.inputSchema;
+    // Of a route most parameters have a name, and one that the schema lacks would silently be undefined.
+    if (given && isRoute) assertNamed(args, this.#compiler.compile(given, 'input', origin).json, origin);
+    if (given || ('arguments' in options && options.arguments)) return options;
+    const [option, anything] =
+      decorator === 'McpMethod'
+        ? ['a schema', "{ type: 'object' }"]
+        : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
     const refusal = (index: number, why: string, cause?: unknown): HandlerDefinitionError =>
       new HandlerDefinitionError(
         origin,
-        `its parameter ${index} (counted from 0) is arguments of the call, but it has no "inputSchema", and the type of no parameter can stand for one: ${why}. Give @${decorator}() an "inputSchema", or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: inputSchema: { type: 'object' }.`,
+        `its parameter ${index} (counted from 0) is arguments of the call, but it has no schema, and the type of no parameter can stand for one: ${why}. Give @${decorator}() ${option}, or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: ${anything}.`,
         { cause },
       );
     const typed = args.find(({ field, type }) => field === undefined && isClass(type));
@@ -140,11 +160,13 @@ export class DeclaredHandlers {
       );
     }
     const inputSchema = typed.type as Type;
+    let json: JsonSchema;
     try {
-      this.#compiler.compile(inputSchema, 'input', origin);
+      ({ json } = this.#compiler.compile(inputSchema, 'input', origin));
     } catch (error) {
       throw refusal(typed.index, ((error as Error).cause as Error).message.replace(/\.$/, ''), error);
     }
+    assertNamed(args, json, origin);
     return { ...options, inputSchema };
   }
 
@@ -152,6 +174,19 @@ export class DeclaredHandlers {
     const { listGuards } = this.options;
     return this.invokers.create({ wrapper: host.wrapper, methodName, origin }, { kind, name, listGuards, validate });
   }
+}
+
+/** @throws HandlerDefinitionError for a parameter that is an argument which a closed schema does not have */
+function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: string): void {
+  const { properties, additionalProperties = false } = json;
+  const open =
+    additionalProperties !== false ||
+    ['anyOf', 'oneOf', 'allOf', 'patternProperties', '$ref'].some((key) => key in json);
+  if (open || !isObject(properties)) return;
+  const unknown = args.find(({ field }) => field !== undefined && !Object.hasOwn(properties, field));
+  if (!unknown) return;
+  const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which its schema does not have. ${namesText(Object.keys(properties))} Give an "inputSchema" with all arguments.`;
+  throw new HandlerDefinitionError(origin, reason);
 }
 
 /** TypeScript emits these for types that are not written as classes. */

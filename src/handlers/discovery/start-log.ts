@@ -10,6 +10,7 @@ const NOUNS: Readonly<Record<HandlerKind, string>> = {
   resource: 'resource',
   template: 'resource template',
   prompt: 'prompt',
+  method: 'method',
 };
 
 /** Logs what an endpoint serves, and where: a handler that is missing is missing here too. */
@@ -20,7 +21,9 @@ export function logWhatIsServed(
 ): void {
   const endpoint = `MCP endpoint${name === undefined ? '' : ` "${name}"`} at ${paths.join(', ')}`;
   if (table === 'server') return logger.log(`${endpoint}: served by the servers that the option "server" makes.`);
-  const kinds = Object.keys(NOUNS) as HandlerKind[];
+  const all = Object.keys(NOUNS) as HandlerKind[];
+  // Few endpoints have methods of extensions.
+  const kinds = all.filter((kind) => kind !== 'method' || table.size(kind) > 0);
   logger.log(`${endpoint}: ${kinds.map((kind) => counted(kind, table)).join(', ')}.`);
   if (kinds.every((kind) => table.size(kind) === 0)) {
     logger.warn(

@@ -51,10 +51,16 @@ export interface ParamLayout {
   readonly plain: boolean;
   /** Without decorators the first parameter is arguments, which the method may ignore. */
   readonly decorated: boolean;
+  /** The method is a route of a controller too. */
+  readonly isRoute: boolean;
 }
 
 /** Nest's numbers of its own decorators for parameters. */
 const BODY = 3;
+/** On a route: the arguments of a tool have no such places, so each gives the argument of its name, or all. */
+const ARGUMENTS_OF_ROUTES: readonly number[] = [4, 5];
+/** Where Nest notes that a method is a route. */
+const ROUTE_PATH = 'path';
 const FROM_REQUEST: Readonly<Record<number, (request: RequestLike, name: unknown) => unknown>> = {
   0: (request) => request,
   6: ({ headers }, name) => (typeof name === 'string' ? headers?.[name.toLowerCase()] : headers),
@@ -98,7 +104,7 @@ const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index'> = {
 
 /**
  * Reads what the decorators say of a method's parameters, and notes for Nest how they are made. Without decorators they are
- * `(args, ctx)`, or what their types say.
+ * `(args, ctx)`, or what their types say. Of a method that is a route too, `@Param()` and `@Query()` are arguments.
  *
  * @param origin for messages
  * @throws HandlerDefinitionError for a parameter that only a route has, and for one of which nothing says what it is
@@ -111,10 +117,13 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   const decorated = Object.keys(noted).length > 0;
   const undecorated = types[0] === McpContext ? [argumentsAt(1), contextAt(0)] : [argumentsAt(0), contextAt(1)];
   // From the first one with a default value on, a parameter does not count into the length: it can do without a value.
-  const needed = methodOf(host.prototype as object, methodName)?.length ?? 0;
+  const method = methodOf(host.prototype as object, methodName);
+  const needed = method?.length ?? 0;
+  const isRoute = method !== undefined && Reflect.hasMetadata(ROUTE_PATH, method);
+  if (isRoute && !decorated && Math.max(needed, types.length) > 0) throw bareRoute(origin);
   const all = decorated ? withContext(noted, types, needed, origin) : { ...undecorated[0], ...undecorated[1] };
   const piped = Object.entries(all).filter(([, entry]) => !isContext(entry));
-  for (const [key] of piped) assertServable(key, origin);
+  for (const [key] of piped) assertServable(key, isRoute, origin);
   const invocationAt = Math.max(...Object.values(all).map(({ index }) => index)) + 1;
   const invocation = [
     `invocation${CUSTOM_ARGUMENT}:${invocationAt}`,
@@ -122,7 +131,7 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   ] as const;
   const entries: ParamEntries = Object.fromEntries([invocation, ...piped]);
   Reflect.defineMetadata(HANDLER_ARGUMENTS, entries, paramsHost, methodName);
-  const args = piped.filter(([key]) => typeOf(key) === BODY);
+  const args = piped.filter(([key]) => isArgument(key));
   return {
     entries,
     contextAt: Object.values(all)
@@ -132,6 +141,7 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
     args: args.map(([, { index, data }]) => ({ index, field: data as string | undefined, type: types[index] })),
     plain: args.length === piped.length && args.every(([, { pipes }]) => !pipes?.length),
     decorated,
+    isRoute,
   };
 }
 
@@ -158,7 +168,7 @@ function withContext(decorated: ParamEntries, types: readonly unknown[], needed:
 /** Makes what Nest's own decorators inject; the same for all handlers, as everything comes with the call. */
 export const handlerParams = {
   exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
-    if (type === BODY) return (args[3] as Invocation).argument(data);
+    if (type === BODY || ARGUMENTS_OF_ROUTES.includes(type)) return (args[3] as Invocation).argument(data);
     return FROM_REQUEST[type]?.(args[0] ?? {}, data);
   },
 };
@@ -168,13 +178,26 @@ function isContext({ factory, pipes }: ParamEntry): boolean {
   return factory === contextFactory && !pipes?.length;
 }
 
-function assertServable(key: string, origin: string): void {
+function assertServable(key: string, isRoute: boolean, origin: string): void {
   const type = typeOf(key);
-  if (type === undefined || type === BODY || type in FROM_REQUEST) return;
-  throw new HandlerDefinitionError(
-    origin,
-    `a parameter has ${OF_ROUTES[type] ?? `a decorator of type ${type}`}, which only a route of HTTP has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a decorator of your own.`,
-  );
+  if (type === undefined || type in FROM_REQUEST || (isArgument(key) && (type === BODY || isRoute))) return;
+  const name = OF_ROUTES[type] ?? `a decorator of type ${type}`;
+  const reason = isRoute
+    ? `a parameter has ${name}, which a call over MCP does not have. Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a decorator of your own; or write a method of its own, and have both call a service.`
+    : `a parameter has ${name}, which only a route of HTTP has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a decorator of your own.`;
+  throw new HandlerDefinitionError(origin, reason);
+}
+
+/** Without decorators Nest gives a route the request and the response. */
+function bareRoute(origin: string): HandlerDefinitionError {
+  const reason =
+    'it is a route too, which Nest calls with the request and the response, as its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
+  return new HandlerDefinitionError(origin, reason);
+}
+
+function isArgument(key: string): boolean {
+  const type = typeOf(key);
+  return type === BODY || (type !== undefined && ARGUMENTS_OF_ROUTES.includes(type));
 }
 
 /** Nest's number of the decorator; `undefined` for one made by `createParamDecorator()`. */

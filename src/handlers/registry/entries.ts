@@ -1,10 +1,13 @@
 import type { CompleteResult, PromptArgument, Tool, Variables } from '@modelcontextprotocol/server';
+import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
 import { paramHeadersOf } from '../../wire/param-headers.js';
 import { checkedBySpec, UriTemplate } from '../../wire/spec.js';
 import { shown } from '../../wire/errors.js';
+import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import {
   CACHE_NAMES,
   type CacheHints,
+  type MethodOptions,
   type PromptArgumentOptions,
   type PromptOptions,
   type ResourceArgs,
@@ -14,15 +17,16 @@ import {
   type ToolOptions,
 } from '../decorators/handler-options.js';
 import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
-import type { FailureOptions } from '../handlers.options.js';
+import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
-import { toPromptResult, toResourceResult } from '../results/read-results.js';
-import { toToolResult } from '../results/tool-result.js';
+import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
+import { boundOf, toToolResult } from '../results/tool-result.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
   Completion,
+  MethodEntry,
   PromptEntry,
   ResourceEntry,
   ResourceTemplateEntry,
@@ -35,7 +39,7 @@ export interface EntrySource {
   /** For messages: `OrderTools.find (OrdersModule)`. */
   readonly origin: string;
   readonly compiler: SchemaCompiler;
-  readonly failures: FailureOptions;
+  readonly failures: FailureOptions & ToolResultOptions;
   /** @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Those of its arguments. */
@@ -57,8 +61,17 @@ const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
 /** @throws HandlerDefinitionError */
 export function toolEntry(options: ToolOptions, { origin, compiler, runner, failures }: EntrySource): ToolEntry {
-  const { name, title, description, icons, annotations, _meta } = options;
+  const { name, title, description, icons, annotations } = options;
+  const { maxResultBytes = failures.maxResultBytes ?? Infinity, textMirror = failures.textMirror ?? true } = options;
   assertName('name', name, origin);
+  if (maxResultBytes !== Infinity && !(Number.isSafeInteger(maxResultBytes) && maxResultBytes > 0)) {
+    const wanted = 'a whole number of at least 1, or Infinity';
+    throw new HandlerDefinitionError(origin, `its "maxResultBytes" must be ${wanted}; got ${shown(maxResultBytes)}.`);
+  }
+  if (typeof textMirror !== 'boolean') {
+    throw new HandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
+  }
+  const { _meta } = metaOfTool(options.ui, options._meta, origin);
   const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin);
   const output = options.outputSchema && compiler.compile(options.outputSchema, 'output', origin);
   const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
@@ -74,8 +87,9 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
     key: name,
     wire,
     paramHeaders: mirrored.headers,
+    bound: boundOf(name, Object.keys(wire.inputSchema.properties ?? {}), maxResultBytes),
     ...served(runner(input?.validate), { kind: 'tool', name, origin, failures }, (value) =>
-      toToolResult(value, output?.validate),
+      toToolResult(value, output?.validate, textMirror),
     ),
   };
 }
@@ -95,13 +109,14 @@ export function resourceEntry(options: ResourceOptions, { origin, runner, failur
     const reason = `its "uri" is ${shown(uri)}, which is not an absolute URI such as "orders://terms".`;
     throw new HandlerDefinitionError(origin, reason);
   }
+  const ui = uiOfContents(mimeType, _meta);
   return {
     kind: 'resource',
     key: uri,
     wire: wireOf('Resource', { uri, name, title, description, icons, mimeType, size, annotations, _meta }, origin),
     ...cacheOf(cache, origin),
     ...served(runner(undefined), { kind: 'resource', name: uri, origin, failures }, (value, args: ResourceArgs) =>
-      toResourceResult(args.uri, mimeType, value),
+      toResourceResult({ uri: args.uri, mimeType, ui }, value),
     ),
   };
 }
@@ -114,6 +129,7 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
   const template = templateOf(uriTemplate, origin);
   const fields = { uriTemplate, name, title, description, icons, mimeType, annotations, _meta };
   const about: ServedHandler = { kind: 'template', name: uriTemplate, origin, failures };
+  const ui = uiOfContents(mimeType, _meta);
   return {
     kind: 'template',
     key: uriTemplate,
@@ -121,7 +137,9 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
     ...cacheOf(cache, origin),
     template,
     completions: completionsOf(`resource template "${uriTemplate}"`, template.variableNames, about, source),
-    ...served(runner(argsOfMethod), about, (value, args: TemplateMatch) => toResourceResult(args.uri, mimeType, value)),
+    ...served(runner(argsOfMethod), about, (value, args: TemplateMatch) =>
+      toResourceResult({ uri: args.uri, mimeType, ui }, value),
+    ),
   };
 }
 
@@ -146,6 +164,23 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
     completions: completionsOf(`prompt "${name}"`, names, about, source),
     ...served(runner(validate), about, toPromptResult),
   };
+}
+
+/** @throws HandlerDefinitionError, also for a method that the specification has */
+export function methodEntry(options: MethodOptions, { origin, compiler, runner, failures }: EntrySource): MethodEntry {
+  const { method, paramsSchema, extension, era } = options;
+  const fault = faultOfMethodName(method);
+  if (fault !== undefined) throw new HandlerDefinitionError(origin, `its method is ${shown(method)}: ${fault}.`);
+  if (extension !== undefined && !isExtensionId(extension)) {
+    const reason = `its "extension" is ${shown(extension)}; the id of an extension is "vendor-prefix/name", such as "com.example/search".`;
+    throw new HandlerDefinitionError(origin, reason);
+  }
+  if (era !== undefined && era !== 'legacy' && era !== 'modern') {
+    throw new HandlerDefinitionError(origin, `its "era" must be "legacy" or "modern"; got ${shown(era)}.`);
+  }
+  const params = paramsSchema && compiler.compile(paramsSchema, 'input', origin, 'schema');
+  const about: ServedHandler = { kind: 'method', name: method, origin, failures };
+  return { kind: 'method', key: method, extension, era, ...served(runner(params?.validate), about, toMethodResult) };
 }
 
 function argumentsOf(

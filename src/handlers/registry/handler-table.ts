@@ -12,20 +12,35 @@ import type {
 import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
+import type { ResultBound } from '../../context/mcp-call.js';
 import type { McpContext } from '../../context/mcp-context.js';
+import type { Era } from '../../wire/era.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
 import type { CacheHints } from '../decorators/handler-options.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 
 /**
- * What an endpoint offers: one entry per tool, resource, template and prompt, whether it was found on a provider or
+ * What an endpoint offers: one entry per tool, resource, template, prompt and method, whether it was found on a provider or
  * registered at run time. An entry is made once, at start or at registration, and shared by all sessions; what goes over
  * the wire in lists is in it as it is sent, and frozen.
  */
-export type HandlerEntry = ToolEntry | ResourceEntry | ResourceTemplateEntry | PromptEntry;
+export type HandlerEntry = EntryOf<HandlerKind>;
 
-export type HandlerKind = HandlerEntry['kind'];
+/** What lists show. */
+export type ListedEntry = EntryOf<ListedKind>;
+
+interface EntriesByKind {
+  tool: ToolEntry;
+  resource: ResourceEntry;
+  template: ResourceTemplateEntry;
+  prompt: PromptEntry;
+  method: MethodEntry;
+}
+
+export type HandlerKind = keyof EntriesByKind;
+export type ListedKind = Exclude<HandlerKind, 'method'>;
+export type EntryOf<Kind extends HandlerKind> = EntriesByKind[Kind];
 
 interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args, Result> {
   readonly kind: Kind;
@@ -38,6 +53,8 @@ interface EntryBase<Kind extends string, Wire, Args, Result> extends Served<Args
 export interface ToolEntry extends EntryBase<'tool', Tool, Record<string, unknown>, unknown> {
   /** Its arguments that modern clients mirror into headers (`x-mcp-header`); frozen, and mostly empty. */
   readonly paramHeaders: readonly ParamHeader[];
+  /** How large its result may be; `undefined`: of any size. */
+  readonly bound: ResultBound | undefined;
 }
 
 export interface ReadEntry<Kind extends string, Wire, Args> extends EntryBase<
@@ -74,6 +91,17 @@ export interface PromptEntry extends EntryBase<
   readonly completions: ReadonlyMap<string, Completion>;
 }
 
+/** A method of an extension; no list shows it, and it is there from the start. */
+export interface MethodEntry extends Served<Record<string, unknown>, object> {
+  readonly kind: 'method';
+  /** As clients call it. */
+  readonly key: string;
+  /** The id of the extension that a client must have declared. */
+  readonly extension: string | undefined;
+  /** The era that has it; `undefined`: both. */
+  readonly era: Era | undefined;
+}
+
 /** Proposes values for an argument. */
 export type Completion = (
   value: string,
@@ -87,8 +115,6 @@ export interface HandlerListChange {
   readonly list: 'tools' | 'resources' | 'prompts';
 }
 
-export type EntryOf<Kind extends HandlerKind> = Extract<HandlerEntry, { kind: Kind }>;
-
 /** An entry with its place in the order of its kind. */
 export interface PlacedEntry<Kind extends HandlerKind> {
   /** Grows with each entry that is added; never used again. */
@@ -97,7 +123,7 @@ export interface PlacedEntry<Kind extends HandlerKind> {
 }
 
 /** The list that shows entries of a kind; templates are resources. */
-const LIST_OF: Readonly<Record<HandlerKind, HandlerListChange['list']>> = {
+const LIST_OF: Readonly<Record<ListedKind, HandlerListChange['list']>> = {
   tool: 'tools',
   resource: 'resources',
   template: 'resources',
@@ -116,7 +142,9 @@ type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> }
  */
 @Injectable()
 export class HandlerTable {
-  readonly #places: Places = { tool: new Map(), resource: new Map(), template: new Map(), prompt: new Map() };
+  readonly #places: Places = {
+    ...{ tool: new Map(), resource: new Map(), template: new Map(), prompt: new Map(), method: new Map() },
+  };
   readonly #changes$ = new Subject<HandlerListChange>();
   #lastOrdinal = 0;
 
@@ -197,6 +225,6 @@ export class HandlerTable {
   }
 
   #changed(kind: HandlerKind): void {
-    this.#changes$.next({ list: LIST_OF[kind] });
+    if (kind !== 'method') this.#changes$.next({ list: LIST_OF[kind] });
   }
 }

@@ -13,13 +13,13 @@ import type {
   ToolOptions,
 } from '../decorators/handler-options.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
-import { HANDLER_OPTIONS, type FailureOptions } from '../handlers.options.js';
+import { HANDLER_OPTIONS, type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
-import { type HandlerEntry, type HandlerKind, type HandlerListChange, HandlerTable } from './handler-table.js';
+import { type HandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
 
 /**
  * A handler that is registered at run time: a function instead of a method. It may return what a method may: a value, a
@@ -122,7 +122,7 @@ export class McpRegistry {
   /** @internal */
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
-    @Inject(HANDLER_OPTIONS) private readonly failures: FailureOptions,
+    @Inject(HANDLER_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
@@ -178,7 +178,7 @@ export class McpRegistry {
   }
 
   /** Everything of a kind, decorated and registered, in the order of the list, whether a caller may see it or not. */
-  list<Kind extends HandlerKind>(kind: Kind): McpHandlerInfo<Readonly<McpListed[Kind]>>[] {
+  list<Kind extends ListedKind>(kind: Kind): McpHandlerInfo<Readonly<McpListed[Kind]>>[] {
     return Array.from(this.table.all(kind), ({ key, origin, wire, guarded }) => ({
       kind,
       key,
@@ -188,7 +188,7 @@ export class McpRegistry {
     }));
   }
 
-  #register<Kind extends HandlerKind, Changes extends object>(
+  #register<Kind extends ListedKind, Changes extends object>(
     kind: Kind,
     registration: Registrations[Kind],
   ): McpRegistration<Changes> {
@@ -243,15 +243,15 @@ interface Registrations {
 const KEYS = { tool: 'name', resource: 'uri', template: 'uriTemplate', prompt: 'name' } as const;
 
 const ENTRIES: {
-  readonly [Kind in HandlerKind]: (registration: Registrations[Kind], source: EntrySource) => HandlerEntry;
+  readonly [Kind in ListedKind]: (registration: Registrations[Kind], source: EntrySource) => ListedEntry;
 } = { tool: toolEntry, resource: resourceEntry, template: templateEntry, prompt: promptEntry };
 
 /** Makes an entry of a registration. @throws HandlerDefinitionError */
-function registeredEntry<Kind extends HandlerKind>(
+function registeredEntry<Kind extends ListedKind>(
   kind: Kind,
   registration: Registrations[Kind],
-  failures: FailureOptions,
-): HandlerEntry {
+  failures: FailureOptions & ToolResultOptions,
+): ListedEntry {
   const { handler, complete = {} } = registration as ToolRegistration<never> & Pick<PromptRegistration, 'complete'>;
   const origin = `${kind} ${shown(Reflect.get(registration, KEYS[kind]))} (registered at run time)`;
   if (typeof handler !== 'function') {

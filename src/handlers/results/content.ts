@@ -76,7 +76,7 @@ export function jsonOf(value: unknown): string {
 }
 
 /** JSON would show their private fields. @throws HandlerResultError */
-function assertNoStream(value: unknown): void {
+export function assertNoStream(value: unknown): void {
   if (value instanceof StreamableFile) {
     value.getStream().destroy();
     throw unsendable('StreamableFile');

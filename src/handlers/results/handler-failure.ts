@@ -14,13 +14,13 @@ import { textBlock } from './content.js';
 /**
  * # What a client learns of a failure
  *
- * | thrown | of a tool | of a resource or prompt |
+ * | thrown | of a tool | of a resource, prompt or method |
  * |---|---|---|
  * | `ProtocolError` (of the SDK), `McpError` | JSON-RPC error with its code | the same |
  * | 401, or with `WWW-Authenticate`, before the handler's arguments were read | {@link HandlerDeniedError} | the same |
  * | 403 before the handler's arguments were read | `isError` with its text; `denials: 'http'`: as above | as above |
  * | `HttpException` 400, 422, as validation throws | `isError` with its text | -32602 with its text |
- * | `HttpException` 404 | `isError` with its text | resource not found; of a prompt -32602 with its text |
+ * | `HttpException` 404 | `isError` with its text | resource not found; of a prompt or method -32602 with its text |
  * | other `HttpException` below 500 | `isError` with its text | -32603 with its text |
  * | `UnknownStateError` | `isError` with its text | -32602 with its text |
  * | `ServerRequestError`, other `McpStateError` | `isError` with its text | -32603 with its text |
@@ -70,7 +70,7 @@ export function toReadFailure(error: unknown, failed: FailedHandler): Error {
   const { kind, name } = failed;
   const { status = 500 } = seen;
   const text = textFor(seen, error, failed);
-  if (status === 404 && kind !== 'prompt') return new ResourceNotFoundError(name, text);
+  if (status === 404 && (kind === 'resource' || kind === 'template')) return new ResourceNotFoundError(name, text);
   const invalid = status === 400 || status === 422 || status === 404;
   return new ProtocolError(invalid ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, text);
 }

@@ -20,25 +20,29 @@ import {
 
 type Contents = ReadResourceResult['contents'][number];
 
+/** A resource that is read, as far as its contents say it again. */
+interface ReadResource {
+  /** As the client asked for it. */
+  readonly uri: string;
+  /** As its list entry says. */
+  readonly mimeType: string | undefined;
+  /** Of a view: what its sandbox may do. */
+  readonly ui?: object | undefined;
+}
+
 /**
  * The result of a resource from what its method returned: a text, bytes, contents (one or several), a whole result, or
  * any other object, which is sent as JSON. Every entry of the contents says its URI and media type: its own, else those
  * of the resource, else what follows from the value.
  *
- * @param uri as the client asked for it
- * @param mimeType of the resource, as its list entry says
  * @throws ResourceNotFoundError for `undefined` and `null`
  * @throws HandlerResultError when it cannot be sent
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#reading-resources
  */
-export function toResourceResult(
-  uri: string,
-  mimeType: string | undefined,
-  value: unknown,
-): ReadResourceResult | InputRequiredResult {
-  if (value === undefined || value === null) throw new ResourceNotFoundError(uri);
+export function toResourceResult(resource: ReadResource, value: unknown): ReadResourceResult | InputRequiredResult {
+  if (value === undefined || value === null) throw new ResourceNotFoundError(resource.uri);
   if (isInputRequiredResult(value)) return value;
-  const contents = (part: unknown): Contents => contentsOf(part, uri, mimeType);
+  const contents = (part: unknown): Contents => withUi(contentsOf(part, resource), resource);
   if (isObject(value) && Array.isArray(value['contents'])) {
     const whole = plain(value) as ReadResourceResult;
     return asSpecified({ ...whole, contents: Array.from(whole.contents, contents) });
@@ -55,7 +59,11 @@ function asSpecified(result: ReadResourceResult): ReadResourceResult {
   return result;
 }
 
-function contentsOf(value: unknown, uri: string, mimeType: string | undefined): Contents {
+function withUi(contents: Contents, { ui }: ReadResource): Contents {
+  return ui ? { ...contents, _meta: { ui, ...contents._meta } } : contents;
+}
+
+function contentsOf(value: unknown, { uri, mimeType }: ReadResource): Contents {
   if (typeof value === 'string') return { uri, mimeType: mimeType ?? 'text/plain', text: value };
   if (value instanceof Uint8Array) {
     return { uri, mimeType: mimeType ?? 'application/octet-stream', blob: base64(value) };
@@ -108,4 +116,18 @@ function messageOf(value: unknown): PromptMessage {
 function isMessage(value: unknown): value is PromptMessage {
   if (!isObject(value) || !isContentBlock(value['content'])) return false;
   return value['role'] === 'user' || value['role'] === 'assistant';
+}
+
+/**
+ * The result of a method of an extension from what its handler returned: an object as it is; nothing gives an empty one.
+ *
+ * @throws HandlerResultError for anything else, also for questions, which such a method cannot ask by its result
+ */
+export function toMethodResult(value: unknown): object {
+  if (value === undefined || value === null) return {};
+  const result = plain(value);
+  if (isObject(result) && !isInputRequiredResult(result)) return result;
+  throw new HandlerResultError(
+    `The handler of a method returns its result, which is an object and not of the resultType "input_required". ${IF_WRAPPED}`,
+  );
 }

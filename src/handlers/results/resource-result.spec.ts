@@ -4,7 +4,7 @@ import { HandlerResultError } from '../handlers.errors.js';
 import { toResourceResult } from './read-results.js';
 
 const uri = 'orders://1';
-const read = (value: unknown, mimeType?: string) => toResourceResult(uri, mimeType, value);
+const read = (value: unknown, mimeType?: string) => toResourceResult({ uri, mimeType }, value);
 
 describe('toResourceResult', () => {
   it('makes contents of a text, bytes, and an object', () => {

@@ -1,7 +1,10 @@
 import { isObject } from '../../wire/json-rpc.js';
 import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/server';
+import type { ResultBound } from '../../context/mcp-call.js';
+import { SERVER_INFO_META_KEY } from '../../wire/era.js';
 import { isInputRequiredResult } from '../../wire/spec.js';
 import {
+  assertNoStream,
   assertSpecified,
   IF_WRAPPED,
   isContentBlock,
@@ -32,7 +35,7 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * | a text | a text block |
  * | a number, boolean, bigint | its text |
  * | a content block, or an array of them | the content |
- * | any other object | structured content, and its JSON as a text block for clients that do not read that |
+ * | any other object | structured content, and its JSON as a text block for clients that do not read that (`textMirror`) |
  * | any other array | its JSON as a text block |
  * | a whole result, also that of `inputRequired()` | itself |
  *
@@ -42,15 +45,19 @@ export type ToolResult = CallToolResult | InputRequiredResult;
  * @throws HandlerResultError when it cannot be sent or does not fit the output schema
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
  */
-export function toToolResult(returned: unknown, check?: OutputCheck): ToolResult | Promise<ToolResult> {
+export function toToolResult(
+  returned: unknown,
+  check?: OutputCheck,
+  textMirror = true,
+): ToolResult | Promise<ToolResult> {
   if (isInputRequiredResult(returned)) return returned;
   const value = isWholeResult(returned) ? plain(returned) : returned;
-  if (check) return checkedResult(value, check);
-  return isWholeResult(value) ? asSpecified(value) : resultOf(value);
+  if (check) return checkedResult(value, check, textMirror);
+  return isWholeResult(value) ? asSpecified(value) : resultOf(value, textMirror);
 }
 
-async function checkedResult(value: unknown, check: OutputCheck): Promise<CallToolResult> {
-  if (!isWholeResult(value)) return structured(await checked(plain(value), check));
+async function checkedResult(value: unknown, check: OutputCheck, textMirror: boolean): Promise<CallToolResult> {
+  if (!isWholeResult(value)) return structured(await checked(plain(value), check), textMirror);
   if (value.isError) return asSpecified(value);
   return asSpecified({ ...value, structuredContent: await checked(value.structuredContent, check) });
 }
@@ -71,7 +78,7 @@ async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
   }
 }
 
-function resultOf(value: unknown): CallToolResult {
+function resultOf(value: unknown, textMirror: boolean): CallToolResult {
   if (value === undefined || value === null) return { content: [] };
   if (typeof value === 'string') return { content: [textBlock(value)] };
   if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') {
@@ -80,13 +87,14 @@ function resultOf(value: unknown): CallToolResult {
   if (isContentBlock(value)) return asSpecified({ content: [value] });
   if (isContentBlocks(value)) return asSpecified({ content: value });
   const sent = plain(value);
-  return isObject(sent) ? structured(sent) : { content: [jsonBlock(sent)] };
+  return isObject(sent) ? structured(sent, textMirror) : { content: [jsonBlock(sent)] };
 }
 
 /** @throws HandlerResultError unless it is an object: output schemas demand one, and clients check it by them */
-function structured(value: unknown): CallToolResult {
+function structured(value: unknown, textMirror: boolean): CallToolResult {
   if (!isObject(value)) throw notAnObject();
-  return { content: [jsonBlock(value)], structuredContent: withoutClass(value) };
+  assertNoStream(value);
+  return { content: textMirror ? [jsonBlock(value)] : [], structuredContent: withoutClass(value) };
 }
 
 function notAnObject(): HandlerResultError {
@@ -119,6 +127,32 @@ function isPlainText({ content, ...rest }: CallToolResult): boolean {
 
 function jsonBlock(value: unknown): CallToolResult['content'][number] {
   return textBlock(typeof value === 'string' ? value : jsonOf(value));
+}
+
+/**
+ * The bound of a tool's result. What is too large is replaced by advice, for the model to ask for less.
+ *
+ * @param args the names of its arguments
+ * @returns `undefined` for results of any size
+ */
+export function boundOf(name: string, args: readonly string[], maxBytes: number): ResultBound | undefined {
+  if (maxBytes === Infinity) return undefined;
+  const how =
+    args.length > 0 ? `by its arguments (${args.join(', ')})` : 'by another tool: this one takes no arguments';
+  return {
+    maxBytes,
+    insteadOf: (result, bytes) => {
+      const text = `The result of "${name}" has ${bytes} bytes, and ${maxBytes} is the most. Nothing of it was sent. Ask for less, ${how}.`;
+      const { resultType, _meta } = result as { resultType?: unknown; _meta?: unknown };
+      const serverInfo = isObject(_meta) ? _meta[SERVER_INFO_META_KEY] : undefined;
+      return {
+        ...(resultType !== undefined && { resultType: 'complete' }),
+        content: [textBlock(text)],
+        isError: true,
+        ...(serverInfo !== undefined && { _meta: { [SERVER_INFO_META_KEY]: serverInfo } }),
+      };
+    },
+  };
 }
 
 const RESULT_FIELDS = ['content', 'structuredContent', 'isError', '_meta'];

@@ -30,15 +30,16 @@ export class SchemaCompiler {
 
   /**
    * @param origin the handler, for messages
+   * @param option what it was given as, for messages
    * @throws HandlerDefinitionError that says why the schema cannot be used
    */
-  compile(schema: HandlerSchema, use: SchemaUse, origin: string): CompiledSchema {
+  compile(schema: HandlerSchema, use: SchemaUse, origin: string, option = `${use}Schema`): CompiledSchema {
     try {
       const { json, validate } = this.#convert(schema, use);
       return { json: frozenJson(json), validate };
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new HandlerDefinitionError(origin, `its "${use}Schema" cannot be used: ${reason}`, { cause });
+      throw new HandlerDefinitionError(origin, `its "${option}" cannot be used: ${reason}`, { cause });
     }
   }
 

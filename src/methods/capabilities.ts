@@ -1,0 +1,109 @@
+import type { ServerCapabilities } from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
+import { MCP_OPTIONS, McpOptionError } from '../common/option-checks.js';
+import type { McpCall } from '../context/mcp-call.js';
+import { frozenJson } from '../handlers/schema/schema-compiler.js';
+import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
+import { withoutSessions } from '../wire/client-capabilities.js';
+import type { Era } from '../wire/era.js';
+import { McpError, shown } from '../wire/errors.js';
+import { extensionOf, type ExtensionSettings, isExtensionId } from '../wire/extensions.js';
+import { isObject } from '../wire/json-rpc.js';
+import { MissingRequiredClientCapabilityError } from '../wire/spec.js';
+
+/** The extensions of the protocol that an endpoint declares. @publicApi */
+export interface McpExtensionOptions {
+  /**
+   * Extensions of the protocol that the endpoint has, by id, each with its settings; `{}` where there are none. Clients of both
+   * eras read them in the capabilities of the server. Those of `@McpMethod()` and of modules of this package need no entry.
+   * Not with the option `server`, whose server declares its own.
+   *
+   * @default none
+   * @see https://modelcontextprotocol.io/seps/2133-extensions
+   */
+  extensions?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+/** Declared by every endpoint, also when a list is empty: handlers may be registered later, and are announced then. */
+const CORE: ServerCapabilities = Object.freeze({
+  tools: { listChanged: true },
+  prompts: { listChanged: true },
+  resources: { subscribe: true, listChanged: true },
+  completions: {},
+  logging: {},
+});
+
+type Extensions = NonNullable<ServerCapabilities['extensions']>;
+
+/** What an endpoint declares to clients of each era; complete before the app listens. */
+@Injectable()
+export class EndpointCapabilities {
+  readonly #declared: Record<Era, ServerCapabilities>;
+
+  /** @throws McpOptionError */
+  constructor(
+    @Inject(MCP_OPTIONS) { extensions = {}, server }: McpExtensionOptions & { readonly server?: unknown },
+    @Inject(SESSION_OPTIONS) { sessions }: Pick<ResolvedSessionOptions, 'sessions'>,
+  ) {
+    this.#declared = { legacy: sessions === 'off' ? withoutSessions(CORE) : CORE, modern: CORE };
+    if (!isObject(extensions)) {
+      throw new McpOptionError(
+        'extensions',
+        'The option "extensions" must be an object: the settings of each, by its id.',
+      );
+    }
+    if (server !== undefined && Object.keys(extensions).length > 0) {
+      const reason = 'has no effect with "server": the server that it makes declares them, by its capabilities';
+      throw new McpOptionError('extensions', `The option "extensions" ${reason}. Drop one of the two.`);
+    }
+    for (const [id, settings] of Object.entries(extensions)) this.declare(id, checkedSettings(id, settings));
+  }
+
+  of(era: Era): ServerCapabilities {
+    return this.#declared[era];
+  }
+
+  /**
+   * Declares an extension. Settings that were declared before stay: those of the app's option count.
+   *
+   * @param era that has it; without one, both
+   */
+  declare(id: string, settings: ExtensionSettings, era?: Era): void {
+    for (const each of era ? [era] : (['legacy', 'modern'] as const)) {
+      const { extensions = {}, ...core } = this.#declared[each];
+      const known: Extensions = { [id]: settings as Extensions[string], ...extensions };
+      this.#declared[each] = Object.freeze({ ...core, extensions: Object.freeze(known) });
+    }
+  }
+}
+
+/** @throws McpOptionError */
+function checkedSettings(id: string, settings: unknown): ExtensionSettings {
+  const refusal = (reason: string): Error => new McpOptionError('extensions', `The option "extensions" ${reason}.`);
+  if (!isExtensionId(id)) {
+    const reason = `has the key ${shown(id)}, which is not the id of an extension: "vendor-prefix/name", such as "com.example/search"`;
+    throw refusal(reason);
+  }
+  if (!isObject(settings)) {
+    throw refusal(`must have an object for ${shown(id)}, the settings of the extension; got ${shown(settings)}`);
+  }
+  try {
+    return frozenJson(settings);
+  } catch (error) {
+    throw refusal(`must have settings for ${shown(id)} that can be JSON; ${String(error)}`);
+  }
+}
+
+/**
+ * Of a client without a session nothing is known in the legacy era: calling the method shows that it knows the extension.
+ *
+ * @throws MissingRequiredClientCapabilityError -32021 in revision 2026-07-28, McpError METHOD_NOT_FOUND in a session, when the
+ *   client of a call did not declare the extension
+ */
+export function assertExtension(id: string, call: McpCall): void {
+  if (call.era === 'legacy' && !call.session) return;
+  if (extensionOf(call.client.capabilities, id)) return;
+  const text = `"${call.method}" needs the extension "${id}", which this client did not declare in its capabilities ("extensions").`;
+  if (call.era === 'legacy') throw new McpError('METHOD_NOT_FOUND', text);
+  throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [id]: {} } } }, text);
+}

@@ -1,0 +1,127 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { DiscoveryService, ModuleRef } from '@nestjs/core';
+import { MCP_OPTIONS } from '../common/option-checks.js';
+import { EndpointMark } from '../handlers/discovery/app-scan.js';
+import { APPS_EXTENSION, VIEW_MIME_TYPE, viewOf } from '../handlers/decorators/app-views.js';
+import { HandlerDefinitionError, namesText } from '../handlers/handlers.errors.js';
+import { HandlerTable, type MethodEntry } from '../handlers/registry/handler-table.js';
+import { frozenJson } from '../handlers/schema/schema-compiler.js';
+import type { Era } from '../wire/era.js';
+import { shown } from '../wire/errors.js';
+import type { ExtensionSettings } from '../wire/extensions.js';
+import { EndpointCapabilities } from './capabilities.js';
+import { HandlerCalls } from './handler-calls.js';
+import { MethodDispatcher } from './method-dispatcher.js';
+import type { ServedMethod, ServedMethods } from './method.js';
+import { findResource } from './resources.js';
+
+/**
+ * An extension of the protocol that a module of this package gives to an endpoint: a provider anywhere in the app, found when
+ * the endpoint starts. Apps write `@McpMethod()`.
+ *
+ * @internal
+ */
+export abstract class McpExtension {
+  abstract readonly id: string;
+  /** What clients read of it. */
+  readonly settings: ExtensionSettings = {};
+  /** The era that has it. @default both */
+  readonly era?: Era;
+  /** The option `name` of its endpoint. @default the only one, or the one without a name */
+  readonly endpoint?: string | undefined;
+
+  /**
+   * Its methods at one endpoint. Clients that did not declare the extension are refused before.
+   *
+   * @param endpoint finds the parts of the endpoint: `endpoint.get(HandlerCalls)`
+   */
+  methods(_endpoint: ModuleRef): ServedMethods {
+    return {};
+  }
+}
+
+/** Adds to an endpoint what extensions have: those of the package's modules, and the methods of decorated handlers. */
+@Injectable()
+export class EndpointExtensions {
+  constructor(
+    @Inject(EndpointCapabilities) private readonly capabilities: EndpointCapabilities,
+    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
+    @Inject(EndpointMark) private readonly mark: EndpointMark,
+    @Inject(HandlerCalls) private readonly calls: HandlerCalls,
+    @Inject(HandlerTable) private readonly table: HandlerTable,
+    @Inject(MethodDispatcher) private readonly dispatcher: MethodDispatcher,
+    @Inject(ModuleRef) private readonly endpoint: ModuleRef,
+    @Inject(MCP_OPTIONS) private readonly options: { readonly server?: unknown },
+  ) {}
+
+  /** To be called once, when the handlers are found. @throws HandlerDefinitionError */
+  load(): void {
+    const instances = this.discovery.getProviders().map(({ instance }): unknown => instance);
+    const endpoints = instances.filter((instance) => instance instanceof EndpointMark);
+    const found = new Set(instances.filter((instance) => instance instanceof McpExtension));
+    for (const extension of found) if (this.#owns(extension, endpoints)) this.#add(extension);
+    if (this.#hasViews()) this.capabilities.declare(APPS_EXTENSION, {});
+    for (const entry of this.table.all('method')) {
+      const { extension, era, key } = entry;
+      if (extension !== undefined) this.capabilities.declare(extension, {}, era);
+      this.dispatcher.add({ [key]: methodOf(entry, this.calls) });
+    }
+  }
+
+  #hasViews(): boolean {
+    return [...this.table.all('resource'), ...this.table.all('template')].some(
+      ({ wire }) => wire.mimeType === VIEW_MIME_TYPE,
+    );
+  }
+
+  /**
+   * To be called when the app has registered what it has at the start.
+   *
+   * @throws HandlerDefinitionError for a tool whose view is not there
+   */
+  assertViews(): void {
+    for (const { wire, origin } of this.table.all('tool')) {
+      const uri = viewOf(wire._meta);
+      const view = uri === undefined ? undefined : findResource(this.table, uri)?.entry;
+      if (uri === undefined || view?.wire.mimeType === VIEW_MIME_TYPE) continue;
+      const found = view
+        ? `is not of the type "${VIEW_MIME_TYPE}", but ${shown(view.wire.mimeType)}. Declare it with @AppView().`
+        : `does not exist in its endpoint. ${namesText(this.#views())}`;
+      throw new HandlerDefinitionError(origin, `it has the view "${uri}", which ${found}`);
+    }
+  }
+
+  #views(): string[] {
+    return Array.from(this.table.all('resource')).flatMap(({ key, wire }) =>
+      wire.mimeType === VIEW_MIME_TYPE ? [key] : [],
+    );
+  }
+
+  #owns({ id, endpoint: name }: McpExtension, endpoints: readonly EndpointMark[]): boolean {
+    if (name === undefined) return endpoints.length === 1 || this.mark.name === undefined;
+    if (endpoints.some((each) => each.name === name)) return this.mark.name === name;
+    const known = namesText(endpoints.map((each) => each.name ?? '(without a name)'));
+    throw new HandlerDefinitionError(id, `it belongs to the endpoint "${name}", which the app does not have. ${known}`);
+  }
+
+  #add(extension: McpExtension): void {
+    const { id, settings, era } = extension;
+    if (this.options.server !== undefined) {
+      const reason = 'its endpoint makes its servers itself (option "server") and would not serve it.';
+      throw new HandlerDefinitionError(id, reason);
+    }
+    this.capabilities.declare(id, frozenJson(settings), era);
+    const methods = Object.entries(extension.methods(this.endpoint));
+    this.dispatcher.add(Object.fromEntries(methods.map(([name, method]) => [name, { era, ...method, extension: id }])));
+  }
+}
+
+/** A decorated handler as a method of the endpoint. */
+function methodOf(entry: MethodEntry, calls: HandlerCalls): ServedMethod<Record<string, unknown>> {
+  return {
+    extension: entry.extension,
+    era: entry.era,
+    read: ({ params: { _meta, ...params } = {} }) => params,
+    serve: (params, call) => calls.serve(call, (context) => entry.invoke(params, context)),
+  };
+}

@@ -1,0 +1,55 @@
+import { isObject } from './json-rpc.js';
+
+/** What a client or a server says of an extension beside its id: an object, mostly empty. @internal */
+export type ExtensionSettings = Readonly<Record<string, unknown>>;
+
+/** Labels separated by dots, as of a domain name that is reversed; then a name. */
+const EXTENSION_ID =
+  /^[A-Za-z](?:[A-Za-z\d-]*[A-Za-z\d])?(?:\.[A-Za-z](?:[A-Za-z\d-]*[A-Za-z\d])?)*\/[A-Za-z\d](?:[\w.-]*[A-Za-z\d])?$/;
+
+/**
+ * Whether a text is the id of an extension: `vendor-prefix/name`, such as `com.example/search`.
+ *
+ * @see https://modelcontextprotocol.io/seps/2133-extensions
+ * @internal
+ */
+export function isExtensionId(id: unknown): id is string {
+  return typeof id === 'string' && EXTENSION_ID.test(id);
+}
+
+/**
+ * What a client declared of an extension.
+ *
+ * @returns its settings; `undefined` when it did not declare the extension
+ * @internal
+ */
+export function extensionOf(capabilities: ExtensionSettings, id: string): ExtensionSettings | undefined {
+  const extensions = Object.hasOwn(capabilities, 'extensions') ? capabilities['extensions'] : undefined;
+  const settings = isObject(extensions) && Object.hasOwn(extensions, id) ? extensions[id] : undefined;
+  return isObject(settings) ? settings : undefined;
+}
+
+/** A method of an extension: `prefix/name`, the prefix being the author's. */
+const METHOD_NAME = /^[A-Za-z][\w.-]*(?:\/[\w.-]+)+$/;
+
+/** First parts of methods that the specification, or an official extension of it, has or may come to have. */
+const RESERVED_PREFIXES: readonly string[] = [
+  ...['client', 'completion', 'elicitation', 'logging', 'mcp', 'notifications', 'prompts', 'resources', 'roots'],
+  ...['sampling', 'server', 'subscriptions', 'tasks', 'tools', 'ui'],
+];
+
+/**
+ * Why a method cannot be one of an app: it is, or may become, one of the specification.
+ *
+ * @returns `undefined` when it can
+ * @internal
+ */
+export function faultOfMethodName(method: unknown): string | undefined {
+  if (typeof method !== 'string' || !METHOD_NAME.test(method)) {
+    return 'a method of an app is called "prefix/name", such as "acme/search": letters, digits, "_", "-" and "."';
+  }
+  const prefix = method.slice(0, method.indexOf('/')).toLowerCase();
+  // JSON-RPC 2.0 §4 reserves "rpc."; the organization of MCP has a name of its own.
+  const reserved = RESERVED_PREFIXES.includes(prefix) || /^rpc\.|modelcontextprotocol/.test(prefix);
+  return reserved ? `"${prefix}/" belongs to the specification; use a prefix of your own, such as "acme/"` : undefined;
+}

@@ -1,0 +1,419 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import {
+  ForbiddenException,
+  Injectable,
+  NotFoundException,
+  ParseIntPipe,
+  UseGuards,
+  UseInterceptors,
+  type CanActivate,
+  type ExecutionContext,
+  type Type,
+} from '@nestjs/common';
+import type { ModuleRef } from '@nestjs/core';
+import { IsInt, IsString } from 'class-validator';
+import {
+  type HandlerSchema,
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpExecutionContext,
+  McpMethod,
+  type McpMethodOptions,
+  McpStreamableModule,
+  type McpStreamableOptions,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { map } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { HandlerCalls } from '../../src/methods/handler-calls.js';
+import { McpExtension } from '../../src/methods/extensions.js';
+import type { ServedMethods } from '../../src/methods/method.js';
+import { ADAPTERS, gate, ONE_ADAPTER } from '../support/app.js';
+import { handlersApps, officialClients } from '../support/handlers-app.js';
+import { loneFetch } from '../support/lone-fetch.js';
+import { ModernClient } from '../support/modern-client.js';
+import { serverInfo, startFailure } from '../support/nest-app.js';
+import { LATEST, type RawClient } from '../support/raw-client.js';
+import { describeRedis } from '../support/redis.js';
+import { RedisRoom } from '../support/redis-room.js';
+import { eventually } from '../support/running-apps.js';
+
+const SEARCH = 'com.example/search';
+const UI = 'io.modelcontextprotocol/ui';
+const declared = { extensions: { [SEARCH]: { fuzzy: true } } };
+
+const Query = z.object({ text: z.string().min(1), limit: z.coerce.number().default(10) });
+
+class CountDto {
+  @IsString() text!: string;
+  @IsInt() limit!: number;
+}
+
+let reached = gate();
+let cancelled = gate();
+
+@Injectable()
+class StaffGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const call = McpExecutionContext.create(context);
+    if (call.getArgs()['staff'] === true) return true;
+    throw new ForbiddenException(`${call.getKind()} ${call.getName()} is for staff.`);
+  }
+}
+
+@Injectable()
+class SearchMethods {
+  @McpMethod('acme/search', Query)
+  search(@McpArgs() query: z.infer<typeof Query>, @McpCtx() ctx: McpContext): object {
+    return { query, method: ctx.method, supports: ctx.clientSupports(SEARCH) ?? null };
+  }
+  @McpMethod('acme/count')
+  count(@McpArgs() query: CountDto): object {
+    return { isDto: query instanceof CountDto, limit: query.limit };
+  }
+  @UseGuards(StaffGuard)
+  @McpMethod('acme/staff', { type: 'object' })
+  staff(): object {
+    return { staff: true };
+  }
+  @UseInterceptors({
+    intercept: (_, next) => next.handle().pipe(map((result: object) => ({ ...result, wrapped: true }))),
+  })
+  @McpMethod('acme/piped', { type: 'object' })
+  piped(@McpArgs('limit', ParseIntPipe) limit: number): object {
+    return { limit };
+  }
+  @McpMethod('acme/slow')
+  async slow(_params: object, ctx: McpContext): Promise<object> {
+    await ctx.progress(1, 2, 'half');
+    reached.open();
+    ctx.signal.addEventListener('abort', () => cancelled.open());
+    await cancelled.promise;
+    return {};
+  }
+  @McpMethod('acme/nothing')
+  nothing(): void {}
+  @McpMethod('acme/text')
+  text(): string {
+    return 'no object';
+  }
+  @McpMethod('acme/lost')
+  lost(): never {
+    throw new NotFoundException('There is no such index.');
+  }
+  @McpMethod('acme/asks')
+  async asks(_params: object, ctx: McpContext): Promise<object> {
+    return ctx.elicit('sure', { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } });
+  }
+  @McpMethod('acme/required', undefined, { extension: SEARCH })
+  required(@McpCtx() ctx: McpContext): object {
+    return { settings: ctx.clientSupports(SEARCH) };
+  }
+  @McpMethod('acme/modern', undefined, { era: 'modern', extension: 'com.example/modern-only' })
+  modern(): object {
+    return { era: 'modern' };
+  }
+  @McpMethod('acme/legacy', undefined, { era: 'legacy' })
+  legacy(): object {
+    return { era: 'legacy' };
+  }
+  @Tool({ name: 'supports' })
+  supports(@McpCtx() ctx: McpContext): object {
+    return { settings: ctx.clientSupports(SEARCH) ?? null, proto: ctx.clientSupports('__proto__/x') ?? null };
+  }
+}
+
+/** A caller of one era: what it declares, and how it asks. */
+const ERAS = {
+  legacy: async (app: { client(): RawClient }, capabilities: object = {}) => {
+    const client = await app.client().initialize(LATEST, capabilities);
+    return async (method: string, params: Record<string, unknown> = {}) => {
+      const response = await client.post({ jsonrpc: '2.0', id: 7, method, params });
+      return { ...((await response.json()) as Answer), status: response.status };
+    };
+  },
+  modern: async (app: { readonly url: string }, capabilities: object = {}) => {
+    const client = new ModernClient(app.url);
+    return async (method: string, params: Record<string, unknown> = {}) => {
+      const response = await client.request(method, params, { id: 7, capabilities });
+      return { ...((await response.json()) as Answer), status: response.status };
+    };
+  },
+} as const;
+interface Answer {
+  readonly result?: Record<string, unknown>;
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
+}
+
+describe.each(ADAPTERS.flatMap((adapter) => (['legacy', 'modern'] as const).map((era) => [adapter, era] as const)))(
+  'methods of an extension, on %s, %s',
+  (adapter, era) => {
+    const start = handlersApps(adapter, { providers: [SearchMethods, StaffGuard], sseAfterMs: 60_000 });
+    const connect = ERAS[era];
+
+    it('X3: are served with checked params, and the context of the call', async () => {
+      const ask = await connect(await start(), declared);
+      const { result } = await ask('acme/search', { text: 'tea', limit: '3' });
+      expect(result).toMatchObject({
+        ...{ query: { text: 'tea', limit: 3 }, method: 'acme/search', supports: { fuzzy: true } },
+        ...(era === 'modern' && { resultType: 'complete' }),
+      });
+      const { error } = await ask('acme/search', { text: '' });
+      expect(error).toMatchObject({ code: -32602, message: expect.stringContaining('text') });
+    });
+
+    it('take a class as the schema, and fail by it', async () => {
+      const ask = await connect(await start());
+      expect((await ask('acme/count', { text: 'tea', limit: 3 })).result).toMatchObject({ isDto: true, limit: 3 });
+      expect((await ask('acme/count', { text: 'tea', limit: 'x' })).error).toMatchObject({ code: -32602 });
+    });
+
+    it('run inside guards, interceptors and pipes of Nest', async () => {
+      const ask = await connect(await start());
+      expect(await ask('acme/staff', { staff: true })).toMatchObject({ status: 200, result: { staff: true } });
+      const denied = await ask('acme/staff');
+      expect(denied).toMatchObject({ status: 403, error: { message: 'method acme/staff is for staff.' } });
+      expect((await ask('acme/piped', { limit: '12' })).result).toMatchObject({ limit: 12, wrapped: true });
+      expect((await ask('acme/piped', { limit: 'x' })).error).toMatchObject({ code: -32602 });
+    });
+
+    it('answer with an object, an empty one for nothing, and with errors of the protocol', async () => {
+      const ask = await connect(await start());
+      const { result } = await ask('acme/nothing');
+      expect(Object.keys(result!).filter((key) => key !== 'resultType' && key !== '_meta')).toEqual([]);
+      expect((await ask('acme/text')).error).toMatchObject({ code: -32603 });
+      expect((await ask('acme/lost')).error).toMatchObject({ code: -32602, message: 'There is no such index.' });
+      expect((await ask('acme/unknown')).error).toMatchObject({ code: -32601 });
+    });
+
+    it('belong to an era, where they say so', async () => {
+      const ask = await connect(await start(), { extensions: { 'com.example/modern-only': {} } });
+      const [modern, legacy] = [await ask('acme/modern'), await ask('acme/legacy')];
+      expect((era === 'modern' ? modern : legacy).result).toMatchObject({ era });
+      expect((era === 'modern' ? legacy : modern).error).toMatchObject({ code: -32601 });
+    });
+
+    it('X3: of an extension that the client did not declare are refused, and served to one that did', async () => {
+      const app = await start();
+      const served = await (await connect(app, declared))('acme/required');
+      expect(served.result).toMatchObject({ settings: { fuzzy: true } });
+      const { status, error } = await (
+        await connect(app, { extensions: { 'com.example/other': {} } })
+      )('acme/required');
+      expect(error!.message).toContain(`"${SEARCH}"`);
+      if (era === 'legacy') return expect(error).toMatchObject({ code: -32601 });
+      expect({ status, code: error!.code, data: error!.data }).toEqual({
+        status: 400,
+        code: -32021,
+        data: { requiredCapabilities: { extensions: { [SEARCH]: {} } } },
+      });
+    });
+
+    it('X1: are declared with their extension, with the settings of the option, in the eras that have them', async () => {
+      const app = await start({ extensions: { [SEARCH]: { languages: ['en'] }, [UI]: {} } });
+      const client = await officialOf(app.url, era);
+      const { extensions } = client.getServerCapabilities()!;
+      await client.close();
+      expect(extensions).toEqual({
+        [SEARCH]: { languages: ['en'] },
+        [UI]: {},
+        ...(era === 'modern' && { 'com.example/modern-only': {} }),
+      });
+    });
+
+    it('X2: tools ask the same: what the client declared of an extension', async () => {
+      const app = await start();
+      const call = { name: 'supports', arguments: {} };
+      const structured = async (capabilities: object) =>
+        (await (await connect(app, capabilities))('tools/call', call)).result!['structuredContent'];
+      expect(await structured(declared)).toEqual({ settings: { fuzzy: true }, proto: null });
+      expect(await structured({})).toEqual({ settings: null, proto: null });
+    });
+  },
+);
+
+describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
+  const start = handlersApps(adapter, { providers: [SearchMethods, StaffGuard] });
+  const connect = officialClients();
+
+  it('report progress to the official client, and are cancelled by it', async () => {
+    const app = await start();
+    for (const mode of ['legacy', 'modern'] as const) {
+      [reached, cancelled] = [gate(), gate()];
+      const client = await officialOf(app.url, mode);
+      const messages: unknown[] = [];
+      const cancel = new AbortController();
+      const running = client.request({ method: 'acme/slow', params: {} }, z.looseObject({}), {
+        signal: cancel.signal,
+        onprogress: ({ message }) => void messages.push(message),
+      });
+      await reached.promise;
+      await eventually(() => expect(messages).toEqual(['half']));
+      cancel.abort();
+      await expect(running).rejects.toThrow(/abort/i);
+      await cancelled.promise;
+      await client.close();
+    }
+  });
+
+  it('may ask a client with a session, and are told that others cannot be asked', async () => {
+    const app = await start();
+    const asked = await new ModernClient(app.url).ask('acme/asks', {}, { capabilities: { elicitation: {} } });
+    expect(asked.error).toMatchObject({ code: -32603, message: expect.stringContaining('only tools') });
+    const client = await connect(app);
+    await expect(client.request({ method: 'acme/asks' }, z.looseObject({}))).rejects.toThrow(/elicitation|asked/i);
+  });
+
+  it('are served without sessions, where nothing is known of a client', async () => {
+    const app = await start({ sessions: 'off' });
+    const client = await connect(app);
+    expect(await client.request({ method: 'acme/required' }, z.looseObject({}))).toEqual({});
+    expect(client.getServerCapabilities()?.extensions).toEqual({ [SEARCH]: {} });
+  });
+
+  it('an endpoint without extensions declares none', async () => {
+    const { url } = await handlersApp();
+    const { result } = await new ModernClient(url).ask('server/discover');
+    expect(result.capabilities).not.toHaveProperty('extensions');
+  });
+  const handlersApp = handlersApps(adapter);
+});
+
+/** As modules of this package add theirs. */
+@Injectable()
+class CountingExtension extends McpExtension {
+  readonly id = 'io.modelcontextprotocol/counting';
+  override readonly settings = { upTo: 3 };
+  override readonly era = 'modern';
+
+  override methods(endpoint: ModuleRef): ServedMethods {
+    const calls = endpoint.get(HandlerCalls);
+    return {
+      'tasks/count': {
+        read: ({ params }) => params,
+        serve: (_params, call) => calls.serve(call, async ({ method }) => ({ method, counted: 3 })),
+      },
+    };
+  }
+}
+
+@Injectable()
+class ElsewhereExtension extends CountingExtension {
+  override readonly endpoint = 'nowhere';
+}
+
+describe.each(ONE_ADAPTER)('an extension of a module of the package, on %s', (adapter) => {
+  const start = handlersApps(adapter, { providers: [CountingExtension] });
+
+  it('X1: is declared, and its methods are served to clients that declare it', async () => {
+    const app = await start({ extensions: { [SEARCH]: {} } });
+    const capabilities = { extensions: { 'io.modelcontextprotocol/counting': {} } };
+    const ask = await ERAS.modern(app, capabilities);
+    const { result } = await ask('server/discover');
+    expect(result!['capabilities']).toMatchObject({ extensions: { 'io.modelcontextprotocol/counting': { upTo: 3 } } });
+    expect((await ask('tasks/count')).result).toMatchObject({ method: 'tasks/count', counted: 3 });
+    expect(await (await ERAS.modern(app))('tasks/count')).toMatchObject({ status: 400, error: { code: -32021 } });
+    expect((await (await ERAS.legacy(app, capabilities))('tasks/count')).error).toMatchObject({ code: -32601 });
+  });
+
+  it('goes to the endpoint that it names, or to the one without a name', async () => {
+    const failure = await startFailure(adapter, () => ({
+      imports: [McpStreamableModule.forRoot({ serverInfo })],
+      providers: [ElsewhereExtension],
+    }));
+    expect(failure.message).toContain('"nowhere"');
+    const app = await start({
+      module: { imports: [McpStreamableModule.forRoot({ serverInfo, name: 'admin', path: 'admin' })] },
+    });
+    const bare = { url: app.url.replace(/mcp$/, 'admin') };
+    const { result } = await (await ERAS.modern(bare))('server/discover');
+    expect(result!['capabilities']).not.toHaveProperty('extensions');
+  });
+});
+
+describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
+  const failureOf = (providers: Type[], options: Partial<McpStreamableOptions> = {}) =>
+    startFailure(adapter, () => ({ imports: [McpStreamableModule.forRoot({ serverInfo, ...options })], providers }));
+  const withMethod = (method: unknown, options?: McpMethodOptions, schema?: HandlerSchema): Type => {
+    class Refused {
+      @McpMethod(method as string, schema, options)
+      served(): object {
+        return {};
+      }
+    }
+    return Refused;
+  };
+
+  it.each([
+    ...['tools/call', 'tools/mine', 'Tools/call', 'tasks/get', 'notifications/acme', 'server/discover', 'rpc.acme/x'],
+    ...['io.modelcontextprotocol/x', 'ping', 'initialize', 'search', '', 'acme/', '/search', 'acme//x', 'a b/c', 42],
+  ])('for a method that is called %j', async (method) => {
+    const { name, message } = await failureOf([withMethod(method)]);
+    expect(name).toBe('HandlerDefinitionError');
+    expect(message).toContain(JSON.stringify(method));
+  });
+
+  it('for a method that is there twice', async () => {
+    const failure = await failureOf([withMethod('acme/search'), withMethod('acme/search')]);
+    expect(failure).toMatchObject({ name: 'DuplicateHandlerError', kind: 'method', key: 'acme/search' });
+  });
+
+  it.each(['search', 'com.example', '/search', 'com.example/', '1com.example/x', 'com..example/x', '-a/x', 'a/b/c', 5])(
+    'for the extension %j, which is no id',
+    async (id) => {
+      const { message } = await failureOf([withMethod('acme/x', { extension: id as string })]);
+      expect(message).toContain(JSON.stringify(id));
+      const option = await failureOf([], { extensions: { [String(id)]: {} } });
+      expect(option).toMatchObject({ name: 'McpOptionError', message: expect.stringContaining(`"${id}"`) });
+    },
+  );
+
+  it('for options that a method does not have, eras that do not exist, and schemas that cannot be used', async () => {
+    expect(() => withMethod('acme/x', { extensions: SEARCH } as never)).toThrow('Did you mean "extension"?');
+    expect((await failureOf([withMethod('acme/x', { era: 'both' as never })])).message).toContain('"both"');
+    expect((await failureOf([withMethod('acme/x', {}, z.string())])).message).toContain('its "schema" cannot be used');
+  });
+
+  it('for settings that cannot be JSON', async () => {
+    const failure = await failureOf([], { extensions: { [SEARCH]: { count: 1n } } });
+    expect(failure).toMatchObject({ name: 'McpOptionError', message: expect.stringContaining('JSON') });
+  });
+
+  it('for extensions beside servers of the app, which declare their own', async () => {
+    const server = () => ({}) as never;
+    const option = await failureOf([], { server, extensions: { [SEARCH]: {} } });
+    expect(option).toMatchObject({ name: 'McpOptionError', option: 'extensions' });
+    expect((await failureOf([withMethod('acme/x')], { server })).message).toContain('"server"');
+    expect((await failureOf([CountingExtension], { server })).message).toContain('"server"');
+  });
+});
+
+describeRedis('what a client declared at initialize', () => {
+  let room: RedisRoom;
+  beforeEach(async () => void (room = await RedisRoom.open()));
+  // Before those of the apps, which go first.
+  afterEach(() => room.close());
+  const start = handlersApps(ONE_ADAPTER[0]!, {
+    providers: [SearchMethods, StaffGuard],
+    requestStateKeys: ['a secret that all nodes of a deployment know'],
+  });
+
+  it('X2: is known to another node, which has it from the record of the session', async () => {
+    const [first, second] = [await start({ backend: room.node() }), await start({ backend: room.node() })];
+    const there = second.client();
+    there.sessionId = (await first.client().initialize(LATEST, declared)).sessionId;
+    const response = await there.post({ jsonrpc: '2.0', id: 1, method: 'acme/required' });
+    expect((await response.json()).result).toEqual({ settings: { fuzzy: true } });
+    await second.service.terminate(there.sessionId!);
+    await first.settled({ sessions: 0, live: 0 });
+  });
+});
+
+async function officialOf(url: string, era: 'legacy' | 'modern'): Promise<Client> {
+  const mode = era === 'modern' ? { pin: '2026-07-28' } : 'legacy';
+  const client = new Client({ name: 'official', version: '1.0.0' }, { versionNegotiation: { mode } });
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch: loneFetch }));
+  return client;
+}

@@ -1,0 +1,187 @@
+import { Injectable, StreamableFile } from '@nestjs/common';
+import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool, type ToolOptions } from 'nestjs-mcp-streamable';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { ADAPTERS, ONE_ADAPTER } from '../support/app.js';
+import { handlersApps, registryOf } from '../support/handlers-app.js';
+import { ModernClient } from '../support/modern-client.js';
+import { serverInfo, startFailure } from '../support/nest-app.js';
+import { LATEST } from '../support/raw-client.js';
+
+const Sized = z.object({ letter: z.string().default('x'), length: z.number() });
+type Sized = z.infer<typeof Sized>;
+
+@Injectable()
+class SizedTools {
+  @Tool({ name: 'text', inputSchema: Sized })
+  text(@McpArgs() { letter, length }: Sized): string {
+    return letter.repeat(length);
+  }
+  @Tool({ name: 'wide', inputSchema: Sized, maxResultBytes: Infinity })
+  wide(@McpArgs() { letter, length }: Sized): string {
+    return letter.repeat(length);
+  }
+  @Tool({ name: 'narrow', maxResultBytes: 100 })
+  narrow(): string {
+    return 'x'.repeat(100);
+  }
+  @Tool({ name: 'later', inputSchema: Sized })
+  async later(@McpArgs() { length }: Sized, @McpCtx() ctx: McpContext): Promise<object> {
+    await ctx.progress(1, 2);
+    return { text: 'x'.repeat(length) };
+  }
+  @Tool({ name: 'structured' })
+  structured(): object {
+    return { sum: 3 };
+  }
+  @Tool({ name: 'quiet', textMirror: false })
+  quiet(): object {
+    return { sum: 3 };
+  }
+  @Tool({ name: 'checked', textMirror: false, outputSchema: z.object({ sum: z.number() }) })
+  checked(): object {
+    return { sum: 3, secret: 'stripped' };
+  }
+  @Tool({ name: 'whole', textMirror: false })
+  whole(): object {
+    return { content: [{ type: 'text', text: 'three' }], structuredContent: { sum: 3 } };
+  }
+  @Tool({ name: 'file', textMirror: false })
+  file(): object {
+    return new StreamableFile(Buffer.from('private'));
+  }
+}
+
+const asked = (name: string, args: object = {}) => ({ name, arguments: args });
+
+describe.each(ADAPTERS)('the size of results, on %s', (adapter) => {
+  const start = handlersApps(adapter, { providers: [SizedTools], maxResultBytes: 1_000, sseAfterMs: 60_000 });
+  const callers = {
+    legacy: async (app: Awaited<ReturnType<typeof start>>) => {
+      const client = await app.client().initialize(LATEST);
+      return async (name: string, args: object = {}) =>
+        (await (await client.post({ jsonrpc: '2.0', id: 9, method: 'tools/call', params: asked(name, args) })).json())
+          .result;
+    },
+    modern: async (app: Awaited<ReturnType<typeof start>>) => {
+      const client = new ModernClient(app.url);
+      return async (name: string, args: object = {}) => (await client.ask('tools/call', asked(name, args))).result;
+    },
+  } as const;
+
+  it.each(['legacy', 'modern'] as const)('is bounded: more becomes advice to ask for less (%s)', async (era) => {
+    const call = await callers[era](await start());
+    expect(await call('text', { length: 500 })).toMatchObject({ content: [{ text: 'x'.repeat(500) }] });
+    const { content, isError, ...rest } = await call('text', { length: 2_000 });
+    expect(isError).toBe(true);
+    expect(content).toEqual([
+      {
+        type: 'text',
+        text: expect.stringMatching(
+          /^The result of "text" has 2\d{3} bytes, and 1000 is the most\. .* by its arguments \(letter, length\)\.$/,
+        ),
+      },
+    ]);
+    expect(rest).toEqual(
+      era === 'modern'
+        ? {
+            resultType: 'complete',
+            _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'test', version: '1.0.0' } },
+          }
+        : {},
+    );
+  });
+
+  it.each(['legacy', 'modern'] as const)('counts bytes, of the answer as it is sent (%s)', async (era) => {
+    const call = await callers[era](await start());
+    const { isError: small = false } = await call('text', { letter: 'é', length: 380 });
+    const { isError: large = false } = await call('text', { letter: 'é', length: 500 });
+    expect([small, large]).toEqual([false, true]);
+  });
+
+  it('is that of the tool, where it says one', async () => {
+    const call = await callers.legacy(await start());
+    expect((await call('wide', { length: 5_000 })).content[0].text).toHaveLength(5_000);
+    const { content, isError } = await call('narrow');
+    expect(isError).toBe(true);
+    expect(content[0].text).toContain('100 is the most. Nothing of it was sent. Ask for less, by another tool');
+  });
+});
+
+describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
+  const start = handlersApps(adapter, { providers: [SizedTools] });
+
+  it('are bounded on a stream too, and observers see that the tool failed', async () => {
+    const outcomes: unknown[] = [];
+    const app = await start({ maxResultBytes: 1_000 });
+    app.service.calls$.subscribe(({ outcome }) => void outcomes.push(outcome));
+    const client = new ModernClient(app.url);
+    const { result } = await client.ask('tools/call', asked('later', { length: 2_000 }), { progressToken: 'p' });
+    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('1000 is the most') }] });
+    expect(result).not.toHaveProperty('structuredContent');
+    expect(outcomes).toEqual(['tool_error']);
+  });
+
+  it('have any size without the option', async () => {
+    const { result } = await new ModernClient((await start()).url).ask(
+      'tools/call',
+      asked('text', { length: 300_000 }),
+    );
+    expect(result.content[0].text).toHaveLength(300_000);
+  });
+
+  it('of registered tools are bounded by the option of the endpoint, and their own', async () => {
+    const app = await start({ maxResultBytes: 1_000, textMirror: false });
+    const handler = () => ({ text: 'x'.repeat(2_000) });
+    registryOf(app).registerTool({ name: 'registered', handler });
+    registryOf(app).registerTool({ name: 'raised', handler, maxResultBytes: 10_000 });
+    const client = new ModernClient(app.url);
+    expect((await client.ask('tools/call', asked('registered'))).result).toMatchObject({ isError: true });
+    expect((await client.ask('tools/call', asked('raised'))).result).toMatchObject({
+      content: [],
+      structuredContent: { text: 'x'.repeat(2_000) },
+    });
+  });
+
+  it('repeat structured content as text, unless the tool or the endpoint says otherwise', async () => {
+    const client = new ModernClient((await start()).url);
+    const content = async (name: string): Promise<unknown> =>
+      (await client.ask('tools/call', asked(name))).result.content;
+    expect(await content('structured')).toEqual([{ type: 'text', text: '{"sum":3}' }]);
+    expect(await content('quiet')).toEqual([]);
+    expect(await content('checked')).toEqual([]);
+    expect(await content('whole')).toEqual([{ type: 'text', text: 'three' }]);
+    const { result } = await client.ask('tools/call', asked('checked'));
+    expect(result.structuredContent).toEqual({ sum: 3 });
+    const quiet = new ModernClient((await start({ textMirror: false })).url);
+    expect((await quiet.ask('tools/call', asked('structured'))).result).toMatchObject({
+      content: [],
+      structuredContent: { sum: 3 },
+    });
+  });
+
+  it('that are no JSON fail without the text too', async () => {
+    const { result } = await new ModernClient((await start({ errorDetails: false })).url).ask(
+      'tools/call',
+      asked('file'),
+    );
+    expect(result).toMatchObject({ isError: true });
+    expect(JSON.stringify(result)).not.toContain('private');
+  });
+
+  it.each<[string, Partial<ToolOptions>]>([
+    ['maxResultBytes', { maxResultBytes: 0 }],
+    ['maxResultBytes', { maxResultBytes: '1kB' as never }],
+    ['textMirror', { textMirror: 'no' as never }],
+  ])('stop the start with a wrong "%s": %j', async (name, options) => {
+    class Wrong {
+      @Tool({ name: 'wrong', ...options })
+      wrong(): string {
+        return '';
+      }
+    }
+    const imports = [McpStreamableModule.forRoot({ serverInfo })];
+    const { message } = await startFailure(adapter, () => ({ imports, providers: [Wrong] }));
+    expect(message).toContain(`"${name}"`);
+  });
+});

@@ -1,0 +1,278 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import {
+  Body,
+  type CanActivate,
+  Controller,
+  type ExecutionContext,
+  ForbiddenException,
+  Get,
+  Inject,
+  Injectable,
+  Param,
+  ParseIntPipe,
+  Post,
+  Query,
+  Res,
+  Scope,
+  Session,
+  type Type,
+  UseGuards,
+  UseInterceptors,
+  ValidationPipe,
+} from '@nestjs/common';
+import { REQUEST } from '@nestjs/core';
+import { IsInt, IsOptional, IsString } from 'class-validator';
+import {
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  McpExecutionContext,
+  McpStreamableModule,
+  Tool,
+} from 'nestjs-mcp-streamable';
+import { map } from 'rxjs';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { OrdersController } from '../../examples/snippets/orders.controller.js';
+import { ADAPTERS, ONE_ADAPTER } from '../support/app.js';
+import { loneFetch } from '../support/lone-fetch.js';
+import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
+
+class AddDto {
+  @IsString() name!: string;
+  @IsInt() @IsOptional() count?: number;
+}
+
+class PageDto {
+  @IsInt() page!: number;
+}
+
+/** One guard for both: where the id is differs. */
+@Injectable()
+class OwnOrders implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const { params } = context.switchToHttp().getRequest<{ params: { id?: string } }>();
+    const { id } = McpExecutionContext.isMcp(context) ? McpExecutionContext.create(context).getArgs() : params;
+    if (Number(id) === 7) return true;
+    throw new ForbiddenException('That is not your order.');
+  }
+}
+
+@Controller('shop')
+@UseInterceptors({ intercept: (_, next) => next.handle().pipe(map((value: object) => ({ ...value, wrapped: true }))) })
+class ShopController {
+  @Post('lines')
+  @Tool({ name: 'add_line' })
+  add(@Body() line: AddDto, @McpCtx() ctx?: McpContext): object {
+    const { name, count } = line;
+    return { isDto: line instanceof AddDto, name, count, over: ctx ? 'mcp' : 'http' };
+  }
+  @Get('pages')
+  @Tool({ name: 'get_page' })
+  page(@Query() { page }: PageDto): object {
+    return { page, type: typeof page };
+  }
+  @UseGuards(OwnOrders)
+  @Post('orders/:id')
+  @Tool({ name: 'rename_order', inputSchema: z.object({ id: z.number(), name: z.string() }) })
+  rename(@Param('id', ParseIntPipe) id: number, @Body('name') name: string): object {
+    return { id, name };
+  }
+  @Get('all/:id')
+  @Tool({ name: 'get_all', inputSchema: z.object({ id: z.string() }) })
+  all(@Param() params: object, @Query() query: object): object {
+    return { params, query };
+  }
+  @Get('hello')
+  @Tool({ name: 'hello' })
+  hello(): object {
+    return { hello: 'world' };
+  }
+}
+
+@Controller({ path: 'scoped', scope: Scope.REQUEST })
+class ScopedController {
+  constructor(@Inject(REQUEST) private readonly request: { readonly headers: Record<string, unknown> }) {}
+  @Get()
+  @Tool({ name: 'scoped' })
+  scoped(): object {
+    return { host: typeof this.request.headers['host'] };
+  }
+}
+
+describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) => {
+  let app: NestApp;
+  const clients: Client[] = [];
+  afterEach(async () => {
+    for (const client of clients.splice(0)) await client.close();
+    await app.close();
+  });
+
+  async function start(era: 'legacy' | 'modern' = 'legacy') {
+    const imports = [McpStreamableModule.forRoot({ serverInfo })];
+    app = await NestApp.start(
+      adapter,
+      { imports, controllers: [OrdersController, ShopController, ScopedController] },
+      (nest) => {
+        nest.useGlobalPipes(
+          new ValidationPipe({ transform: true, transformOptions: { enableImplicitConversion: true } }),
+        );
+      },
+    );
+    const mode = era === 'modern' ? { pin: '2026-07-28' } : era;
+    const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } });
+    clients.push(client);
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${app.base}/mcp`), { fetch: loneFetch }));
+    return {
+      client,
+      call: async (name: string, args: object = {}) => {
+        const { structuredContent, content, isError } = await client.callTool({ name, arguments: { ...args } });
+        return isError ? (content as { text: string }[])[0]!.text : structuredContent;
+      },
+      http: async (path: string, body?: object) => {
+        const init = body && {
+          method: 'POST',
+          body: JSON.stringify(body),
+          headers: { 'content-type': 'application/json' },
+        };
+        const response = await loneFetch(`${app.base}/${path}`, init);
+        return { status: response.status, body: await response.json() };
+      },
+    };
+  }
+
+  it.each(['legacy', 'modern'] as const)(
+    'takes parameters of the path and the query as arguments (%s)',
+    async (era) => {
+      const { call, http, client } = await start(era);
+      const { tools } = await client.listTools();
+      const { inputSchema } = tools.find(({ name }) => name === 'order_lines')!;
+      expect(Object.keys(inputSchema.properties!)).toEqual(['id', 'limit']);
+      expect(await http('orders/7/lines?limit=2')).toEqual({ status: 200, body: { id: 7, lines: ['lamp', 'chair'] } });
+      expect(await call('order_lines', { id: 7, limit: 2 })).toEqual({ id: 7, lines: ['lamp', 'chair'] });
+      expect(await call('order_lines', { id: 7 })).toEqual({ id: 7, lines: ['lamp', 'chair', 'table'] });
+      expect(await http('orders/8/lines')).toMatchObject({ status: 404, body: { message: 'There is no order 8.' } });
+      expect(await call('order_lines', { id: 8 })).toBe('There is no order 8.');
+      expect(await http('orders/x/lines')).toMatchObject({ status: 400 });
+      expect(await call('order_lines', { id: 'x' })).toContain('id');
+    },
+  );
+
+  it('takes the body as arguments, whose class is the schema; the context is there over MCP alone', async () => {
+    const { call, http } = await start();
+    const line = { name: 'lamp', count: 2 };
+    expect(await http('shop/lines', line)).toEqual({
+      status: 201,
+      body: { isDto: true, ...line, over: 'http', wrapped: true },
+    });
+    expect(await call('add_line', line)).toEqual({ isDto: true, ...line, over: 'mcp', wrapped: true });
+    expect(await http('shop/lines', { count: 2 })).toMatchObject({ status: 400 });
+    expect(await call('add_line', { count: 2 })).toContain('name');
+  });
+
+  it('takes the query as arguments', async () => {
+    const { call, http } = await start();
+    expect((await http('shop/pages?page=3')).body).toMatchObject({ page: 3, type: 'number' });
+    expect(await call('get_page', { page: 3 })).toMatchObject({ page: 3, type: 'number' });
+  });
+
+  it('runs its guards and interceptors around both', async () => {
+    const { call, http } = await start();
+    expect((await http('shop/orders/7', { name: 'mine' })).body).toEqual({ id: 7, name: 'mine', wrapped: true });
+    expect(await call('rename_order', { id: 7, name: 'mine' })).toEqual({ id: 7, name: 'mine', wrapped: true });
+    expect(await http('shop/orders/8', { name: 'x' })).toMatchObject({ status: 403 });
+    expect(await call('rename_order', { id: 8, name: 'x' })).toBe('That is not your order.');
+  });
+
+  it('belongs to a controller that is made for each request', async () => {
+    const { call, http } = await start();
+    expect((await http('scoped')).body).toEqual({ host: 'string' });
+    expect(await call('scoped')).toEqual({ host: 'string' });
+  });
+
+  it('gives all arguments where no name is said', async () => {
+    const { call, http } = await start();
+    expect((await http('shop/all/7?page=1')).body).toMatchObject({ params: { id: '7' }, query: { page: '1' } });
+    expect(await call('get_all', { id: '7' })).toMatchObject({ params: { id: '7' }, query: { id: '7' } });
+    expect(await call('hello')).toEqual({ hello: 'world', wrapped: true });
+  });
+});
+
+describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start, on %s,', (adapter) => {
+  const failureOf = async (controller: Type): Promise<string> => {
+    const imports = [McpStreamableModule.forRoot({ serverInfo })];
+    const error = await startFailure(adapter, () => ({ imports, controllers: [controller] }));
+    expect(error.name).toBe('HandlerDefinitionError');
+    return error.message;
+  };
+  const inputSchema = z.object({ id: z.string() });
+
+  it('when a parameter is of HTTP alone', async () => {
+    @Controller()
+    class WithResponse {
+      @Get()
+      @Tool({ name: 'broken' })
+      get(@Res() _response: object): void {}
+    }
+    @Controller()
+    class WithSession {
+      @Get()
+      @Tool({ name: 'broken' })
+      get(@Session() _session: object): void {}
+    }
+    expect(await failureOf(WithResponse)).toContain('a parameter has @Res(), which a call over MCP does not have');
+    expect(await failureOf(WithSession)).toContain('@Session()');
+  });
+
+  it('when its parameters have no decorators: Nest would give the route other things', async () => {
+    @Controller()
+    class Bare {
+      @Get()
+      @Tool({ name: 'broken', inputSchema })
+      get(_args: object): void {}
+    }
+    expect(await failureOf(Bare)).toContain('it is a route too');
+  });
+
+  it('when a parameter is an argument that its schema does not have', async () => {
+    @Controller()
+    class Misnamed {
+      @Get(':orderId')
+      @Tool({ name: 'broken', inputSchema })
+      get(@Param('orderId') _id: string): void {}
+    }
+    @Controller()
+    class Partial {
+      @Post(':id')
+      @Tool({ name: 'broken' })
+      post(@Param('id') _id: string, @Body() _line: AddDto): void {}
+    }
+    expect(await failureOf(Misnamed)).toContain(
+      'is the argument "orderId", which its schema does not have. There are: "id".',
+    );
+    expect(await failureOf(Partial)).toContain('is the argument "id", which its schema does not have');
+  });
+
+  it('when it takes parts of the path, and says no schema', async () => {
+    @Controller()
+    class Untyped {
+      @Get(':id')
+      @Tool({ name: 'broken' })
+      get(@Param('id') _id: string): void {}
+    }
+    expect(await failureOf(Untyped)).toContain('Give @Tool() an "inputSchema"');
+  });
+
+  it('while parameters of routes stay errors where no route is', async () => {
+    @Injectable()
+    class NoRoute {
+      @Tool({ name: 'broken', inputSchema })
+      get(@Query('id') _id: string, @McpArgs() _args: object): void {}
+    }
+    const error = await startFailure(adapter, () => ({
+      imports: [McpStreamableModule.forRoot({ serverInfo })],
+      providers: [NoRoute],
+    }));
+    expect(error.message).toContain('a parameter has @Query(), which only a route of HTTP has');
+  });
+});
