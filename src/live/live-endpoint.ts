@@ -280,7 +280,7 @@ function isCancellable({ call }: RunningCall): boolean {
   return call.exchange !== undefined;
 }
 
-/** Names a session on all nodes, to a page that must not know its id: who has the id may have the session. */
+/** Names a session on all nodes, to a page that must not know its id: the id of an anonymous session opens it. */
 function hashOf(id: string): string {
   return createHash('sha256').update(`live page ${id}`).digest('base64url').slice(0, 16);
 }

@@ -316,7 +316,7 @@ export class StdioConnection {
 
   // ---- ends -----------------------------------------------------------------------------------------------------
 
-  /** The client is done (stdio, "Shutdown"): its calls may end, and nobody is left to cancel them. */
+  /** The client is done (stdio, "Shutdown"): its calls may end. */
   readonly #inputEnded = (): void => {
     this.#readLine(this.#lines.rest());
     const answers = (): Promise<unknown> =>

@@ -291,7 +291,7 @@ describe('the stream of the live page', () => {
     expect(await reader.stream.end()).toBe('end');
   });
 
-  it('has no timer while nobody reads', async () => {
+  it('has no timer while no page reads', async () => {
     await start();
     const { pending } = clock;
     const reader = await read();

@@ -222,7 +222,7 @@ describe('a tool that the app calls itself', () => {
     await expect(tools.callTool('keep', { list: 1n })).rejects.toThrow(TypeError);
   });
 
-  it('is called by whom the options say, or by nobody; its guards decide', async () => {
+  it('has the caller that the options name, or an anonymous one; its guards decide', async () => {
     await start();
     expect(textOf(await tools.callTool('who'))).toBe('undefined undefined');
     expect(textOf(await tools.callTool('who', {}, { principal: 'anna' }))).toBe('anna undefined');
