@@ -17,7 +17,7 @@ import { ServerRequestError } from '../context/server-request.error.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 
-/** Lets calls be observed. While there is no one to observe them, it costs one branch. */
+/** Lets calls be observed. Without an observer it costs one branch. */
 @Injectable()
 export class CallObserver {
   readonly #ended$ = new Subject<McpCallEnd>();
