@@ -5,7 +5,7 @@ const COLUMNS = 80;
 /** `[#########---------------------]  3/10 notes.md`; without a total it is only counted. */
 export function progressBar(done: number, total?: number, message = ''): string {
   if (total === undefined || total <= 0) return `${done} ${message}`.trimEnd();
-  const filled = Math.round((Math.min(done, total) / total) * WIDTH);
+  const filled = Math.round(Math.max(0, Math.min(done / total, 1)) * WIDTH);
   const bar = '#'.repeat(filled).padEnd(WIDTH, '-');
   return `[${bar}] ${`${done}`.padStart(`${total}`.length)}/${total} ${message}`.trimEnd();
 }

@@ -97,7 +97,7 @@ export interface McpInstrumentation {
    * @returns what `run` returns
    */
   call<T>(info: McpCallInfo, run: () => T): T;
-  /** Called once per call, when its outcome is certain. What it throws is reported, and changes nothing. */
+  /** Called once per call, when its outcome is certain. What it throws, or rejects with, is reported, and changes nothing. */
   ended?(end: McpCallEnd): void;
   /**
    * Called once per request of the server to the client of a session, in the async context of its sender: that of the handler,

@@ -17,7 +17,7 @@ import { ServerRequestError } from '../context/server-request.error.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 
-/** Lets calls be observed. While there is no one to observe them, it costs one branch. */
+/** Lets calls be observed. Without an observer it costs one branch. */
 @Injectable()
 export class CallObserver {
   readonly #ended$ = new Subject<McpCallEnd>();
@@ -90,10 +90,12 @@ export class CallObserver {
     if (this.#refusals$.observed) this.#refusals$.next({ status, option });
   }
 
-  #tell(say: (instrumentation: McpInstrumentation) => void): void {
+  /** What an instrumentation throws is reported, and so is what an async one rejects with. */
+  #tell(say: (instrumentation: McpInstrumentation) => unknown): void {
     for (const instrumentation of this.#instrumentations) {
       try {
-        say(instrumentation);
+        const told = say(instrumentation);
+        if (isThenable(told)) told.then(undefined, logError);
       } catch (error) {
         logError(error);
       }

@@ -102,11 +102,13 @@ export class LiveEndpoint {
     try {
       const { name } = this.#get<EndpointName>(ENDPOINT_NAME);
       const { mcp: health } = await this.#get<McpHealthIndicator>(getMcpHealthIndicatorToken(name)).check('mcp');
-      const [nodes, stats, elsewhere] = await Promise.all([
-        health.messageBus === 'up' ? this.#get<McpMessageBus>(McpMessageBus).nodes?.() : undefined,
-        health.eventStore === 'up' ? this.#get<McpEventStore>(McpEventStore).stats?.() : undefined,
-        health.sessionStore === 'up' ? this.#elsewhere(health) : undefined,
-      ]).catch(() => GONE_MEANWHILE);
+      const answers = async () =>
+        Promise.all([
+          health.messageBus === 'up' ? this.#get<McpMessageBus>(McpMessageBus).nodes?.() : undefined,
+          health.eventStore === 'up' ? this.#get<McpEventStore>(McpEventStore).stats?.() : undefined,
+          health.sessionStore === 'up' ? this.#elsewhere(health) : undefined,
+        ]);
+      const [nodes, stats, elsewhere] = await answers().catch(() => GONE_MEANWHILE);
       const logged = stats?.bytes ?? -1;
       this.#asked = { health, nodes: nodes ?? [this.nodeId], logged, elsewhere: elsewhere ?? NO_RECORDS };
     } finally {
@@ -177,13 +179,12 @@ export class LiveEndpoint {
 
   #sessionRows(): Map<string, Row> {
     const live = this.#get(LiveSessions);
-    const eventStore = this.#get<McpEventStore>(McpEventStore);
     let sessions = Array.from(live.all(), ({ session }) => session);
     if (sessions.length > MOST_SHOWN)
       sessions = sessions.toSorted((one, other) => other.lastSeenAt - one.lastSeenAt).slice(0, MOST_SHOWN);
     const rows = sessions.map(({ info, sessionId, createdAt, lastSeenAt, counts }) => {
       const { inFlight: calls, streams, readers } = counts;
-      const log = eventStore.sizeOf?.(sessionId) ?? -1;
+      const log = this.#sizeOfLog(sessionId);
       const whose = this.#introduction(info, info);
       return { ...whose, here: true, since: createdAt, seen: lastSeenAt, calls, streams, readers, log };
     });
@@ -196,6 +197,15 @@ export class LiveEndpoint {
         return { ...whose, here: false, since: createdAt, seen: lastSeenAt, calls: 0, streams: 0, readers: 0, log: -1 };
       });
     return byKey([...rows, ...elsewhere]);
+  }
+
+  /** A store of another author may throw: in a timer that would end the process. */
+  #sizeOfLog(sessionId: string): number {
+    try {
+      return this.#get<McpEventStore>(McpEventStore).sizeOf?.(sessionId) ?? -1;
+    } catch {
+      return -1;
+    }
   }
 
   #introduction(source: object, info: McpSessionInfo): Introduction {
@@ -270,7 +280,7 @@ function isCancellable({ call }: RunningCall): boolean {
   return call.exchange !== undefined;
 }
 
-/** Names a session on all nodes, to a page that must not know its id: who has the id may have the session. */
+/** Names a session on all nodes, to a page that must not know its id: the id of an anonymous session opens it. */
 function hashOf(id: string): string {
   return createHash('sha256').update(`live page ${id}`).digest('base64url').slice(0, 16);
 }

@@ -17,7 +17,6 @@ import {
   VERSION_NEUTRAL,
 } from '@nestjs/common';
 import { isCrossOrigin, isLoopbackRequest } from '../http/edge/host-origin.js';
-import { rawResponse } from '../http/responder.js';
 import { LiveFeed } from './live-feed.js';
 import type { ResolvedLiveOptions } from './live.options.js';
 import { livePage } from './page/live-page.js';
@@ -25,7 +24,7 @@ import { livePage } from './page/live-page.js';
 /** A header that a form, or a page of another origin, cannot send without asking first. */
 const ACTION_HEADER = 'mcp-live-action';
 
-/** Of every response: what the page shows stays in it. */
+/** Of every response: what the page shows stays in it. The stream has the `Cache-Control` of streams. */
 const PRIVATE = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
@@ -64,7 +63,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       if (this.feed.full) return this.answer(response, 503, this.feed.refusal, { 'Retry-After': '5' });
       const stream = this.feed.responder.stream(response);
       if (!stream) return;
-      for (const [name, value] of Object.entries(PRIVATE)) rawResponse(response).setHeader(name, value);
+      for (const [name, value] of Object.entries(PRIVATE)) (response as HttpResponse).header(name, value);
       stream.start(this.feed.frames$(stream));
     }
 
@@ -133,6 +132,11 @@ function policyFor(nonce: string): Record<string, string> {
     "trusted-types 'none'",
   ];
   return { 'Content-Security-Policy': policy.join('; '), 'Cross-Origin-Opener-Policy': 'same-origin' };
+}
+
+/** Of Express and of Fastify, whose own headers win over those of Node's response behind it. */
+interface HttpResponse {
+  header(name: string, value: string): unknown;
 }
 
 /** Node's request behind the adapter's. */

@@ -13,6 +13,7 @@ import {
 } from '../context/mcp-call.js';
 import type { McpExchange } from '../context/mcp-exchange.js';
 import type { McpAnswer, McpQuestion } from '../context/mcp-questions.js';
+import { logError } from '../context/operator-log.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
 import { shutdownRefusal } from '../wire/errors.js';
@@ -77,7 +78,8 @@ export class McpToolCaller {
    *
    * @param name of the tool
    * @param args its arguments
-   * @param options beside those of all calls: `signal` cancels the call, `onprogress` is called with its progress
+   * @param options beside those of all calls: `signal` cancels the call, `onprogress` is called with its progress; what it throws
+   *   is logged
    * @returns the result; `isError` says that the tool has failed
    * @throws (rejects) ProtocolError as a client is answered, for an unknown tool, for example; McpError UNAVAILABLE when the
    *   app has closed; TypeError for arguments that JSON cannot write; the reason of `signal`
@@ -94,7 +96,11 @@ export class McpToolCaller {
         next: (event) => {
           if (event.type === 'result') return resolve(event.result);
           const { type: _, ...progress } = event;
-          onprogress?.(progress);
+          try {
+            onprogress?.(progress);
+          } catch (error) {
+            logError(error);
+          }
         },
         error: reject,
       });
@@ -102,6 +108,8 @@ export class McpToolCaller {
         subscription.unsubscribe();
         reject(signal!.reason as Error);
       };
+      // A handler runs, and `onprogress` with it, before there is a subscription.
+      if (signal?.aborted) return cancel();
       signal?.addEventListener('abort', cancel, { once: true });
       subscription.add(() => signal?.removeEventListener('abort', cancel));
     });
@@ -191,13 +199,14 @@ class ClientWithin implements CallingClient, McpExchange {
   }
 
   request({ method, params }: OutboundMessage, { signal }: OutboundOptions, call: McpCall): Promise<unknown> {
-    const answered = this.#answerTo(method, params);
     const over = signal ? AbortSignal.any([signal, call.signal]) : call.signal;
     return new Promise((resolve, reject) => {
       const giveUp = (): void =>
         reject(new ServerRequestError('CALL_OVER', `The call is over, and "${method}" with it.`));
-      if (over.aborted) giveUp();
+      // An answered call is over too; its signal does not abort.
+      if (over.aborted || call.state !== 'open') return giveUp();
       over.addEventListener('abort', giveUp, { once: true });
+      const answered = this.#answerTo(method, params);
       answered.then(resolve, reject).finally(() => over.removeEventListener('abort', giveUp));
     });
   }

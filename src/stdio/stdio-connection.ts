@@ -20,7 +20,7 @@ import {
 } from '../wire/json-rpc.js';
 import { Lines, TOO_LONG } from './lines.js';
 
-/** Requests of the modern era that may be in flight; a session has a cap of its own. */
+/** Requests without a session that may be in flight; a session has a cap of its own. */
 const MAX_CALLS = 1_000;
 const INTERNAL_ERROR = -32603;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
@@ -60,8 +60,8 @@ export class StdioConnection {
   readonly #over = deferred();
   /** All that is being read of replies. */
   readonly #reading = new Subscription();
-  /** The requests of the modern era, by id: unsubscribing cancels. */
-  readonly #modern = new Map<RequestId, Subscription>();
+  /** The requests without a session, by id: unsubscribing cancels. */
+  readonly #bare = new Map<RequestId, Subscription>();
   /** Replies of requests that end by themselves, and of those that listen. */
   readonly #answers = new Set<Promise<void>>();
   readonly #listens = new Set<Promise<void>>();
@@ -89,6 +89,8 @@ export class StdioConnection {
     };
     input.on('data', this.#read).on('end', this.#inputEnded).on('close', this.#inputEnded).on('error', this.#release);
     output.on('drain', this.#resumeInput).on('error', this.#release).on('close', this.#release);
+    // While the app began: they do not say so again.
+    if (input.destroyed || input.readableEnded || output.destroyed) this.#release();
   }
 
   /** Settles when nothing is read any more, and nothing of the client is left. */
@@ -143,9 +145,10 @@ export class StdioConnection {
   #receive(body: IncomingBody): void {
     const era = classifyPost({ protocolVersion: undefined }, body);
     const [message] = body.messages as [JsonRpcMessage];
-    if (!body.batch && this.#cancelModern(message)) return;
-    if (era === 'modern') return this.#receiveModern(message, body);
-    if (!this.endpoint.hasSessions) return this.#answer(this.endpoint.post(this.#incoming(era, body)), body);
+    if (!body.batch && this.#cancelBare(message)) return;
+    const incoming = (): McpIncoming => this.#incoming(era, body);
+    if (era === 'modern') return this.#receiveBare(body, () => this.endpoint.postWithoutHeaders(incoming()));
+    if (!this.endpoint.hasSessions) return this.#receiveBare(body, () => this.endpoint.post(incoming()));
     if (this.#sessionId !== undefined) return this.#receiveInSession(this.#sessionId, body);
     if (beginsSession(body)) return void this.#initialize(body);
     const [first] = body.messages.filter(isRequest);
@@ -155,28 +158,28 @@ export class StdioConnection {
   }
 
   /** @throws McpError */
-  #receiveModern(message: JsonRpcMessage, body: IncomingBody): void {
-    const serving = (): MaybePromise<PendingReply> => this.endpoint.postWithoutHeaders(this.#incoming('modern', body));
-    if (!isRequest(message)) return this.#answer(serving(), body);
+  #receiveBare(body: IncomingBody, serving: () => MaybePromise<PendingReply>): void {
+    const [message] = body.messages as [JsonRpcMessage];
+    if (body.batch || !isRequest(message)) return this.#answer(serving(), body);
     const { id, method } = message;
-    if (this.#modern.has(id)) {
+    if (this.#bare.has(id)) {
       const text = `A request with the id ${JSON.stringify(id)} is in flight. Give each request an id of its own.`;
       throw new McpError('INVALID_REQUEST', text);
     }
-    if (this.#modern.size >= MAX_CALLS) {
+    if (this.#bare.size >= MAX_CALLS) {
       const text = `This client has ${MAX_CALLS} requests in flight, the most it may have. Wait for answers before you send more.`;
       throw new McpError('TOO_MANY_REQUESTS', text);
     }
     const subscription = new Subscription();
-    this.#modern.set(id, subscription);
-    const replied$ = messages$(serving, this.#flow).pipe(finalize(() => this.#modern.delete(id)));
+    this.#bare.set(id, subscription);
+    const replied$ = messages$(serving, this.#flow).pipe(finalize(() => this.#bare.delete(id)));
     this.#write$(replied$, body, { subscription, listens: method === 'subscriptions/listen' });
   }
 
-  /** There is no response that a client could close (2026-07-28, stdio, "Cancellation"). @returns whether it is for a modern request */
-  #cancelModern(message: JsonRpcMessage): boolean {
+  /** There is no response that a client could close (2026-07-28, stdio, "Cancellation"). @returns whether it is for a request without a session */
+  #cancelBare(message: JsonRpcMessage): boolean {
     if (!isNotification(message) || message.method !== 'notifications/cancelled') return false;
-    const call = this.#modern.get(message.params?.['requestId'] as RequestId);
+    const call = this.#bare.get(message.params?.['requestId'] as RequestId);
     call?.unsubscribe();
     return call !== undefined;
   }
@@ -313,7 +316,7 @@ export class StdioConnection {
 
   // ---- ends -----------------------------------------------------------------------------------------------------
 
-  /** The client is done (stdio, "Shutdown"): its calls may end, and nobody is left to cancel them. */
+  /** The client is done (stdio, "Shutdown"): its calls may end. */
   readonly #inputEnded = (): void => {
     this.#readLine(this.#lines.rest());
     const answers = (): Promise<unknown> =>

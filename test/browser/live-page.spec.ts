@@ -125,6 +125,18 @@ describeChromium('the live page, in Chromium', (browser) => {
     expect(await app.service.list()).toHaveLength(1);
   });
 
+  it('a guard that sends the reader to a login page makes the page say so', async () => {
+    await open();
+    await initialize();
+    await count('sessions', 1);
+    const login = { status: 200, contentType: 'text/html', body: '<p>Sign in</p>' };
+    await page.route('**/mcp-live/**', (route) => route.fulfill(login));
+    await rows('sessions').getByRole('button').dblclick();
+    await text('#toast', 'Sign in again, then reload the page.');
+    await page.reload();
+    await text('#link-text', 'Sign in again, then reload the page.');
+  });
+
   it('a page of another origin can neither read nor act', async () => {
     await open();
     await initialize();

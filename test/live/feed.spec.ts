@@ -1,5 +1,11 @@
 import { Logger } from '@nestjs/common';
-import { McpLiveModule, type McpLiveOptions, McpStreamableModule } from 'nestjs-mcp-streamable';
+import {
+  InMemoryEventStore,
+  InMemoryMessageBus,
+  McpLiveModule,
+  type McpLiveOptions,
+  McpStreamableModule,
+} from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { NEVER } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -261,6 +267,21 @@ describe('the stream of the live page', () => {
     reading.unsubscribe();
   });
 
+  it('goes on though a store and a bus of other authors throw what they are asked', async () => {
+    const raise = (): never => {
+      throw new Error('a mistake');
+    };
+    const eventStore = Object.assign(new InMemoryEventStore({}, clock), { sizeOf: raise });
+    const messageBus = Object.assign(new InMemoryMessageBus(), { nodes: raise });
+    await start({ eventStore, messageBus });
+    await initialize({ name: 'agent', version: '3' });
+    const reader = await read();
+    await tick();
+    await reader.until(({ first }) => first.facts['messageBus'] === 'up');
+    expect(reader.row('sessions')).toMatchObject({ client: 'agent', log: -1 });
+    expect(reader.first.facts).toMatchObject({ nodes: [reader.first.facts['node']], logged: -1 });
+  });
+
   it('has a page come back after ten minutes, so that guards decide again', async () => {
     await start();
     const reader = await read();
@@ -270,7 +291,7 @@ describe('the stream of the live page', () => {
     expect(await reader.stream.end()).toBe('end');
   });
 
-  it('has no timer while nobody reads', async () => {
+  it('has no timer while no page reads', async () => {
     await start();
     const { pending } = clock;
     const reader = await read();

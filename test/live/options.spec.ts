@@ -63,6 +63,7 @@ describe('a caller of this machine', () => {
     ['127.0.0.1', { host: 'localhost.evil.example' }, false],
     ['127.0.0.1', {}, false],
     ['127.0.0.1', { host: 'localhost', 'x-forwarded-for': '10.0.0.7' }, false],
+    ['127.0.0.1', { host: 'localhost', 'x-forwarded-proto': 'https' }, false],
     ['127.0.0.1', { host: 'localhost', forwarded: 'for=10.0.0.7' }, false],
   ])('from %s with %o: %s', (address, headers, local) => {
     expect(isLocal(address, headers)).toBe(local);

@@ -41,6 +41,9 @@ class Envelope implements NestInterceptor {
   }
 }
 
+/** Of apps whose other routes pages of any origin may embed. */
+const SHARED = { 'cross-origin-resource-policy': 'cross-origin' };
+
 describe.each(ADAPTERS)('the live page on %s', (adapter) => {
   let app: NestApp;
   afterEach(() => app.close());
@@ -86,7 +89,7 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     await start({ unguarded: 'loopback' }, (app) => {
       app.useGlobalInterceptors(new Envelope());
       app.enableCors({ origin: true });
-      setEverywhere(app, adapter, { 'content-security-policy': 'default-src *', 'cache-control': 'public' });
+      setEverywhere(app, adapter, { 'content-security-policy': 'default-src *', 'cache-control': 'public', ...SHARED });
     });
     const response = await get('mcp-live');
     expect(await response.text()).toMatch(/^<!doctype html>/);
@@ -94,7 +97,10 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     expect(response.header('cache-control')).toBe('no-store');
     const reader = await LiveReader.open(`${app.base}/mcp-live`);
     expect(reader.first.facts).toMatchObject({ server: 'test 1.0.0', live: 0 });
-    expect(reader.stream.response.headers).toMatchObject({ 'x-content-type-options': 'nosniff' });
+    expect(reader.stream.response.headers).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'cross-origin-resource-policy': 'same-origin',
+    });
     reader.close();
   });
 

@@ -217,6 +217,14 @@ describe('calls that are observed', () => {
     expect([...new Set(told)]).toEqual(reported);
   });
 
+  it('end well though an instrumentation that writes down their ends, and those of sessions, rejects', async () => {
+    const rejects = async (): Promise<void> => raise('away');
+    await start({ call: (_, run) => run(), ended: rejects, sessionEnded: rejects });
+    const client = await app.client().initialize();
+    await client.delete();
+    await expect.poll(() => app.log.texts('error')).toEqual(['away', 'away']);
+  });
+
   it('need an instrumentation that is one', async () => {
     const options = { serverInfo, instrumentation: { ended: () => {} } as never };
     const starting = NestApp.start('fastify', { imports: [McpStreamableModule.forRoot(options)] });

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
 import {
   type CanActivate,
   type ExecutionContext,
@@ -21,6 +23,7 @@ import {
   McpStreamableModule,
   type McpStreamableOptions,
   Resource,
+  serveMcpStdio,
   Tool,
 } from 'nestjs-mcp-streamable';
 import { RequireScopes } from 'nestjs-mcp-streamable/auth';
@@ -352,6 +355,21 @@ describe('an endpoint', () => {
     await client.end();
   });
 
+  it('L3: without sessions cancels a call, in both eras', async () => {
+    const client = await LineClient.of(await start({ sessions: 'off' }));
+    for (const request of [client.request, client.modern]) {
+      const waits = app.get(Waits);
+      [waits.reached, waits.opened, waits.ended] = [gate(), gate(), []];
+      const waiting = request.call(client, 'tools/call', call('wait'));
+      await waits.reached.promise;
+      client.notify('notifications/cancelled', { requestId: waiting });
+      await expect.poll(() => waits.ended).toHaveLength(1);
+      await client.answer(client.request('ping'));
+      expect(client.messages.some(({ id }) => id === waiting)).toBe(false);
+    }
+    await client.end();
+  });
+
   it('has its guards of handlers, which find what was given as the request, and no header', async () => {
     const closed = await LineClient.of(await start());
     await closed.initialize();
@@ -517,6 +535,15 @@ describe('the end', () => {
     if (what === 'input') await client.end();
     else await app.close();
     await client.server.closed;
+    expect(app.get(Waits).destroyed).toBe(1);
+  });
+
+  it.each(['input', 'output'] as const)('L5: of the %s while the app begins closes the app', async (which) => {
+    const streams = { input: new PassThrough(), output: new PassThrough() };
+    await start();
+    await once(streams[which].destroy(), 'close');
+    const { closed } = await serveMcpStdio(app, streams);
+    await closed;
     expect(app.get(Waits).destroyed).toBe(1);
   });
 

@@ -28,6 +28,7 @@ import { interval, lastValueFrom, map, Observable, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { gate } from '../support/app.js';
+import { RecordedLog } from '../support/recorded-log.js';
 
 const serverInfo = { name: 'test', version: '1.0.0' };
 
@@ -91,8 +92,8 @@ class Tools {
 
   @Tool({ name: 'count' })
   async count(@McpCtx() ctx: McpContext): Promise<string> {
-    await ctx.log('info', 'counting');
     await ctx.progress(1, 2, 'one');
+    await ctx.log('info', 'counting');
     await ctx.progress(2, 2);
     return 'counted';
   }
@@ -140,6 +141,13 @@ class Tools {
   @Tool({ name: 'background' })
   background(): string {
     this.doors.later = this.doors.opened.promise.then(async () => textOf(await this.tools.callTool('who')));
+    return 'started';
+  }
+
+  @Tool({ name: 'ask later' })
+  askLater(@McpCtx() ctx: McpContext): string {
+    const asking = this.doors.opened.promise.then(() => this.ask(ctx));
+    this.doors.later = asking.catch((error: { code: string }) => error.code);
     return 'started';
   }
 
@@ -214,7 +222,7 @@ describe('a tool that the app calls itself', () => {
     await expect(tools.callTool('keep', { list: 1n })).rejects.toThrow(TypeError);
   });
 
-  it('is called by whom the options say, or by nobody; its guards decide', async () => {
+  it('has the caller that the options name, or an anonymous one; its guards decide', async () => {
     await start();
     expect(textOf(await tools.callTool('who'))).toBe('undefined undefined');
     expect(textOf(await tools.callTool('who', {}, { principal: 'anna' }))).toBe('anna undefined');
@@ -276,6 +284,38 @@ describe('a tool that the app calls itself', () => {
     await expect(tools.callTool('who', {}, { signal: controller.signal })).rejects.toThrow('enough');
     expect(ends.map(({ outcome }) => outcome)).toEqual(['cancelled', 'cancelled']);
     doors.opened.open();
+  });
+
+  it('is cancelled by a signal that its first progress aborts', async () => {
+    await start();
+    const controller = new AbortController();
+    const onprogress = () => controller.abort(new Error('enough'));
+    await expect(tools.callTool('count', {}, { signal: controller.signal, onprogress })).rejects.toThrow('enough');
+    expect(ends.map(({ outcome }) => outcome)).toEqual(['cancelled']);
+  });
+
+  it('has its result though what hears of its progress throws, which is logged', async () => {
+    await start();
+    const log = new RecordedLog().attach();
+    const onprogress = () => {
+      throw new Error('a mistake');
+    };
+    expect(textOf(await tools.callTool('count', {}, { onprogress }))).toBe('counted');
+    expect(log.texts('error')).toEqual(['a mistake', 'a mistake']);
+    log.release();
+  });
+
+  it('asks no more when it has ended', async () => {
+    await start();
+    let asked = 0;
+    const elicit = () => {
+      asked++;
+      return { action: 'decline' as const };
+    };
+    await tools.callTool('ask later', {}, { elicit });
+    doors.opened.open();
+    expect(await doors.later).toBe('CALL_OVER');
+    expect(asked).toBe(0);
   });
 
   it('is not called before it is subscribed to, and anew each time', async () => {

@@ -68,7 +68,7 @@ const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{0,5}))?$/;
 const ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)$/;
 const IPV4_LOOPBACK = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 const MAPPED_LOOPBACK = /^\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\]$/;
-const PROXY_HEADERS = ['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip'];
+const PROXY_HEADER = /^(?:forwarded|via|x-forwarded-.+|x-real-ip)$/;
 const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
   __proto__: null,
   http: '80',
@@ -183,7 +183,7 @@ export function isCrossOrigin(origin: string | undefined, host: string | undefin
  */
 export function isLoopbackRequest({ headers, socket }: IncomingMessage): boolean {
   const host = parseAuthority(headers.host ?? (headers[':authority'] as string | undefined) ?? '');
-  const forwarded = PROXY_HEADERS.some((name) => headers[name] !== undefined);
+  const forwarded = Object.keys(headers).some((name) => PROXY_HEADER.test(name));
   return isLoopbackAddress(socket?.remoteAddress) && host !== undefined && isLoopbackName(host.name) && !forwarded;
 }
 

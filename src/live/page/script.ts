@@ -48,7 +48,7 @@ async function follow() {
   for (;;) {
     try {
       const response = await fetch(base + '/events' + location.search, { cache: 'no-store', headers: { accept: 'text/event-stream' } });
-      if (response.ok) {
+      if (isOf(response, 'text/event-stream')) {
         link('up', 'Live');
         wait = 500;
         await read(response.body);
@@ -83,7 +83,13 @@ async function read(body) {
   }
 }
 
+/* A guard may send a reader whose login is over to a login page, which is answered 200. */
+function isOf(response, type) {
+  return response.ok && (response.headers.get('content-type') || '').startsWith(type);
+}
+
 async function problemOf(response) {
+  if (response.ok) return 'Sign in again, then reload the page.';
   try {
     const { message } = await response.json();
     if (typeof message === 'string') return message;
@@ -100,7 +106,7 @@ async function act(path, done) {
   let said;
   try {
     const response = await fetch(base + path + location.search, { method: 'POST', headers: { 'mcp-live-action': '1' } });
-    said = response.ok ? done : await problemOf(response);
+    said = isOf(response, 'application/json') ? done : await problemOf(response);
   } catch {
     said = 'The server cannot be reached.';
   }
