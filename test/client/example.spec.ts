@@ -61,7 +61,7 @@ describe('the progress bar', () => {
     [4, undefined, 'a.md', '4 a.md'],
     [4, 0, undefined, '4'],
     [-1, 3, undefined, `[${'-'.repeat(30)}] -1/3`],
-    [1e999, 1e999, undefined, `[${'-'.repeat(30)}] Infinity/Infinity`],
+    [Infinity, Infinity, undefined, `[${'-'.repeat(30)}] Infinity/Infinity`],
   ])('%j of %j', (done, total, message, expected) => {
     expect(progressBar(done, total, message)).toBe(expected);
   });
