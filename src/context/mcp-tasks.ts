@@ -49,10 +49,26 @@ export interface TaskPort {
 /** A task as a notification says it. @internal */
 export type TaskNotification = { readonly method: string; readonly params: Record<string, unknown> };
 
+/** A task while it runs, as operators see it. @internal */
+export interface TaskView {
+  readonly about: {
+    readonly id: string;
+    readonly tool: string;
+    readonly principal: string | undefined;
+    /** Milliseconds since the epoch. */
+    readonly createdAt: number;
+  };
+  /** It waits for answers. */
+  readonly asks: boolean;
+}
+
 /** What keeps the tasks of an endpoint. @internal */
 export interface TaskRunner {
   /** Tasks that run on this node. */
   readonly running: number;
+  tasks(): Iterable<TaskView>;
+  /** @returns whether there was such a task, that had not ended. @throws (rejects) McpError UNAVAILABLE */
+  cancel(id: string): Promise<boolean>;
   /**
    * Serves a call of a tool that may become a task.
    *

@@ -8,6 +8,7 @@ import type { Clock } from '../common/clock.js';
 import { MCP_OPTIONS } from '../common/option-checks.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import type { McpSessionInfo } from '../context/mcp-call.js';
+import { TaskHost, type TaskView } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
 import { CallObserver, type RunningCall } from '../exchange/call-observer.js';
 import { getMcpHealthIndicatorToken, type McpHealth, type McpHealthIndicator } from '../health/mcp-health.indicator.js';
@@ -53,6 +54,7 @@ export class LiveEndpoint {
   /** By what they say of a session or a call, which does not change. */
   readonly #introduced = new WeakMap<object, Introduction>();
   readonly #callRow = new WeakMap<RunningCall, Row>();
+  readonly #taskKeys = new WeakMap<object, string>();
   #asked: Asked | undefined;
   #asking = false;
 
@@ -134,14 +136,20 @@ export class LiveEndpoint {
     return record !== undefined && this.#end(record.id);
   }
 
-  /** @returns whether there was such a call on this node */
-  cancelCall(key: string): boolean {
+  /** @returns whether there was such a call, or task, on this node. @throws (rejects) when the store of tasks does not answer */
+  async cancelCall(key: string): Promise<boolean> {
     for (const running of this.#running()) {
       const { call, info } = running;
       if (this.#callKey(running) !== key || !isCancellable(running)) continue;
       this.#get(SessionRuntime).calls.fail(call, REQUEST_FAILED, CANCELLED);
       logger.log(`A call of ${cut(info.method)} was cancelled from the live page.`);
       return true;
+    }
+    for (const task of this.#tasks()) {
+      if (this.#taskKey(task) !== key) continue;
+      const cancelled = await this.#get(TaskHost).runner!.cancel(task.about.id);
+      if (cancelled) logger.log(`A task of the tool ${cut(task.about.tool)} was cancelled from the live page.`);
+      return cancelled;
     }
     return false;
   }
@@ -164,11 +172,11 @@ export class LiveEndpoint {
     const { name, path } = this.#get<EndpointName>(ENDPOINT_NAME);
     const { serverInfo } = this.#get<{ readonly serverInfo: Implementation }>(MCP_OPTIONS);
     const { health, nodes = [this.nodeId], logged } = this.#asked ?? {};
-    const { live, inFlight, outbound, streams, readers, subscriptions } = this.service.nodeCounts();
+    const { live, inFlight, outbound, streams, readers, subscriptions, tasks } = this.service.nodeCounts();
     return {
       ...{ name: name ?? path, path: this.#get(HttpEdge).paths()[0] ?? `/${path}` },
       ...{ server: `${serverInfo.name} ${serverInfo.version}`, node: this.nodeId, nodes },
-      ...{ live, calls: inFlight, questions: outbound, streams, readers, listens: subscriptions },
+      ...{ live, calls: inFlight, questions: outbound, streams, readers, listens: subscriptions, tasks },
       sessions: Math.max(health?.sessions ?? live, live),
       shared: this.#get<McpSessionStore>(McpSessionStore).scope === 'shared',
       ...{ logged, draining: !this.service.accepting },
@@ -222,7 +230,28 @@ export class LiveEndpoint {
       rows.push(row);
       if (rows.length === MOST_SHOWN) break;
     }
+    for (const task of this.#tasks()) {
+      if (rows.length === MOST_SHOWN) break;
+      rows.push(this.#taskRow(task));
+    }
     return byKey(rows);
+  }
+
+  /** Its call has been answered, and is none any more. */
+  #taskRow(task: TaskView): Row {
+    const { tool, principal, createdAt } = task.about;
+    return {
+      key: this.#taskKey(task),
+      method: task.asks ? 'task, waits for an answer' : 'task',
+      name: cut(tool),
+      session: null,
+      client: '',
+      version: '',
+      principal: principal === undefined ? null : cut(principal),
+      revision: '',
+      since: createdAt,
+      cancellable: true,
+    };
   }
 
   #rowOf(running: RunningCall, now: number): Row {
@@ -244,6 +273,17 @@ export class LiveEndpoint {
 
   #running(): Iterable<RunningCall> {
     return this.#get(CallObserver).running();
+  }
+
+  #tasks(): Iterable<TaskView> {
+    return this.#get(TaskHost).runner?.tasks() ?? [];
+  }
+
+  /** A hash, as of a session: an anonymous caller that knows its id has the task. */
+  #taskKey({ about }: TaskView): string {
+    let key = this.#taskKeys.get(about);
+    if (key === undefined) this.#taskKeys.set(about, (key = hashOf(about.id)));
+    return key;
   }
 
   #callKey({ number }: RunningCall): string {

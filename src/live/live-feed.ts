@@ -111,9 +111,10 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     return false;
   }
 
-  /** @returns whether there was such a call on this node */
-  cancelCall(key: string): boolean {
-    return this.#endpoints.some((endpoint) => endpoint.cancelCall(key));
+  /** @returns whether there was such a call, or task, on this node. @throws (rejects) when a store does not answer */
+  async cancelCall(key: string): Promise<boolean> {
+    for (const endpoint of this.#endpoints) if (await endpoint.cancelCall(key)) return true;
+    return false;
   }
 
   #begin(): void {

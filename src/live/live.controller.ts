@@ -24,6 +24,11 @@ import { livePage } from './page/live-page.js';
 /** A header that a form, or a page of another origin, cannot send without asking first. */
 const ACTION_HEADER = 'mcp-live-action';
 
+const STORE_AWAY = {
+  error: 'STORE_AWAY',
+  message: 'It could not be ended: its store does not answer. The log of the server says why.',
+};
+
 /** Of every response: what the page shows stays in it. The stream has the `Cache-Control` of streams. */
 const PRIVATE = {
   'Cache-Control': 'no-store',
@@ -72,19 +77,18 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       if (this.refused(request, response, true)) return;
       const ended = await this.feed.endSession(key).catch(() => undefined);
       if (ended) return this.answer(response, 200, { ended });
-      if (ended === undefined) {
-        const message = 'The session could not be ended: its store does not answer. The log of the server says why.';
-        return this.answer(response, 503, { error: 'STORE_AWAY', message });
-      }
+      if (ended === undefined) return this.answer(response, 503, STORE_AWAY);
       const message = 'There is no such session any more.';
       this.answer(response, 404, { error: 'UNKNOWN_SESSION', message });
     }
 
     @Post('calls/:key/cancel')
-    cancel(@Req() request: object, @Res() response: object, @Param('key') key: string): void {
+    async cancel(@Req() request: object, @Res() response: object, @Param('key') key: string): Promise<void> {
       if (this.refused(request, response, true)) return;
-      if (this.feed.cancelCall(key)) return this.answer(response, 200, { cancelled: true });
-      const message = `No such call runs on this node (${this.feed.nodeIds.join(', ')}). It may have ended, or run on another node.`;
+      const cancelled = await this.feed.cancelCall(key).catch(() => undefined);
+      if (cancelled) return this.answer(response, 200, { cancelled });
+      if (cancelled === undefined) return this.answer(response, 503, STORE_AWAY);
+      const message = `No such call or task runs on this node (${this.feed.nodeIds.join(', ')}). It may have ended, or run on another node.`;
       this.answer(response, 404, { error: 'UNKNOWN_CALL', message });
     }
 

@@ -84,6 +84,10 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     return this.#running.size;
   }
 
+  tasks(): Iterable<RunningTask> {
+    return this.#running.values();
+  }
+
   get maxResultBytes(): number {
     return this.options.maxResultBytes;
   }

@@ -98,9 +98,14 @@ export class RunningTask implements McpTask {
     const unique = this.#unique(key);
     const answer = deferred<unknown>();
     this.#waiting.set(unique, answer);
-    signal?.addEventListener('abort', () => this.#waiting.delete(unique) && answer.reject(signal.reason), {
-      once: true,
-    });
+    if (signal) {
+      const giveUp = (): void => {
+        if (this.#waiting.delete(unique)) answer.reject(signal.reason);
+      };
+      const stop = (): void => signal.removeEventListener('abort', giveUp);
+      signal.addEventListener('abort', giveUp);
+      answer.promise.then(stop, stop);
+    }
     if (!this.#asking) {
       this.#asking = {};
       queueMicrotask(() => void this.#ask());

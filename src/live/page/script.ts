@@ -310,10 +310,10 @@ const tables = {
   calls: new Table($('calls'), 'Running calls', [
     { id: 'what', label: 'Call', draw: texts((row) => [row.name || row.method, row.name ? row.method : '']) },
     { id: 'client', label: 'Client', draw: texts((row) => [row.client, row.version]) },
-    { id: 'who', label: 'By', draw: texts((row) => [row.principal || (row.session ? '' : 'no session'), row.session]) },
+    { id: 'who', label: 'By', draw: texts((row) => [row.principal || (row.session || !row.revision ? '' : 'no session'), row.session]) },
     { id: 'time', label: 'For', kind: 'number', draw: plain((row) => span(Date.now() - skew - row.since)) },
     { id: 'act', kind: 'act', draw: action(() => 'Cancel', (row) => row.name || row.method, (row) => act('/calls/' + row.key + '/cancel', 'The call of ' + (row.name || row.method) + ' was cancelled.')) },
-  ], make('p', { class: 'empty' }, 'Nothing runs at the moment. A call is here while its handler works, a listen while its client is connected.')),
+  ], make('p', { class: 'empty' }, 'Nothing runs at the moment. A call is here while its handler works, a task too, a listen while its client is connected.')),
   sessions: new Table($('sessions'), 'Sessions', [
     { id: 'id', label: 'Session', kind: 'mono', draw: plain((row) => row.id) },
     { id: 'client', label: 'Client', sorts: 'client', draw: texts((row) => [row.client, row.version]) },
@@ -363,7 +363,7 @@ function draw({ facts, sessions, calls, tools }) {
   drawTabs();
   drawTable('calls', [...calls.values()]
     .filter((row) => matches(row, 'name', 'method', 'client', 'principal', 'session'))
-    .sort((one, other) => Number(other.cancellable) - Number(one.cancellable) || one.since - other.since), facts.calls + facts.listens);
+    .sort((one, other) => Number(other.cancellable) - Number(one.cancellable) || one.since - other.since), facts.calls + facts.listens + facts.tasks);
   const sign = sorting.descending ? -1 : 1;
   const { by } = sorting;
   /* The youngest first has the greatest "since", the longest idle the smallest "seen". */
@@ -396,7 +396,8 @@ function drawFacts(facts) {
   $('rate-note').classList.toggle('bad', failed > 0);
   drawChart(facts);
   put($('running'), count(facts.calls));
-  put($('running-note'), facts.questions > 0 ? count(facts.questions) + ' wait for an answer' : 'calls in flight');
+  const tasks = facts.tasks > 0 ? ', ' + count(facts.tasks) + (facts.tasks === 1 ? ' task' : ' tasks') : '';
+  put($('running-note'), facts.questions > 0 ? count(facts.questions) + ' wait for an answer' : 'calls in flight' + tasks);
   put($('live'), count(facts.live));
   put($('live-note'), facts.shared ? 'here, ' + count(facts.sessions) + ' in the store' : 'in this process');
   put($('streams'), count(facts.readers + facts.listens));
