@@ -23,8 +23,10 @@ class Buyer {
   constructor(@InjectMcpClient('orders') readonly orders: McpClient) {}
 }
 
+const start = runningApps('fastify', { retryMs: 10 });
 const modules: TestingModule[] = [];
 const clocks: TrackedClock[] = [];
+// Before the apps are closed: a client that was there still would come back to an app that has ended its session.
 afterEach(async () => {
   for (const module of modules.splice(0)) await module.close();
   for (const clock of clocks.splice(0)) expect(clock.pending).toBe(0);
@@ -48,7 +50,6 @@ async function buyer(orders: McpClientOptions): Promise<Buyer> {
 }
 
 describe('McpClientModule, with our own server', () => {
-  const start = runningApps('fastify', { retryMs: 10 });
   const cancelled: unknown[] = [];
   const tools: Record<string, ScriptedTool> = {
     count: async (_, ctx) => {
