@@ -77,8 +77,8 @@ export default defineConfig({
     // the tests. What a file needs of a process for itself is in the project `alone`.
     isolate: false,
     sequence: { sequencer: LongestFirst },
-    // One more than cores: tests of several processes and of Redis mostly wait.
-    maxWorkers: availableParallelism() + 1,
+    // By default one core is left alone, which on two cores is every other one. More workers than cores gain nothing.
+    maxWorkers: Math.max(2, availableParallelism()),
     // Tests that promise "memory returns" must be able to ask for a collection.
     execArgv: ['--expose-gc'],
     testTimeout: 20_000,
