@@ -4,6 +4,7 @@ import { deferred, type Deferred, quiet } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
 import { errorResponse } from '../wire/errors.js';
+import { TASKS_EXTENSION } from '../wire/extensions.js';
 import {
   isNotification,
   isObject,
@@ -17,8 +18,6 @@ import {
 import { isModernRevision } from '../wire/revisions.js';
 import { pause } from './waiting.js';
 
-/** The id of the extension for tasks. */
-const TASKS = 'io.modelcontextprotocol/tasks';
 /** `_meta` of a progress notification that says that a task was asked for, and nothing more. @internal */
 export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
 /** Milliseconds between two polls, when the server says nothing sensible. */
@@ -314,7 +313,7 @@ function declaring(message: JsonRpcRequest): JsonRpcRequest {
   const { params = {} } = message;
   const meta: Readonly<Record<string, unknown>> = params._meta ?? {};
   const capabilities = meta[CLIENT_CAPABILITIES_META_KEY] as { extensions?: object } | undefined;
-  const extensions = { [TASKS]: {}, ...capabilities?.extensions };
+  const extensions = { [TASKS_EXTENSION]: {}, ...capabilities?.extensions };
   const _meta = { ...meta, [CLIENT_CAPABILITIES_META_KEY]: { ...capabilities, extensions } };
   return { ...message, params: { ...params, _meta } };
 }

@@ -11,9 +11,6 @@ import type { StreamFlow } from './mcp-exchange.js';
  * of the app has the option `task` then.
  */
 
-/** The id of the extension. @internal */
-export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
-
 /** When calls of a tool become tasks; every option of its declaration decided, but those that the module has. @internal */
 export interface ToolTask {
   readonly support: 'optional' | 'required';

@@ -7,16 +7,10 @@ import { deferred, type Deferred, within } from '../common/promises.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import type { McpCall } from '../context/mcp-call.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
-import {
-  type TaskNotification,
-  type TaskPort,
-  type TaskRunner,
-  TASKS_EXTENSION,
-  type ToolTask,
-} from '../context/mcp-tasks.js';
+import { type TaskNotification, type TaskPort, type TaskRunner, type ToolTask } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
 import { McpError } from '../wire/errors.js';
-import { extensionOf } from '../wire/extensions.js';
+import { extensionOf, TASKS_EXTENSION } from '../wire/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
 import { TaskCall, type TaskMaker } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskStore, type NewTask } from './task-store.js';
@@ -266,7 +260,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     this.#missed$.next();
   }
 
-  /** There may be a task in the store that nobody runs: it is looked for. */
+  /** The store may have a task that no node runs: the next tick looks for it. */
   #leftOrphan(): void {
     this.#orphans = true;
     this.#keepTicking();

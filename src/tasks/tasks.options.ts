@@ -27,7 +27,7 @@ export interface McpTasksOptions {
    */
   pollIntervalMs?: number;
   /**
-   * Milliseconds after which a node that gave no sign of life has lost its tasks: they fail. It renews its lease three times in
+   * Milliseconds after which the tasks of a node that did not renew its lease fail. It renews its lease three times in
    * this time, with one write for all its tasks. Lower: clients learn sooner of a dead node, but one that merely paused loses
    * its tasks.
    *

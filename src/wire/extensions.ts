@@ -3,6 +3,9 @@ import { isObject } from './json-rpc.js';
 /** What a client or a server says of an extension beside its id: an object, mostly empty. @internal */
 export type ExtensionSettings = Readonly<Record<string, unknown>>;
 
+/** The id of the extension for tasks (SEP-2663). @internal */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
+
 /** Labels separated by dots, as of a domain name that is reversed; then a name. */
 const EXTENSION_ID =
   /^[A-Za-z](?:[A-Za-z\d-]*[A-Za-z\d])?(?:\.[A-Za-z](?:[A-Za-z\d-]*[A-Za-z\d])?)*\/[A-Za-z\d](?:[\w.-]*[A-Za-z\d])?$/;
