@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { ForbiddenException, Injectable, type CanActivate, UseGuards } from '@nestjs/common';
+import { Injectable, UseGuards } from '@nestjs/common';
 import {
   McpArgs,
   McpCtx,
@@ -18,15 +18,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
+import { Never } from '../support/never.guard.js';
 
 const spans = new AsyncLocalStorage<string>();
-
-@Injectable()
-class Never implements CanActivate {
-  canActivate(): boolean {
-    throw new ForbiddenException('Not you.');
-  }
-}
 
 @Injectable()
 class Tools {

@@ -1,4 +1,4 @@
-import { Injectable, ForbiddenException, type CanActivate, UseGuards, Inject } from '@nestjs/common';
+import { Injectable, UseGuards, Inject } from '@nestjs/common';
 import { Client } from '@modelcontextprotocol/client';
 import { context, propagation, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { ClsModule, ClsService } from 'nestjs-cls';
@@ -20,19 +20,13 @@ import { loadApi } from '../../src/otel/otel-api.js';
 import { loneFetch } from '../support/lone-fetch.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
+import { Never } from '../support/never.guard.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 import { Telemetry } from './telemetry.js';
 
 const WORK = 'work of the app';
 const requestStateKeys = ['one secret for both of the nodes, of 32 bytes'];
-
-@Injectable()
-class Never implements CanActivate {
-  canActivate(): boolean {
-    throw new ForbiddenException('Not you.');
-  }
-}
 
 @Injectable()
 class Tools {
