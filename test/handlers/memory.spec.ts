@@ -107,7 +107,7 @@ describe('the memory of an idle session', () => {
     );
     // A session that copied its tools would cost 90 × 1.5 KiB more, one that held a reference to each 0.7 KiB.
     expect(Math.abs(hundred - ten)).toBeLessThan(0.6 * KIBIBYTE);
-    // A server of the SDK alone would be 4.7 KiB (bench/profiles/streams.md).
+    // A server of the SDK alone would be 4.7 KiB.
     expect(hundred).toBeLessThan(4 * KIBIBYTE);
   });
 });
