@@ -88,6 +88,7 @@ class LateView implements OnModuleInit {
 
 describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [ViewTools, SalesTools] });
+  const startBare = handlersApps(adapter);
   const connect = officialClients();
 
   it('X4: tools name their view in both forms, as the schemas of the extension have them', async () => {
@@ -148,6 +149,12 @@ describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
     const { extensions } = (await connect(app)).getServerCapabilities()!;
     expect(extensions).toEqual({ [EXTENSION_ID]: {} });
     expect(getUiCapability({ extensions: extensions! })).toEqual({});
+  });
+
+  it('the extension is declared for views that are registered at the start, too', async () => {
+    const client = await connect(await startBare({ providers: [LateView] }));
+    expect(client.getServerCapabilities()?.extensions).toEqual({ [EXTENSION_ID]: {} });
+    expect((await client.readResource({ uri: 'ui://late' })).contents[0]).toMatchObject({ text: '<p>late</p>' });
   });
 
   it('may be registered at run time, in any order until the app listens', async () => {
