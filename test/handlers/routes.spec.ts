@@ -14,7 +14,9 @@ import {
   Query,
   Res,
   Scope,
+  type MessageEvent,
   Session,
+  Sse,
   type Type,
   UseGuards,
   UseInterceptors,
@@ -30,7 +32,7 @@ import {
   McpStreamableModule,
   Tool,
 } from 'nestjs-mcp-streamable';
-import { map } from 'rxjs';
+import { map, type Observable, of } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { OrdersController } from '../../examples/snippets/orders.controller.js';
@@ -251,6 +253,39 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
       'is the argument "orderId", which its schema does not have. There are: "id".',
     );
     expect(await failureOf(Partial)).toContain('is the argument "id", which its schema does not have');
+  });
+
+  it('when two classes take all arguments, of which one would be the schema', async () => {
+    @Controller()
+    class TwoClasses {
+      @Post(':id')
+      @Tool({ name: 'broken' })
+      post(@Query() _page: PageDto, @Body() _line: AddDto): void {}
+    }
+    @Controller()
+    class WithSchema {
+      @Post(':id')
+      @Tool({ name: 'sound', inputSchema: z.object({ page: z.number(), name: z.string() }) })
+      post(@Query() _page: PageDto, @Body() _line: AddDto): void {}
+    }
+    const message = await failureOf(TwoClasses);
+    expect(message).toContain(
+      'parameters 0 and 1 (counted from 0) are all arguments, of the classes PageDto and AddDto',
+    );
+    expect(message).toContain('Give @Tool() an "inputSchema"');
+    await expect(failureOf(WithSchema)).rejects.toThrow('The app started.');
+  });
+
+  it('when it is a stream of events', async () => {
+    @Controller()
+    class Events {
+      @Sse('events')
+      @Tool({ name: 'broken' })
+      events(): Observable<MessageEvent> {
+        return of({ data: 'one' }, { data: 'two' });
+      }
+    }
+    expect(await failureOf(Events)).toContain('it is a route with @Sse()');
   });
 
   it('when it takes parts of the path, and says no schema', async () => {

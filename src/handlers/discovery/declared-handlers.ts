@@ -150,7 +150,10 @@ export class DeclaredHandlers {
         `its parameter ${index} (counted from 0) is arguments of the call, but it has no schema, and the type of no parameter can stand for one: ${why}. Give @${decorator}() ${option}, or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: ${anything}.`,
         { cause },
       );
-    const typed = args.find(({ field, type }) => field === undefined && isClass(type));
+    const classed = args
+      .filter(({ field, type }) => field === undefined && isClass(type))
+      .toSorted((one, other) => one.index - other.index);
+    const [typed] = classed;
     if (!typed) {
       const [untyped] = args;
       if (!untyped || !decorated) return options;
@@ -160,6 +163,12 @@ export class DeclaredHandlers {
       );
     }
     const inputSchema = typed.type as Type;
+    const second = classed.find(({ type }) => type !== inputSchema);
+    if (second) {
+      const classes = `${inputSchema.name} and ${(second.type as Type).name}`;
+      const reason = `its parameters ${typed.index} and ${second.index} (counted from 0) are all arguments, of the classes ${classes}, and one class is no schema for both. Give @${decorator}() ${option} with all arguments.`;
+      throw new HandlerDefinitionError(origin, reason);
+    }
     let json: JsonSchema;
     try {
       ({ json } = this.#compiler.compile(inputSchema, 'input', origin));
