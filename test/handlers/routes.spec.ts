@@ -6,12 +6,15 @@ import {
   type ExecutionContext,
   ForbiddenException,
   Get,
+  Headers,
   Inject,
   Injectable,
+  Ip,
   Param,
   ParseIntPipe,
   Post,
   Query,
+  Req,
   Res,
   Scope,
   type MessageEvent,
@@ -85,12 +88,20 @@ class ShopController {
   all(@Param() params: object, @Query() query: object): object {
     return { params, query };
   }
+  @Get('seen/:id')
+  @Tool({ name: 'seen', inputSchema: z.object({ id: z.string() }) })
+  seen(@Param('id') id: string, @Headers('host') host: string, @Ip() _ip: string, @Req() request: object): object {
+    return { id, host: typeof host, request: typeof request };
+  }
   @Get('hello')
   @Tool({ name: 'hello' })
   hello(): object {
     return { hello: 'world' };
   }
 }
+
+/** What a global pipe was given. */
+const seen: string[] = [];
 
 @Controller({ path: 'scoped', scope: Scope.REQUEST })
 class ScopedController {
@@ -118,6 +129,7 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
       (nest) => {
         nest.useGlobalPipes(
           new ValidationPipe({ transform: true, transformOptions: { enableImplicitConversion: true } }),
+          { transform: (value: unknown, { type, data }) => (seen.push(`${type} ${data}`), value) },
         );
       },
     );
@@ -184,6 +196,16 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
     expect(await call('rename_order', { id: 7, name: 'mine' })).toEqual({ id: 7, name: 'mine', wrapped: true });
     expect(await http('shop/orders/8', { name: 'x' })).toMatchObject({ status: 403 });
     expect(await call('rename_order', { id: 8, name: 'x' })).toBe('That is not your order.');
+  });
+
+  it('shows pipes the same parameters', async () => {
+    const { call, http } = await start();
+    seen.splice(0);
+    const result = { id: 'x', host: 'string', request: 'object', wrapped: true };
+    expect((await http('shop/seen/x')).body).toEqual(result);
+    const onRoute = seen.splice(0);
+    expect(await call('seen', { id: 'x' })).toEqual(result);
+    expect([onRoute, seen]).toEqual([['param id'], ['param id']]);
   });
 
   it('belongs to a controller that is made for each request', async () => {

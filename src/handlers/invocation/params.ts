@@ -90,7 +90,7 @@ const contextAt = (index: number): ParamEntries => ({
 });
 
 /** Stands where the data of a param decorator is, and keeps pipes from the invocation. */
-export const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
+const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
 
 /** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
 const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index'> = {
@@ -175,6 +175,11 @@ export const handlerParams = {
     return FROM_REQUEST[type]?.(args[0] ?? {}, data);
   },
 };
+
+/** Whether pipes see a parameter; as on a route, not what stands in the request itself. @param type Nest's number, or its key */
+export function isPiped({ type, data }: { readonly type?: unknown; readonly data?: unknown }): boolean {
+  return data !== INVOCATION_DATA && !Object.hasOwn(FROM_REQUEST, String(type));
+}
 
 /** With pipes it is a parameter like others, and they see it. */
 function isContext({ factory, pipes }: ParamEntry): boolean {
