@@ -202,8 +202,8 @@ describe.each(ONE_ADAPTER)('the start of MCP Apps fails, on %s,', (adapter) => {
     ['names a resource that is no view', { ui: 'ui://document' }, '"text/html". Declare it with @AppView()'],
     ['names no view', { ui: 'https://example.com' }, '"https://example.com"'],
     ['says it twice', { ui: 'ui://there', _meta: { ui: {} } }, '"_meta.ui"'],
-    ['is for nobody', { ui: { visibility: [] } }, '"ui.visibility"'],
-    ['is for somebody else', { ui: { visibility: ['user' as 'app'] } }, '["user"]'],
+    ['says no visibility', { ui: { visibility: [] } }, '"ui.visibility"'],
+    ['says another visibility', { ui: { visibility: ['user' as 'app'] } }, '["user"]'],
     ['has a view with another option', { ui: { resourceURI: 'ui://there' } as object }, 'Did you mean "resourceUri"?'],
     ['has a view that is none', { ui: 5 as never }, 'got 5'],
   ])('for a tool that %s', async (_, options, says) => {

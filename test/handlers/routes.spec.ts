@@ -129,7 +129,12 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
       (nest) => {
         nest.useGlobalPipes(
           new ValidationPipe({ transform: true, transformOptions: { enableImplicitConversion: true } }),
-          { transform: (value: unknown, { type, data }) => (seen.push(`${type} ${data}`), value) },
+          {
+            transform(value: unknown, { type, data }) {
+              seen.push(`${type} ${data}`);
+              return value;
+            },
+          },
         );
       },
     );

@@ -57,7 +57,7 @@ export interface ParamLayout {
 
 /** Nest's numbers of its own decorators for parameters. */
 const BODY = 3;
-/** On a route: the arguments of a tool have no such places, so each gives the argument of its name, or all. */
+/** `@Query()` and `@Param()` of a route: a tool's arguments have one place, so both give that of their name there, or all. */
 const ARGUMENTS_OF_ROUTES: readonly number[] = [4, 5];
 /** Where Nest notes that a method is a route, and one that answers with a stream of events. */
 const ROUTE_PATH = 'path';
