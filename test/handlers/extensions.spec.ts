@@ -275,6 +275,10 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     expect(asked.error).toMatchObject({ code: -32603, message: expect.stringContaining('only tools') });
     const client = await connect(app);
     await expect(client.request({ method: 'acme/asks' }, z.looseObject({}))).rejects.toThrow(/elicitation|asked/i);
+    const answering = await officialOf(app.url, 'legacy', { elicitation: {} });
+    answering.setRequestHandler('elicitation/create', () => ({ action: 'decline' }));
+    expect(await answering.request({ method: 'acme/asks' }, z.looseObject({}))).toEqual({ action: 'decline' });
+    await answering.close();
   });
 
   it('have failed for observers too when their result cannot be JSON', async () => {
@@ -433,9 +437,9 @@ describeRedis('what a client declared at initialize', () => {
   });
 });
 
-async function officialOf(url: string, era: 'legacy' | 'modern'): Promise<Client> {
+async function officialOf(url: string, era: 'legacy' | 'modern', capabilities: object = {}): Promise<Client> {
   const mode = era === 'modern' ? { pin: '2026-07-28' } : 'legacy';
-  const client = new Client({ name: 'official', version: '1.0.0' }, { versionNegotiation: { mode } });
+  const client = new Client({ name: 'official', version: '1.0.0' }, { capabilities, versionNegotiation: { mode } });
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch: loneFetch }));
   return client;
 }
