@@ -1,11 +1,12 @@
 import { McpUiResourceMetaSchema, McpUiToolMetaSchema, RESOURCE_MIME_TYPE } from '@modelcontextprotocol/ext-apps';
 import { getToolUiResourceUri, isToolVisibilityAppOnly } from '@modelcontextprotocol/ext-apps/app-bridge';
 import { EXTENSION_ID, getUiCapability } from '@modelcontextprotocol/ext-apps/server';
-import { Inject, Injectable, type OnModuleInit, type Type } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit, type Type, UseGuards } from '@nestjs/common';
 import {
   AppView,
   type McpContext,
   McpCtx,
+  McpExecutionContext,
   McpRegistry,
   McpStreamableModule,
   Resource,
@@ -72,6 +73,17 @@ class ViewTools {
   @Tool({ name: 'bare' })
   bare(): string {
     return 'bare';
+  }
+}
+
+@Injectable()
+class ForViews {
+  @UseGuards({
+    canActivate: (context) => !!McpExecutionContext.create(context).getContext().clientSupports(EXTENSION_ID),
+  })
+  @Tool({ name: 'for_views', ui: { visibility: ['app'] } })
+  forViews(): string {
+    return 'for views';
   }
 }
 
@@ -149,6 +161,15 @@ describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
     const { extensions } = (await connect(app)).getServerCapabilities()!;
     expect(extensions).toEqual({ [EXTENSION_ID]: {} });
     expect(getUiCapability({ extensions: extensions! })).toEqual({});
+  });
+
+  it('a guard hides tools of views from hosts without views', async () => {
+    const { url } = await startBare({ providers: [ForViews] });
+    for (const extensions of [{ [EXTENSION_ID]: { mimeTypes: [RESOURCE_MIME_TYPE] } }, {}]) {
+      const client = new ModernClient(url);
+      const { result } = await client.ask('tools/list', {}, { capabilities: { extensions } });
+      expect(result.tools).toHaveLength(Object.keys(extensions).length);
+    }
   });
 
   it('the extension is declared for views that are registered at the start, too', async () => {
