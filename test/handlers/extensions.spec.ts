@@ -21,6 +21,7 @@ import {
   McpExecutionContext,
   McpMethod,
   type McpMethodOptions,
+  McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
   Tool,
@@ -284,7 +285,10 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
   it('have failed for observers too when their result cannot be JSON', async () => {
     const app = await start();
     const outcomes: unknown[] = [];
-    app.service.calls$.subscribe(({ outcome }) => void outcomes.push(outcome));
+    for (const node of app.nodes) {
+      const { calls$ } = node.app.get(McpSessionService, { strict: false });
+      calls$.subscribe(({ outcome }) => void outcomes.push(outcome));
+    }
     for (const connectTo of Object.values(ERAS)) {
       const { status, error } = await (await connectTo(app))('acme/uncountable');
       expect({ status, code: error!.code }).toEqual({ status: 200, code: -32603 });
