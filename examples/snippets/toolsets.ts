@@ -28,14 +28,16 @@ export class ToolsetGuard implements CanActivate {
     if (!McpExecutionContext.isMcp(context)) return true;
     const toolset = this.reflector.getAllAndOverride(Toolset, [context.getHandler(), context.getClass()]);
     const { query, headers } = context.switchToHttp().getRequest<ToolsetRequest>();
-    const asked = [query.toolset ?? headers['x-toolset'] ?? []].flat().flatMap((names) => names.split(','));
+    const given = [query?.toolset ?? headers['x-toolset'] ?? []].flat();
+    const asked = given.flatMap((names) => names.match(/[^\s,]+/g) ?? []);
     if (toolset === undefined || asked.length === 0 || asked.includes(toolset)) return true;
     throw new ForbiddenException(`It is in the toolset "${toolset}", and you asked for: ${asked.join(', ')}.`);
   }
 }
 
 interface ToolsetRequest {
-  readonly query: { readonly toolset?: string | string[] };
+  /** Over HTTP; not over stdio, and not of calls from within the app. */
+  readonly query?: { readonly toolset?: string | string[] };
   readonly headers: { readonly 'x-toolset'?: string };
 }
 // #endregion

@@ -5,6 +5,7 @@ import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
 import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, rpcErrorOf } from '../wire/errors.js';
 import type { JsonRpcResponse } from '../wire/json-rpc.js';
+import { ProtocolError } from '../wire/spec.js';
 import { CallObserver } from './call-observer.js';
 
 const INTERNAL_ERROR = -32603;
@@ -120,9 +121,15 @@ export class Calls {
 
   #succeeded(call: McpCall, result: object): void {
     if (call.state !== 'open') return;
-    const text = this.#textOf(resultResponse(call, result), call);
+    let text: string;
+    try {
+      text = JSON.stringify(resultResponse(call, result));
+    } catch (error) {
+      this.report(error, call);
+      return this.#failed(call, new ProtocolError(INTERNAL_ERROR, UNWRITABLE));
+    }
     const { bound } = call;
-    const bytes = bound ? excess(text, bound.maxBytes) : 0;
+    const bytes = bound && isFinal(result) ? excess(text, bound.maxBytes) : 0;
     if (bytes === 0) return this.#settle(call, result, text);
     const instead = bound!.insteadOf(result, bytes);
     this.#settle(call, instead, this.#textOf(resultResponse(call, instead), call));
@@ -161,7 +168,7 @@ export class Calls {
     call.exchange!.answer(call.requestId!, text, call.refusal);
   }
 
-  /** A result that is not JSON is the handler's fault; the client must still learn that its request has ended. */
+  /** An error whose `data` is not JSON is the handler's fault; the client must still learn that its request has ended. */
   #textOf(answer: JsonRpcResponse, call: McpCall): string {
     try {
       return JSON.stringify(answer);
@@ -192,6 +199,12 @@ export class Calls {
 
 function resultResponse(call: McpCall, result: object): JsonRpcResponse {
   return { jsonrpc: '2.0', id: call.requestId!, result: result as Record<string, unknown> };
+}
+
+/** Neither questions nor the handle of a task: no model reads those. */
+function isFinal(result: object): boolean {
+  const { resultType = 'complete' } = result as { resultType?: unknown };
+  return resultType === 'complete';
 }
 
 /** The bytes of a text if they are more than `max`, else 0. One UTF-16 unit has at most three. */

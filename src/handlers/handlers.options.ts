@@ -51,9 +51,10 @@ export interface McpHandlerOptions {
    */
   denials?: 'result' | 'http';
   /**
-   * Bytes of the answer of a tool, as JSON. A larger one is replaced by a result with `isError` that says how large it was and to ask
-   * for less: agents cut, or refuse, what does not fit into the context of their model, often from 100 kB on. Lower: the model
-   * learns of it sooner. `maxResultBytes` of a tool goes before it. Not with the option `server`.
+   * Bytes of the answer of a tool, as JSON. A larger one is replaced by a result with `isError` that says how large it was and by which
+   * arguments to ask for less: agents cut, or refuse, what does not fit into the context of their model, often from 100 kB on.
+   * Lower: a call takes less of that context, and more calls have to be repeated. `maxResultBytes` of a tool goes before it. Not
+   * with the option `server`.
    *
    * @default Infinity
    */

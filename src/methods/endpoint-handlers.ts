@@ -48,7 +48,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
    * @throws HandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
    */
   onApplicationBootstrap(): void {
-    this.extensions.assertViews();
+    this.extensions.loadViews();
     if (!this.tasks.runner) this.table.refuseTasks();
     adviseOnHandlers(this.endpoint, this.options, this.config, this.table);
   }

@@ -60,7 +60,6 @@ export class EndpointExtensions {
     const endpoints = instances.filter((instance) => instance instanceof EndpointMark);
     const found = new Set(instances.filter((instance) => instance instanceof McpExtension));
     for (const extension of found) if (this.#owns(extension, endpoints)) this.#add(extension);
-    if (this.#hasViews()) this.capabilities.declare(APPS_EXTENSION, {});
     for (const entry of this.table.all('method')) {
       const { extension, era, key } = entry;
       if (extension !== undefined) this.capabilities.declare(extension, {}, era);
@@ -68,18 +67,13 @@ export class EndpointExtensions {
     }
   }
 
-  #hasViews(): boolean {
-    return [...this.table.all('resource'), ...this.table.all('template')].some(
-      ({ wire }) => wire.mimeType === VIEW_MIME_TYPE,
-    );
-  }
-
   /**
-   * To be called when the app has registered what it has at the start.
+   * Declares the extension of views if there are any. To be called when the app has registered what it has at the start.
    *
    * @throws HandlerDefinitionError for a tool whose view is not there
    */
-  assertViews(): void {
+  loadViews(): void {
+    if (this.#hasViews()) this.capabilities.declare(APPS_EXTENSION, {});
     for (const { wire, origin } of this.table.all('tool')) {
       const uri = viewOf(wire._meta);
       const view = uri === undefined ? undefined : findResource(this.table, uri)?.entry;
@@ -89,6 +83,12 @@ export class EndpointExtensions {
         : `does not exist in its endpoint. ${namesText(this.#views())}`;
       throw new HandlerDefinitionError(origin, `it has the view "${uri}", which ${found}`);
     }
+  }
+
+  #hasViews(): boolean {
+    return [...this.table.all('resource'), ...this.table.all('template')].some(
+      ({ wire }) => wire.mimeType === VIEW_MIME_TYPE,
+    );
   }
 
   #views(): string[] {

@@ -1,11 +1,12 @@
 import { McpUiResourceMetaSchema, McpUiToolMetaSchema, RESOURCE_MIME_TYPE } from '@modelcontextprotocol/ext-apps';
 import { getToolUiResourceUri, isToolVisibilityAppOnly } from '@modelcontextprotocol/ext-apps/app-bridge';
 import { EXTENSION_ID, getUiCapability } from '@modelcontextprotocol/ext-apps/server';
-import { Inject, Injectable, type OnModuleInit, type Type } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit, type Type, UseGuards } from '@nestjs/common';
 import {
   AppView,
   type McpContext,
   McpCtx,
+  McpExecutionContext,
   McpRegistry,
   McpStreamableModule,
   Resource,
@@ -75,6 +76,17 @@ class ViewTools {
   }
 }
 
+@Injectable()
+class ForViews {
+  @UseGuards({
+    canActivate: (context) => !!McpExecutionContext.create(context).getContext().clientSupports(EXTENSION_ID),
+  })
+  @Tool({ name: 'for_views', ui: { visibility: ['app'] } })
+  forViews(): string {
+    return 'for views';
+  }
+}
+
 /** Registers at the start what tools name. */
 @Injectable()
 class LateView implements OnModuleInit {
@@ -88,6 +100,7 @@ class LateView implements OnModuleInit {
 
 describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [ViewTools, SalesTools] });
+  const startBare = handlersApps(adapter);
   const connect = officialClients();
 
   it('X4: tools name their view in both forms, as the schemas of the extension have them', async () => {
@@ -150,6 +163,21 @@ describe.each(ONE_ADAPTER)('MCP Apps on %s', (adapter) => {
     expect(getUiCapability({ extensions: extensions! })).toEqual({});
   });
 
+  it('a guard hides tools of views from hosts without views', async () => {
+    const { url } = await startBare({ providers: [ForViews] });
+    for (const extensions of [{ [EXTENSION_ID]: { mimeTypes: [RESOURCE_MIME_TYPE] } }, {}]) {
+      const client = new ModernClient(url);
+      const { result } = await client.ask('tools/list', {}, { capabilities: { extensions } });
+      expect(result.tools).toHaveLength(Object.keys(extensions).length);
+    }
+  });
+
+  it('the extension is declared for views that are registered at the start, too', async () => {
+    const client = await connect(await startBare({ providers: [LateView] }));
+    expect(client.getServerCapabilities()?.extensions).toEqual({ [EXTENSION_ID]: {} });
+    expect((await client.readResource({ uri: 'ui://late' })).contents[0]).toMatchObject({ text: '<p>late</p>' });
+  });
+
   it('may be registered at run time, in any order until the app listens', async () => {
     const app = await start({ providers: [LateView] });
     const client = await connect(app);
@@ -195,8 +223,8 @@ describe.each(ONE_ADAPTER)('the start of MCP Apps fails, on %s,', (adapter) => {
     ['names a resource that is no view', { ui: 'ui://document' }, '"text/html". Declare it with @AppView()'],
     ['names no view', { ui: 'https://example.com' }, '"https://example.com"'],
     ['says it twice', { ui: 'ui://there', _meta: { ui: {} } }, '"_meta.ui"'],
-    ['is for nobody', { ui: { visibility: [] } }, '"ui.visibility"'],
-    ['is for somebody else', { ui: { visibility: ['user' as 'app'] } }, '["user"]'],
+    ['says no visibility', { ui: { visibility: [] } }, '"ui.visibility"'],
+    ['says another visibility', { ui: { visibility: ['user' as 'app'] } }, '["user"]'],
     ['has a view with another option', { ui: { resourceURI: 'ui://there' } as object }, 'Did you mean "resourceUri"?'],
     ['has a view that is none', { ui: 5 as never }, 'got 5'],
   ])('for a tool that %s', async (_, options, says) => {

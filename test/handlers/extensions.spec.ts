@@ -4,6 +4,7 @@ import {
   Injectable,
   NotFoundException,
   ParseIntPipe,
+  StreamableFile,
   UseGuards,
   UseInterceptors,
   type CanActivate,
@@ -20,6 +21,7 @@ import {
   McpExecutionContext,
   McpMethod,
   type McpMethodOptions,
+  McpSessionService,
   McpStreamableModule,
   type McpStreamableOptions,
   Tool,
@@ -98,6 +100,14 @@ class SearchMethods {
   @McpMethod('acme/text')
   text(): string {
     return 'no object';
+  }
+  @McpMethod('acme/file')
+  file(): object {
+    return new StreamableFile(Buffer.from('private'));
+  }
+  @McpMethod('acme/uncountable')
+  uncountable(): object {
+    return { count: 1n };
   }
   @McpMethod('acme/lost')
   lost(): never {
@@ -184,6 +194,8 @@ describe.each(ADAPTERS.flatMap((adapter) => (['legacy', 'modern'] as const).map(
       const { result } = await ask('acme/nothing');
       expect(Object.keys(result!).filter((key) => key !== 'resultType' && key !== '_meta')).toEqual([]);
       expect((await ask('acme/text')).error).toMatchObject({ code: -32603 });
+      const file = await ask('acme/file');
+      expect(file.error).toMatchObject({ code: -32603, message: expect.stringContaining('StreamableFile') });
       expect((await ask('acme/lost')).error).toMatchObject({ code: -32602, message: 'There is no such index.' });
       expect((await ask('acme/unknown')).error).toMatchObject({ code: -32601 });
     });
@@ -264,6 +276,24 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
     expect(asked.error).toMatchObject({ code: -32603, message: expect.stringContaining('only tools') });
     const client = await connect(app);
     await expect(client.request({ method: 'acme/asks' }, z.looseObject({}))).rejects.toThrow(/elicitation|asked/i);
+    const answering = await officialOf(app.url, 'legacy', { elicitation: {} });
+    answering.setRequestHandler('elicitation/create', () => ({ action: 'decline' }));
+    expect(await answering.request({ method: 'acme/asks' }, z.looseObject({}))).toEqual({ action: 'decline' });
+    await answering.close();
+  });
+
+  it('have failed for observers too when their result cannot be JSON', async () => {
+    const app = await start();
+    const outcomes: unknown[] = [];
+    for (const node of app.nodes) {
+      const { calls$ } = node.app.get(McpSessionService, { strict: false });
+      calls$.subscribe(({ outcome }) => void outcomes.push(outcome));
+    }
+    for (const connectTo of Object.values(ERAS)) {
+      const { status, error } = await (await connectTo(app))('acme/uncountable');
+      expect({ status, code: error!.code }).toEqual({ status: 200, code: -32603 });
+    }
+    expect(outcomes.filter((outcome) => outcome !== 'ok')).toEqual([-32603, -32603]);
   });
 
   it('are served without sessions, where nothing is known of a client', async () => {
@@ -411,9 +441,9 @@ describeRedis('what a client declared at initialize', () => {
   });
 });
 
-async function officialOf(url: string, era: 'legacy' | 'modern'): Promise<Client> {
+async function officialOf(url: string, era: 'legacy' | 'modern', capabilities: object = {}): Promise<Client> {
   const mode = era === 'modern' ? { pin: '2026-07-28' } : 'legacy';
-  const client = new Client({ name: 'official', version: '1.0.0' }, { versionNegotiation: { mode } });
+  const client = new Client({ name: 'official', version: '1.0.0' }, { capabilities, versionNegotiation: { mode } });
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch: loneFetch }));
   return client;
 }

@@ -25,6 +25,16 @@ class SizedTools {
   narrow(): string {
     return 'x'.repeat(100);
   }
+  @Tool({ name: 'open', inputSchema: { type: 'object' }, maxResultBytes: 100 })
+  open(): string {
+    return 'x'.repeat(100);
+  }
+  @Tool({ name: 'asks', maxResultBytes: 100 })
+  async asks(@McpCtx() ctx: McpContext): Promise<string> {
+    const requestedSchema = { type: 'object', properties: { yes: { type: 'boolean' } } } as const;
+    const { action } = await ctx.elicit('sure', { message: 'Really? '.repeat(20), requestedSchema });
+    return action;
+  }
   @Tool({ name: 'later', inputSchema: Sized })
   async later(@McpArgs() { length }: Sized, @McpCtx() ctx: McpContext): Promise<object> {
     await ctx.progress(1, 2);
@@ -105,6 +115,19 @@ describe.each(ADAPTERS)('the size of results, on %s', (adapter) => {
     const { content, isError } = await call('narrow');
     expect(isError).toBe(true);
     expect(content[0].text).toContain('100 is the most. Nothing of it was sent. Ask for less, by another tool');
+    // It may take any arguments: none are known by name.
+    expect((await call('open')).content[0].text).toMatch(/Ask for less, by its arguments\.$/);
+  });
+
+  it('is not that of questions, which no model reads', async () => {
+    const client = new ModernClient((await start()).url);
+    const capabilities = { elicitation: { form: {} } };
+    const { result } = await client.ask('tools/call', asked('asks'), { capabilities });
+    expect(result).toMatchObject({ resultType: 'input_required', inputRequests: { sure: {} } });
+    const inputResponses = { sure: { action: 'decline' } };
+    const { requestState } = result;
+    const again = await client.ask('tools/call', { ...asked('asks'), inputResponses, requestState }, { capabilities });
+    expect(again.result.content[0].text).toContain('100 is the most');
   });
 });
 

@@ -6,15 +6,20 @@ import {
   type ExecutionContext,
   ForbiddenException,
   Get,
+  Headers,
   Inject,
   Injectable,
+  Ip,
   Param,
   ParseIntPipe,
   Post,
   Query,
+  Req,
   Res,
   Scope,
+  type MessageEvent,
   Session,
+  Sse,
   type Type,
   UseGuards,
   UseInterceptors,
@@ -30,7 +35,7 @@ import {
   McpStreamableModule,
   Tool,
 } from 'nestjs-mcp-streamable';
-import { map } from 'rxjs';
+import { map, type Observable, of } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { OrdersController } from '../../examples/snippets/orders.controller.js';
@@ -83,12 +88,20 @@ class ShopController {
   all(@Param() params: object, @Query() query: object): object {
     return { params, query };
   }
+  @Get('seen/:id')
+  @Tool({ name: 'seen', inputSchema: z.object({ id: z.string() }) })
+  seen(@Param('id') id: string, @Headers('host') host: string, @Ip() _ip: string, @Req() request: object): object {
+    return { id, host: typeof host, request: typeof request };
+  }
   @Get('hello')
   @Tool({ name: 'hello' })
   hello(): object {
     return { hello: 'world' };
   }
 }
+
+/** What a global pipe was given. */
+const seen: string[] = [];
 
 @Controller({ path: 'scoped', scope: Scope.REQUEST })
 class ScopedController {
@@ -116,6 +129,12 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
       (nest) => {
         nest.useGlobalPipes(
           new ValidationPipe({ transform: true, transformOptions: { enableImplicitConversion: true } }),
+          {
+            transform(value: unknown, { type, data }) {
+              seen.push(`${type} ${data}`);
+              return value;
+            },
+          },
         );
       },
     );
@@ -182,6 +201,16 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
     expect(await call('rename_order', { id: 7, name: 'mine' })).toEqual({ id: 7, name: 'mine', wrapped: true });
     expect(await http('shop/orders/8', { name: 'x' })).toMatchObject({ status: 403 });
     expect(await call('rename_order', { id: 8, name: 'x' })).toBe('That is not your order.');
+  });
+
+  it('shows pipes the same parameters', async () => {
+    const { call, http } = await start();
+    seen.splice(0);
+    const result = { id: 'x', host: 'string', request: 'object', wrapped: true };
+    expect((await http('shop/seen/x')).body).toEqual(result);
+    const onRoute = seen.splice(0);
+    expect(await call('seen', { id: 'x' })).toEqual(result);
+    expect([onRoute, seen]).toEqual([['param id'], ['param id']]);
   });
 
   it('belongs to a controller that is made for each request', async () => {
@@ -251,6 +280,39 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
       'is the argument "orderId", which its schema does not have. There are: "id".',
     );
     expect(await failureOf(Partial)).toContain('is the argument "id", which its schema does not have');
+  });
+
+  it('when two classes take all arguments, of which one would be the schema', async () => {
+    @Controller()
+    class TwoClasses {
+      @Post(':id')
+      @Tool({ name: 'broken' })
+      post(@Query() _page: PageDto, @Body() _line: AddDto): void {}
+    }
+    @Controller()
+    class WithSchema {
+      @Post(':id')
+      @Tool({ name: 'sound', inputSchema: z.object({ page: z.number(), name: z.string() }) })
+      post(@Query() _page: PageDto, @Body() _line: AddDto): void {}
+    }
+    const message = await failureOf(TwoClasses);
+    expect(message).toContain(
+      'parameters 0 and 1 (counted from 0) are all arguments, of the classes PageDto and AddDto',
+    );
+    expect(message).toContain('Give @Tool() an "inputSchema"');
+    await expect(failureOf(WithSchema)).rejects.toThrow('The app started.');
+  });
+
+  it('when it is a stream of events', async () => {
+    @Controller()
+    class Events {
+      @Sse('events')
+      @Tool({ name: 'broken' })
+      events(): Observable<MessageEvent> {
+        return of({ data: 'one' }, { data: 'two' });
+      }
+    }
+    expect(await failureOf(Events)).toContain('it is a route with @Sse()');
   });
 
   it('when it takes parts of the path, and says no schema', async () => {

@@ -132,6 +132,11 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     ['a list of capabilities', { protocolVersion: LATEST, capabilities: [], clientInfo: {} }, /capabilities/],
     ['no client', { protocolVersion: LATEST, capabilities: {} }, /clientInfo/],
     ['a nameless client', { protocolVersion: LATEST, capabilities: {}, clientInfo: { version: '1' } }, /clientInfo/],
+    [
+      'settings of an extension that are no object',
+      { ...SOUND, capabilities: { extensions: { 'com.example/x': 5 } } },
+      /"params\.capabilities\.extensions\.com\.example\/x": .*number/,
+    ],
     ['a capability that is true', { ...SOUND, capabilities: { sampling: true } }, /capabilities\.sampling/],
     ['icons that are a text', { ...SOUND, clientInfo: { name: 'a', version: '1', icons: 'x' } }, /clientInfo\.icons/],
     ['a null client', { protocolVersion: LATEST, capabilities: {}, clientInfo: null }, /clientInfo/],

@@ -1,11 +1,13 @@
 import type { Client } from '@modelcontextprotocol/client';
 import { Module } from '@nestjs/common';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpStreamableModule, McpToolCaller, serveMcpStdio } from 'nestjs-mcp-streamable';
+import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, it } from 'vitest';
 import { AppModule as LimitedApp } from '../../examples/snippets/rate-limits.js';
 import { Users } from '../../examples/snippets/token.guard.js';
 import { AppModule as ToolsetsApp, MaintenanceTools } from '../../examples/snippets/toolsets.js';
 import { ADAPTERS } from '../support/adapters.js';
+import { modernMeta } from '../support/modern.js';
 import { call, closeOpened, connect, start, urlOf } from './snippet-apps.js';
 
 @Module({
@@ -60,6 +62,27 @@ describe.each(ADAPTERS)('the recipes, on %s', (adapter) => {
     });
     expect(await toolsOf(await connectTo(`${url}?toolset=billing,users`))).toEqual(['help', 'invite', 'refund']);
     expect(await toolsOf(await connectTo(url, { 'x-toolset': 'users' }))).toEqual(['help', 'invite']);
+    // As lists in headers are written.
+    const both = await connectTo(url, { 'x-toolset': 'billing, users' });
+    expect(await toolsOf(both)).toEqual(['help', 'invite', 'refund']);
+    expect(await toolsOf(await connectTo(`${url}?toolset=`))).toEqual(['help', 'invite', 'refund']);
+  });
+
+  it('toolsets: callers from within the app have no URL, and all tools', async () => {
+    const tools = (await start(ToolsetsApp, adapter)).get(McpToolCaller, { strict: false });
+    expect(await tools.callTool('refund')).toEqual({ content: [{ type: 'text', text: 'Refunded.' }] });
+    const request = { query: { toolset: 'users' } };
+    expect(await tools.callTool('refund', {}, { request })).toMatchObject({ isError: true });
+  });
+
+  it('toolsets: so have clients over stdio', async () => {
+    const [input, output] = [new PassThrough(), new PassThrough({ encoding: 'utf8' })];
+    const app = await start(ToolsetsApp, adapter);
+    const { closed } = await serveMcpStdio(app, { input, output });
+    input.end(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: modernMeta() } })}\n`);
+    await closed;
+    const { result } = JSON.parse(output.read() as string) as { result: { tools: { name: string }[] } };
+    expect(result.tools.map(({ name }) => name)).toEqual(['refund', 'invite', 'help']);
   });
 
   it('toolsets: switched on and off for all, and sessions are told', async () => {

@@ -112,6 +112,14 @@ describe('caps', () => {
     const { error } = await caller.get(large);
     expect(error).toMatchObject({ code: -32603, message: expect.stringContaining('"maxResultBytes"') });
   });
+
+  it('of results bound what a task ends with, and not the answer that there is a task', async () => {
+    const { caller } = await started({ endpoint: { maxResultBytes: 100 } });
+    const id = await caller.begin('large', { bytes: 200 });
+    await until(async () => (await caller.get(id)).status === 'completed');
+    const { result } = await caller.get(id);
+    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('100 is the most') }] });
+  });
 });
 
 const Text = z.object({ text: z.string() });

@@ -284,6 +284,8 @@ export function initializeParams({ params = {} }: JsonRpcRequest): InitializePar
   const got = path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], {
     params,
   });
-  const text = `"initialize" is not as the specification has it: "${path}" is ${shown(got)}: ${message}. See the specification, "Lifecycle".`;
+  // Ids of extensions have dots: behind one, nothing is found.
+  const is = got === undefined ? '' : ` is ${shown(got)}`;
+  const text = `"initialize" is not as the specification has it: "${path}"${is}: ${message}. See the specification, "Lifecycle".`;
   throw new McpError('INVALID_PARAMS', text);
 }

@@ -137,20 +137,24 @@ export class DeclaredHandlers {
   ): Options {
     const { args, decorated, isRoute } = layoutOf(host.type as Type, methodName, origin);
     const given = options.inputSchema;
-    // Of a route most parameters have a name, and one that the schema lacks would silently be undefined.
-    if (given && isRoute) assertNamed(args, this.#compiler.compile(given, 'input', origin).json, origin);
-    if (given || ('arguments' in options && options.arguments)) return options;
     const [option, anything] =
       decorator === 'McpMethod'
         ? ['a schema', "{ type: 'object' }"]
         : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
+    const advice = `Give @${decorator}() ${option} with all arguments.`;
+    // Of a route most parameters have a name, and one that the schema lacks would silently be undefined.
+    if (given && isRoute) assertNamed(args, this.#compiler.compile(given, 'input', origin).json, origin, advice);
+    if (given || ('arguments' in options && options.arguments)) return options;
     const refusal = (index: number, why: string, cause?: unknown): HandlerDefinitionError =>
       new HandlerDefinitionError(
         origin,
-        `its parameter ${index} (counted from 0) is arguments of the call, but it has no schema, and the type of no parameter can stand for one: ${why}. Give @${decorator}() ${option}, or type the parameter of @McpArgs() with a class whose properties have decorators of class-validator. For any arguments on purpose: ${anything}.`,
+        `its parameter ${index} (counted from 0) is arguments of the call, but it has no schema, and the type of no parameter can stand for one: ${why}. Give @${decorator}() ${option}, or type a parameter that takes all of them with a class whose properties have decorators of class-validator. For any arguments on purpose: ${anything}.`,
         { cause },
       );
-    const typed = args.find(({ field, type }) => field === undefined && isClass(type));
+    const classed = args
+      .filter(({ field, type }) => field === undefined && isClass(type))
+      .toSorted((one, other) => one.index - other.index);
+    const [typed] = classed;
     if (!typed) {
       const [untyped] = args;
       if (!untyped || !decorated) return options;
@@ -160,13 +164,19 @@ export class DeclaredHandlers {
       );
     }
     const inputSchema = typed.type as Type;
+    const second = classed.find(({ type }) => type !== inputSchema);
+    if (second) {
+      const classes = `${inputSchema.name} and ${(second.type as Type).name}`;
+      const reason = `its parameters ${typed.index} and ${second.index} (counted from 0) are all arguments, of the classes ${classes}, and one class is no schema for both. ${advice}`;
+      throw new HandlerDefinitionError(origin, reason);
+    }
     let json: JsonSchema;
     try {
       ({ json } = this.#compiler.compile(inputSchema, 'input', origin));
     } catch (error) {
       throw refusal(typed.index, ((error as Error).cause as Error).message.replace(/\.$/, ''), error);
     }
-    assertNamed(args, json, origin);
+    assertNamed(args, json, origin, advice);
     return { ...options, inputSchema };
   }
 
@@ -177,7 +187,7 @@ export class DeclaredHandlers {
 }
 
 /** @throws HandlerDefinitionError for a parameter that is an argument which a closed schema does not have */
-function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: string): void {
+function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: string, advice: string): void {
   const { properties, additionalProperties = false } = json;
   const open =
     additionalProperties !== false ||
@@ -185,7 +195,7 @@ function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: s
   if (open || !isObject(properties)) return;
   const unknown = args.find(({ field }) => field !== undefined && !Object.hasOwn(properties, field));
   if (!unknown) return;
-  const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which its schema does not have. ${namesText(Object.keys(properties))} Give an "inputSchema" with all arguments.`;
+  const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which its schema does not have. ${namesText(Object.keys(properties))} ${advice}`;
   throw new HandlerDefinitionError(origin, reason);
 }
 

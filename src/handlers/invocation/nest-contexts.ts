@@ -10,7 +10,7 @@ import { isObservable, lastValueFrom } from 'rxjs';
 import { HandlerSignal } from '../handlers.errors.js';
 import type { ProviderWrapper } from './enhancers.js';
 import { ArgumentsAsked, type Invocation, type Method } from './invocation.js';
-import { HANDLER_ARGUMENTS, handlerParams, INVOCATION_DATA } from './params.js';
+import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
 import type { ResponseFacade } from './response-facade.js';
 
 /** A method with everything around it, called as Nest calls a route: request, response, `next`; and the invocation. */
@@ -43,7 +43,7 @@ export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
  *   same method for ours
  * - filters here may answer through the response and return nothing, as those of HTTP do; the original takes that for
  *   "not handled", logs the error a second time, and takes a Promise of nothing for a result
- * - pipes see the parameters of the method, and not the one that we add
+ * - pipes see what they see on a route: neither the request and its headers, nor the parameter that we add
  * - lists ask fewer guards, and ask each of them although one wants arguments
  *
  * Some of that replaces private members, which are the same in Nest 11.2.10 and 12.5.
@@ -60,8 +60,7 @@ export function surroundForCalls(
       externalErrorProxy.createProxy(target, { next: (error, host) => filtered(error, host, handler) }, type),
   };
   creator.pipesConsumer = {
-    apply: async (value, metadata, pipes) =>
-      metadata.data === INVOCATION_DATA ? value : pipesConsumer.apply(value, metadata, pipes),
+    apply: async (value, metadata, pipes) => (isPiped(metadata) ? pipesConsumer.apply(value, metadata, pipes) : value),
   };
   return (instance, contextId) => {
     const inquirer = contextId && wrapper.id;
@@ -141,7 +140,9 @@ function creatorFor(
 interface Creator extends Pick<ExternalContextCreator, 'create'> {
   getHostModuleKey: () => string;
   guardsConsumer: { tryActivate(guards: readonly CanActivate[], ...rest: unknown[]): Promise<boolean> };
-  pipesConsumer: { apply(value: unknown, metadata: { data?: unknown }, pipes: readonly unknown[]): Promise<unknown> };
+  pipesConsumer: {
+    apply(value: unknown, metadata: { type?: unknown; data?: unknown }, pipes: readonly unknown[]): Promise<unknown>;
+  };
   externalErrorProxy: { createProxy(target: Target, handler: ErrorHandler, type?: string): Target };
 }
 

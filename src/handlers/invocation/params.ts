@@ -57,10 +57,11 @@ export interface ParamLayout {
 
 /** Nest's numbers of its own decorators for parameters. */
 const BODY = 3;
-/** On a route: the arguments of a tool have no such places, so each gives the argument of its name, or all. */
+/** `@Query()` and `@Param()` of a route: a tool's arguments have one place, so both give that of their name there, or all. */
 const ARGUMENTS_OF_ROUTES: readonly number[] = [4, 5];
-/** Where Nest notes that a method is a route. */
+/** Where Nest notes that a method is a route, and one that answers with a stream of events. */
 const ROUTE_PATH = 'path';
+const ROUTE_SSE = '__sse__';
 const FROM_REQUEST: Readonly<Record<number, (request: RequestLike, name: unknown) => unknown>> = {
   0: (request) => request,
   6: ({ headers }, name) => (typeof name === 'string' ? headers?.[name.toLowerCase()] : headers),
@@ -89,7 +90,7 @@ const contextAt = (index: number): ParamEntries => ({
 });
 
 /** Stands where the data of a param decorator is, and keeps pipes from the invocation. */
-export const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
+const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
 
 /** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
 const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index'> = {
@@ -107,7 +108,8 @@ const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index'> = {
  * `(args, ctx)`, or what their types say. Of a method that is a route too, `@Param()` and `@Query()` are arguments.
  *
  * @param origin for messages
- * @throws HandlerDefinitionError for a parameter that only a route has, and for one of which nothing says what it is
+ * @throws HandlerDefinitionError for a parameter that only a route has, for one of which nothing says what it is, and for a
+ *   route that no handler can be
  */
 export function layoutOf(host: Host, methodName: string, origin: string): ParamLayout {
   const paramsHost = paramsHostOf(host, methodName);
@@ -120,7 +122,8 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   const method = methodOf(host.prototype as object, methodName);
   const needed = method?.length ?? 0;
   const isRoute = method !== undefined && Reflect.hasMetadata(ROUTE_PATH, method);
-  if (isRoute && !decorated && Math.max(needed, types.length) > 0) throw bareRoute(origin);
+  if (isRoute && Reflect.hasMetadata(ROUTE_SSE, method)) throw new HandlerDefinitionError(origin, EVENTS);
+  if (isRoute && !decorated && Math.max(needed, types.length) > 0) throw new HandlerDefinitionError(origin, BARE);
   const all = decorated ? withContext(noted, types, needed, origin) : { ...undecorated[0], ...undecorated[1] };
   const piped = Object.entries(all).filter(([, entry]) => !isContext(entry));
   for (const [key] of piped) assertServable(key, isRoute, origin);
@@ -173,6 +176,11 @@ export const handlerParams = {
   },
 };
 
+/** Whether pipes see a parameter; as on a route, not what stands in the request itself. @param type Nest's number, or its key */
+export function isPiped({ type, data }: { readonly type?: unknown; readonly data?: unknown }): boolean {
+  return data !== INVOCATION_DATA && !Object.hasOwn(FROM_REQUEST, String(type));
+}
+
 /** With pipes it is a parameter like others, and they see it. */
 function isContext({ factory, pipes }: ParamEntry): boolean {
   return factory === contextFactory && !pipes?.length;
@@ -189,11 +197,10 @@ function assertServable(key: string, isRoute: boolean, origin: string): void {
 }
 
 /** Without decorators Nest gives a route the request and the response. */
-function bareRoute(origin: string): HandlerDefinitionError {
-  const reason =
-    'it is a route too, which Nest calls with the request and the response, as its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
-  return new HandlerDefinitionError(origin, reason);
-}
+const BARE =
+  'it is a route too, which Nest calls with the request and the response, as its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
+const EVENTS =
+  'it is a route with @Sse(), which sends many events, while a handler has one result. Write a method of its own, and have both call a service.';
 
 function isArgument(key: string): boolean {
   const type = typeOf(key);

@@ -81,6 +81,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
   const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
   const wire = wireOf('Tool', fields, origin);
+  const { properties } = wire.inputSchema;
   const mirrored = paramHeadersOf(inputSchema);
   // It would make modern clients leave out the tool.
   if ('fault' in mirrored) {
@@ -92,7 +93,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
     wire,
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
-    bound: boundOf(name, Object.keys(wire.inputSchema.properties ?? {}), maxResultBytes),
+    bound: boundOf(name, properties && Object.keys(properties), maxResultBytes),
     ...served(runner(input?.validate), { kind: 'tool', name, origin, failures }, (value) =>
       toToolResult(value, output?.validate, textMirror),
     ),

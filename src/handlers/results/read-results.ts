@@ -8,6 +8,7 @@ import type {
 import { isInputRequiredResult, ResourceNotFoundError } from '../../wire/spec.js';
 import { HandlerResultError } from '../handlers.errors.js';
 import {
+  assertNoStream,
   assertSpecified,
   IF_WRAPPED,
   isContentBlock,
@@ -126,6 +127,7 @@ function isMessage(value: unknown): value is PromptMessage {
 export function toMethodResult(value: unknown): object {
   if (value === undefined || value === null) return {};
   const result = plain(value);
+  assertNoStream(result);
   if (isObject(result) && !isInputRequiredResult(result)) return result;
   throw new HandlerResultError(
     `The handler of a method returns its result, which is an object and not of the resultType "input_required". ${IF_WRAPPED}`,

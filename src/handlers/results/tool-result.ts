@@ -134,13 +134,13 @@ function jsonBlock(value: unknown): CallToolResult['content'][number] {
 /**
  * The bound of a tool's result. What is too large is replaced by advice, for the model to ask for less.
  *
- * @param args the names of its arguments
+ * @param args the names of its arguments; `undefined`: it takes some whose names are not known
  * @returns `undefined` for results of any size
  */
-export function boundOf(name: string, args: readonly string[], maxBytes: number): ResultBound | undefined {
+export function boundOf(name: string, args: readonly string[] | undefined, maxBytes: number): ResultBound | undefined {
   if (maxBytes === Infinity) return undefined;
-  const how =
-    args.length > 0 ? `by its arguments (${args.join(', ')})` : 'by another tool: this one takes no arguments';
+  const names = args && args.length > 0 ? ` (${args.join(', ')})` : '';
+  const how = args?.length === 0 ? 'by another tool: this one takes no arguments' : `by its arguments${names}`;
   return {
     maxBytes,
     insteadOf: (result, bytes) => {
