@@ -4,7 +4,7 @@ import { redisBackend } from 'nestjs-mcp-streamable/redis';
 
 @Injectable()
 export class ConfigService {
-  get(name: string): string {
+  getOrThrow(name: string): string {
     const value = process.env[name];
     if (value === undefined) throw new Error(`${name} is not set.`);
     return value;
@@ -22,8 +22,8 @@ export class ConfigModule {}
       imports: [ConfigModule],
       useFactory: (config: ConfigService) => ({
         serverInfo: { name: 'orders', version: '1.0.0' },
-        backend: redisBackend(config.get('REDIS_URL')),
-        requestStateKeys: [config.get('REQUEST_STATE_KEY')],
+        backend: redisBackend(config.getOrThrow('REDIS_URL')),
+        requestStateKeys: [config.getOrThrow('REQUEST_STATE_KEY')],
       }),
     }),
   ],
