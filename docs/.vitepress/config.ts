@@ -86,6 +86,11 @@ export default defineConfig({
   cacheDir: '../build/docs-cache',
   cleanUrls: true,
   lastUpdated: false,
+  transformPageData: ({ relativePath, frontmatter }) => {
+    // Pages of TypeDoc are not in the repository: there is nothing to edit.
+    if (relativePath.startsWith('api/')) return { frontmatter: { ...frontmatter, editLink: false } };
+    return undefined;
+  },
   markdown: {
     // The same anchors as on GitHub, where the pages are read too.
     anchor: { slugify: githubSlug },
@@ -101,7 +106,11 @@ export default defineConfig({
     },
   },
   themeConfig: {
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      // Guides go before the API reference, which has the same words many times.
+      options: { miniSearch: { searchOptions: { boostDocument: (id: string) => (id.startsWith('/api/') ? 0.1 : 1) } } },
+    },
     nav: [
       { text: 'Guide', link: '/getting-started' },
       { text: 'Options', link: '/options' },
