@@ -1,20 +1,9 @@
-import { Injectable, Module } from '@nestjs/common';
+// #region module
+import { Module } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { ConfigModule, ConfigService } from './app-config.js'; // or those of @nestjs/config
 
-@Injectable()
-export class ConfigService {
-  getOrThrow(name: string): string {
-    const value = process.env[name];
-    if (value === undefined) throw new Error(`${name} is not set.`);
-    return value;
-  }
-}
-
-@Module({ providers: [ConfigService], exports: [ConfigService] })
-export class ConfigModule {}
-
-// #region module
 @Module({
   imports: [
     McpStreamableModule.forRootAsync({
