@@ -108,8 +108,7 @@ export default defineConfig({
   themeConfig: {
     search: {
       provider: 'local',
-      // Guides go before the API reference, which has the same words many times.
-      options: { miniSearch: { searchOptions: { boostDocument: (id: string) => (id.startsWith('/api/') ? 0.1 : 1) } } },
+      options: { miniSearch: { searchOptions: { boostDocument: weightOf } } },
     },
     nav: [
       { text: 'Guide', link: '/getting-started' },
@@ -124,6 +123,13 @@ export default defineConfig({
     footer: { message: 'MIT License' },
   },
 });
+
+/** Runs in the browser: guides go before the pages about the code, and before the API reference, which repeats most words. */
+function weightOf(page: string): number {
+  if (page.startsWith('/api/')) return 0.1;
+  if (/^\/(?:protocol-rules|architecture|decisions|glossary)/.test(page)) return 0.5;
+  return page.startsWith('/troubleshooting') ? 2 : 1;
+}
 
 /** A heading as GitHub makes an anchor of it. */
 function githubSlug(heading: string): string {
