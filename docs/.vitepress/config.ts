@@ -86,6 +86,11 @@ export default defineConfig({
   cacheDir: '../build/docs-cache',
   cleanUrls: true,
   lastUpdated: false,
+  transformPageData: ({ relativePath, frontmatter }) => {
+    // Pages of TypeDoc are not in the repository: there is nothing to edit.
+    if (relativePath.startsWith('api/')) return { frontmatter: { ...frontmatter, editLink: false } };
+    return undefined;
+  },
   markdown: {
     // The same anchors as on GitHub, where the pages are read too.
     anchor: { slugify: githubSlug },
@@ -101,7 +106,10 @@ export default defineConfig({
     },
   },
   themeConfig: {
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      options: { miniSearch: { searchOptions: { boostDocument: weightOf } } },
+    },
     nav: [
       { text: 'Guide', link: '/getting-started' },
       { text: 'Options', link: '/options' },
@@ -115,6 +123,13 @@ export default defineConfig({
     footer: { message: 'MIT License' },
   },
 });
+
+/** Runs in the browser: guides go before the pages about the code, and before the API reference, which repeats most words. */
+function weightOf(page: string): number {
+  if (page.startsWith('/api/')) return 0.1;
+  if (/^\/(?:protocol-rules|architecture|decisions|glossary)/.test(page)) return 0.5;
+  return page.startsWith('/troubleshooting') ? 2 : 1;
+}
 
 /** A heading as GitHub makes an anchor of it. */
 function githubSlug(heading: string): string {

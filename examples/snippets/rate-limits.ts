@@ -1,3 +1,4 @@
+// #region guard
 import { type ExecutionContext, Injectable, Module } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler';
@@ -5,8 +6,7 @@ import { McpExecutionContext, McpStreamableModule, Tool } from 'nestjs-mcp-strea
 import { UsersModule } from './guarded-app.js';
 import { TokenGuard } from './token.guard.js';
 
-// #region guard
-/** Counts by principal and handler; routes of the app by address, as ever. */
+/** Counts by principal and handler; routes of the app by address. */
 @Injectable()
 export class PrincipalThrottlerGuard extends ThrottlerGuard {
   protected override generateKey(context: ExecutionContext, tracker: string, throttler: string): string {

@@ -1,20 +1,9 @@
-import { Injectable, Module } from '@nestjs/common';
+// #region module
+import { Module } from '@nestjs/common';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
+import { ConfigModule, ConfigService } from './app-config.js'; // or those of @nestjs/config
 
-@Injectable()
-export class ConfigService {
-  get(name: string): string {
-    const value = process.env[name];
-    if (value === undefined) throw new Error(`${name} is not set.`);
-    return value;
-  }
-}
-
-@Module({ providers: [ConfigService], exports: [ConfigService] })
-export class ConfigModule {}
-
-// #region module
 @Module({
   imports: [
     McpStreamableModule.forRootAsync({
@@ -22,8 +11,8 @@ export class ConfigModule {}
       imports: [ConfigModule],
       useFactory: (config: ConfigService) => ({
         serverInfo: { name: 'orders', version: '1.0.0' },
-        backend: redisBackend(config.get('REDIS_URL')),
-        requestStateKeys: [config.get('REQUEST_STATE_KEY')],
+        backend: redisBackend(config.getOrThrow('REDIS_URL')),
+        requestStateKeys: [config.getOrThrow('REQUEST_STATE_KEY')],
       }),
     }),
   ],

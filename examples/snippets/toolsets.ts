@@ -1,3 +1,4 @@
+// #region guard
 import {
   type CanActivate,
   type ExecutionContext,
@@ -15,7 +16,6 @@ import {
   Tool,
 } from 'nestjs-mcp-streamable';
 
-// #region guard
 /** The toolset of a class, or of one handler. Without it a handler is in all of them. */
 export const Toolset = Reflector.createDecorator<string>();
 
