@@ -66,7 +66,7 @@ function checkOptions(options: unknown): McpStreamableOptions {
   if (late)
     throw new McpOptionError(
       late,
-      `The option "${late}" came from the factory of forRootAsync(), where it has no effect: Nest needs it before. Give it to forRootAsync() itself, beside the factory.`,
+      `The option "${late}" was returned by the factory of forRootAsync(), where it has no effect: Nest needs it earlier. Pass it to forRootAsync() itself, beside the factory.`,
     );
   // The extras among the names: a misspelt option may mean one.
   check.names('', options, [...OPTION_NAMES, ...EXTRA_NAMES]);
@@ -83,7 +83,7 @@ export function assertAsyncOptions(options: unknown): void {
   assertObject('forRootAsync', options, 'Give "useFactory", "useClass" or "useExisting".');
   const misplaced = Object.keys(options).find((name) => OPTION_NAMES.includes(name));
   if (misplaced) {
-    const text = `The option "${misplaced}" stands beside the factory of forRootAsync(), where it has no effect. Return it from the factory.`;
+    const text = `The option "${misplaced}" was passed to forRootAsync() beside the factory, where it has no effect. Return it from the factory.`;
     throw new McpOptionError(misplaced, text);
   }
   check.names('', options, ASYNC_NAMES);

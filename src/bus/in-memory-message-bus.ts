@@ -71,7 +71,7 @@ export class InMemoryMessageHub {
   /** @returns leaves the hub @internal */
   join(node: string, member: Member): () => void {
     if (this.#members.has(node)) {
-      const message = `A message bus with the node id "${node}" is on this hub already. Give each bus an id of its own, or leave it out to get a random one.`;
+      const message = `A message bus with the node id "${node}" is already on this hub. Give each bus its own id, or omit the id to get a random one.`;
       throw new Error(message);
     }
     this.#members.set(node, member);

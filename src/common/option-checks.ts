@@ -37,7 +37,7 @@ export const check = {
   timer(option: string, value: unknown, { min = 1, infinite = false } = {}): number {
     const ms = check.count(option, value, { min, infinite });
     if (ms <= LONGEST_TIMER_MS || ms === Infinity) return ms;
-    throw wrong(option, `at most ${LONGEST_TIMER_MS}, which is 24 days`, ms);
+    throw wrong(option, `at most ${LONGEST_TIMER_MS} (24 days)`, ms);
   },
 
   flag(option: string, value: unknown): boolean {
@@ -83,12 +83,12 @@ export const check = {
 
   text(option: string, value: unknown): string {
     if (typeof value === 'string' && value.length > 0) return value;
-    throw wrong(option, 'a text that is not empty', value);
+    throw wrong(option, 'a non-empty string', value);
   },
 
   texts(option: string, value: unknown): readonly string[] {
     if (Array.isArray(value) && value.every((entry) => typeof entry === 'string')) return value;
-    throw wrong(option, 'an array of texts', value);
+    throw wrong(option, 'an array of strings', value);
   },
 
   /** An object that has the methods of a contract. */

@@ -56,7 +56,7 @@ export class McpExecutionContext {
     const call = handlerCallOf(context);
     if (!call) {
       throw new Error(
-        'McpExecutionContext.create() was given the context of something else than an MCP handler. Ask McpExecutionContext.isMcp(context) first where a guard, interceptor or decorator serves both.',
+        'McpExecutionContext.create() was given a context that is not of an MCP handler. A guard, interceptor or decorator that serves both must check McpExecutionContext.isMcp(context) first.',
       );
     }
     return new McpExecutionContext(call);

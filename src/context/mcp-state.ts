@@ -86,7 +86,7 @@ export class UnknownStateError extends McpStateError {
   constructor(readonly handle: string) {
     super(
       'UNKNOWN_STATE',
-      `There is no state with the handle ${shown(handle)}: it has expired, was deleted, or never was. Call again without a handle to begin a new one, and pass on the handle that you are given then.`,
+      `State with the handle ${shown(handle)} not found: it expired, was deleted, or never existed. Call again without a handle to create a new state, and use the handle that is returned.`,
     );
   }
 }

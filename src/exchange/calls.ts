@@ -207,5 +207,5 @@ function outcomeOf({ denied, method }: McpCall, result: object): McpCallOutcome 
 }
 
 const NOT_OBSERVED = new CallObserver();
-const HANDLER_FAILED = 'The server could not process this message. Its log says why.';
-const UNWRITABLE = 'The answer of the handler cannot be written as JSON. The log of the server says why.';
+const HANDLER_FAILED = 'The server could not process this message. See the server log.';
+const UNWRITABLE = 'The result of the handler cannot be written as JSON. See the server log.';

@@ -25,7 +25,7 @@ export class DuplicateHandlerError extends Error {
     second: string,
   ) {
     super(
-      `Two MCP handlers of kind "${kind}" have the name "${key}": ${first} and ${second}. Rename one, or put them into endpoints of their own (option "name").`,
+      `Two MCP handlers of kind "${kind}" have the name "${key}": ${first} and ${second}. Rename one, or assign them to different endpoints (option "name").`,
     );
   }
 }
@@ -154,5 +154,5 @@ export function problemsText(problems: readonly ArgumentProblem[]): string {
 }
 
 export function namesText(known: readonly string[]): string {
-  return known.length === 0 ? 'There are none.' : `There are: ${known.map((name) => `"${name}"`).join(', ')}.`;
+  return known.length === 0 ? 'None is available.' : `Available: ${known.map((name) => `"${name}"`).join(', ')}.`;
 }

@@ -73,7 +73,7 @@ export class McpHealthIndicator {
     ]);
     const draining = !this.service.accepting;
     const reasons = [
-      ...(draining ? ['The app shuts down.'] : []),
+      ...(draining ? ['The app is shutting down.'] : []),
       ...(sessionStore === 'down' ? ['The session store does not answer.'] : []),
       ...(eventStore === 'down' ? ['The event store does not answer.'] : []),
       ...(messageBus === 'down' ? ['The message bus is not connected.'] : []),

@@ -59,7 +59,7 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   const encoding = request.headers['content-encoding'] ?? '';
   // An inflated body would pass the limit uncounted.
   if (encoding !== '' && encoding.toLowerCase() !== 'identity') {
-    const text = `The body has the Content-Encoding ${shown(encoding)}, which is not accepted. Send the JSON as it is.`;
+    const text = `The body has the Content-Encoding ${shown(encoding)}, which is not accepted. Send the JSON without an encoding.`;
     throw new McpError('UNSUPPORTED_MEDIA_TYPE', text);
   }
   if (request.readableDidRead || request.readableEnded) return takenBody(request, options);
@@ -98,7 +98,7 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
   const { parsed, maxBytes } = options;
   if (parsed === undefined && request.headers['content-length'] !== '0') {
     const text =
-      'The body was read by something else in this app before it reached the MCP endpoint, and left nothing in "request.body". Exclude the path of the endpoint there.';
+      'A parser or middleware of this app read the body before the MCP endpoint did, and set no "request.body". Exclude the path of the endpoint from it.';
     throw new McpError('INTERNAL_ERROR', text);
   }
   if (Buffer.isBuffer(parsed)) {

@@ -49,7 +49,7 @@ function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
     const refusal = (reason: string): McpOptionError =>
       new McpOptionError(
         'decorators',
-        `The option "decorators" has one that cannot be applied to the controller: ${reason}. Give what decorators of classes return, such as [Public(), SkipThrottle()].`,
+        `The option "decorators" contains a decorator that cannot be applied to the controller: ${reason}. Give class decorators, such as [Public(), SkipThrottle()].`,
       );
     let decorated: unknown;
     try {
@@ -58,6 +58,6 @@ function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
       throw refusal(String(error));
     }
     if (decorated === target || (decorated as Type).prototype instanceof target) return decorated as typeof target;
-    throw refusal('it returned something else than the class');
+    throw refusal('it returned something other than the class');
   };
 }

@@ -66,7 +66,7 @@ export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {
   const { path, version, guards, decorators, imports, sessionGuard, isGlobal, name } = extras;
   check.text('path', path);
   if (!isVersion(version)) {
-    const text = `The option "version" must be a text, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`;
+    const text = `The option "version" must be a string, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`;
     throw new McpOptionError('version', text);
   }
   if (!Array.isArray(guards) || !guards.every(isGuard)) {

@@ -140,7 +140,7 @@ export class McpRequestReader {
       this.onAnonymous?.();
       return undefined;
     }
-    const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns what identifies the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
+    const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
     throw new UnknownPrincipalError(text);
   }
 }
@@ -168,7 +168,7 @@ function principalText(said: unknown): string | undefined {
   const { toHexString } = said as { toHexString?: unknown };
   const hex: unknown = typeof toHexString === 'function' ? toHexString.call(said) : undefined;
   if (typeof hex === 'string' && HEX_ID.test(hex)) return hex;
-  const text = `The option "principal" must return a text, a number, a bigint or undefined; it returned ${kindOf(said)}. Requests whose principal is anything else are refused. Return what identifies the caller, such as request.user.email.`;
+  const text = `The option "principal" must return a string, a number, a bigint or undefined; it returned ${kindOf(said)}. Requests with any other principal are refused. Return the id of the caller, such as request.user.email.`;
   throw new UnknownPrincipalError(text);
 }
 

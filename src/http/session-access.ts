@@ -37,7 +37,7 @@ export async function sessionOf(
   if (begins) {
     // A client that has lost its session starts over, often with the old id in its headers (S3).
     if (!session) return undefined;
-    const text = 'This session is initialized already. Send "initialize" without Mcp-Session-Id to start another one.';
+    const text = 'This session is already initialized. Send "initialize" without Mcp-Session-Id to start another one.';
     throw new McpError('INVALID_REQUEST', text);
   }
   if (!session) throw unknownSession();

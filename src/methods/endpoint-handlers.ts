@@ -70,13 +70,13 @@ function adviseOnHandlers(
   if (errorDetails === undefined) {
     logger.log(
       resolveHandlerOptions().errorDetails
-        ? `Clients of the endpoint "${path}" read the messages of errors that its handlers throw, as NODE_ENV is not "production". The option "errorDetails" decides.`
-        : `Clients of the endpoint "${path}" read a generic text of errors that its handlers throw, as NODE_ENV is "production". The option "errorDetails" decides; throw an HttpException for what they should read.`,
+        ? `Clients of the endpoint "${path}" receive the messages of errors that its handlers throw, because NODE_ENV is not "production". The option "errorDetails" changes this.`
+        : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
     );
   }
   const guards = listGuards === undefined && !table.empty ? globalGuardNames(config) : [];
   if (guards.length === 0) return;
   logger.log(
-    `The endpoint "${path}" lists its handlers without asking the global guards ${guards.join(', ')}: a caller may see what they will not let it call. Name those that decide by role in the option "listGuards", and none that counts calls or looks up a token; "listGuards: []" says that this is meant.`,
+    `The endpoint "${path}" lists its handlers without running the global guards ${guards.join(', ')}: a list may show handlers that these guards refuse to the caller. Name the guards that decide by role in the option "listGuards", and none that counts calls or looks up a token; set "listGuards: []" if no guard should run.`,
   );
 }

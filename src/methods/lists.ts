@@ -79,7 +79,7 @@ function cursorOf(ordinal: number): string {
 function ordinalOf(cursor: string | undefined): number {
   if (cursor === undefined) return 0;
   const match = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'));
-  if (!match) throw invalidParams(`The cursor ${shown(cursor)} is not one of this server. Start the list again.`);
+  if (!match) throw invalidParams(`The cursor ${shown(cursor)} is not valid. Request the list again without a cursor.`);
   return Number(match[1]);
 }
 

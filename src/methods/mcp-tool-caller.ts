@@ -135,7 +135,7 @@ export class McpToolCaller {
       const call = new McpCall(httpOf(options), requestOf(name, args, options), client, client);
       calls.add(call);
       calls.dispatch(call);
-      return () => calls.cancel(call, new Error('The caller wants no result any more.'));
+      return () => calls.cancel(call, new Error('The caller unsubscribed from the result.'));
     });
   }
 }
@@ -202,7 +202,7 @@ class ClientWithin implements CallingClient, McpExchange {
     const over = signal ? AbortSignal.any([signal, call.signal]) : call.signal;
     return new Promise((resolve, reject) => {
       const giveUp = (): void =>
-        reject(new ServerRequestError('CALL_OVER', `The call is over, and "${method}" with it.`));
+        reject(new ServerRequestError('CALL_OVER', `"${method}" has ended because its call is over.`));
       // An answered call is over too; its signal does not abort.
       if (over.aborted || call.state !== 'open') return giveUp();
       over.addEventListener('abort', giveUp, { once: true });
@@ -217,7 +217,7 @@ class ClientWithin implements CallingClient, McpExchange {
     if (method === 'sampling/createMessage' && sample) return sample(params as SamplingQuestion['params']);
     if (method === 'roots/list' && roots) return { roots };
     const option = Object.hasOwn(ANSWERED_BY, method) ? ` Give callTool() the option "${ANSWERED_BY[method]}".` : '';
-    const text = `"${method}" cannot be answered: the tool was called from within the app, by code that does not answer it.${option}`;
+    const text = `"${method}" cannot be answered: the app itself called the tool, without a function that answers this request.${option}`;
     throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
   }
 
@@ -245,7 +245,7 @@ class ClientWithin implements CallingClient, McpExchange {
     return false;
   }
   get reply(): Promise<never> {
-    return Promise.reject(new Error('A call from within has no reply.'));
+    return Promise.reject(new Error('A call from within the app has no HTTP reply.'));
   }
 }
 

@@ -73,7 +73,7 @@ export class MethodDispatcher implements McpDispatcher {
     if (resultType !== 'complete' && !other) {
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,
-        `The handler of "${name}" returned the resultType ${shown(resultType)}, which that method does not have.`,
+        `The handler of "${name}" returned the resultType ${shown(resultType)}, which the method does not support.`,
       );
     }
     if (_meta !== undefined && !isObject(_meta)) return { ...result, resultType };
@@ -88,7 +88,7 @@ export function withoutUrlRequired(error: unknown): unknown {
   return error instanceof ProtocolError && error.code === required
     ? new ProtocolError(
         ProtocolErrorCode.InternalError,
-        'Revision 2026-07-28 has no error that asks for a visit to a URL. Ask with ctx.elicit() and mode "url", or return inputRequired().',
+        'Revision 2026-07-28 has no error for a URL elicitation. Ask with ctx.elicit() and mode "url", or return inputRequired().',
       )
     : error;
 }

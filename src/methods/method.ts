@@ -49,7 +49,7 @@ export function paramsReader<Params>(
     if (accepted !== undefined) return accepted;
     const { value, problem } = checkedBySpec(type, { method, params });
     if (!problem) return (value as { params: Params }).params;
-    const message = `The parameters of "${method}" are not as the specification has them: "${problem.path}": ${problem.message}.`;
+    const message = `The parameters of "${method}" do not match the specification: "${problem.path}": ${problem.message}.`;
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   };
 }

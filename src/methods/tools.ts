@@ -26,7 +26,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
     read: (request, era) => read(era === 'modern' ? withoutTask(request) : request),
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
-      if (!tool) throw invalidParams(`There is no tool ${shown(name)}. "tools/list" names those there are.`);
+      if (!tool) throw invalidParams(`Tool ${shown(name)} not found. "tools/list" returns the available tools.`);
       const given = args ?? NO_ARGUMENTS;
       served.bound = tool.bound;
       const run = (port?: TaskPort): Promise<object> =>

@@ -157,7 +157,7 @@ export class HandlerRun implements McpClientPort {
       for (let round = 1; isInputRequiredResult(result); round++) {
         if (round > MAX_ROUNDS)
           throw new RoundFailure(
-            `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row without an end. It was ended here.`,
+            `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row. The server ended it.`,
           );
         await this.#fulfil(result);
         result = await this.#once(handler);
@@ -199,11 +199,11 @@ export class HandlerRun implements McpClientPort {
       // What throws when it is read may say what the client is not to know.
       const { method } = this.call;
       this.parts.report(
-        `What the handler of "${method}" returned with inputRequired() cannot be read: ${inspected(error)}`,
+        `The handler of "${method}" returned an inputRequired() that cannot be read: ${inspected(error)}`,
       );
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,
-        `The questions of "${method}" cannot be asked. The log of the server says why.`,
+        `The questions of "${method}" cannot be asked. See the server log.`,
       );
     }
   }
@@ -252,7 +252,7 @@ export class HandlerRun implements McpClientPort {
     } catch (error) {
       if (call.aborted) throw error;
       const reason = error instanceof Error ? error.message : String(error);
-      throw new RoundFailure(`The input that "${call.method}" needs could not be had: ${reason}`);
+      throw new RoundFailure(`The input that "${call.method}" needs could not be obtained: ${reason}`);
     } finally {
       abort.abort(new Error('Another question of the same round has failed.'));
     }
@@ -284,7 +284,7 @@ export class HandlerRun implements McpClientPort {
     }
     throw new ServerRequestError(
       'INVALID_ANSWER',
-      `The client's answer to the question "${key}" (${request.method}) is not what the question asks for.`,
+      `The client's answer to the question "${key}" (${request.method}) does not match the question.`,
     );
   }
 
@@ -342,7 +342,7 @@ export class HandlerRun implements McpClientPort {
     if (!this.request)
       return new ServerRequestError(
         'NO_STREAM',
-        `The question "${key}" cannot be asked during "${method}": in revision 2026-07-28 only tools, prompts and resources can ask, while they are called, got or read.`,
+        `The question "${key}" cannot be asked during "${method}": in revision 2026-07-28 only "tools/call", "prompts/get" and "resources/read" can ask.`,
       );
     if (this.#state.kind === 'refused') return this.#state.error;
     const missing = missingCapabilities(question.required, this.clientCapabilities);
@@ -391,17 +391,17 @@ export class HandlerRun implements McpClientPort {
       if (error instanceof RangeError) {
         throw new ProtocolError(
           ProtocolErrorCode.InvalidParams,
-          'The parameters are nested too deeply for the server to ask something and go on. Send flatter ones.',
+          'The parameters are nested too deeply for a request with questions. Send parameters with fewer levels.',
         );
       }
       if (!(error instanceof RequestStateTooLargeError)) throw error;
       const { method, target } = this.#binding;
       report(
-        `"${method}" of ${shown(target)} failed: what it has to remember until the client has answered takes ${error.bytes} bytes, and ${error.maxBytes} is the most ("maxRequestStateBytes"). Keep less with ctx.once(), such as a key under which the rest is stored.`,
+        `"${method}" of ${shown(target)} failed: the state to keep until the client answers takes ${error.bytes} bytes; the maximum is ${error.maxBytes} ("maxRequestStateBytes"). Keep less with ctx.once(), such as the key of data that is stored elsewhere.`,
       );
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,
-        'The server could not keep what it needs to go on. Its log says why.',
+        'The server could not keep the state of this request. See the server log.',
       );
     }
   }

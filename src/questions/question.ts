@@ -25,7 +25,7 @@ export class Question {
   static of(key: string, question: McpQuestion, schemas: RequestedSchemas): Question {
     if (key === '' || key === '__proto__')
       throw new QuestionError(
-        `${shown(key)} cannot be the key of a question: use a text that is not empty, and not "__proto__".`,
+        `${shown(key)} cannot be the key of a question: use a non-empty string other than "__proto__".`,
       );
     const { method, params } = (question ?? {}) as Partial<McpQuestion>;
     if (method === 'roots/list') {

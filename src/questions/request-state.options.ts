@@ -60,7 +60,7 @@ export function secretsFor(keys: readonly Uint8Array[] | undefined, shared: bool
   if (shared)
     throw new McpOptionError(
       'requestStateKeys',
-      'The sessions of this endpoint are shared by several nodes, so the option "requestStateKeys" is needed: a client may bring the answers to the questions of one node to another, which must be able to open what the first one has sealed. Give all nodes the same array of secrets, each of at least 32 bytes. An endpoint with eras: "legacy" needs none.',
+      'The sessions of this endpoint are shared by several nodes, so the option "requestStateKeys" is required: a client may send its answers to another node than the one that asked, and that node must be able to decrypt the request state. Give all nodes the same array of secrets, each of at least 32 bytes. An endpoint with eras: "legacy" needs none.',
     );
   return [randomBytes(MIN_SECRET_BYTES)];
 }
@@ -78,7 +78,7 @@ function secretsOf(keys: unknown): Uint8Array[] {
     if (secret && secret.length >= MIN_SECRET_BYTES) return secret;
     throw new McpOptionError(
       'requestStateKeys',
-      `"requestStateKeys[${index}]" must be a secret of at least ${MIN_SECRET_BYTES} bytes, as a text or a Uint8Array. "openssl rand -base64 32" makes one.`,
+      `"requestStateKeys[${index}]" must be a secret of at least ${MIN_SECRET_BYTES} bytes, as a string or a Uint8Array. "openssl rand -base64 32" makes one.`,
     );
   });
 }

@@ -102,7 +102,7 @@ export class OnceResults {
 
   /** @throws what `fn` throws; TypeError when its result is not JSON. Then the next call runs it again */
   async run(key: string, fn: () => unknown): Promise<unknown> {
-    if (typeof key !== 'string') throw new TypeError(`${shown(key)} cannot be the key of ctx.once(): use a text.`);
+    if (typeof key !== 'string') throw new TypeError(`${shown(key)} cannot be the key of ctx.once(): use a string.`);
     const kept = this.#kept.get(key);
     return parsed(kept ?? (await this.#begin(key, fn)));
   }
@@ -146,7 +146,7 @@ function toJson(key: string, value: unknown): JsonText {
     value,
     (where) =>
       new TypeError(
-        `The result of ctx.once("${key}") cannot be kept: ${where} is not JSON. Return texts, numbers, booleans, null, arrays and plain objects; a date, for example, as its toISOString().`,
+        `The result of ctx.once("${key}") cannot be kept: ${where} is not JSON. Return strings, numbers, booleans, null, arrays and plain objects; a date, for example, as its toISOString().`,
       ),
     'it',
     [],

@@ -100,7 +100,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
   override close(): Promise<void> {
     const answer = this.#answer;
     this.onclose?.();
-    const error = { code: REQUEST_FAILED, message: 'The server was closed before it had an answer.' };
+    const error = { code: REQUEST_FAILED, message: 'The server was closed before it answered.' };
     answer?.({ jsonrpc: '2.0', id: this.call!.requestId!, error });
     return Promise.resolve();
   }

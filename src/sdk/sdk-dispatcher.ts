@@ -222,6 +222,7 @@ interface Rebuilding {
 
 /** Methods by which a client changes its session. */
 const OF_SESSIONS: ReadonlySet<string> = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
-const INITIALIZE_FAILED = 'The session could not be started. The log of the server says why.';
-const NOT_REBUILT = 'The session could not be rebuilt. The log of the server says why.';
-const OLDER_ONLY = 'Protocol revision "2026-07-28" is not served here. Use one of the supported ones.';
+const INITIALIZE_FAILED = 'The session could not be started. See the server log.';
+const NOT_REBUILT = 'The session could not be rebuilt. See the server log.';
+const OLDER_ONLY =
+  'Protocol revision "2026-07-28" is not supported here. Use one of the revisions in "data.supported".';

@@ -181,4 +181,4 @@ interface Served extends Settlement {
 
 const sessionEnded = (): ProtocolError => new ProtocolError(REQUEST_FAILED, 'The session has ended.');
 const notRebuilt = (reason: string): string =>
-  `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The factory in "server" must decide by the session alone.`;
+  `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The option "server" must depend on the session alone.`;

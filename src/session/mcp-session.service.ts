@@ -276,7 +276,7 @@ function checkedResult({ method, params }: OutboundMessage, result: unknown): un
   const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
   const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
   if (!problem) return value;
-  const text = `The client answered "${method}" with something else than the specification has: "${problem.path}": ${problem.message}.`;
+  const text = `The answer of the client to "${method}" does not match the specification: "${problem.path}": ${problem.message}.`;
   throw new ServerRequestError('INVALID_ANSWER', text);
 }
 

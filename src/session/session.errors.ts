@@ -9,14 +9,14 @@ export class UnknownSessionError extends Error {
   override readonly name = 'UnknownSessionError';
   readonly code = 'UNKNOWN_SESSION';
   constructor(readonly sessionId: string) {
-    super(`There is no session "${sessionId}". It may have ended.`);
+    super(`Session "${sessionId}" not found. It may have ended.`);
   }
 }
 
 /** Answers a request of an ended session. */
-export const SESSION_OVER = 'The session has ended: nothing can be sent to its client any more.';
+export const SESSION_OVER = 'The session has ended: no message can be sent to its client.';
 
 /** Answers the open requests of a session that ends. */
 export function endedText(reason: string): string {
-  return `The session has ended (${reason}), and this request with it. Start a new session and repeat it.`;
+  return `The session ended (${reason}) before this request was answered. Start a new session and repeat the request.`;
 }

@@ -127,7 +127,7 @@ export class StoredStates {
       // The handler may pass the McpStateError on to the client; the log of the app gets the fault itself.
       this.fault(error);
       const message =
-        'The storage of this server is away at the moment, so that state can be neither read nor changed. The request may be repeated: try again soon.';
+        'The storage of this server is unavailable, so state can be neither read nor changed. The request may be repeated: try again soon.';
       throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
     }
   }
@@ -136,7 +136,7 @@ export class StoredStates {
     const { maxStateBytes } = this.options;
     const bytes = Buffer.byteLength(JSON.stringify(data));
     if (bytes <= maxStateBytes) return;
-    const message = `The state would have ${bytes} bytes as JSON; ${maxStateBytes} is the most ("maxStateBytes"). Keep less in it.`;
+    const message = `The state would have ${bytes} bytes as JSON; the maximum is ${maxStateBytes} ("maxStateBytes"). Keep less in it.`;
     throw new McpStateError('STATE_TOO_LARGE', message);
   }
 }
@@ -189,7 +189,7 @@ class StatesOfCaller implements McpStatePort {
   async ofPrincipal(): Promise<McpPrincipalState> {
     const { states, principal } = this;
     if (principal === undefined) {
-      const message = 'This needs state of your own, but it is not known who you are. Sign in, and call again.';
+      const message = 'This call needs state of its caller, but the caller is anonymous. Sign in, and call again.';
       throw new McpStateError('NO_PRINCIPAL', message);
     }
     const place = states.place(principal, undefined);
@@ -246,8 +246,8 @@ class StoredState implements McpState {
 
 function tooMany({ anonymous, quota: { max } }: StatePlace): McpStateError {
   const message = anonymous
-    ? `The anonymous callers of this server have ${max} states together, the most they may have ("maxAnonymousStates"). Sign in, or try again later.`
-    : `This caller has ${max} states, the most that one may have ("maxStatesPerPrincipal"). Go on with the handle of a state that is there, or wait until one is unused for long enough.`;
+    ? `The anonymous callers of this server have reached their common limit of ${max} states ("maxAnonymousStates"). Sign in, or try again later.`
+    : `This caller has reached its limit of ${max} states ("maxStatesPerPrincipal"). Use the handle of an existing state, or wait until an unused state expires.`;
   return new McpStateError('TOO_MANY_STATES', message);
 }
 

@@ -10,7 +10,7 @@ export abstract class EventStoreError extends Error {
 export class SessionGoneError extends EventStoreError {
   readonly code = 'SESSION_GONE';
   constructor(readonly session: string) {
-    super('The session has ended: its event log takes and gives nothing any more. Start a new session.');
+    super('The session has ended: its event log can be neither read nor written. Start a new session.');
   }
 }
 
@@ -19,7 +19,7 @@ export class StreamNotFoundError extends EventStoreError {
   readonly code = 'STREAM_NOT_FOUND';
   constructor(readonly stream: string) {
     super(
-      `Stream "${stream}" does not exist in this session: it was never begun, or it finished and its time is over. Repeat the request.`,
+      `Stream "${stream}" does not exist in this session: it was never started, or it finished and has expired. Repeat the request.`,
     );
   }
 }
@@ -28,7 +28,7 @@ export class StreamNotFoundError extends EventStoreError {
 export class StreamEndedError extends EventStoreError {
   readonly code = 'STREAM_ENDED';
   constructor(readonly stream: string) {
-    super(`Stream "${stream}" has ended: nothing can be added to it.`);
+    super(`Stream "${stream}" has ended: no event can be added to it.`);
   }
 }
 
@@ -42,7 +42,7 @@ export class EventsEvictedError extends EventStoreError {
     readonly oldest: number,
   ) {
     super(
-      `The reader of stream "${stream}" was too slow: of the events after ${after} the oldest one kept is ${oldest}. Read faster, or raise "eventLog.maxEvents" or "eventLog.maxBytes".`,
+      `The reader of stream "${stream}" was too slow: it has read up to event ${after}, and the oldest event kept is ${oldest}. Read faster, or raise "eventLog.maxEvents" or "eventLog.maxBytes".`,
     );
   }
 }
@@ -55,7 +55,7 @@ export class EventLogFullError extends EventStoreError {
     readonly limit: string,
   ) {
     super(
-      `The event log has no room on stream "${stream}": more was handed on within a minute than "${limit}" allows. Send less at a time, or raise the limit.`,
+      `The event log of stream "${stream}" is full: more messages arrived within a minute than "${limit}" allows. Send fewer at a time, or raise the limit.`,
     );
   }
 }
@@ -68,7 +68,7 @@ export class StreamOverflowError extends EventStoreError {
     readonly maxQueuedBytes: number,
   ) {
     super(
-      `More than ${maxQueuedBytes} bytes wait for stream "${stream}" while the event store fails: the stream is given up. Check the event store.`,
+      `More than ${maxQueuedBytes} bytes wait for stream "${stream}" while the event store fails: the stream is abandoned. Check the event store.`,
     );
   }
 }

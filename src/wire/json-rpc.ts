@@ -156,7 +156,7 @@ function checkMessage(value: unknown): JsonRpcMessage | string {
   if (jsonrpc !== '2.0')
     return `"jsonrpc" must be "2.0", but it is ${shown(jsonrpc)}. Add "jsonrpc": "2.0" to the message.`;
   if (id !== undefined && !isRequestId(id))
-    return `"id" must be a string or an integer of at most 2^53 - 1 either way, but it is ${shown(id)}. Send another id, or none for a notification.`;
+    return `"id" must be a string or an integer from -(2^53 - 1) to 2^53 - 1, but it is ${shown(id)}. Send another id, or none for a notification.`;
   const kinds = Number(method !== undefined) + Number(result !== undefined) + Number(error !== undefined);
   if (kinds > 1)
     return `The message has more than one of "method", "result" and "error": ${shown(value)}. Send either a request or a response, and in a response either a result or an error.`;
@@ -170,7 +170,7 @@ function checkCall(id: RequestId | undefined, method: unknown, params: unknown):
   if (typeof method !== 'string')
     return `"method" must be a string, but it is ${shown(method)}. Send the name of a method, such as "tools/list".`;
   if (params !== undefined && !isObject(params))
-    return `"params" must be an object, but it is ${shown(params)}. MCP names its parameters: send an object, or leave "params" out.`;
+    return `"params" must be an object, but it is ${shown(params)}. MCP has no positional parameters: send an object, or omit "params".`;
   const problem = params && metaProblem(params._meta);
   if (problem !== undefined) return problem;
   if (id !== undefined) return params ? { jsonrpc: '2.0', id, method, params } : { jsonrpc: '2.0', id, method };

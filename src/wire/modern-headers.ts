@@ -110,7 +110,7 @@ interface Mismatch {
 }
 
 function refusal(mismatch: Mismatch): McpError {
-  const text = `The headers of the request disagree with its body: ${mismatch.body}. Send what the body says in the header, as "=?base64?…?=" if it is not plain ASCII.`;
+  const text = `The headers of the request disagree with its body: ${mismatch.body}. Send the value of the body in the header, as "=?base64?…?=" if it is not plain ASCII.`;
   return new McpError('HEADER_MISMATCH', text, { data: { mismatch } });
 }
 
@@ -154,7 +154,7 @@ function paramMismatch(
   const header = paramHeaderName(headerName);
   const source = `arguments.${path.join('.')}`;
   if (typeof value === 'number' && headerText(value) === undefined) {
-    return `the body has ${shown(value)} as ${source}, which the header ${header} cannot say: integers in headers are at most 2^53 - 1 either way`;
+    return `the body has ${shown(value)} as ${source}, which the header ${header} cannot represent: integers in headers are from -(2^53 - 1) to 2^53 - 1`;
   }
   const text = headerText(value);
   if (text === undefined) return undefined;
@@ -188,7 +188,7 @@ function absent(header: string, source: string, value: unknown): string {
 }
 
 function different(header: string, got: string, source: string, value: unknown): string {
-  return `the header ${header} says ${shown(got)}, but the body has ${shown(value)} as ${source}`;
+  return `the header ${header} is ${shown(got)}, but the body has ${shown(value)} as ${source}`;
 }
 
 function badlyEncoded(header: string, got: string): string {

@@ -34,7 +34,7 @@ export function assertNotificationOfEra(method: string, era: Era, declared: () =
   const known = OF_ERA.legacy.has(method) || OF_ERA.modern.has(method) || OF_CLIENTS.includes(method);
   if (!known) return;
   const revision = era === 'modern' ? 'revision 2026-07-28' : 'the revision of this session';
-  throw new Error(`"${method}" cannot be sent: ${revision} has no such notification of a server.`);
+  throw new Error(`"${method}" cannot be sent: ${revision} has no such server notification.`);
 }
 
 /** A list that clients can be told of. @internal */

@@ -127,7 +127,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
       const app = await start({ auth: { verifier, requiredScopes: ['notes:read'] } });
       const response = await knocker(app, 'modern')(as('x'));
       expect([response.status, response.header('www-authenticate')]).toEqual([503, undefined]);
-      const text = 'The scopes of a token must be an array of texts; the option "auth.verifier" gave ';
+      const text = 'The scopes of a token must be an array of strings; the option "auth.verifier" gave ';
       expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
     },
   );

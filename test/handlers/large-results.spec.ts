@@ -78,7 +78,7 @@ describe.each(ADAPTERS)('the size of results, on %s', (adapter) => {
       {
         type: 'text',
         text: expect.stringMatching(
-          /^The result of "text" has 2\d{3} bytes, and 1000 is the most\. .* by its arguments \(letter, length\)\.$/,
+          /^The result of "text" has 2\d{3} bytes; the maximum is 1000\. .* with its arguments \(letter, length\)\.$/,
         ),
       },
     ]);
@@ -104,7 +104,7 @@ describe.each(ADAPTERS)('the size of results, on %s', (adapter) => {
     expect((await call('wide', { length: 5_000 })).content[0].text).toHaveLength(5_000);
     const { content, isError } = await call('narrow');
     expect(isError).toBe(true);
-    expect(content[0].text).toContain('100 is the most. Nothing of it was sent. Ask for less, by another tool');
+    expect(content[0].text).toContain('100. None of it was sent. Ask for less, with another tool');
   });
 });
 

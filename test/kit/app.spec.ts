@@ -114,7 +114,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools });
     const mcp = await createMcpTestClient(app, { era: 'legacy' });
     await app.get(McpSessionService).terminate(mcp.sessionId!);
-    await expect(mcp.callTool('add', { a: 1, b: 1 })).rejects.toThrow('There is no such session');
+    await expect(mcp.callTool('add', { a: 1, b: 1 })).rejects.toThrow('Session not found');
     await expectNothingLeft(app);
     await mcp.close();
   });

@@ -94,7 +94,7 @@ export function beginsSession({ batch, messages }: IncomingBody): boolean {
 
 /** One body for sessions that are unknown, ended, or of another caller (S6, S7). */
 export function unknownSession(): McpError {
-  const text = 'There is no such session. It may have ended; start a new one with "initialize".';
+  const text = 'Session not found. It may have ended; start a new one with "initialize".';
   return new McpError('SESSION_NOT_FOUND', text);
 }
 
@@ -113,7 +113,7 @@ export function revisionOf(headers: RequestHeaders, negotiated?: string): string
   const known = isLegacyRevision(requested);
   if (requested === negotiated || (known && negotiated === undefined)) return requested;
   const text = known
-    ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send that.`
+    ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send the negotiated version.`
     : `MCP-Protocol-Version ${shown(requested)} is not supported. Supported: ${LEGACY_REVISIONS.join(', ')}.`;
   throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
 }
@@ -127,7 +127,7 @@ const MAX_INITIALIZE = 16 * 1024;
 /** Unguessable ids are long ids; the specification wants visible ASCII. */
 const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
 
-const FAILED = 'The session could not be started. The log of the server says why.';
+const FAILED = 'The session could not be started. See the server log.';
 
 /**
  * # One `initialize`: how a session comes to be
@@ -195,20 +195,20 @@ class Initialization implements PendingReply {
     const headers = RETRY_AFTER;
     switch (outcome) {
       case 'total-cap': {
-        const text = `This server has ${total} sessions, the most it may have ("maxSessions"). Try again later.`;
+        const text = `This server has reached its limit of ${total} sessions ("maxSessions"). Try again later.`;
         return new McpError('UNAVAILABLE', text, { headers, option: 'maxSessions' });
       }
       case 'principal-cap': {
         const anonymous = this.http.principal === undefined;
         const option = anonymous ? 'maxAnonymousSessions' : 'maxSessionsPerPrincipal';
         const text = anonymous
-          ? `The anonymous callers of this server have ${perPrincipal} sessions together, the most they may have ("${option}"). Sign in, or try again later.`
-          : `This caller has ${perPrincipal} sessions, the most that one may have ("${option}"). End a session with DELETE, or wait until one is idle for long enough.`;
+          ? `The anonymous callers of this server have reached their common limit of ${perPrincipal} sessions ("${option}"). Sign in, or try again later.`
+          : `This caller has reached its limit of ${perPrincipal} sessions ("${option}"). End a session with DELETE, or wait until an idle session expires.`;
         return new McpError('TOO_MANY_SESSIONS', text, { headers, option });
       }
       case 'taken': {
         const text =
-          'The option "sessionIdGenerator" returned an id that is in use: ids must be unguessable and unique.';
+          'The option "sessionIdGenerator" returned an id that is already in use: session ids must be unguessable and unique.';
         logError(new ServerFactoryError(text));
         return new McpError('INTERNAL_ERROR', FAILED);
       }
@@ -269,7 +269,7 @@ function makeSessionId(generate: (() => string) | undefined): string {
 function assertKeepable({ params = {} }: JsonRpcRequest): void {
   const size = JSON.stringify(params).length;
   if (size > MAX_INITIALIZE) {
-    const text = `The parameters of "initialize" have ${size} characters as JSON; ${MAX_INITIALIZE} is the most. Say less of the client.`;
+    const text = `The parameters of "initialize" have ${size} characters as JSON; the maximum is ${MAX_INITIALIZE}. Send less information about the client.`;
     throw new McpError('INVALID_REQUEST', text);
   }
 }
@@ -284,6 +284,6 @@ export function initializeParams({ params = {} }: JsonRpcRequest): InitializePar
   const got = path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], {
     params,
   });
-  const text = `"initialize" is not as the specification has it: "${path}" is ${shown(got)}: ${message}. See the specification, "Lifecycle".`;
+  const text = `"initialize" does not match the specification: "${path}" is ${shown(got)}: ${message}. See the specification, "Lifecycle".`;
   throw new McpError('INVALID_PARAMS', text);
 }

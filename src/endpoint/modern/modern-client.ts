@@ -37,7 +37,7 @@ export class ModernClient implements CallingClient {
 
   /** Questions travel in results: nothing can be asked while a request is open. */
   request({ method }: OutboundMessage): Promise<never> {
-    const text = `"${method}" cannot be sent: revision 2026-07-28 has no requests of the server. Ask with ctx.elicit(), ctx.sample() or ctx.roots().`;
+    const text = `"${method}" cannot be sent: revision 2026-07-28 has no requests from server to client. Use ctx.elicit(), ctx.sample() or ctx.roots().`;
     return Promise.reject(new ServerRequestError('NO_STREAM', text));
   }
 }

@@ -93,7 +93,8 @@ export function loneCall({ batch, messages }: IncomingBody): JsonRpcRequest | Js
   const message = messages[0]!;
   if (batch) throw new McpError('INVALID_REQUEST', 'Revision 2026-07-28 has no batches. Send the messages one by one.');
   if (isRequest(message) || isNotification(message)) return message;
-  const text = 'A response of revision 2026-07-28 cannot be posted: answers travel with a repeated request.';
+  const text =
+    'A client of revision 2026-07-28 cannot POST a response. Repeat the request, with the answers in "inputResponses".';
   throw new McpError('INVALID_REQUEST', text);
 }
 
@@ -139,7 +140,7 @@ function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification): void 
 
 /** Row M3: what the client wants is not served here, and this is. */
 export function unsupportedRevision(requested: unknown, supported: readonly string[]): McpError {
-  const text = `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`;
+  const text = `Protocol revision ${shown(requested)} is not supported here. Use one of the revisions in "data.supported".`;
   // In the schema it is a text: the message shows any other value.
   const data = { supported, ...(typeof requested === 'string' && { requested }) };
   return new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { data });

@@ -30,14 +30,14 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
   const notifications: unknown = params?.['notifications'];
   if (!isObject(notifications))
     return refuse(
-      `"subscriptions/listen" needs params.notifications, an object that says what to be told of; got ${shown(notifications)}.`,
+      `"subscriptions/listen" needs params.notifications, an object that names the notifications to send; got ${shown(notifications)}.`,
     );
   const filter: ListenFilter = {};
   for (const name of FLAG_NAMES) {
     const flag = notifications[name];
     if (flag !== undefined && typeof flag !== 'boolean')
       refuse(
-        `params.notifications.${name} must be true or false; got ${shown(flag)}. Leave it out if you do not want it.`,
+        `params.notifications.${name} must be true or false; got ${shown(flag)}. Omit it to receive no such notifications.`,
       );
     if (flag === true) filter[name] = true;
   }
@@ -47,7 +47,7 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
       return refuse(`params.notifications.${name} must be an array of ${what}, as strings; got ${shown(given)}.`);
     if (given.length > MAX_SUBSCRIPTIONS)
       refuse(
-        `params.notifications.${name} has ${given.length} ${what}; ${MAX_SUBSCRIPTIONS} is the most. Ask for less, or open another subscription.`,
+        `params.notifications.${name} has ${given.length} ${what}; the maximum is ${MAX_SUBSCRIPTIONS}. Name fewer, or open another subscription.`,
       );
     return [...new Set(given)];
   };
@@ -57,7 +57,7 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
   const long = uris.find(({ length }) => length > MAX_URI);
   if (long !== undefined)
     refuse(
-      `A URI in params.notifications.resourceSubscriptions has ${long.length} characters; ${MAX_URI} is the most.`,
+      `A URI in params.notifications.resourceSubscriptions has ${long.length} characters; the maximum is ${MAX_URI}.`,
     );
   return withUris(filter, uris);
 }

@@ -137,11 +137,11 @@ export class Subscriptions {
     const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.limits;
     if (this.#closed) throw shutdownRefusal();
     if (this.#open.size >= maxSubscriptions) {
-      const message = `This server has ${maxSubscriptions} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`;
+      const message = `This server has reached its limit of ${maxSubscriptions} subscriptions ("maxSubscriptions"). Try again later.`;
       throw new McpError('UNAVAILABLE', message, { headers: RETRY_AFTER, option: 'maxSubscriptions' });
     }
     if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
-      const message = `There are ${maxSubscriptionsPerPrincipal} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`;
+      const message = `This caller has reached its limit of ${maxSubscriptionsPerPrincipal} subscriptions ("maxSubscriptionsPerPrincipal"); all anonymous callers count as one. Close a subscription, or try again later.`;
       const option = 'maxSubscriptionsPerPrincipal';
       throw new McpError('TOO_MANY_REQUESTS', message, { headers: RETRY_AFTER, option });
     }
@@ -295,7 +295,7 @@ class Subscription implements PendingReply {
   #fail(error: unknown): void {
     if (error instanceof McpError) return this.#refuse(error);
     if (this.#state.is === 'asked') logError(error);
-    const text = 'The subscription could not be opened. The log of the server says why.';
+    const text = 'The subscription could not be opened. See the server log.';
     this.#refuse(new McpError('INTERNAL_ERROR', text, { cause: error }));
   }
 

@@ -51,7 +51,7 @@ export function resourceOfView(options: AppViewOptions, origin: string): Resourc
     if (!isObject(settings)) throw refuse(`its "permissions.${name}" must be {}; got ${shown(settings)}.`);
   }
   if (domain !== undefined && (typeof domain !== 'string' || domain === '')) {
-    throw refuse(`its "domain" must be a text that is not empty; got ${shown(domain)}.`);
+    throw refuse(`its "domain" must be a non-empty string; got ${shown(domain)}.`);
   }
   if (prefersBorder !== undefined && typeof prefersBorder !== 'boolean') {
     throw refuse(`its "prefersBorder" must be true or false; got ${shown(prefersBorder)}.`);
@@ -117,7 +117,10 @@ function withUi(
 ): Pick<DescribedOptions, '_meta'> {
   if (!ui) return { ...(meta && { _meta: meta }) };
   if (meta && Object.hasOwn(meta, 'ui')) {
-    throw new HandlerDefinitionError(origin, 'its "_meta.ui" would hide what its options say. Drop one of the two.');
+    throw new HandlerDefinitionError(
+      origin,
+      'its "_meta.ui" conflicts with its options for the user interface. Remove one of the two.',
+    );
   }
   return { _meta: { ...meta, ui, ...more } };
 }

@@ -32,7 +32,7 @@ export function featureModule(providers: readonly Type[], name: string | undefin
   if (!classes) {
     throw new HandlerDefinitionError(
       'forFeature()',
-      'it takes an array of provider classes, and one of them is none. An import in a circle leaves undefined behind.',
+      'it takes an array of provider classes, and one element is not a class. It is undefined if it comes from a circular import.',
     );
   }
   const mark = new FeatureMark(providers, name);
@@ -103,7 +103,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
   if (!madeLater) return [{ wrapper, type, module, methods }];
   throw new HandlerDefinitionError(
     `${type.name} (${module})`,
-    'a factory makes it for each request, so it is not known at the start what its handlers are. Register it by its class, or by "useClass".',
+    'a factory creates it for each request, so its handlers cannot be found at the start. Register it by its class, or by "useClass".',
   );
 }
 
@@ -159,7 +159,7 @@ export function hostsOf(
     if (own) return own === endpoint;
     throw new HandlerDefinitionError(
       type.name,
-      `it is not said to which endpoint it belongs, and none is without a name. Use @McpHandlers({ endpoint }) or McpStreamableModule.forFeature(). ${namesText(endpoints.map(({ name }) => String(name)))}`,
+      `its endpoint is not specified, and every endpoint of the app has a name. Use @McpHandlers({ endpoint }) or McpStreamableModule.forFeature(). ${namesText(endpoints.map(({ name }) => String(name)))}`,
     );
   });
 }

@@ -61,7 +61,7 @@ export function assertNoneSkipped(
       if (typeof enhancer !== 'function' || isMade(wrapper, enhancer, enhancerKind)) continue;
       throw new HandlerDefinitionError(
         origin,
-        `Nest would silently skip its ${kind} ${enhancer.name}, as it makes those only for providers that are registered by class. Register the provider by its class or by "useClass", or give the ${kind} as an instance.`,
+        `Nest would silently skip its ${kind} ${enhancer.name}, because it creates those only for providers that are registered by class. Register the provider by its class or by "useClass", or give the ${kind} as an instance.`,
       );
     }
     // Those of the whole app are attached to providers by their class.
@@ -69,7 +69,7 @@ export function assertNoneSkipped(
     if (!skipped) continue;
     throw new HandlerDefinitionError(
       origin,
-      `Nest would silently skip the global ${kind} ${nameOf(skipped)}, which is request- or transient-scoped: it runs such ones only around providers that are registered by a class with an MCP decorator.`,
+      `Nest would silently skip the global ${kind} ${nameOf(skipped)}, which is request- or transient-scoped: Nest runs those only around providers that are registered by a class with an MCP decorator.`,
     );
   }
 }

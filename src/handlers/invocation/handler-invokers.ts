@@ -214,7 +214,7 @@ class MethodInvoker implements HandlerRunner {
     if (this.#failureSaid) return;
     this.#failureSaid = true;
     logger.error(
-      `A guard of ${this.about.origin} failed while a list was made, so the entry was hidden. This is said once. ${inspected(error)}`,
+      `A guard of ${this.about.origin} failed while a list was made, so the entry was left out. This warning is logged once. ${inspected(error)}`,
     );
   }
 }

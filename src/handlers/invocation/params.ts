@@ -161,7 +161,7 @@ function withContext(decorated: ParamEntries, types: readonly unknown[], needed:
   if (unknown.length === 1 && !hasContext && mayBeContext) return { ...decorated, ...contextAt(first) };
   throw new HandlerDefinitionError(
     origin,
-    `nothing says what its parameter ${first} is (counted from 0), while others have decorators. Decorate it: @McpArgs('name') for an argument, @McpCtx() for the context. A single parameter without a decorator is the context.`,
+    `its parameter ${first} (counted from 0) has no decorator, while others have one. Decorate it: @McpArgs('name') for an argument, @McpCtx() for the context. A single parameter without a decorator is the context.`,
   );
 }
 
@@ -183,15 +183,15 @@ function assertServable(key: string, isRoute: boolean, origin: string): void {
   if (type === undefined || type in FROM_REQUEST || (isArgument(key) && (type === BODY || isRoute))) return;
   const name = OF_ROUTES[type] ?? `a decorator of type ${type}`;
   const reason = isRoute
-    ? `a parameter has ${name}, which a call over MCP does not have. Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a decorator of your own; or write a method of its own, and have both call a service.`
-    : `a parameter has ${name}, which only a route of HTTP has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a decorator of your own.`;
+    ? `a parameter has ${name}, which an MCP call does not have. Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a custom decorator; or write a separate MCP handler, and call one service from both.`
+    : `a parameter has ${name}, which only an HTTP route has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a custom decorator.`;
   throw new HandlerDefinitionError(origin, reason);
 }
 
 /** Without decorators Nest gives a route the request and the response. */
 function bareRoute(origin: string): HandlerDefinitionError {
   const reason =
-    'it is a route too, which Nest calls with the request and the response, as its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
+    'it is also a route, which Nest calls with the request and the response because its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
   return new HandlerDefinitionError(origin, reason);
 }
 

@@ -192,7 +192,7 @@ export class HandlerTable {
     if (this.ownServers) {
       throw new HandlerDefinitionError(
         entry.origin,
-        'its endpoint makes its servers itself (option "server") and would not serve it. Drop the option, or give the handler to another endpoint.',
+        'its endpoint has the option "server", which serves no handlers of the app. Remove the option, or assign the handler to another endpoint.',
       );
     }
     if (this.#refusesTasks) assertNoTask(entry);
@@ -246,6 +246,6 @@ function assertNoTask(entry: HandlerEntry): void {
   if (entry.kind !== 'tool' || !entry.task) return;
   throw new HandlerDefinitionError(
     entry.origin,
-    'it has the option "task", and its endpoint keeps no tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule, for an endpoint with a name with its name: forRoot({ endpoint: "admin" }).',
+    'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
   );
 }

@@ -200,7 +200,7 @@ export class McpRegistry {
     return {
       key,
       update: (changes) => {
-        if (!present()) throw new HandlerDefinitionError(origin, 'it was removed, and cannot be updated any more.');
+        if (!present()) throw new HandlerDefinitionError(origin, 'it was removed, and can no longer be updated.');
         const next = { ...current, ...changes, [KEYS[kind]]: key };
         const changed = registeredEntry(kind, next, this.failures);
         [current, entry] = [next, changed];

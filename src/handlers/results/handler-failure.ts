@@ -123,7 +123,7 @@ function textFor({ text, detail }: Seen, error: unknown, { kind, name, failures,
   if (text !== undefined) return text;
   report(error);
   const told = failures.errorDetails ? detail : undefined;
-  return told ?? `Internal error in the ${kind} ${shown(name)}. The log of the server says why.`;
+  return told ?? `Internal error in the ${kind} ${shown(name)}. See the server log.`;
 }
 
 /**

@@ -73,7 +73,7 @@ async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
     return sent === undefined ? value : sent;
   } catch (cause) {
     throw new HandlerResultError(
-      `The result of the tool does not match its output schema; the cause says where. ${IF_WRAPPED}`,
+      `The result of the tool does not match its output schema; see the cause. ${IF_WRAPPED}`,
       { cause },
     );
   }
@@ -140,11 +140,11 @@ function jsonBlock(value: unknown): CallToolResult['content'][number] {
 export function boundOf(name: string, args: readonly string[], maxBytes: number): ResultBound | undefined {
   if (maxBytes === Infinity) return undefined;
   const how =
-    args.length > 0 ? `by its arguments (${args.join(', ')})` : 'by another tool: this one takes no arguments';
+    args.length > 0 ? `with its arguments (${args.join(', ')})` : 'with another tool: this one takes no arguments';
   return {
     maxBytes,
     insteadOf: (result, bytes) => {
-      const text = `The result of "${name}" has ${bytes} bytes, and ${maxBytes} is the most. Nothing of it was sent. Ask for less, ${how}.`;
+      const text = `The result of "${name}" has ${bytes} bytes; the maximum is ${maxBytes}. None of it was sent. Ask for less, ${how}.`;
       const { resultType, _meta } = result as { resultType?: unknown; _meta?: unknown };
       const serverInfo = isObject(_meta) ? _meta[SERVER_INFO_META_KEY] : undefined;
       return {

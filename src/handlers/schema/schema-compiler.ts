@@ -60,7 +60,7 @@ export class SchemaCompiler {
       );
     }
     if (Object.values(schema).some((part) => isStandardSchema(part))) {
-      throw new Error('it is an object of schemas. Make one schema of them: z.object({ … }).');
+      throw new Error('it is an object of schemas. Combine them into one schema: z.object({ … }).');
     }
     const json = objectRoot(frozenJson(schema as JsonSchema));
     const { '~standard': standard } = fromJsonSchema(json, this.#validatorFor(json));
@@ -79,7 +79,7 @@ function objectRoot(json: JsonSchema): JsonSchema {
   if (json.type === 'object') return json;
   throw new Error(
     json.type === undefined
-      ? 'its root says no type. Add "type": "object".'
+      ? 'its root has no type. Add "type": "object".'
       : `its root must be an object, not ${shown(json.type)}. Wrap it: z.object({ value: … }).`,
   );
 }
@@ -102,7 +102,7 @@ function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUs
 const CONVERSIONS: Readonly<Record<string, string>> = {
   zod: 'this version of Zod cannot convert it to JSON Schema. Install zod 4.2 or later.',
   valibot:
-    'Valibot converts to JSON Schema in a package of its own. Wrap it: toStandardJsonSchema(schema) of "@valibot/to-json-schema".',
+    'Valibot needs a separate package to convert to JSON Schema. Wrap it: toStandardJsonSchema(schema) of "@valibot/to-json-schema".',
 };
 
 function noConversion(vendor: string): string {

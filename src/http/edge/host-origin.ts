@@ -135,7 +135,7 @@ export function checkHostAndOrigin(
   if (facts.origin !== undefined && !originAllowed(facts.origin, host, loopback, rules)) {
     // A text that is not an origin cannot be listed.
     const option = facts.origin === 'null' || parseOrigin(facts.origin) ? 'allowedOrigins' : undefined;
-    const text = `The Origin ${shown(facts.origin)} is not allowed here. If pages from there may call this server, add it to the option "allowedOrigins" as it stands here.`;
+    const text = `The Origin ${shown(facts.origin)} is not allowed here. If pages of that origin may call this server, add it to the option "allowedOrigins" exactly as shown.`;
     return new McpError('FORBIDDEN_ORIGIN', text, { option });
   }
   if (!loopback && rules.hosts.length === 0) onUnlisted();

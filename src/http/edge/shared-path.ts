@@ -20,7 +20,7 @@ export function assertOwnPath(
   });
   if (path !== other || (versioning && areApart(endpoints, versioning))) return;
   const names = endpoints.map(({ name }) => (name === undefined ? 'without a name' : `"${name}"`)).join(' and ');
-  const text = `Two MCP endpoints of this app (${names}) are served at "${path}", so one would hide the other. Give each a "path" of its own, or a "version" of the app.`;
+  const text = `Two MCP endpoints of this app (${names}) are served at "${path}", so one would hide the other. Give each its own "path", or its own "version" of the app.`;
   throw new McpOptionError('path', text);
 }
 
@@ -35,7 +35,7 @@ function areApart([one, other]: readonly [EndpointName, EndpointName], { type }:
 export function assertOwnName({ name, path }: EndpointName, other: EndpointName): void {
   if (name !== other.name) return;
   const same = name === undefined ? 'no name' : `the name "${name}"`;
-  const text = `Two MCP endpoints of this app, at "${path}" and "${other.path}", have ${same}. Give each a "name" of its own.`;
+  const text = `Two MCP endpoints of this app, at "${path}" and "${other.path}", have ${same}. Give each its own "name".`;
   throw new McpOptionError('name', text);
 }
 

@@ -342,7 +342,7 @@ export class McpSession implements CallingClient {
     this.state.note(patch, recorded);
     return recorded.catch(() => {
       // A change that is in no record must not be answered with success.
-      const text = 'The storage of this server is away, so the change could not be kept. Try again later.';
+      const text = 'The storage of this server is unavailable, so the change could not be stored. Try again later.';
       throw new McpError('INTERNAL_ERROR', text);
     });
   }

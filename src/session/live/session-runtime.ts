@@ -89,7 +89,7 @@ export class SessionRuntime implements StreamEnvironment {
     } catch (error) {
       if (error instanceof McpError) throw error;
       this.storeFault(sessionId, error);
-      const text = 'The storage of this server is away at the moment. Try again soon.';
+      const text = 'The storage of this server is unavailable. Try again soon.';
       throw new McpError('UNAVAILABLE', text, { headers: RETRY_AFTER, cause: error });
     }
   }
@@ -167,7 +167,7 @@ export class FaultLog {
   #storeFault({ streamId, error }: Extract<McpSessionEvent, { type: 'store-fault' }>): void {
     if (error instanceof EventStoreError) {
       // Caused by the client, which sends too much, reads too little, or has gone: not for the operator.
-      return logger.debug(`Stream "${streamId}" was refused by the event store: ${String(error)}`);
+      return logger.debug(`The event store refused an operation on stream "${streamId}": ${String(error)}`);
     }
     const now = this.clock.now();
     const text = `A store failed${streamId && ` (stream "${streamId}")`}: ${String(error)}`;

@@ -98,7 +98,7 @@ export class OutboundRequests {
   failOf(call: McpCall): void {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
-      const text = `The answer to "${pending.method}" is not awaited any more: the request on whose behalf it was sent is over.`;
+      const text = `The answer to "${pending.method}" is no longer awaited: the client request that it belongs to is over.`;
       this.#fail(pending, new ServerRequestError('CALL_OVER', text));
     }
   }

@@ -115,7 +115,7 @@ export class SessionStreams implements StreamObserver {
     } catch (error) {
       if (!(error instanceof StreamNotFoundError)) throw error;
       const id = formatEventId(cursor!.stream, cursor!.index);
-      const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never begun, or it finished and its time is over. Repeat the request, or send no Last-Event-ID.`;
+      const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never started, or it finished and has expired. Repeat the request, or send no Last-Event-ID.`;
       throw new McpError('BAD_REQUEST', text);
     }
     const after = Math.min(cursor?.index ?? claim.delivered, claim.last);
