@@ -167,7 +167,7 @@ export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
   if (jwt !== undefined && verifier !== undefined) {
     throw new McpOptionError(
       'auth.verifier',
-      'The options "auth.jwt" and "auth.verifier" exclude each other. Drop one.',
+      'The options "auth.jwt" and "auth.verifier" exclude each other. Remove one.',
     );
   }
   return {
@@ -198,13 +198,13 @@ function resolveJwtOptions(given: McpJwtOptions = {}, authorizationServers: read
   const issuers = issuer === authorizationServers ? authorizationServers : list('auth.jwt.issuer', issuer);
   const symmetric = check.texts('auth.jwt.algorithms', algorithms).find((name) => /^(?:HS|none)/i.test(name));
   if (symmetric !== undefined || algorithms.length === 0) {
-    const text = `The option "auth.jwt.algorithms" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? algorithms)}. For tokens that are signed with a secret give a "verifier" of your own.`;
+    const text = `The option "auth.jwt.algorithms" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? algorithms)}. For tokens that are signed with a secret, give your own "verifier".`;
     throw new McpOptionError('auth.jwt.algorithms', text);
   }
   const keys = keysOf(issuers, jwksUri);
   const nameless = issuers.find((name) => keys.get(name) === undefined && urlFault(name) !== undefined);
   if (nameless !== undefined) {
-    const text = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Say by "auth.jwt.jwksUri" where its keys are.`;
+    const text = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Set "auth.jwt.jwksUri" to the URL of its keys.`;
     throw new McpOptionError('auth.jwt.issuer', text);
   }
   return { keys, algorithms, scopes: check.fn('auth.jwt.scopes', scopes)! };
@@ -215,12 +215,12 @@ function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): 
   if (jwksUri === undefined) return new Map(issuers.map((issuer) => [issuer, undefined]));
   if (typeof jwksUri === 'string') {
     if (issuers.length === 1) return new Map([[issuers[0]!, urls(option, [jwksUri])[0]]]);
-    const text = `The option "${option}" is one URL for ${issuers.length} issuers, each of which has keys of its own. Give a record by issuer, or leave it out.`;
+    const text = `The option "${option}" is one URL for ${issuers.length} issuers, but each issuer has its own keys. Give a record by issuer, or omit it.`;
     throw new McpOptionError(option, text);
   }
   const unknown = Object.keys(check.group(option, jwksUri)).find((issuer) => !issuers.includes(issuer));
   if (unknown !== undefined) {
-    const text = `The option "${option}" has keys of ${shown(unknown)}, which is no issuer of "auth.jwt.issuer". They are: ${issuers.join(', ')}.`;
+    const text = `The option "${option}" has an entry for ${shown(unknown)}, which is not in "auth.jwt.issuer". The issuers are: ${issuers.join(', ')}.`;
     throw new McpOptionError(option, text);
   }
   urls(option, Object.values(jwksUri), 0);
@@ -270,12 +270,12 @@ function urls(option: string, given: unknown, least = 1): readonly string[] {
 
 /** Why a URL cannot be one that keys or credentials go over. */
 export function urlFault(text: string): string | undefined {
-  if (!URL.canParse(text)) return 'it is no absolute URL';
+  if (!URL.canParse(text)) return 'it is not an absolute URL';
   const { protocol, hostname, username, password } = new URL(text);
   if (text.includes('#')) return 'it has a fragment';
-  if (username !== '' || password !== '') return 'it holds credentials';
+  if (username !== '' || password !== '') return 'it contains credentials';
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
-  return 'it is not "https" (which only a loopback host may do without)';
+  return 'it is not "https" (only a loopback host may use "http")';
 }
 
 function isLoopback(hostname: string): boolean {
@@ -289,18 +289,18 @@ function audiencesOf(given: unknown): readonly string[] {
 function list(option: string, given: unknown): readonly string[] {
   const texts = check.texts(option, typeof given === 'string' ? [given] : given);
   if (texts.length > 0 && !texts.includes('')) return texts;
-  throw new McpOptionError(option, `The option "${option}" is empty, so no token could be right. Name at least one.`);
+  throw new McpOptionError(option, `The option "${option}" is empty, so no token could be valid. Name at least one.`);
 }
 
 function scopesOf(option: string, given: unknown): readonly string[] {
   const texts = check.texts(option, given);
   const wrong = texts.find((text) => !isScope(text));
   if (wrong !== undefined) {
-    const text = `The option "${option}" has ${shown(wrong)}, which is no scope: these are printable ASCII without spaces, quotes and backslashes.`;
+    const text = `The option "${option}" has ${shown(wrong)}, which is not a scope. Scopes are printable ASCII without spaces, quotes and backslashes.`;
     throw new McpOptionError(option, text);
   }
   if (texts.includes('offline_access')) {
-    const text = `The option "${option}" has "offline_access", by which a client asks for a refresh token. That is between the client and its authorization server; leave it out.`;
+    const text = `The option "${option}" has "offline_access", which a client sends to its authorization server to get a refresh token. It is not a scope of this endpoint; remove it.`;
     throw new McpOptionError(option, text);
   }
   return texts;

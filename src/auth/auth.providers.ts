@@ -44,7 +44,7 @@ function provided(token: InjectionToken<OAuthTokenVerifier>, module: ModuleRef):
   try {
     found = module.get<OAuthTokenVerifier>(token, { strict: false });
   } catch (cause) {
-    const text = `The option "auth.verifier" is ${name}, which no module provides, or which is made for each request. Add it to the "providers" of a module, or give the verifier itself.`;
+    const text = `The option "auth.verifier" is ${name}, which no module provides, or which is request-scoped. Add it to the "providers" of a module, or pass the verifier itself.`;
     throw Object.assign(new McpOptionError('auth.verifier', text), { cause });
   }
   return check.implementation(`auth.verifier (${name})`, found, ['verifyAccessToken'])!;

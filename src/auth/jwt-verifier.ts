@@ -140,7 +140,7 @@ class IssuerKeys {
           headers: { accept: 'application/json' },
           signal: AbortSignal.timeout(ANSWER_MS),
         });
-        if (!response.ok) throw new Error(`it was answered with ${response.status}`);
+        if (!response.ok) throw new Error(`the server answered with HTTP ${response.status}`);
         const { issuer, jwks_uri: uri } = (await response.json()) as Record<string, unknown>;
         // RFC 8414 §3.3: a document of another issuer could name keys of its own.
         if (issuer !== this.name) throw new Error(`its issuer is ${shown(issuer)}`);
@@ -153,7 +153,7 @@ class IssuerKeys {
       }
     }
     throw new Error(
-      `The keys of the issuer ${this.name} were not found. Set the option "auth.jwt.jwksUri", or see to its metadata: ${faults.join('; ')}.`,
+      `The keys of the issuer ${this.name} were not found. Set the option "auth.jwt.jwksUri", or check its metadata: ${faults.join('; ')}.`,
     );
   }
 }
@@ -190,7 +190,7 @@ function refusalFor(error: unknown): TokenRefusedError | undefined {
 /** `jose` says "request timed out". */
 function withoutKeys(issuer: string, cause: unknown): Error {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  const text = `The keys of the issuer ${issuer} could not be used: ${reason}. See to its "jwks_uri", or the option "auth.jwt.jwksUri".`;
+  const text = `The keys of the issuer ${issuer} could not be used: ${reason}. Check its "jwks_uri", or the option "auth.jwt.jwksUri".`;
   return new Error(text, { cause });
 }
 
@@ -209,7 +209,7 @@ function loadJose(): typeof Jose {
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     const text =
-      'The option "auth" verifies JWTs by the package "jose", which is not installed. Install it (npm install jose), or give a "verifier" of your own.';
+      'The option "auth" verifies JWTs with the package "jose", which is not installed. Install it (npm install jose), or give your own "verifier".';
     throw new McpOptionError('auth.jwt', text);
   }
 }

@@ -50,7 +50,7 @@ export class ProtectedResource implements OnModuleInit {
       throw new McpOptionError('auth.resource', text);
     }
     if (edge.hasRoute(httpAdapter, own)) {
-      const text = `A route of the app has the path ${own}, at which the option "auth" serves the metadata of the endpoint. Drop the route.`;
+      const text = `A route of the app has the path ${own}, at which the option "auth" serves the metadata of the endpoint. Remove the route.`;
       throw new McpOptionError('auth.resource', text);
     }
     this.#body = JSON.stringify(documentOf(server));

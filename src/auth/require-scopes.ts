@@ -55,7 +55,7 @@ export function RequireScopes(...given: (string | RequireScopesOptions)[]): Clas
   }
   if (scopes.includes('offline_access')) {
     const text =
-      '@RequireScopes() cannot take "offline_access", by which a client asks for a refresh token: that is between the client and its authorization server.';
+      '@RequireScopes() cannot take "offline_access", which a client sends to its authorization server to get a refresh token: it is not a scope of this endpoint.';
     throw new TypeError(text);
   }
   const requirement: Requirement = { scopes: scopes as string[], listed };

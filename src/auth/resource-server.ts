@@ -82,7 +82,7 @@ export class ResourceServer implements Challenger {
     if (hasBearer(request)) return this.#admit(request, authorization!);
     if (this.options.anonymous) return true;
     const text =
-      'This server needs an access token in the header Authorization: Bearer. WWW-Authenticate says where to get it.';
+      'This server needs an access token in the header Authorization: Bearer. The header WWW-Authenticate of this response names the metadata with the authorization server.';
     throw new McpError('UNAUTHORIZED', text, { headers: { 'WWW-Authenticate': this.challenge() } });
   }
 
@@ -109,7 +109,9 @@ export class ResourceServer implements Challenger {
     this.#assertMeantForUs(given);
     if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string')) {
       const source = this.options.jwt ? 'auth.jwt.scopes' : 'auth.verifier';
-      throw new Error(`The scopes of a token must be an array of texts; the option "${source}" gave ${shown(scopes)}.`);
+      throw new Error(
+        `The scopes of a token must be an array of strings; the option "${source}" gave ${shown(scopes)}.`,
+      );
     }
     const { options } = this;
     if (!options.scopes.cover(scopes, options.scopes.required)) {

@@ -61,7 +61,7 @@ export class VerifiedTokens implements TokenVerifier {
     if (await within(answer, ANSWER_MS, this.clock)) return answer;
     // All requests with this token would wait with it.
     throw new Error(
-      `The verifier of the option "auth.verifier" has not answered within ${ANSWER_MS} ms. Give what it asks a shorter time limit.`,
+      `The verifier of the option "auth.verifier" did not answer within ${ANSWER_MS} ms. Use a shorter time limit inside the verifier.`,
     );
   }
 

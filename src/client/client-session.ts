@@ -119,7 +119,7 @@ export class ClientSession {
     const recovering = this.state.is === 'recovering';
     const before = this.#protocolVersion;
     if (recovering && protocolVersion !== before)
-      throw new Error(`the server now speaks revision ${protocolVersion}, this client negotiated ${before}`);
+      throw new Error(`the server now uses revision ${protocolVersion}, but this client negotiated ${before}`);
     this.#protocolVersion = protocolVersion;
     this.#initialize = initialize;
     this.#lost = sharedController();
@@ -131,7 +131,7 @@ export class ClientSession {
   abandon(cause: unknown): void {
     if (this.state.is !== 'initializing') return;
     this.#become({ is: 'started' });
-    const message = 'This message waited for the session, which could not be started.';
+    const message = 'The message was not sent, because the session could not be started.';
     this.#open(new ClientTransportError('NOT_CONNECTED', message, { cause }));
   }
 

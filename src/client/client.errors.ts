@@ -102,7 +102,7 @@ export class SessionLostError extends ClientTransportError {
     /** The session that is gone. */
     readonly sessionId: string,
     mayHaveRun: boolean,
-    message = `The server does not know this session any more${mayHaveRun ? '; the request may have been carried out' : ''}. Connect again, or set the option "recover".`,
+    message = `The server no longer knows this session${mayHaveRun ? '; the request may have been carried out' : ''}. Connect again, or set the option "recover".`,
     options?: ErrorOptions,
   ) {
     super('SESSION_LOST', message, options, mayHaveRun);
@@ -123,5 +123,5 @@ export class StreamLostError extends ClientTransportError {
 export const closedError = (): ClientTransportError =>
   new ClientTransportError(
     'NOT_CONNECTED',
-    'The transport is closed: nothing can be sent or received. Make a new one.',
+    'The transport is closed: no message can be sent or received. Create a new transport.',
   );

@@ -222,7 +222,7 @@ export class HttpEndpoint {
 
 function adviceFor(status: number, location: string | null): string {
   if (status < 400)
-    return `It redirects to ${shown(location ?? undefined)}, which is not followed: credentials and session ids stay with the origin they were given for. Use the final URL.`;
+    return `It redirects to ${shown(location ?? undefined)}, which the client does not follow: it sends credentials and session ids to no other URL. Use the final URL.`;
   if (status === 429 || status === 503) return 'The server is busy: try again later.';
   if (status >= 500) return 'The server, or a proxy before it, failed: see its log.';
   return 'Check the URL and what was sent.';

@@ -160,7 +160,7 @@ export class RequestExchange extends EventStream {
       this.#is = 'streaming';
       const cause = await failureOf(this.readResponse(response, signal), signal);
       if (this.#answered) return;
-      if (!this.#resumable) throw new StreamLostError('and it had no event id to come back with', { cause });
+      if (!this.#resumable) throw new StreamLostError('and it had no event id to resume from', { cause });
       return this.#resume({ ...sent, sessionId: sent.sessionId ?? this.#begun }, signal, cause);
     }
     if (type !== 'application/json') throw endpoint.unexpectedContent(response);
@@ -269,7 +269,7 @@ async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<u
     if (!(error instanceof HttpStatusError) || error instanceof HttpUnauthorizedError) throw error;
     const { status } = error;
     if (status >= 500 || [408, 409, 425, 429].includes(status)) return error;
-    const reason = status === 405 ? 'has nothing more on that stream' : `refused to resume it, HTTP ${status}`;
+    const reason = status === 405 ? 'has no more events on that stream' : `refused to resume it, HTTP ${status}`;
     throw new StreamLostError(`and the server ${reason}`, { cause: error });
   }
 }

@@ -73,7 +73,7 @@ export async function readEvents(
   const { signal } = reading;
   const awaitMore = (): void => {
     const ms = sink.silenceMs();
-    reading.deadline(ms, () => new ClientTransportError('SILENT', `nothing came for ${ms} ms`));
+    reading.deadline(ms, () => new ClientTransportError('SILENT', `no data arrived for ${ms} ms`));
   };
   try {
     awaitMore();
@@ -100,7 +100,7 @@ export async function readEvents(
 const MICROTASK = Promise.resolve();
 
 function tooLarge({ maxMessageBytes }: ReadLimits): ClientTransportError {
-  const message = `The server sent a message of more than ${maxMessageBytes} bytes ("maxMessageBytes"). It was not read; raise the option if it is wanted.`;
+  const message = `The server sent a message of more than ${maxMessageBytes} bytes ("maxMessageBytes"). It was not read; raise the option to receive it.`;
   return new ClientTransportError('MESSAGE_TOO_LARGE', message);
 }
 
@@ -116,7 +116,12 @@ async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerato
       signal.throwIfAborted();
       const { value, done } = await reader.read().catch((cause: unknown) => {
         signal.throwIfAborted();
-        throw new ClientTransportError('NO_ANSWER', 'The connection broke within the response.', { cause }, true);
+        throw new ClientTransportError(
+          'NO_ANSWER',
+          'The connection was lost before the end of the response.',
+          { cause },
+          true,
+        );
       });
       signal.throwIfAborted();
       if (done) return;

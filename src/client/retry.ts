@@ -68,7 +68,7 @@ export function networkErrorOf(error: unknown, place: string): ClientTransportEr
   const mayHaveRun = !codes.some((code) => NOT_CONNECTED.has(code));
   const broken = error instanceof TypeError || codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|HPE_\w+)$/.test(code));
   if (mayHaveRun && !broken) return undefined;
-  const message = `${place} gave no answer (${codes[0] ?? error.message}). Is the server running, and is this its address?`;
+  const message = `${place} did not answer (${codes[0] ?? error.message}). Is the server running, and is this its address?`;
   return new ClientTransportError('NO_ANSWER', message, { cause: error }, mayHaveRun);
 }
 

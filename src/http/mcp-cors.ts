@@ -53,7 +53,7 @@ export function mcpCors({ headers }: McpCorsOptions = {}): McpCors {
   if (headers === undefined) return cors;
   const list: unknown = headers;
   if (!Array.isArray(list) || !list.every(isHeaderName)) {
-    const text = `The option "headers" of mcpCors() must be a list of full names of headers, such as "Mcp-Param-Region"; got ${JSON.stringify(list)}.`;
+    const text = `The option "headers" of mcpCors() must be an array of full header names, such as "Mcp-Param-Region"; got ${JSON.stringify(list)}.`;
     throw new McpOptionError('headers', text);
   }
   return { ...cors, allowedHeaders: [...REQUEST_HEADERS, ...headers] };

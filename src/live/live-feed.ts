@@ -64,8 +64,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   onModuleInit(): void {
     this.#endpoints = LiveEndpoint.of(this.modules, this.clock, this.#events);
     if (this.#endpoints.length > 0) return;
-    const text =
-      'McpLiveModule has nothing to show: the app has no MCP endpoint. Import McpStreamableModule.forRoot() too.';
+    const text = 'McpLiveModule needs an MCP endpoint, and the app has none. Import McpStreamableModule.forRoot() too.';
     throw new McpOptionError('imports', text);
   }
 
@@ -88,9 +87,9 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
 
   /** Why one more page gets nothing. */
   get refusal(): { readonly error: string; readonly message: string } {
-    if (this.#closed) return { error: 'UNAVAILABLE', message: 'The server shuts down.' };
+    if (this.#closed) return { error: 'UNAVAILABLE', message: 'The server is shutting down.' };
     const { maxReaders } = this.options;
-    const message = `The live page is open ${maxReaders} times on this node, which is the most ("maxReaders"). Close one of them.`;
+    const message = `The live page is open ${maxReaders} times on this node, which is the limit ("maxReaders"). Close one of them.`;
     return { error: 'TOO_MANY_READERS', message };
   }
 

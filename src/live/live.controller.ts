@@ -26,7 +26,7 @@ const ACTION_HEADER = 'mcp-live-action';
 
 const STORE_AWAY = {
   error: 'STORE_AWAY',
-  message: 'It could not be ended: its store does not answer. The log of the server says why.',
+  message: 'The session or call could not be ended: its store does not answer. See the server log.',
 };
 
 /** Of every response: what the page shows stays in it. The stream has the `Cache-Control` of streams. */
@@ -78,7 +78,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       const ended = await this.feed.endSession(key).catch(() => undefined);
       if (ended) return this.answer(response, 200, { ended });
       if (ended === undefined) return this.answer(response, 503, STORE_AWAY);
-      const message = 'There is no such session any more.';
+      const message = 'Session not found. It may have ended.';
       this.answer(response, 404, { error: 'UNKNOWN_SESSION', message });
     }
 
@@ -88,7 +88,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       const cancelled = await this.feed.cancelCall(key).catch(() => undefined);
       if (cancelled) return this.answer(response, 200, { cancelled });
       if (cancelled === undefined) return this.answer(response, 503, STORE_AWAY);
-      const message = `No such call or task runs on this node (${this.feed.nodeIds.join(', ')}). It may have ended, or run on another node.`;
+      const message = `Call or task not found on this node (${this.feed.nodeIds.join(', ')}). It may have ended, or run on another node.`;
       this.answer(response, 404, { error: 'UNKNOWN_CALL', message });
     }
 
@@ -98,7 +98,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       const { origin } = headers;
       const host = headers.host ?? (headers[':authority'] as string | undefined);
       if (isCrossOrigin(origin, host) || (action && origin === undefined)) {
-        const message = `Only the live page itself may ask for this: the Origin must be that of the Host. If a proxy stands in front, have it pass the Host on.`;
+        const message = `Only the live page itself may send this request: the Origin must match the Host. Configure a proxy to forward the Host.`;
         this.answer(response, 403, { error: 'FORBIDDEN_ORIGIN', message });
         return true;
       }

@@ -88,7 +88,7 @@ export function resolveRedisOptions(options: RedisBackendOptions = {}): Resolved
   if (check.timer('deadAfterMs', deadAfterMs) < 3 * check.timer('heartbeatMs', heartbeatMs)) {
     throw new McpOptionError(
       'deadAfterMs',
-      `The option "deadAfterMs" (${deadAfterMs}) must be at least three times "heartbeatMs" (${heartbeatMs}), or one lost beat ends the calls of a living node.`,
+      `The option "deadAfterMs" (${deadAfterMs}) must be at least three times "heartbeatMs" (${heartbeatMs}), or one lost heartbeat ends the calls of a running node.`,
     );
   }
   return {

@@ -112,7 +112,7 @@ function endpointOf(app: INestApplicationContext, wanted: string | undefined): S
   const text =
     all.length === 0
       ? 'This app has no MCP endpoint to serve over stdio. Import McpStreamableModule.forRoot() into its root module.'
-      : `Which endpoint is to be served over stdio? Say so: serveMcpStdio(app, { endpoint }). The app has ${list}.`;
+      : `Name the endpoint to serve over stdio: serveMcpStdio(app, { endpoint }). The endpoints of the app are ${list}.`;
   throw new McpOptionError('endpoint', text);
 }
 
@@ -128,7 +128,7 @@ function takeStdout(input: Readable): [StdioStreams, restore: () => void] {
   stdout.write = stderr.write.bind(stderr);
   if (bytesWritten) {
     logger.warn(
-      `${bytesWritten} bytes were written to stdout before serveMcpStdio(), where the client expects messages. If they are lines of Nest's log, make the app with { logger: new McpStderrLogger() }.`,
+      `${bytesWritten} bytes were written to stdout before serveMcpStdio(), where the client expects messages. If they are log lines of Nest, create the app with { logger: new McpStderrLogger() }.`,
     );
   }
   return [{ input, output: stdout, write: (text) => void write(text) }, () => void (stdout.write = write)];

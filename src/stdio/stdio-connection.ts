@@ -163,11 +163,11 @@ export class StdioConnection {
     if (body.batch || !isRequest(message)) return this.#answer(serving(), body);
     const { id, method } = message;
     if (this.#bare.has(id)) {
-      const text = `A request with the id ${JSON.stringify(id)} is in flight. Give each request an id of its own.`;
+      const text = `A request with the id ${JSON.stringify(id)} is already in flight. Give each request its own id.`;
       throw new McpError('INVALID_REQUEST', text);
     }
     if (this.#bare.size >= MAX_CALLS) {
-      const text = `This client has ${MAX_CALLS} requests in flight, the most it may have. Wait for answers before you send more.`;
+      const text = `This client has reached its limit of ${MAX_CALLS} requests in flight. Wait for answers before you send more.`;
       throw new McpError('TOO_MANY_REQUESTS', text);
     }
     const subscription = new Subscription();

@@ -127,7 +127,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   #beaten(forgotten: boolean): void {
     if (forgotten) {
       this.connection.outages.warn(
-        `This node ("${this.nodeId}") is no longer known to the others: it counted as dead and they ended its open calls, or Redis has lost its data. It goes on. Raise "deadAfterMs" if the process or its machine pauses for long.`,
+        `This node ("${this.nodeId}") is no longer registered in Redis: the other nodes considered it dead and ended its open calls, or Redis lost its data. This node continues to serve. Raise "deadAfterMs" if the process or its machine pauses for long.`,
       );
       this.#reconnected$.next();
     }
@@ -160,7 +160,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     if (channel === this.connection.keys.gaps) return this.#reconnected$.next();
     const envelope = parsed<Message>(text);
     if (!envelope) {
-      const strange = `A message on the channel "${channel}" is no message of this library and was ignored.`;
+      const strange = `A message on the channel "${channel}" is not a message of this library and was ignored.`;
       return this.connection.outages.debug(strange);
     }
     if (envelope.from !== this.nodeId) this.#messages$.next(envelope.message);

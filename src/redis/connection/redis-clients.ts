@@ -65,7 +65,7 @@ function loadIoredis(): typeof ioredis {
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     throw new RedisSetupError(
-      'redisBackend() was given a URL, and the package "ioredis" is not installed. Install it (npm install ioredis), or pass an instance of your own.',
+      'redisBackend() was given a URL, but the package "ioredis" is not installed. Install it (npm install ioredis), or pass an instance of ioredis.',
       { cause },
     );
   }

@@ -216,7 +216,7 @@ class OutageLog {
       this.#logged = true;
       this.#loggedAt = this.clock.now();
       this.#logger.error(
-        `Redis is away: ${describe(cause)}. Requests on sessions are answered with 503, open streams stay, and everything goes on when it is back.`,
+        `Redis is unavailable: ${describe(cause)}. Requests in sessions are answered with 503, and open streams stay open, until Redis is available again.`,
       );
     }
     this.#failing.add(part);
@@ -225,7 +225,7 @@ class OutageLog {
   works(part: string): void {
     if (!this.#failing.delete(part) || this.#failing.size > 0 || !this.#logged) return;
     this.#logged = false;
-    this.#logger.log('Redis is back.');
+    this.#logger.log('Redis is available again.');
   }
 
   warn(message: string): void {

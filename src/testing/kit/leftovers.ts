@@ -39,7 +39,7 @@ export async function expectNothingLeft(
     if (now() >= deadline) {
       const expected = Object.fromEntries(Object.keys(actual).map((name) => [name, 0]));
       const list = left.map(([name, count]) => `${name}: ${count}`).join(', ');
-      const message = `The MCP endpoints of the app are not empty after ${withinMs} ms: ${list}. Close all clients; end sessions whose clients have gone with McpSessionService.terminateAll().`;
+      const message = `The MCP endpoints of the app are not empty after ${withinMs} ms: ${list}. Close all clients; end the sessions that remain with McpSessionService.terminateAll().`;
       throw new AssertionError({ message, actual, expected, operator: 'expectNothingLeft' });
     }
     await new Promise((resolve) => void setTimeout(resolve, POLL_MS));
