@@ -6,7 +6,7 @@ import { McpSessionGuard } from './mcp-session.guard.js';
 /** Options that must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
 export interface McpStreamableExtras {
   /**
-   * Where the endpoint is; below the app's global prefix, as for any controller.
+   * Path of the endpoint, below the app's global prefix, as for any controller.
    *
    * @default 'mcp'
    */
@@ -14,13 +14,13 @@ export interface McpStreamableExtras {
   /**
    * The API version that the endpoint is served under, as `version` of `@Controller()`; no effect in an app without
    * `enableVersioning()`. By default it is served whatever version a request asks for, also when the app has a
-   * `defaultVersion`: MCP has revisions of its own, and its clients send no version of the app's.
+   * `defaultVersion`: MCP has revisions of its own, and its clients do not send the API version of the app.
    *
    * @default VERSION_NEUTRAL
    * @see https://docs.nestjs.com/techniques/versioning
    */
   version?: McpEndpointVersion;
-  /** Guards of the endpoint, before the session guard. Resolved in the endpoint's module: what they inject comes from `imports`. */
+  /** Guards of the endpoint; they run before the session guard. Their dependencies are resolved from `imports`. */
   guards?: (Type<CanActivate> | CanActivate)[];
   /**
    * Decorators for the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`: what global
@@ -30,16 +30,19 @@ export interface McpStreamableExtras {
    */
   decorators?: readonly ClassDecorator[];
   /**
-   * Decides who may use a session.
+   * Decides which callers may use a session.
    *
-   * @default McpSessionGuard (who initialized it)
+   * @default McpSessionGuard (the principal that initialized it)
    */
   sessionGuard?: Type<McpSessionGuard>;
   /** Modules that guards, the session guard and `forRootAsync` inject from. */
   imports?: ModuleMetadata['imports'];
   /** Makes `McpSessionService` injectable everywhere without an import. @default false */
   isGlobal?: boolean;
-  /** Tells several endpoints of one app apart; their services are injected with `@InjectMcpSessionService(name)`. */
+  /**
+   * Name of the endpoint; needed if the app has several endpoints. Their services are injected with
+   * `@InjectMcpSessionService(name)`.
+   */
   name?: string;
 }
 

@@ -27,18 +27,19 @@ export interface RequestFacts {
 /** Options of {@link compileHostRules}. @publicApi */
 export interface HostOriginOptions {
   /**
-   * Hosts that requests may name, with or without a port; without one, every port is meant. Case does not matter.
+   * Values that the header `Host` may have, with or without a port; without a port, every port is allowed. Case is
+   * ignored.
    *
-   * Empty: on loopback only loopback names, on network addresses every host, which the log warns of once. With a
-   * reverse proxy on the same machine that passes the public name on, that name must be listed.
+   * Empty: connections on loopback may use loopback names only; connections on network addresses may use every host,
+   * and a warning is logged once. If a reverse proxy on the same machine forwards the public host name, list that name.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
    */
   readonly allowedHosts?: readonly string[];
   /**
-   * Origins that browsers may call from, such as `https://app.example.com`, besides the endpoint's own. `null` allows
-   * sandboxed frames and local files, and thereby every site that opens one.
+   * Origins from which browsers may call, such as `https://app.example.com`, in addition to the endpoint's own. `null`
+   * allows sandboxed frames and local files, and with them every site that opens one.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
