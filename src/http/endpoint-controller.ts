@@ -6,8 +6,8 @@ import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpController } from './mcp.controller.js';
 
 /**
- * The controller of one endpoint: its path, version, guards and decorators. The routes are its own, since the edge knows
- * them by a mark on their methods. Other HTTP methods never get here: the edge refuses them (E2).
+ * The controller of one endpoint: its path, version, guards and decorators. It declares its own routes, because the
+ * edge identifies them by a mark on their methods. The edge refuses other HTTP methods before (E2).
  *
  * @internal
  */

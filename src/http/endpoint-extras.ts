@@ -98,7 +98,7 @@ function isVersion(version: unknown): boolean {
   return version === VERSION_NEUTRAL || (typeof version === 'string' && version !== '');
 }
 
-/** Also catches the `undefined` that circular imports leave behind. */
+/** Also detects `undefined`, the result of a circular import. */
 function isGuard(guard: unknown): boolean {
   return typeof guard === 'function' || typeof (guard as CanActivate | null | undefined)?.canActivate === 'function';
 }
@@ -107,7 +107,7 @@ function isSessionGuard(guard: unknown): boolean {
   return guard === McpSessionGuard || (typeof guard === 'function' && guard.prototype instanceof McpSessionGuard);
 }
 
-/** Options that were given as `undefined` were not given. */
+/** Treats options that are `undefined` as absent. */
 function defined<T extends object>(options: T): Partial<T> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

@@ -36,7 +36,7 @@ export const httpProviders: Provider[] = [
           'The guards accepted a request for which "principal" returns no id: its caller is anonymous, and an anonymous session can be used by every caller that knows its id. Set the option "principal" to identify callers; if they are anonymous on purpose, set it to () => undefined.',
         ),
       );
-      // A function of the app that gives no id means it.
+      // A `principal` function of the app that returns no id does so on purpose.
       const byDefault = options.principal === defaultPrincipal;
       return new McpRequestReader(options, clock, byDefault ? () => policy.guarded() && warn() : undefined);
     },

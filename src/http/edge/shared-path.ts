@@ -24,7 +24,7 @@ export function assertOwnPath(
   throw new McpOptionError('path', text);
 }
 
-/** A neutral endpoint takes what asks for a version, too, unless the version is in the path. */
+/** A neutral endpoint also serves requests that ask for a version, unless the version is in the path. */
 function areApart([one, other]: readonly [EndpointName, EndpointName], { type }: VersioningOptions): boolean {
   const versions = [one, other].map(({ version }) => [version].flat());
   const neutral = type !== VersioningType.URI && versions.flat().includes(VERSION_NEUTRAL);
