@@ -4,7 +4,7 @@ export class ServerFactoryError extends Error {
   readonly code = 'SERVER_FACTORY';
 }
 
-/** No session has this id, or not any more. @publicApi */
+/** The session does not exist, or has ended. @publicApi */
 export class UnknownSessionError extends Error {
   override readonly name = 'UnknownSessionError';
   readonly code = 'UNKNOWN_SESSION';

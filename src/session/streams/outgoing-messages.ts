@@ -54,7 +54,7 @@ export class OutgoingMessages {
   async request(question: OutboundMessage, options: OutboundOptions, related: Related): Promise<unknown> {
     this.#assertUnderstood(question);
     const call = this.#callThatCarries(question.method, related);
-    // With a call nothing is awaited: it may be over in the next moment.
+    // For a call there is no await here: the call may end meanwhile.
     if (!call) await this.#assertReader(question.method);
     const { signal } = options;
     if (signal?.aborted) throw givenUp(signal.reason);
@@ -84,7 +84,7 @@ export class OutgoingMessages {
     return store.scope === 'shared' && issuerElsewhere(wireId, nodeId) !== undefined;
   }
 
-  /** A call is over: the requests on its behalf fail. */
+  /** A call is over: its requests to the client fail. */
   failOf(call: McpCall): void {
     this.#requests?.failOf(call);
   }
@@ -189,7 +189,7 @@ function unsent(method: string, error: unknown): unknown {
   return new ServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
 }
 
-/** Late notifications that are still worth something to the client, on the standalone stream (behaviour P8). */
+/** Late notifications that are still useful to the client, and go to the standalone stream (P8). */
 const OUTLIVES_ITS_REQUEST = /^notifications\/(?!progress$|cancelled$)/;
 
 export function outlivesItsRequest(method: string): boolean {
