@@ -57,7 +57,7 @@ export interface AppScan {
   readonly endpoints: readonly EndpointMark[];
   readonly features: readonly FeatureMark[];
   readonly hosts: readonly DeclaringProvider[];
-  /** Whether some module provides the class, or something in its place (as tests do). */
+  /** Whether a module provides the class, or a replacement for it (as tests do). */
   readonly provides: (type: object) => boolean;
 }
 
@@ -80,7 +80,7 @@ export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, 
     endpoints: instances.filter((instance) => instance instanceof EndpointMark),
     features: instances.filter((instance) => instance instanceof FeatureMark),
     hosts: found
-      // A factory may give the instance of a class that is provided too.
+      // A factory may return the instance of a class that is also provided.
       .filter(({ wrapper, instance }) => !wrapper.isNotMetatype || !ofClasses.has(instance))
       .flatMap(({ wrapper, module }) => hostOf(wrapper, module, scanner)),
     provides: (type) => known.has(type),
@@ -124,8 +124,8 @@ function classOf(instance: unknown): unknown {
  * | several, all with names | those of its marks | the app does not start |
  *
  * Marks are `@McpHandlers({ endpoint })` and `McpStreamableModule.forFeature([Class], name)`; with several, the class
- * belongs to all of them. A mark that names no endpoint stops the start too: a handler served nowhere, or at the public
- * endpoint instead of the one for administrators, would not be noticed.
+ * belongs to all of them. A mark with an unknown endpoint prevents the start, too: otherwise the handler would be
+ * served nowhere, or at the wrong endpoint, without notice.
  *
  * @throws HandlerDefinitionError
  */
@@ -153,7 +153,7 @@ export function hostsOf(
   return hosts.filter(({ type }) => {
     const marks = features.filter(({ providers }) => providers.includes(type)).map((feature) => feature.endpoint);
     const marked = [...endpointsOf(type), ...marks.filter((name) => name !== undefined)];
-    // Each of them, so that a name that no endpoint has is found.
+    // Checks each of them, to find a name that no endpoint has.
     if (marked.length > 0) return marked.map((name) => named(name, type.name)).includes(endpoint);
     const own = endpoints.length === 1 ? endpoints[0] : endpoints.find(({ name }) => name === undefined);
     if (own) return own === endpoint;

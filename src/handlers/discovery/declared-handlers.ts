@@ -64,7 +64,7 @@ export class DeclaredHandlers {
   ) {}
 
   /**
-   * To be called once, when all providers are there, and before the app listens.
+   * Call it once, when all providers exist and before the app listens.
    *
    * @throws HandlerDefinitionError, DuplicateHandlerError
    */
@@ -126,7 +126,7 @@ export class DeclaredHandlers {
   }
 
   /**
-   * A handler that takes arguments says which: by its schema, or by the class of the parameter that they come in.
+   * Options with the schema of the arguments: the given one, or the class of the parameter that takes them.
    *
    * @throws HandlerDefinitionError when neither is there
    */
@@ -137,7 +137,7 @@ export class DeclaredHandlers {
   ): Options {
     const { args, decorated, isRoute } = layoutOf(host.type as Type, methodName, origin);
     const given = options.inputSchema;
-    // Of a route most parameters have a name, and one that the schema lacks would silently be undefined.
+    // Most parameters of a route have a name, and one that is not in the schema would silently be undefined.
     if (given && isRoute) assertNamed(args, this.#compiler.compile(given, 'input', origin).json, origin);
     if (given || ('arguments' in options && options.arguments)) return options;
     const [option, anything] =

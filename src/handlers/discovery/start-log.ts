@@ -13,7 +13,7 @@ const NOUNS: Readonly<Record<HandlerKind, string>> = {
   method: 'method',
 };
 
-/** Logs what an endpoint serves, and where: a handler that is missing is missing here too. */
+/** Logs the path and the handlers of an endpoint, so that a missing handler is visible. */
 export function logWhatIsServed(
   name: string | undefined,
   paths: readonly string[],

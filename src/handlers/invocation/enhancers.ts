@@ -32,8 +32,8 @@ export function hasGuards(host: object, method: Method): boolean {
 }
 
 /**
- * Whether nothing at all runs around a handler. Then Nest's machine would only make the parameters and call the method:
- * each of its stages is a loop over one of the lists that are looked at here.
+ * Whether a handler has no enhancers. Then Nest would only create the parameters and call the method: each of its
+ * stages loops over one of the lists that are checked here.
  */
 export function isBare(config: ApplicationConfig, host: object, method: Method): boolean {
   return ENHANCERS.every((kind) => {
@@ -43,7 +43,8 @@ export function isBare(config: ApplicationConfig, host: object, method: Method):
 }
 
 /**
- * Nest silently skips an enhancer that it cannot make, and a missing guard lets every caller in. So the start fails instead.
+ * Nest silently skips an enhancer that it cannot create, and without a guard every caller is accepted. So the start
+ * fails instead.
  *
  * @throws HandlerDefinitionError
  */

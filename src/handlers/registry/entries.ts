@@ -82,7 +82,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
   const wire = wireOf('Tool', fields, origin);
   const mirrored = paramHeadersOf(inputSchema);
-  // It would make modern clients leave out the tool.
+  // Modern clients would omit the tool because of it.
   if ('fault' in mirrored) {
     throw new HandlerDefinitionError(origin, `its "inputSchema" cannot be used: ${mirrored.fault}`);
   }
@@ -255,7 +255,7 @@ type ListedType = 'Tool' | 'Resource' | 'ResourceTemplate' | 'Prompt';
 /**
  * What lists show of a handler, exactly as it is sent: fields without a value are absent.
  *
- * @throws HandlerDefinitionError when it is not what the specification says: one such entry would break a whole list
+ * @throws HandlerDefinitionError when it does not match the specification: one such entry would break a whole list
  */
 function wireOf<T extends object>(type: ListedType, fields: T, origin: string): Readonly<T> {
   const wire = frozenJson(fields);
@@ -367,7 +367,7 @@ function completionsOf(
   );
 }
 
-/** The most proposals that one answer may have, says the specification. */
+/** Maximum number of proposals in one response, according to the specification. */
 const MAX_VALUES = 100;
 
 /**

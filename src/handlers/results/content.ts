@@ -32,8 +32,7 @@ export function textBlock(text: string): ContentBlock {
 }
 
 /**
- * Checks a result that a handler made itself, of which the compiler saw little. Without the check the client would refuse it,
- * and the log would not say so.
+ * Checks a complete result of a handler. Without the check the client would refuse it, without a line in the log.
  *
  * @throws HandlerResultError
  */
@@ -75,7 +74,7 @@ export function jsonOf(value: unknown): string {
   });
 }
 
-/** JSON would show their private fields. @throws HandlerResultError */
+/** JSON would contain their private fields. @throws HandlerResultError */
 export function assertNoStream(value: unknown): void {
   if (value instanceof StreamableFile) {
     value.getStream().destroy();

@@ -120,7 +120,7 @@ function asSpecified(result: CallToolResult): CallToolResult {
   throw notAnObject();
 }
 
-/** Texts and nothing else, as most results are: right beyond doubt, without the schema. */
+/** Whether a result has text blocks only, as most have: it is valid without a check of the schema. */
 function isPlainText({ content, ...rest }: CallToolResult): boolean {
   return (
     Object.keys(rest).length === 0 && content.every((block) => block.type === 'text' && Object.keys(block).length === 2)
@@ -132,7 +132,7 @@ function jsonBlock(value: unknown): CallToolResult['content'][number] {
 }
 
 /**
- * The bound of a tool's result. What is too large is replaced by advice, for the model to ask for less.
+ * The limit of a tool's result. A larger result is replaced by a text that asks the model to request less.
  *
  * @param args the names of its arguments
  * @returns `undefined` for results of any size

@@ -67,7 +67,7 @@ export class SchemaCompiler {
     return { json, validate: validateStandard(standard, ajvProblems, misfit) };
   }
 
-  /** Ajv would take a second schema with the same `$id` for the first one. */
+  /** Ajv would use the first schema in place of a second one with the same `$id`. */
   #validatorFor(schema: JsonSchema): jsonSchemaValidator {
     if (JSON.stringify(schema).includes('"$id"')) return new AjvJsonSchemaValidator();
     return (this.#shared ??= new AjvJsonSchemaValidator());
@@ -95,7 +95,7 @@ function isStandardSchema(schema: unknown): schema is { readonly '~standard': St
 function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUse): JsonSchema {
   if (!jsonSchema) throw new Error(CONVERSIONS[String(vendor)] ?? noConversion(String(vendor)));
   const json = jsonSchema[use](TARGET);
-  // A union of objects says nothing of its type.
+  // A union of objects has no `type`.
   return objectRoot(json.type === undefined ? { type: 'object', ...json } : json);
 }
 
