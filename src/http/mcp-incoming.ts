@@ -43,9 +43,9 @@ interface ReadRequest {
 }
 
 /**
- * Reads and checks what a request brings, after the app's guards and once (E4–E8, and its era).
+ * Reads and checks a request once, after the app's guards (E4–E8, and its era).
  *
- * The result stays with the request, for the guard, the controller and the filter, and goes with it.
+ * The result is stored on the request, for the guard, the controller and the filter.
  */
 export class McpRequestReader {
   readonly #underWay = new Set<InterruptBody>();

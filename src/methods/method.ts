@@ -4,7 +4,7 @@ import type { Era } from '../wire/era.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
 
-/** What an endpoint does when a client calls a method. */
+/** A method that an endpoint serves. */
 export interface ServedMethod<Params = unknown> {
   /** The era that has the method. @default both */
   readonly era?: Era | undefined;

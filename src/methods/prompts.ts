@@ -40,7 +40,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
         throw invalidParams(
           `Reference ${shown(ref)} not found: completion needs an existing prompt or resource template.`,
         );
-      // A resource may be referred to as well, by its URI: it has nothing to complete.
+      // A reference may also be the URI of a resource, which has no completions.
       const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
       if (!source) return { completion: NO_COMPLETION };
       const run = () => source(argument.value, known?.arguments ?? NO_ARGUMENTS, context);

@@ -49,7 +49,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
   return { 'tools/call': call };
 }
 
-/** Revision 2026-07-28 has no tasks in its core: a key like any other that the method does not know. */
+/** Revision 2026-07-28 has no tasks in its core: `task` is an unknown key, which is removed. */
 function withoutTask(request: JsonRpcRequest): JsonRpcRequest {
   if (request.params?.['task'] === undefined) return request;
   const { task: _, ...params } = request.params;

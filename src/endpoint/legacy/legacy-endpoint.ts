@@ -25,7 +25,7 @@ import { parseEventId } from '../../wire/sse.js';
 /**
  * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.
  *
- * Access was decided before: a request that gets here with a session may use it.
+ * The session guard has already checked access: a request with a session may use it.
  */
 @Injectable()
 export class LegacyEndpoint {
@@ -38,7 +38,7 @@ export class LegacyEndpoint {
 
   /**
    * @param known the session that the caller named and may use; `undefined` for an `initialize`
-   * @throws McpError among others UNAVAILABLE, as everything here does, while a store is away
+   * @throws McpError among others UNAVAILABLE while a store is unavailable, as all methods of this class
    */
   post(
     http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
@@ -118,7 +118,7 @@ export function revisionOf(headers: RequestHeaders, negotiated?: string): string
   throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
 }
 
-/** Seconds after which a refused newcomer may try again. */
+/** Seconds after which a refused client may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
 
 /** Characters that the parameters of `initialize` may have as JSON. */
@@ -135,7 +135,7 @@ const FAILED = 'The session could not be started. See the server log.';
  *     recording ──▶ answering ──▶ begun
  *         └────────────┴──▶ discarded (refused, failed, or the client went away)
  *
- * The record comes first, so that caps hold also for many at once. Whatever goes wrong afterwards leaves nothing behind
+ * The record is created first, so that caps hold for concurrent requests. Later failures remove it and everything else
  * (S2); the record of a node that dies meanwhile expires.
  */
 class Initialization implements PendingReply {
@@ -157,7 +157,7 @@ class Initialization implements PendingReply {
   abandon(): void {
     this.#gone = true;
     if (!this.#begun) return void this.#session?.end('initialize-failed');
-    // The session is there, but no client will ever know its id.
+    // The session exists, but its client will never receive its id.
     this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => logError(error));
   }
 
@@ -246,7 +246,7 @@ class Initialization implements PendingReply {
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
   }
 
-  /** The shutdown ends the sessions that it finds: none may begin after it. @throws McpError UNAVAILABLE */
+  /** The shutdown ends the existing sessions: none may begin after it. @throws McpError UNAVAILABLE */
   #assertOpen(): void {
     if (this.host.sessions.closing) throw shutdownRefusal();
   }

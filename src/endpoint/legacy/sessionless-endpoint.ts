@@ -35,7 +35,7 @@ export class SessionlessEndpoint {
   }
 }
 
-/** A client of which nothing is known but the revision that it speaks. */
+/** A client of which only the protocol revision is known. */
 class SessionlessClient implements CallingClient {
   constructor(
     private readonly protocolVersion: string,

@@ -35,10 +35,10 @@ const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
 const ENTRY_PROVIDER_WATERMARK = '__entryProvider__';
 
 /**
- * Writes down that a method is a handler; nothing else happens until the app starts.
+ * Stores the declaration of a handler on its method; handlers are created when the app starts.
  *
- * On the function, where Nest keeps guards and interceptors, not on the class: what replaces the function (an override in
- * a subclass, a decorator that wraps it) then takes the handler away together with its guards, never the guards alone.
+ * It is stored on the function, like guards and interceptors, not on the class: replacing the function (an override in
+ * a subclass, a decorator that wraps it) removes the handler together with its guards, never the guards alone.
  *
  * @throws HandlerDefinitionError when it is no method of instances
  */

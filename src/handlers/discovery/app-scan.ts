@@ -62,10 +62,10 @@ export interface AppScan {
 }
 
 /**
- * Looks through all providers and controllers of an app, without making an instance of any.
+ * Scans all providers and controllers of an app, without creating an instance.
  *
- * In the order of modules, providers, methods as Nest found them: that follows from the sources alone, so it is the same
- * on every node and in every start.
+ * Modules, providers and methods are in the order in which Nest found them, which depends on the sources alone: it is
+ * the same on every node and in every start.
  */
 export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, scanner: MetadataScanner): AppScan {
   const found = [...modules.values()].flatMap((module) =>

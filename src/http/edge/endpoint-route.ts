@@ -47,10 +47,10 @@ export function endpointOfConfig(config: unknown): EndpointKey | undefined {
 }
 
 /*
- * The app's body parsers run before any guard, with the app's limits, and go by the media type. So the edge hides it until
- * the parsers are past, and the body is still on the raw stream when our own guard wants it, counting.
+ * The app's body parsers run before any guard, with the app's limits, and go by the media type. So the edge hides the
+ * media type until the parsers have run, and the session guard can read the body from the raw stream.
  *
- * The state is one property of the request; it dies with it.
+ * The state is one property of the request.
  */
 
 const MARK = Symbol('nestjs-mcp-streamable:edge');
