@@ -1,4 +1,4 @@
-/** A final refusal of an event store; any other error of it counts as a passing fault. @publicApi */
+/** A final refusal of an event store; any other error of it counts as a transient fault. @publicApi */
 export abstract class EventStoreError extends Error {
   abstract readonly code: string;
   override get name(): string {
@@ -14,7 +14,7 @@ export class SessionGoneError extends EventStoreError {
   }
 }
 
-/** The stream was never written to, or is forgotten. @publicApi */
+/** The stream was never written to, or has been removed. @publicApi */
 export class StreamNotFoundError extends EventStoreError {
   readonly code = 'STREAM_NOT_FOUND';
   constructor(readonly stream: string) {
@@ -32,7 +32,11 @@ export class StreamEndedError extends EventStoreError {
   }
 }
 
-/** A reader that was too slow: its next event was evicted (P13). Its response is cut, and its client comes back. @internal */
+/**
+ * A reader that was too slow: its next event was evicted (P13). Its response is destroyed, and its client reconnects.
+ *
+ * @internal
+ */
 export class EventsEvictedError extends EventStoreError {
   readonly code = 'EVENTS_EVICTED';
   constructor(
@@ -60,7 +64,7 @@ export class EventLogFullError extends EventStoreError {
   }
 }
 
-/** The log could not be written for so long that what waits for it would grow without bound. @publicApi */
+/** The log could not be written, and too many bytes wait for it. @publicApi */
 export class StreamOverflowError extends EventStoreError {
   readonly code = 'STREAM_OVERFLOW';
   constructor(
@@ -76,6 +80,6 @@ export class StreamOverflowError extends EventStoreError {
 /** Repeating the call would not help. */
 export const isFinal = (error: unknown): boolean => error instanceof EventStoreError;
 
-/** The stream has ended, by another node's doing, or its session has. */
+/** The stream or its session has ended, maybe on another node. */
 export const isOver = (error: unknown): boolean =>
   error instanceof StreamEndedError || error instanceof SessionGoneError;

@@ -29,8 +29,8 @@ export const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId'
  *
  * An unusable claim is modern too, so that it gets the modern error instead of being served by the wrong rules.
  *
- * A lone `initialize` is what it says, whatever the header: there is none in the modern era, and a client that falls back
- * to it on a transport which it has used before sends the old header along.
+ * A single `initialize` is legacy with any header: the modern era has no `initialize`, and a client that falls back to
+ * it may still send the modern header.
  *
  * @param headers `protocolVersion`: the `MCP-Protocol-Version` header
  * @param body what was read; one modern message makes all of a batch modern

@@ -92,7 +92,7 @@ const NAMED_SUBSCHEMAS: ReadonlySet<string> = new Set([
 /**
  * Every schema with an annotation, wherever it stands.
  *
- * With a list of its own, not by recursion: a client reads the schemas of servers that it does not know.
+ * Uses a list instead of recursion, because a client reads schemas of untrusted servers.
  */
 function* annotatedIn(root: unknown): Generator<{ place: Place; schema: JsonObject }> {
   const pending: [Place, unknown][] = [[ROOT, root]];
