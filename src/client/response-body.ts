@@ -8,7 +8,7 @@ export interface SseSink {
   event(event: EventSourceMessage): void;
   /** `retry:` of the server, in milliseconds. */
   retry(ms: number): void;
-  /** Milliseconds without a byte, from now on, after which the response is cut. */
+  /** Milliseconds without a byte, from now on, after which the response is closed. */
   silenceMs(): number;
 }
 
@@ -48,8 +48,8 @@ export async function readText(response: Response, limits: ReadLimits): Promise<
 /**
  * Reads a body as server-sent events (WHATWG HTML §9.2.6), to its end.
  *
- * Events of one chunk are handed over one per microtask: the SDK's client hands notifications to their handlers in a
- * microtask, but takes answers at once, and progress would find its call answered (rule C12).
+ * Events of one chunk are handed over one per microtask: the SDK's client handles notifications in a microtask, but
+ * answers at once, so progress could arrive after the answer of its call (rule C12).
  *
  * @throws (rejects) `MESSAGE_TOO_LARGE`, `SILENT`, `NO_ANSWER`, what the sink throws, or the reason of the signal
  */

@@ -25,10 +25,10 @@ export interface McpHealth extends McpNodeCounts {
 }
 
 /**
- * Says whether an endpoint can serve: for readiness checks, with Terminus or without it.
+ * Checks whether an endpoint can serve requests, for readiness checks with or without Terminus.
  *
- * Down while a store or the bus does not answer in time, and from the moment on when the app begins to shut down, so that the
- * load balancer sends no more while running calls end (`drainMs`).
+ * Down while a store or the bus does not answer in time, and from the beginning of a shutdown, so that the load
+ * balancer sends no more requests while running calls end (`drainMs`).
  *
  * ```ts
  * @Get('ready') @HealthCheck()

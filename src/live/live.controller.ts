@@ -29,7 +29,9 @@ const STORE_AWAY = {
   message: 'The session or call could not be ended: its store does not answer. See the server log.',
 };
 
-/** Of every response: what the page shows stays in it. The stream has the `Cache-Control` of streams. */
+/**
+ * Headers of every response, so that its data is not cached or leaked. The stream has the `Cache-Control` of streams.
+ */
 const PRIVATE = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
@@ -41,8 +43,8 @@ const PRIVATE = {
 /**
  * The controller of the live page: its path and guards. Its version is neutral: browsers send none.
  *
- * A response is written past the app's interceptors and hooks: those that wrap what controllers return would break the stream, and
- * a Content-Security-Policy of the app would break the page, or weaken it.
+ * A response is written without the app's interceptors and hooks: those that wrap results of controllers would break
+ * the stream, and a Content-Security-Policy of the app would break or weaken the page.
  */
 export function createLiveController({ path, guards }: ResolvedLiveOptions): Type {
   @Controller({ path, version: VERSION_NEUTRAL })
@@ -92,7 +94,10 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       this.answer(response, 404, { error: 'UNKNOWN_CALL', message });
     }
 
-    /** After the guards: whether the page itself sends the request, or its address was typed. Answers if not. */
+    /**
+     * Checks, after the guards, that the page itself sends the request, or a user navigates to it. Otherwise refuses
+     * it.
+     */
     private refused(request: object, response: object, action: boolean): boolean {
       const { headers } = rawRequest(request);
       const { origin } = headers;
@@ -121,7 +126,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
   return McpLiveController;
 }
 
-/** Nothing from elsewhere, and of this page only what carries the nonce. */
+/** Allows no external resources, and of this page only elements with the nonce. */
 function policyFor(nonce: string): Record<string, string> {
   const policy = [
     "default-src 'none'",
@@ -138,7 +143,7 @@ function policyFor(nonce: string): Record<string, string> {
   return { 'Content-Security-Policy': policy.join('; '), 'Cross-Origin-Opener-Policy': 'same-origin' };
 }
 
-/** Of Express and of Fastify, whose own headers win over those of Node's response behind it. */
+/** The response of Express or Fastify, whose headers override those of Node's response. */
 interface HttpResponse {
   header(name: string, value: string): unknown;
 }
@@ -148,7 +153,7 @@ function rawRequest(request: object): IncomingMessage {
   return (request as { raw?: IncomingMessage }).raw ?? (request as IncomingMessage);
 }
 
-/** Lets callers of this machine in, for `unguarded: 'loopback'`. */
+/** Admits callers of this machine only, for `unguarded: 'loopback'`. */
 class LoopbackGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
     if (isLoopbackRequest(rawRequest(context.switchToHttp().getRequest<object>()))) return true;

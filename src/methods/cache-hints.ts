@@ -13,10 +13,10 @@ import { isInputRequiredResult } from '../wire/spec.js';
  *
  * Fields of the results of lists, of `resources/read` and of `server/discover` in the modern era; the legacy era does
  * not have them. `public` lets a cache give the answer for one caller to another, without asking the server. So it
- * counts only where every caller gets the answer: no guard stands at the entry, the endpoint or the app, and the caller
- * has no principal. Everywhere else the result is `private`, whatever the option says.
+ * applies only where every caller gets the same answer: the entry, the endpoint and the app have no guard, and the
+ * caller has no principal. Otherwise the result is `private`, even if the option is `public`.
  *
- * A guard that lets every caller in, such as one that counts calls, counts as a guard: its code does not say so.
+ * Every guard counts, even one that accepts all callers.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
  */

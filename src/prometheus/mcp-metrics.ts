@@ -51,8 +51,8 @@ const STORE_LIMIT_MS = 1_000;
 /**
  * The metrics of all endpoints of an app: durations, counts and counters, in a registry of prom-client until the app closes.
  *
- * The label `endpoint` is the name of an endpoint, or its path. No label holds a session id, a URI, or a name that a client
- * has invented. A scrape asks each store once; of one that is away the gauges are missing, and the others are there.
+ * The label `endpoint` is the name of an endpoint, or its path. No label holds a session id, a URI, or an unknown name
+ * of a client. A scrape queries each store once; only the gauges of an unavailable store are missing.
  */
 @Injectable()
 export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
@@ -133,7 +133,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
     return new this.#prom.Counter({ name, help, labelNames, registers: this.#registersFor(name) });
   }
 
-  /** @throws McpOptionError when the metric is there: that of another app, which stays */
+  /** @throws McpOptionError when the registry already has the metric, of another app, which stays registered */
   #registersFor(name: string): Registry[] {
     if (this.#registry.getSingleMetric(name)) throw new McpOptionError('registry', TAKEN);
     this.#names.push(name);
@@ -152,7 +152,9 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
-  /** `undefined`: a store does not answer, or not in time for a scrape, which has the app's own metrics too. */
+  /**
+   * `undefined`: a store does not answer in time. The scrape must not wait, since it also has the metrics of the app.
+   */
   async #countsOf(service: McpSessionService): Promise<McpCounts | undefined> {
     let counts: McpCounts | undefined;
     const counting = service.counts().then((counted) => (counts = counted));

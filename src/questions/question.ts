@@ -144,9 +144,9 @@ type Outcome<T> = { readonly value: T; readonly issues?: undefined } | { readonl
 const MAX_COMPILED = 500;
 
 /**
- * Compiles JSON Schemas once, by their text: handlers write them down anew each time.
+ * Compiles each JSON Schema once, by its text, because handlers create the objects again in each run.
  *
- * Ajv keeps what it has compiled for ever. So when there are too many, the compiler is given up with all it holds.
+ * Ajv never releases compiled schemas, so when there are too many, the compiler is replaced.
  */
 export class RequestedSchemas {
   #compiler = new AjvJsonSchemaValidator();

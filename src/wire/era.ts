@@ -56,7 +56,7 @@ interface WithMeta {
 }
 
 /**
- * Whether the `_meta` of a request, its version aside, is an envelope as clients send it, right beyond doubt (M2).
+ * Whether the `_meta` of a request, except its version, is certainly a valid envelope (M2).
  *
  * It never takes what the schema of the specification does not; it may not take what the schema does. The schema is the
  * SDK's, and is asked only then: on the path of every request it would take as long as the call itself.

@@ -9,7 +9,7 @@ export type RedisClient = Redis | Cluster;
 const CONNECTION_NAME = 'nestjs-mcp-streamable';
 
 /**
- * Our own client, not connected yet. A given instance is copied and otherwise left alone.
+ * A client of this library, not connected yet. A given instance is copied, and not used otherwise.
  *
  * @throws RedisSetupError `ioredis` is not installed, or the target is none of its clients
  */
@@ -72,8 +72,8 @@ function loadIoredis(): typeof ioredis {
 }
 
 /**
- * Nothing is queued while there is no connection, ioredis sends nothing again by itself, every command ends in time: the
- * caller decides whether to repeat it.
+ * No command is queued without a connection, ioredis repeats no command, and every command ends in time: the caller
+ * decides whether to repeat it.
  */
 function settings({ commandTimeoutMs, retryMs }: ClientLimits): RedisOptions {
   return {
