@@ -15,10 +15,10 @@ import { getMcpToolCallerToken, McpToolCaller } from './methods/mcp-tool-caller.
 import { getMcpSessionServiceToken, McpSessionService } from './session/mcp-session.service.js';
 import { McpShutdownModule } from './endpoint/mcp-endpoint.js';
 
-/** The names that Nest itself reads beside a factory, and the extras. */
+/** The options of `forRootAsync()` that Nest reads beside a factory, and the extras. */
 const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];
 
-/** `forRoot` and `forRootAsync`, and what each call makes: a module with a controller of its own. */
+/** `forRoot` and `forRootAsync`: each call creates a module with its own controller. */
 export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
   new ConfigurableModuleBuilder<McpStreamableOptions>({ moduleName: 'McpStreamable' })
     .setClassMethodName('forRoot')
@@ -30,7 +30,8 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   const resolved = resolveExtras(extras);
   const { path, version, guards, imports, isGlobal, name } = resolved;
   const endpoint = Symbol(`mcp endpoint "${name ?? path}"`);
-  // With a name they are exported by name alone: by class, an app with several endpoints would silently get one of them.
+  // With a name, the services are exported by name only: by class, an app with several endpoints would silently get one
+  // of them.
   const [service, registry] = [getMcpSessionServiceToken(name), getMcpRegistryToken(name)];
   const [health, caller] = [getMcpHealthIndicatorToken(name), getMcpToolCallerToken(name)];
   return {
@@ -55,7 +56,10 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
   };
 }
 
-/** Checks the options, from `forRoot()` or from a factory. An extra among them would be ignored, and a guard must not be. */
+/**
+ * Checks the options, from `forRoot()` or from a factory. An extra among them would be ignored, which is unsafe for
+ * guards.
+ */
 function checkOptions(options: unknown): McpStreamableOptions {
   if (typeof options !== 'object' || options === null)
     throw new McpOptionError(
@@ -66,7 +70,7 @@ function checkOptions(options: unknown): McpStreamableOptions {
   if (late)
     throw new McpOptionError(
       late,
-      `The option "${late}" came from the factory of forRootAsync(), where it has no effect: Nest needs it before. Give it to forRootAsync() itself, beside the factory.`,
+      `The option "${late}" was returned by the factory of forRootAsync(), where it has no effect: Nest needs it earlier. Pass it to forRootAsync() itself, beside the factory.`,
     );
   // The extras among the names: a misspelt option may mean one.
   check.names('', options, [...OPTION_NAMES, ...EXTRA_NAMES]);
@@ -83,7 +87,7 @@ export function assertAsyncOptions(options: unknown): void {
   assertObject('forRootAsync', options, 'Give "useFactory", "useClass" or "useExisting".');
   const misplaced = Object.keys(options).find((name) => OPTION_NAMES.includes(name));
   if (misplaced) {
-    const text = `The option "${misplaced}" stands beside the factory of forRootAsync(), where it has no effect. Return it from the factory.`;
+    const text = `The option "${misplaced}" was passed to forRootAsync() beside the factory, where it has no effect. Return it from the factory.`;
     throw new McpOptionError(misplaced, text);
   }
   check.names('', options, ASYNC_NAMES);

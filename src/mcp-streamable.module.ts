@@ -31,7 +31,7 @@ import type { McpStreamableOptions } from './mcp-streamable.options.js';
 import { logMissingShutdownHooks, logWhatIsServed } from './handlers/discovery/start-log.js';
 import { EndpointShutdown, McpEndpoint } from './endpoint/mcp-endpoint.js';
 
-/** Milliseconds that responses have to be read to their end, once all is said. */
+/** Milliseconds that clients have to read their responses to the end, at shutdown. */
 const LAST_READS_MS = 300;
 
 /**
@@ -75,15 +75,19 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return super.forRoot(options);
   }
 
-  /** As `forRoot`, with options from a factory; what Nest needs before stands beside it. @throws McpOptionError */
+  /**
+   * As `forRoot`, with options from a factory; options that Nest needs earlier are given beside it.
+   *
+   * @throws McpOptionError
+   */
   static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
     assertAsyncOptions(options);
     return super.forRootAsync(options);
   }
 
   /**
-   * Says to which endpoint the handlers of some classes belong, in an app that has several. The classes stay in the
-   * `providers` of their module, where what they inject is.
+   * Assigns the handlers of some classes to an endpoint, in an app with several. The classes stay in the `providers` of
+   * their module, next to their dependencies.
    *
    * ```ts
    * @Module({ imports: [McpStreamableModule.forFeature([AdminTools], 'admin')], providers: [AdminTools] })
@@ -91,7 +95,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
    * ```
    *
    * @param providers classes with decorated methods
-   * @param name the option `name` of the endpoint; without it they belong where they would belong anyway
+   * @param name the option `name` of the endpoint; without it, the handlers belong to the same endpoint as without
+   *   `forFeature()`
    * @throws HandlerDefinitionError for a value that is not a class; at start for a class that no module provides, and for a name that
    *   no endpoint has
    */
@@ -99,7 +104,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     return featureModule(providers, name);
   }
 
-  /** Where the endpoint is, by the app's router. For tests. @internal */
+  /** The paths of the endpoint in the app's router. For tests. @internal */
   get paths(): string[] {
     return this.edge.paths();
   }
@@ -110,7 +115,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   }
 
   /**
-   * The edge goes in front of the app's router, before there are routes.
+   * Installs the edge in front of the app's router, before routes are declared.
    *
    * @throws McpOptionError when another endpoint of the app has the same path
    * @internal

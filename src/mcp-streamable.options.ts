@@ -31,13 +31,15 @@ export interface McpStreamableOptions
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
    */
   serverInfo: Implementation;
-  /** Tells a model how to use the server. Without effect with the option `server`, whose server has its own. */
+  /**
+   * Instructions for the model on how to use the server. No effect with the option `server`, whose server has its own.
+   */
   instructions?: string;
   /**
-   * Makes the SDK server of a session, once per live copy: a session that is rebuilt gets another server. Requests without a
-   * session (revision 2026-07-28, `sessions: 'off'`) get one each. Return a new `McpServer` or `Server` each time; import the
-   * class from this package in CommonJS apps. Decorated handlers and `McpRegistry` are not for such an endpoint: one that
-   * belongs to it stops the start.
+   * Creates the SDK server of a session: once per session and node, and again when the session is rebuilt. Each request
+   * without a session (revision 2026-07-28, `sessions: 'off'`) gets its own server. Return a new `McpServer` or
+   * `Server` each time; in CommonJS apps, import the class from this package. Such an endpoint serves no decorated
+   * handlers and none of `McpRegistry`: a handler that belongs to it prevents the start.
    *
    * @default a server over the decorated handlers of the app's providers
    */
@@ -50,9 +52,10 @@ export interface McpStreamableOptions
    */
   instrumentation?: McpInstrumentation | readonly McpInstrumentation[];
   /**
-   * Where everything is that several nodes share: stores and bus in one, such as `redisBackend(url)` of
-   * `nestjs-mcp-streamable/redis`. `sessionStore`, `stateStore`, `eventStore` and `messageBus` replace its parts. It is closed
-   * with the app: a function makes one for each app that starts, as tests do that start several of one module.
+   * All stores and the message bus in one object, for apps with several nodes, such as `redisBackend(url)` of
+   * `nestjs-mcp-streamable/redis`. `sessionStore`, `stateStore`, `eventStore` and `messageBus` replace single parts of
+   * it. The app closes its backend on shutdown: give a function that creates one if several apps start from the same
+   * module, as in tests.
    *
    * @default in the memory of this process
    */
@@ -60,26 +63,26 @@ export interface McpStreamableOptions
   /** Bounds of the event log in memory: see [its properties](#properties-of-eventlog). @default those of its properties */
   eventLog?: EventLogOptions;
   /**
-   * Where sessions are recorded.
+   * Stores the records of sessions.
    *
    * @default in the memory of this process
    */
   sessionStore?: McpSessionStore;
   /**
-   * Where state that outlives a call is kept (`ctx.state()`, `ctx.principalState()`). An instance of Keyv fits as it is. Nodes
-   * that share sessions need one that they share, too.
+   * Stores the state that outlives a call (`ctx.state()`, `ctx.principalState()`). An instance of Keyv can be given
+   * directly. Nodes that share sessions must share this store, too.
    *
    * @default in the memory of this process
    */
   stateStore?: McpStateStore;
   /**
-   * Where streams are logged.
+   * Stores the events of streams, so that clients can resume them.
    *
    * @default in the memory of this process, within `eventLog`
    */
   eventStore?: McpEventStore;
   /**
-   * How nodes tell each other what happened.
+   * Notifies the other nodes of changes in the stores.
    *
    * @default in the memory of this process
    */

@@ -20,9 +20,9 @@ import { stateProviders } from './state/state.providers.js';
 import { streamProviders } from './stream/stream.providers.js';
 
 const LEGACY_SERVER =
-  'The server that the option "server" makes does not speak revision 2026-07-28, so its clients are asked to use an older one. To serve it, make the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to say that this is meant, set "eras" to "legacy".';
+  'The server of the option "server" does not support revision 2026-07-28, so clients of that revision are asked to use an older one. To serve it, create the server with { supportedProtocolVersions: [...LEGACY_REVISIONS, ...MODERN_REVISIONS] }; to serve older revisions only, set "eras" to "legacy".';
 
-/** The dispatcher of the methods: decorated handlers, unless the app makes its servers itself. */
+/** The dispatcher of the methods: decorated handlers, unless the option `server` is given. */
 const dispatcherProvider: Provider = {
   provide: McpDispatcher,
   useFactory: ({ server }: McpStreamableOptions, methods: MethodDispatcher, module: ModuleRef): McpDispatcher => {

@@ -7,8 +7,9 @@ import { isScope, ScopeRules, type ScopeImplication } from './scopes.js';
 /** The option by which an endpoint becomes an OAuth resource server. @publicApi */
 export interface McpAuthOption {
   /**
-   * Makes the endpoint an OAuth 2.1 resource server: callers send an access token; a caller without one is told where to get it.
-   * The endpoint issues no tokens: an authorization server of yours does.
+   * Makes the endpoint an OAuth 2.1 resource server: callers must send an access token; a caller without one gets 401
+   * and the URL of the metadata that names the authorization server. The endpoint issues no tokens: your authorization
+   * server does.
    *
    * @default none: guards of the app decide who calls
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
@@ -19,13 +20,14 @@ export interface McpAuthOption {
 /** What access tokens of an endpoint must be, and where clients get them. @publicApi */
 export interface McpAuthOptions {
   /**
-   * The URL of the endpoint as clients know it, such as `https://api.example.com/mcp`: it names the endpoint at the
-   * authorization server, and tokens for anything else are refused. `https`, or `http` on a loopback host; no fragment.
+   * The URL of the endpoint as clients know it, such as `https://api.example.com/mcp`: it identifies the endpoint at
+   * the authorization server, and tokens for another resource are refused. `https`, or `http` on a loopback host; no
+   * fragment.
    *
    * @see https://www.rfc-editor.org/rfc/rfc8707
    */
   resource: string;
-  /** The issuers of authorization servers that give tokens for this endpoint, exactly as these call themselves. */
+  /** The issuers of authorization servers that issue tokens for this endpoint, spelled exactly as in their metadata. */
   authorizationServers: readonly string[];
   /**
    * How access tokens that are JWTs are verified; needs the package `jose`.
@@ -34,22 +36,23 @@ export interface McpAuthOptions {
    */
   jwt?: McpJwtOptions;
   /**
-   * Verifies access tokens instead, of any form: an `OAuthTokenVerifier` of the MCP SDK, or the token of a provider of the app
-   * that is one. It throws an `OAuthError` with the code `invalid_token` for a token that is not valid, within 10 seconds, and must
-   * check for whom a token is. `resource`, or else `extra.aud`, of its answer is compared with the option `resource`.
+   * Verifies access tokens of any format, instead of `jwt`: an `OAuthTokenVerifier` of the MCP SDK, or the injection
+   * token of a provider of the app that implements it. It must answer within 10 seconds, throw an `OAuthError` with the
+   * code `invalid_token` for a token that is not valid, and check the audience of the token. `resource`, or else
+   * `extra.aud`, of its result is compared with the option `resource`.
    *
    * @default verification by `jwt`
    */
   verifier?: OAuthTokenVerifier | InjectionToken<OAuthTokenVerifier>;
   /**
-   * Scopes that every request needs. More of them: clients ask their users for more from the start. Those of single handlers
-   * stand on the handlers, see `RequireScopes`.
+   * Scopes that every request needs. With more scopes, clients ask their users for more from the start. Scopes of
+   * single handlers are declared with `RequireScopes`.
    *
    * @default []
    */
   requiredScopes?: readonly string[];
   /**
-   * The scopes that clients ask for when no challenge names any: the least that is of use.
+   * The scopes that clients request when no challenge names any: list the minimum that is useful.
    *
    * @default `requiredScopes`
    */
@@ -59,23 +62,29 @@ export interface McpAuthOptions {
   /** URL of documentation for developers. @default none */
   resourceDocumentation?: string;
   /**
-   * Scopes that stand for others: a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`, through several steps
-   * too, or a function that says whether one scope stands for another one.
+   * Scopes that include others: a record such as `{ 'notes:admin': ['notes:read', 'notes:write'] }`, which is followed
+   * over several steps, or a function that tells whether one scope includes another.
    *
    * @default none
    */
   implies?: ScopeImplication;
   /**
-   * Serves callers that send no token, too; `@RequireScopes()` refuses them still. A token that is sent must be valid.
+   * Also serves callers that send no token; `@RequireScopes()` still refuses them. A token that is sent must be valid.
    *
    * @default false
    */
   anonymous?: boolean;
-  /** Milliseconds by which the clocks of an issuer and of this server may differ. @default 5000 */
+  /**
+   * Milliseconds by which the clocks of an issuer and of this server may differ. Higher: expired tokens are accepted
+   * for longer.
+   *
+   * @default 5000
+   */
   clockToleranceMs?: number;
   /**
-   * Milliseconds for which an answer of `verifier` is used again, at most until the token expires. Longer: fewer questions, and
-   * a revoked token is accepted for longer; 0 asks for each request. JWTs are verified for each request.
+   * Milliseconds for which a result of `verifier` is reused, at most until the token expires. Higher: fewer
+   * verifications, but a revoked token is accepted for longer; 0 verifies each request. JWTs are verified for each
+   * request.
    *
    * @default 60000
    */
@@ -91,23 +100,24 @@ export interface McpAuthOptions {
 
 /** How access tokens that are JWTs are verified. @publicApi */
 export interface McpJwtOptions {
-  /** The claim `iss` of tokens. @default `authorizationServers` */
+  /** Accepted values of the claim `iss`. @default `authorizationServers` */
   issuer?: string | readonly string[];
   /**
-   * The claim `aud` of tokens, one of several. Identity providers that do not know the parameter `resource` have a name of
-   * their own for the endpoint: an API identifier (Auth0), `api://…` or a client id (Entra ID).
+   * Accepted values of the claim `aud`; one must match. Identity providers that do not support the parameter `resource`
+   * have their own name for the endpoint: an API identifier (Auth0), `api://…` or a client id (Entra ID).
    *
    * @default `resource`
    */
   audience?: string | readonly string[];
   /**
-   * Where the public keys of the issuer are; of several issuers a record by issuer.
+   * URL of the public keys of the issuer; for several issuers, a record by issuer.
    *
    * @default `jwks_uri` of the issuer's metadata
    */
   jwksUri?: string | Readonly<Record<string, string>>;
   /**
-   * Algorithms by which tokens may be signed. Symmetric ones are refused: a server that can verify could issue.
+   * Accepted signature algorithms. Symmetric ones are refused: a server that can verify such tokens could also issue
+   * them.
    *
    * @default the asymmetric ones: RS, PS and ES with 256, 384 and 512, EdDSA
    */
@@ -167,7 +177,7 @@ export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
   if (jwt !== undefined && verifier !== undefined) {
     throw new McpOptionError(
       'auth.verifier',
-      'The options "auth.jwt" and "auth.verifier" exclude each other. Drop one.',
+      'The options "auth.jwt" and "auth.verifier" exclude each other. Remove one.',
     );
   }
   return {
@@ -198,13 +208,13 @@ function resolveJwtOptions(given: McpJwtOptions = {}, authorizationServers: read
   const issuers = issuer === authorizationServers ? authorizationServers : list('auth.jwt.issuer', issuer);
   const symmetric = check.texts('auth.jwt.algorithms', algorithms).find((name) => /^(?:HS|none)/i.test(name));
   if (symmetric !== undefined || algorithms.length === 0) {
-    const text = `The option "auth.jwt.algorithms" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? algorithms)}. For tokens that are signed with a secret give a "verifier" of your own.`;
+    const text = `The option "auth.jwt.algorithms" must name asymmetric algorithms, such as "ES256"; got ${shown(symmetric ?? algorithms)}. For tokens that are signed with a secret, give your own "verifier".`;
     throw new McpOptionError('auth.jwt.algorithms', text);
   }
   const keys = keysOf(issuers, jwksUri);
   const nameless = issuers.find((name) => keys.get(name) === undefined && urlFault(name) !== undefined);
   if (nameless !== undefined) {
-    const text = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Say by "auth.jwt.jwksUri" where its keys are.`;
+    const text = `The option "auth.jwt.issuer" has ${shown(nameless)}, whose metadata cannot be read: ${urlFault(nameless)}. Set "auth.jwt.jwksUri" to the URL of its keys.`;
     throw new McpOptionError('auth.jwt.issuer', text);
   }
   return { keys, algorithms, scopes: check.fn('auth.jwt.scopes', scopes)! };
@@ -215,12 +225,12 @@ function keysOf(issuers: readonly string[], jwksUri: McpJwtOptions['jwksUri']): 
   if (jwksUri === undefined) return new Map(issuers.map((issuer) => [issuer, undefined]));
   if (typeof jwksUri === 'string') {
     if (issuers.length === 1) return new Map([[issuers[0]!, urls(option, [jwksUri])[0]]]);
-    const text = `The option "${option}" is one URL for ${issuers.length} issuers, each of which has keys of its own. Give a record by issuer, or leave it out.`;
+    const text = `The option "${option}" is one URL for ${issuers.length} issuers, but each issuer has its own keys. Give a record by issuer, or omit it.`;
     throw new McpOptionError(option, text);
   }
   const unknown = Object.keys(check.group(option, jwksUri)).find((issuer) => !issuers.includes(issuer));
   if (unknown !== undefined) {
-    const text = `The option "${option}" has keys of ${shown(unknown)}, which is no issuer of "auth.jwt.issuer". They are: ${issuers.join(', ')}.`;
+    const text = `The option "${option}" has an entry for ${shown(unknown)}, which is not in "auth.jwt.issuer". The issuers are: ${issuers.join(', ')}.`;
     throw new McpOptionError(option, text);
   }
   urls(option, Object.values(jwksUri), 0);
@@ -270,12 +280,12 @@ function urls(option: string, given: unknown, least = 1): readonly string[] {
 
 /** Why a URL cannot be one that keys or credentials go over. */
 export function urlFault(text: string): string | undefined {
-  if (!URL.canParse(text)) return 'it is no absolute URL';
+  if (!URL.canParse(text)) return 'it is not an absolute URL';
   const { protocol, hostname, username, password } = new URL(text);
   if (text.includes('#')) return 'it has a fragment';
-  if (username !== '' || password !== '') return 'it holds credentials';
+  if (username !== '' || password !== '') return 'it contains credentials';
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return undefined;
-  return 'it is not "https" (which only a loopback host may do without)';
+  return 'it is not "https" (only a loopback host may use "http")';
 }
 
 function isLoopback(hostname: string): boolean {
@@ -289,18 +299,18 @@ function audiencesOf(given: unknown): readonly string[] {
 function list(option: string, given: unknown): readonly string[] {
   const texts = check.texts(option, typeof given === 'string' ? [given] : given);
   if (texts.length > 0 && !texts.includes('')) return texts;
-  throw new McpOptionError(option, `The option "${option}" is empty, so no token could be right. Name at least one.`);
+  throw new McpOptionError(option, `The option "${option}" is empty, so no token could be valid. Name at least one.`);
 }
 
 function scopesOf(option: string, given: unknown): readonly string[] {
   const texts = check.texts(option, given);
   const wrong = texts.find((text) => !isScope(text));
   if (wrong !== undefined) {
-    const text = `The option "${option}" has ${shown(wrong)}, which is no scope: these are printable ASCII without spaces, quotes and backslashes.`;
+    const text = `The option "${option}" has ${shown(wrong)}, which is not a scope. Scopes are printable ASCII without spaces, quotes and backslashes.`;
     throw new McpOptionError(option, text);
   }
   if (texts.includes('offline_access')) {
-    const text = `The option "${option}" has "offline_access", by which a client asks for a refresh token. That is between the client and its authorization server; leave it out.`;
+    const text = `The option "${option}" has "offline_access", which a client sends to its authorization server to get a refresh token. It is not a scope of this endpoint; remove it.`;
     throw new McpOptionError(option, text);
   }
   return texts;

@@ -11,7 +11,7 @@ import { ProtectedResource } from './protected-resource.js';
 import { ResourceServer } from './resource-server.js';
 import { type TokenVerifier, VerifiedTokens } from './verified-tokens.js';
 
-/** Of each endpoint; idle without the option `auth`. */
+/** Providers of each endpoint; without effect if there is no option `auth`. */
 export const authProviders: Provider[] = [
   {
     provide: RESOURCE_SERVER,
@@ -29,12 +29,12 @@ export const authProviders: Provider[] = [
 /** @throws McpOptionError */
 function verifierFor(options: ResolvedAuthOptions, clock: Clock, module: ModuleRef): TokenVerifier {
   const { jwt, verifier, cacheMs } = options;
-  // A signature is verified in less time than a hash and a look-up would save.
+  // No cache: verifying a signature is faster than a hash and a look-up.
   if (jwt) return new JwtVerifier(jwt, options, clock);
   const given = verifier as OAuthTokenVerifier | InjectionToken<OAuthTokenVerifier>;
   if (typeof given === 'object' && 'verifyAccessToken' in given) return new VerifiedTokens(() => given, cacheMs, clock);
   let found: OAuthTokenVerifier | undefined;
-  // Made by the app, maybe after us.
+  // The app may create the provider after this one.
   return new VerifiedTokens(() => (found ??= provided(given, module)), cacheMs, clock);
 }
 
@@ -44,7 +44,7 @@ function provided(token: InjectionToken<OAuthTokenVerifier>, module: ModuleRef):
   try {
     found = module.get<OAuthTokenVerifier>(token, { strict: false });
   } catch (cause) {
-    const text = `The option "auth.verifier" is ${name}, which no module provides, or which is made for each request. Add it to the "providers" of a module, or give the verifier itself.`;
+    const text = `The option "auth.verifier" is ${name}, which no module provides, or which is request-scoped. Add it to the "providers" of a module, or pass the verifier itself.`;
     throw Object.assign(new McpOptionError('auth.verifier', text), { cause });
   }
   return check.implementation(`auth.verifier (${name})`, found, ['verifyAccessToken'])!;

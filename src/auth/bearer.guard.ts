@@ -6,12 +6,12 @@ import type { ResourceServer } from './resource-server.js';
 export const RESOURCE_SERVER = Symbol('nestjs-mcp-streamable:resource-server');
 
 /**
- * The first guard of each endpoint: lets requests in whose access token the option `auth` accepts, and puts the caller on
- * the request, as `auth` (the `AuthInfo` of the MCP SDK) and, unless there is one, as `user` (the claims). Without the option
- * it lets everything in.
+ * The first guard of each endpoint: admits requests whose access token the option `auth` accepts, and sets the caller
+ * on the request, as `auth` (the `AuthInfo` of the MCP SDK) and, unless there is one, as `user` (the claims). Without
+ * the option it admits every request.
  *
- * Guards of the app follow: `guards`, then the session guard, then those of handlers. Global guards come before it, as Nest
- * has it; what they refuse gets a challenge too.
+ * Guards of the app follow: `guards`, then the session guard, then those of handlers. Global guards run before it, as
+ * in Nest; their refusals also get a challenge.
  *
  * @publicApi
  */
@@ -24,7 +24,7 @@ export class McpBearerGuard implements CanActivate {
   canActivate(context: ExecutionContext): true | Promise<true> {
     if (!this.server) return true;
     const request = context.switchToHttp().getRequest<Parameters<ResourceServer['admit']>[0] & { method: string }>();
-    // What came round the edge with another method is refused by the session guard (E2).
+    // The session guard refuses other methods that bypassed the edge (E2).
     return SESSION_METHODS.includes(request.method) ? this.server.admit(request) : true;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Loads `jose` in the moment when it is needed: an app may lack it. A file of CommonJS, for its `require`: jest cannot
- * turn `import.meta` into CommonJS. Bundlers find what a call names in full, and within `try` they build without it, too.
+ * Loads `jose` when it is first needed: it is optional. A file of CommonJS, for its `require`: jest cannot turn
+ * `import.meta` into CommonJS. Bundlers find what a call names in full, and within `try` they build without it, too.
  *
  * @throws Error with the code MODULE_NOT_FOUND
  */

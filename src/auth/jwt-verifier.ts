@@ -10,7 +10,7 @@ import { TokenRefusedError } from './token.errors.js';
 
 /** Milliseconds that an authorization server has to answer. */
 const ANSWER_MS = 5_000;
-/** Milliseconds before its metadata is asked for again, after it could not be read. */
+/** Milliseconds before its metadata is requested again, after a failure. */
 const ASK_AGAIN_MS = 5_000;
 
 /**
@@ -71,7 +71,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
   #issuerOf(token: string): IssuerKeys {
     let claimed: unknown;
     try {
-      // A token that is no JWT is found out here, at the cost of a look at what will be verified.
+      // Detects tokens that are not JWTs, before their signature is verified.
       const [, payload, , more] = token.split('.');
       if (more !== undefined) throw new Error('encrypted');
       claimed = (JSON.parse(Buffer.from(payload!, 'base64url').toString()) as { iss?: unknown }).iss;
@@ -140,9 +140,9 @@ class IssuerKeys {
           headers: { accept: 'application/json' },
           signal: AbortSignal.timeout(ANSWER_MS),
         });
-        if (!response.ok) throw new Error(`it was answered with ${response.status}`);
+        if (!response.ok) throw new Error(`the server answered with HTTP ${response.status}`);
         const { issuer, jwks_uri: uri } = (await response.json()) as Record<string, unknown>;
-        // RFC 8414 §3.3: a document of another issuer could name keys of its own.
+        // RFC 8414 §3.3: a document of another issuer could name other keys.
         if (issuer !== this.name) throw new Error(`its issuer is ${shown(issuer)}`);
         if (typeof uri !== 'string') throw new Error('it has no "jwks_uri"');
         const fault = urlFault(uri);
@@ -153,7 +153,7 @@ class IssuerKeys {
       }
     }
     throw new Error(
-      `The keys of the issuer ${this.name} were not found. Set the option "auth.jwt.jwksUri", or see to its metadata: ${faults.join('; ')}.`,
+      `The keys of the issuer ${this.name} were not found. Set the option "auth.jwt.jwksUri", or check its metadata: ${faults.join('; ')}.`,
     );
   }
 }
@@ -170,7 +170,7 @@ function metadataUrls(issuer: string): string[] {
   return [...new Set(found)];
 }
 
-/** What errors of `jose` mean for the client; all others mean that the token could not be verified. */
+/** Texts for the client by error of `jose`; after any other error the token could not be verified. */
 const REFUSALS: Readonly<Record<string, string>> = {
   ERR_JWT_EXPIRED: 'Token expired',
   ERR_JWT_INVALID: 'Token malformed',
@@ -187,10 +187,10 @@ function refusalFor(error: unknown): TokenRefusedError | undefined {
   return text === undefined ? undefined : new TokenRefusedError('invalid_token', text);
 }
 
-/** `jose` says "request timed out". */
+/** The error of `jose` has only a text such as "request timed out". */
 function withoutKeys(issuer: string, cause: unknown): Error {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  const text = `The keys of the issuer ${issuer} could not be used: ${reason}. See to its "jwks_uri", or the option "auth.jwt.jwksUri".`;
+  const text = `The keys of the issuer ${issuer} could not be used: ${reason}. Check its "jwks_uri", or the option "auth.jwt.jwksUri".`;
   return new Error(text, { cause });
 }
 
@@ -209,7 +209,7 @@ function loadJose(): typeof Jose {
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     const text =
-      'The option "auth" verifies JWTs by the package "jose", which is not installed. Install it (npm install jose), or give a "verifier" of your own.';
+      'The option "auth" verifies JWTs with the package "jose", which is not installed. Install it (npm install jose), or give your own "verifier".';
     throw new McpOptionError('auth.jwt', text);
   }
 }

@@ -7,14 +7,15 @@ import { RESOURCE_SERVER } from './bearer.guard.js';
 import { type ResourceServer, WELL_KNOWN } from './resource-server.js';
 
 const METHODS = 'GET, HEAD, OPTIONS';
-/** A document for everyone, also for pages of any origin. */
+/** The document is public, also for pages of any origin. */
 const PUBLIC = { 'Access-Control-Allow-Origin': '*' } as const;
 
 /**
  * # Protected resource metadata (RFC 9728)
  *
- * The document by which clients find out where to log in. It is answered in front of the app's router: a global prefix would
- * move it, a global guard would ask for the token that the client is about to get, and an interceptor might wrap it.
+ * The document that names the authorization servers for clients. It is served in front of the app's router: a global
+ * prefix would move it, a global guard would require the token that the client does not have yet, and an interceptor
+ * might wrap it.
  *
  * | path below `/.well-known/oauth-protected-resource` | is |
  * |---|---|
@@ -35,7 +36,7 @@ export class ProtectedResource implements OnModuleInit {
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {}
 
-  /** @throws McpOptionError when the path belongs to something else */
+  /** @throws McpOptionError when a route of the app has the path */
   onModuleInit(): void {
     const { server, edge } = this;
     if (!server) return;
@@ -50,7 +51,7 @@ export class ProtectedResource implements OnModuleInit {
       throw new McpOptionError('auth.resource', text);
     }
     if (edge.hasRoute(httpAdapter, own)) {
-      const text = `A route of the app has the path ${own}, at which the option "auth" serves the metadata of the endpoint. Drop the route.`;
+      const text = `A route of the app has the path ${own}, at which the option "auth" serves the metadata of the endpoint. Remove the route.`;
       throw new McpOptionError('auth.resource', text);
     }
     this.#body = JSON.stringify(documentOf(server));
@@ -62,14 +63,14 @@ export class ProtectedResource implements OnModuleInit {
     });
   }
 
-  /** Asked at each request for a well-known path: the routes of the endpoint are declared late. */
+  /** Computed at each request for a well-known path, because the routes of the endpoint are declared late. */
   #paths(): Set<string> {
     const { pathname } = new URL(this.server!.metadataUrl);
     const others = this.#others();
     const taken = others.map(({ server }) => new URL(server!.metadataUrl).pathname);
     const local = this.edge.paths().map((path) => WELL_KNOWN + path);
     const more = [...local, ...(others.length === 0 ? [WELL_KNOWN] : [])];
-    // An app that is a resource itself has a document of its own there.
+    // An app that is a resource itself serves its own document there.
     const isFree = (path: string): boolean =>
       !taken.includes(path) && !this.edge.hasRoute(this.adapterHost.httpAdapter, path);
     return new Set([pathname, ...more.filter(isFree)]);
@@ -113,7 +114,7 @@ function documentOf({ options }: ResourceServer): object {
   };
 }
 
-/** Clients that take the URL of the endpoint with a slash at its end ask with one. */
+/** Clients that have the URL of the endpoint with a trailing slash request the document with one. */
 function pathOf({ url }: IncomingMessage): string {
   return url!.split(/[?#]/, 1)[0]!.replace(/\/$/, '');
 }

@@ -16,7 +16,7 @@ export interface RequireScopesOptions {
   listed?: boolean;
 }
 
-/** What one decorator says. */
+/** The requirement of one decorator. */
 interface Requirement {
   readonly scopes: readonly string[];
   readonly listed: boolean;
@@ -25,9 +25,9 @@ interface Requirement {
 const REQUIREMENTS = 'nestjs-mcp-streamable:scopes';
 
 /**
- * Lets only callers call a handler whose access token has these scopes, all of them: on a method, or a class for all of its
- * handlers. Decorators add up. A caller with fewer is told what the handler needs, by 403 and a challenge, and lists leave the
- * handler out.
+ * Requires an access token with all of these scopes to call a handler: on a method, or on a class for all of its
+ * handlers. Several decorators add up. A caller without them gets 403 and a challenge with the required scopes, and
+ * lists omit the handler.
  *
  * ```ts
  * @Tool({ name: 'delete_note', inputSchema: noteId })
@@ -35,9 +35,9 @@ const REQUIREMENTS = 'nestjs-mcp-streamable:scopes';
  * remove(@McpArgs() { id }: z.infer<typeof noteId>) { … }
  * ```
  *
- * The scopes are those of `request.auth`: of the option `auth`, or of a guard of your own that leaves an `AuthInfo` there.
+ * The scopes are those of `request.auth`: of the option `auth`, or of your own guard that sets an `AuthInfo` there.
  *
- * @throws TypeError for a text that is no scope, and for `offline_access`
+ * @throws TypeError for a string that is not a scope, and for `offline_access`
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling
  * @publicApi
  */
@@ -55,7 +55,7 @@ export function RequireScopes(...given: (string | RequireScopesOptions)[]): Clas
   }
   if (scopes.includes('offline_access')) {
     const text =
-      '@RequireScopes() cannot take "offline_access", by which a client asks for a refresh token: that is between the client and its authorization server.';
+      '@RequireScopes() cannot take "offline_access", which a client sends to its authorization server to get a refresh token: it is not a scope of this endpoint.';
     throw new TypeError(text);
   }
   const requirement: Requirement = { scopes: scopes as string[], listed };
@@ -74,8 +74,8 @@ function requirementsOf(holder: object): readonly Requirement[] {
 const NO_RULES = new ScopeRules([]);
 
 /**
- * Asks for all scopes that class and method need, so that the client learns of them at once. An object without dependencies:
- * what belongs to the endpoint comes with the request.
+ * Requires the scopes of class and method together, so that the client requests all of them at once. It has no
+ * dependencies: the resource server is on the request.
  */
 const scopesGuard: CanActivate = {
   canActivate(context: ExecutionContext): true {
@@ -86,7 +86,7 @@ const scopesGuard: CanActivate = {
     const requirements = [context.getClass(), context.getHandler()].flatMap(requirementsOf);
     const missed = requirements.filter(({ scopes }) => !auth || !rules.cover(auth.scopes, scopes));
     if (missed.length === 0) return true;
-    // While a list is made this throws, and so leaves the decision to other guards.
+    // While a list is made this throws, so that other guards decide.
     if (missed.every(({ listed }) => listed) && McpExecutionContext.isMcp(context)) {
       McpExecutionContext.create(context).getArgs();
     }
@@ -107,8 +107,8 @@ interface HasHeader {
 }
 
 /**
- * Injects the access token of the caller and what it allows, the `AuthInfo` of the MCP SDK: `token`, `clientId`, `scopes`,
- * `expiresAt`, and the claims as `extra`. `undefined` for a caller without a token.
+ * Injects the access token of the caller as `AuthInfo` of the MCP SDK: `token`, `clientId`, `scopes`, `expiresAt`, and
+ * the claims as `extra`. `undefined` for a caller without a token.
  *
  * @publicApi
  */

@@ -16,7 +16,7 @@ export const WELL_KNOWN = '/.well-known/oauth-protected-resource';
 
 /** RFC 6750 §2.1. */
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
-/** Longer ones are refused unread. */
+/** Longer tokens are refused without verification. */
 const MAX_TOKEN_CHARACTERS = 12 * 1024;
 
 const STATUS = {
@@ -35,7 +35,7 @@ type AuthRequest = object & {
   [SERVER]?: ResourceServer;
 };
 
-/** The endpoint's own, of a request that its bearer guard has let in. */
+/** The resource server of the endpoint whose bearer guard has admitted a request. */
 export function resourceServerOf(request: object | undefined): ResourceServer | undefined {
   return (request as AuthRequest | undefined)?.[SERVER];
 }
@@ -48,7 +48,8 @@ export function resourceServerOf(request: object | undefined): ResourceServer | 
  *          ▼             ▼            ▼           ▼                         ▼
  *         401           400          401         401                       403, each with a challenge
  *
- * A challenge says where the metadata of the endpoint is, and so where to log in; its `scope` is all that the request needs.
+ * A challenge has the URL of the metadata of the endpoint, which names the authorization servers; its `scope` has all
+ * scopes that the request needs.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
  */
@@ -71,7 +72,7 @@ export class ResourceServer implements Challenger {
   }
 
   /**
-   * Decides whether a request may come in, before its body is read, and puts its caller on it.
+   * Admits or refuses a request, before its body is read, and sets its caller on it.
    *
    * @throws McpError UNAUTHORIZED (A2, A6, A12), BAD_REQUEST (A6), INSUFFICIENT_SCOPE (A7); UNAVAILABLE: the token could not be
    *   verified
@@ -82,7 +83,7 @@ export class ResourceServer implements Challenger {
     if (hasBearer(request)) return this.#admit(request, authorization!);
     if (this.options.anonymous) return true;
     const text =
-      'This server needs an access token in the header Authorization: Bearer. WWW-Authenticate says where to get it.';
+      'This server needs an access token in the header Authorization: Bearer. The header WWW-Authenticate of this response names the metadata with the authorization server.';
     throw new McpError('UNAUTHORIZED', text, { headers: { 'WWW-Authenticate': this.challenge() } });
   }
 
@@ -100,7 +101,7 @@ export class ResourceServer implements Challenger {
     }
   }
 
-  /** What a verifier says of a token, checked for what it may leave to us. @throws TokenRefusedError */
+  /** Checks the result of a verifier: expiry, audience, caller and scopes. @throws TokenRefusedError */
   #accepted(given: AuthInfo | undefined, token: string): AuthInfo {
     if (!given) throw new TokenRefusedError('invalid_token', 'Token not valid');
     const { expiresAt, scopes = [] } = given as Partial<AuthInfo>;
@@ -109,14 +110,16 @@ export class ResourceServer implements Challenger {
     this.#assertMeantForUs(given);
     if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string')) {
       const source = this.options.jwt ? 'auth.jwt.scopes' : 'auth.verifier';
-      throw new Error(`The scopes of a token must be an array of texts; the option "${source}" gave ${shown(scopes)}.`);
+      throw new Error(
+        `The scopes of a token must be an array of strings; the option "${source}" gave ${shown(scopes)}.`,
+      );
     }
     const { options } = this;
     if (!options.scopes.cover(scopes, options.scopes.required)) {
       const needed = options.scopes.required.join(' ');
       throw new TokenRefusedError('insufficient_scope', `This server needs a token with the scopes: ${needed}`);
     }
-    // Copies, as the app may write on them, and what a verifier said is kept for the requests to come.
+    // Copies, because the app may change them, and the result of a verifier is cached.
     const { extra } = given;
     const own = { token, scopes: [...scopes], ...(extra && { extra: { ...extra } }) };
     return { resourceMetadataUrl: this.metadataUrl, ...given, ...own };
@@ -124,9 +127,9 @@ export class ResourceServer implements Challenger {
 
   /** Refuses a token that was issued for another resource, also by the same issuer (A5). */
   #assertMeantForUs({ resource, extra }: AuthInfo): void {
-    // What was kept as JSON has a text here.
+    // A result that was stored as JSON has a string here.
     const claimed: unknown = resource ? String(resource) : extra?.['aud'];
-    // A verifier that says nothing has seen to it itself; of a JWT the claim is required.
+    // A verifier without this field has checked the audience itself; for a JWT the claim is required.
     if (claimed === undefined) return;
     const { audiences } = this.options;
     const named = [claimed].flat().filter((each): each is string => typeof each === 'string');
@@ -167,7 +170,7 @@ export class ResourceServer implements Challenger {
     return challengeOf({ error, description, scope, metadataUrl: this.metadataUrl });
   }
 
-  /** @param presented whether the caller has sent a token: an error is said of that alone (A12) */
+  /** @param presented whether the caller has sent a token: only then the challenge has an error (A12) */
   #challengeTo(presented: boolean, description: string): string {
     return this.challenge(presented ? 'invalid_token' : undefined, description);
   }
@@ -176,7 +179,7 @@ export class ResourceServer implements Challenger {
     if (!(thrown instanceof HttpException)) return thrown;
     const status = thrown.getStatus();
     const presented = hasBearer(request as AuthRequest);
-    // Nest answers a guard that returns false with 403; a client without a token must learn where to get one.
+    // Nest answers 403 when a guard returns false; a client without a token needs a challenge instead.
     const unnamed = status === 403 && !presented && !this.options.anonymous;
     if (status !== 401 && !unnamed) return thrown;
     const challenge = this.#challengeTo(presented, 'The app refused the token');
@@ -209,13 +212,13 @@ export function challengeOf(about: {
   return parameters.length === 0 ? 'Bearer' : `Bearer ${parameters.join(', ')}`;
 }
 
-/** In the characters that RFC 6750 §3 has for it: parts of it may come from a token. */
+/** Limits the text to the characters of RFC 6750 §3, because parts of it may come from a token. */
 function asDescription(text: string): string {
   return text.slice(0, 300).replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, "'");
 }
 
 function hasBearer({ headers }: AuthRequest): boolean {
-  // The scheme alone decides: a malformed token is refused, also where callers without a token are let in.
+  // Checks the scheme only: a malformed token is refused, even if callers without a token are admitted.
   return /^Bearer(?![\w!#$%&'*+.^`|~-])/i.test(headers.authorization ?? '');
 }
 
@@ -228,12 +231,12 @@ function tokenIn(authorization: string): string {
 }
 
 /**
- * Who has a token: the same for each token of one caller, and never the same for callers of two issuers. A client that acts
- * for itself has no subject of its own at some issuers; RFC 9068 §5 keeps its id apart from subjects.
+ * The principal of a token: the same for all tokens of one caller, and different for callers of two issuers. At some
+ * issuers a client that acts for itself has no subject; RFC 9068 §5 keeps client ids distinct from subjects.
  */
 function principalOf({ clientId, extra }: AuthInfo): string | undefined {
   const { iss, sub } = extra ?? {};
-  // A subject that has no text must not make its client the caller: all users of the client would be one.
+  // A subject that is not a string must not fall back to the client id: all users of the client would be one caller.
   const id = idText(sub === undefined || sub === null || sub === '' ? clientId : sub);
   return id !== undefined && typeof iss === 'string' ? `${iss}|${id}` : id;
 }
@@ -244,7 +247,7 @@ function idText(id: unknown): string | undefined {
   return typeof id === 'string' && id !== '' ? id : undefined;
 }
 
-/** What a verifier of the app, or of any copy of the SDK, means by an error; `undefined`: it has failed itself. */
+/** The refusal that an error of a verifier means, from any copy of the SDK; `undefined`: the verifier has failed. */
 function refusalBy(error: unknown): TokenRefusedError | undefined {
   if (error instanceof TokenRefusedError) return error;
   if (error instanceof HttpException && error.getStatus() === 401)

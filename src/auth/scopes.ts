@@ -1,7 +1,7 @@
-/** Which scopes stand for others. @publicApi */
+/** Defines which scopes include others. @publicApi */
 export type ScopeImplication =
   | Readonly<Record<string, readonly string[]>>
-  /** @returns whether the scope `granted` stands for `needed` */
+  /** @returns whether the scope `granted` includes `needed` */
   | ((granted: string, needed: string) => boolean);
 
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
@@ -12,7 +12,8 @@ export function isScope(text: unknown): boolean {
 }
 
 /**
- * Decides whether the scopes of a token are enough (A7, A8). A broad scope stands for the narrow ones that it implies.
+ * Decides whether the scopes of a token are sufficient (A7, A8). A broad scope includes the narrow ones that it
+ * implies.
  */
 export class ScopeRules {
   readonly #implied: Readonly<Record<string, readonly string[]>>;
@@ -29,7 +30,7 @@ export class ScopeRules {
 
   /** Whether scopes that were granted, and what they stand for, are all that is needed. */
   cover(granted: readonly string[], needed: readonly string[]): boolean {
-    // Guards of apps leave what they like, and in the text "notes:readonly" there is "notes:read".
+    // Guards of apps may set a string, and `includes` would find "notes:read" in "notes:readonly".
     const held = Array.isArray(granted) ? (granted as readonly string[]).filter((scope) => isScope(scope)) : [];
     return needed.every((scope) => held.includes(scope) || this.#isImplied(held, scope));
   }
@@ -46,7 +47,7 @@ export class ScopeRules {
       // A scope that is called "constructor" implies nothing.
       const implied = Object.hasOwn(this.#implied, scope) ? this.#implied[scope]! : [];
       if (implied.includes(needed)) return true;
-      // A set is walked through what is added meanwhile, too.
+      // Iterating a set includes the elements that are added meanwhile.
       for (const each of implied) seen.add(each);
     }
     return false;

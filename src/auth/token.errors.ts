@@ -1,7 +1,11 @@
 import { HttpException } from '@nestjs/common';
 import { DENIAL_DATA } from '../handlers/handlers.errors.js';
 
-/** Why a token is not accepted, as the challenge says it (RFC 6750 §3.1). The message is for the client. @internal */
+/**
+ * The refusal of a token, with the error code of the challenge (RFC 6750 §3.1). The message is for the client.
+ *
+ * @internal
+ */
 export class TokenRefusedError extends Error {
   override readonly name = 'TokenRefusedError';
 
@@ -16,8 +20,8 @@ export class TokenRefusedError extends Error {
 }
 
 /**
- * A handler needs scopes that its caller does not have: 403, or 401 for a caller without a token. Thrown by the guard of
- * `@RequireScopes()`, so that filters of the app can tell it from other denials.
+ * A handler needs scopes that its caller does not have: 403, or 401 for a caller without a token. Thrown by the guard
+ * of `@RequireScopes()`, so that filters of the app can distinguish it from other denials.
  *
  * @publicApi
  */

@@ -10,7 +10,7 @@ export interface TokenVerifier {
   prepare?(): void;
 }
 
-/** Most tokens that are remembered; the one that was verified first goes first. */
+/** Maximum number of cached tokens; the one that was verified first is removed first. */
 const MOST = 10_000;
 /** Milliseconds that a verifier has to answer. */
 const ANSWER_MS = 10_000;
@@ -18,11 +18,11 @@ const ANSWER_MS = 10_000;
 /**
  * # Tokens that a verifier of the app has verified
  *
- * A verifier mostly asks the authorization server, which takes longer than the call. So what it said is believed for some
- * time, and a token that comes many times at once is asked for once.
+ * A verifier usually calls the authorization server, which takes longer than the call. So its result is cached for some
+ * time, and concurrent requests with one token share one verification.
  *
- * Invariants: tokens are kept as their SHA-256 alone; refused tokens are not kept, so that invented ones push none out; at most
- * {@link MOST} are kept; a request waits for {@link ANSWER_MS} at most.
+ * Invariants: tokens are kept as their SHA-256 alone; refused tokens are not cached, so that invalid ones evict no
+ * others; at most {@link MOST} are kept; a request waits for {@link ANSWER_MS} at most.
  */
 export class VerifiedTokens implements TokenVerifier {
   readonly #verified = new Map<string, { readonly info: AuthInfo; readonly until: number }>();
@@ -59,9 +59,9 @@ export class VerifiedTokens implements TokenVerifier {
   async #ask(token: string): Promise<AuthInfo | undefined> {
     const answer = Promise.resolve(this.verifier().verifyAccessToken(token));
     if (await within(answer, ANSWER_MS, this.clock)) return answer;
-    // All requests with this token would wait with it.
+    // All requests with this token would wait for it.
     throw new Error(
-      `The verifier of the option "auth.verifier" has not answered within ${ANSWER_MS} ms. Give what it asks a shorter time limit.`,
+      `The verifier of the option "auth.verifier" did not answer within ${ANSWER_MS} ms. Use a shorter time limit inside the verifier.`,
     );
   }
 

@@ -10,8 +10,8 @@ const NODE_ID_LENGTH = 10;
  * Buses of one {@link InMemoryMessageHub} are nodes that exchange messages, so that tests can have several nodes in one
  * process. By default each bus has a hub of its own: a deployment of one node.
  *
- * A message is delivered in a microtask, never within `send`: as with a real network, the sender has gone on by then. A
- * message to the sending node is handed over without copying; a message to another node is copied through JSON at the time of
+ * A message is delivered in a microtask, never within `send`: as with a network, the sender continues first. A message
+ * to the sending node is handed over without copying; a message to another node is copied through JSON at the time of
  * sending, so that only values that a network carries arrive.
  *
  * States: open ──close()──▶ closed (both streams complete; sending and receiving do nothing).
@@ -64,14 +64,14 @@ export class InMemoryMessageBus<Message = unknown> implements McpMessageBus<Mess
   }
 }
 
-/** What connects the buses of several nodes in one process. @publicApi */
+/** Connects the buses of several nodes in one process. @publicApi */
 export class InMemoryMessageHub {
   readonly #members = new Map<string, Member>();
 
   /** @returns leaves the hub @internal */
   join(node: string, member: Member): () => void {
     if (this.#members.has(node)) {
-      const message = `A message bus with the node id "${node}" is on this hub already. Give each bus an id of its own, or leave it out to get a random one.`;
+      const message = `A message bus with the node id "${node}" is already on this hub. Give each bus its own id, or omit the id to get a random one.`;
       throw new Error(message);
     }
     this.#members.set(node, member);
@@ -79,7 +79,7 @@ export class InMemoryMessageHub {
   }
 
   /**
-   * Simulates the death of a node: it neither sends nor receives any more, and one other node emits it on `lost$`.
+   * Simulates the death of a node: it no longer sends or receives, and one other node emits it on `lost$`.
    *
    * @returns whether there was such a node
    */

@@ -3,11 +3,11 @@ import type { Observable } from 'rxjs';
 /**
  * # The message bus
  *
- * How the nodes of one deployment notify each other. The event log is the truth, a message only the signal: messages may be
- * lost while a connection is down (`reconnected$` emits afterwards, and readers then look into the log), may come late, and
- * are never stored.
+ * How the nodes of one deployment notify each other. The event log is authoritative, a message is only a signal:
+ * messages may be lost while a connection is down (`reconnected$` emits afterwards, and readers then read the log), may
+ * arrive late, and are never stored.
  *
- * - `send` and `broadcast` do not wait for delivery, and do not throw when the receiving node is unknown or gone.
+ * - `send` and `broadcast` do not wait for delivery, and do not throw when the receiving node is unknown or has ended.
  * - Messages between two nodes keep their order. Messages are plain JSON.
  * - `broadcast` reaches the sending node too.
  *
@@ -27,9 +27,13 @@ export interface McpMessageBus<Message = unknown> {
   readonly lost$: Observable<LostNode>;
   send(node: string, message: Message): void;
   broadcast(message: Message): void;
-  /** Settles when the messages sent so far are on their way, or lost. Never rejects. Absent: `send` is immediate. */
+  /** Settles when the messages so far were sent, or are lost. Never rejects. Absent: `send` is immediate. */
   flushed?(): Promise<void>;
-  /** For health checks. @throws (rejects) while this node hears nothing of the others. Absent: that cannot be. */
+  /**
+   * For health checks.
+   *
+   * @throws (rejects) while this node does not receive messages of the others. Absent: that cannot happen.
+   */
   ping?(): Promise<void>;
   /** The ids of the nodes that are alive, this one included, for operators. Absent: this one is the only one. */
   nodes?(): Promise<string[]>;
@@ -40,7 +44,7 @@ export interface McpMessageBus<Message = unknown> {
 /** A node that has died. @publicApi */
 export interface LostNode {
   readonly node: string;
-  /** Everything that it left behind is ended. Never rejects. */
+  /** Confirms that the calls of the dead node were ended. Never rejects. */
   done(): Promise<void>;
 }
 

@@ -41,7 +41,7 @@ export class ClientConnection {
     try {
       this.transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
     } catch {
-      // There is no further handler for an error of the error handler.
+      // An error of the error handler is ignored.
     }
   }
 

@@ -32,7 +32,7 @@ export type ClientTransportState =
 export interface ReconnectEvent {
   /**
    * - `standalone`: the GET of the standalone stream
-   * - `resume`: the GET for the rest of a response that broke
+   * - `resume`: the GET for the rest of an interrupted response
    * - `retry`: a request is sent again
    * - `recover`: the `initialize` of a new session is sent again
    */
@@ -67,8 +67,9 @@ OPEN.resolve();
  * The states are those of {@link ClientTransportState}. While the gate is closed, messages of the 2025 revisions wait at it
  * (`ready`), except answers to requests of the server: it may need them to answer `initialize`.
  *
- * When the server has lost the session (rule C7), its requests fail. With the option `recover` one `initialize` is sent for all
- * requests that got the 404; they wait at the gate, then are sent again or fail, depending on whether they may run twice.
+ * When the server no longer knows the session (rule C7), its requests fail. With the option `recover` one `initialize`
+ * is sent for all requests that got the 404; they wait at the gate, then are sent again or fail, depending on whether
+ * they may run twice.
  *
  * Invariants: the gate is closed from an `initialize` to its answer, and from a loss to the end of the recovery; one recovery
  * per lost session; nothing leaves `closed`, and `state$` and `recoveries$` complete there.
@@ -80,9 +81,12 @@ export class ClientSession {
   readonly recoveries$: Observable<RecoveryEvent> = this.#recoveries$.asObservable();
   #gate: Deferred<void> = OPEN;
   #protocolVersion: string | undefined;
-  /** The request that began the session, to begin another one with. */
+  /** The request that began the session, to repeat it for a new one. */
   #initialize: JsonRpcRequest | undefined;
-  /** The id in the head of an answer to `initialize` that has not come yet: the server may ask something before. */
+  /**
+   * The session id from the headers of the response to `initialize`, before its answer: the server may send requests
+   * before.
+   */
   offered: string | undefined;
   #lost = sharedController();
 
@@ -119,7 +123,7 @@ export class ClientSession {
     const recovering = this.state.is === 'recovering';
     const before = this.#protocolVersion;
     if (recovering && protocolVersion !== before)
-      throw new Error(`the server now speaks revision ${protocolVersion}, this client negotiated ${before}`);
+      throw new Error(`the server now uses revision ${protocolVersion}, but this client negotiated ${before}`);
     this.#protocolVersion = protocolVersion;
     this.#initialize = initialize;
     this.#lost = sharedController();
@@ -131,7 +135,7 @@ export class ClientSession {
   abandon(cause: unknown): void {
     if (this.state.is !== 'initializing') return;
     this.#become({ is: 'started' });
-    const message = 'This message waited for the session, which could not be started.';
+    const message = 'The message was not sent, because the session could not be started.';
     this.#open(new ClientTransportError('NOT_CONNECTED', message, { cause }));
   }
 
@@ -175,7 +179,7 @@ export class ClientSession {
     this.check();
   }
 
-  /** @throws NOT_CONNECTED, SessionLostError: nothing can be sent at all */
+  /** @throws NOT_CONNECTED, SessionLostError: no message can be sent */
   check(): void {
     const { state } = this;
     this.checkOpen();
@@ -185,7 +189,7 @@ export class ClientSession {
     throw new ClientTransportError('NOT_CONNECTED', message);
   }
 
-  /** @throws NOT_CONNECTED: nothing is sent or handed over any more */
+  /** @throws NOT_CONNECTED: messages are no longer sent or delivered */
   checkOpen(): void {
     if (this.state.is === 'closing' || this.state.is === 'closed') throw closedError();
   }

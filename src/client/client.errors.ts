@@ -60,7 +60,7 @@ export class UnexpectedContentError extends SdkError {
  *
  * - `SESSION_LOST`, `STREAM_LOST`: see {@link SessionLostError}, {@link StreamLostError}
  * - `SESSION_CHANGED`: the server answered for another session, or gave an id that cannot be sent
- * - `NO_ANSWER`: no connection, or one that broke before the answer; `cause` is the error of `fetch`
+ * - `NO_ANSWER`: no connection, or one that was lost before the answer; `cause` is the error of `fetch`
  * - `MESSAGE_TOO_LARGE`: above `maxMessageBytes`
  * - `SILENT`, `TIMEOUT`: no byte, or no answer, arrived in time
  * - `CANCELLED`: by the caller
@@ -99,10 +99,10 @@ export class SessionLostError extends ClientTransportError {
   override readonly name = 'SessionLostError';
 
   constructor(
-    /** The session that is gone. */
+    /** The session that was lost. */
     readonly sessionId: string,
     mayHaveRun: boolean,
-    message = `The server does not know this session any more${mayHaveRun ? '; the request may have been carried out' : ''}. Connect again, or set the option "recover".`,
+    message = `The server no longer knows this session${mayHaveRun ? '; the request may have been carried out' : ''}. Connect again, or set the option "recover".`,
     options?: ErrorOptions,
   ) {
     super('SESSION_LOST', message, options, mayHaveRun);
@@ -123,5 +123,5 @@ export class StreamLostError extends ClientTransportError {
 export const closedError = (): ClientTransportError =>
   new ClientTransportError(
     'NOT_CONNECTED',
-    'The transport is closed: nothing can be sent or received. Make a new one.',
+    'The transport is closed: no message can be sent or received. Create a new transport.',
   );

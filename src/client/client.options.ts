@@ -25,8 +25,8 @@ export interface StreamableClientTransportOptions {
    */
   fetch?: FetchLike;
   /**
-   * Headers of every request, such as `Authorization`; a function is called before each request, so that a token can be fresh.
-   * They do not override headers of the protocol.
+   * Headers of every request, such as `Authorization`; a function is called before each request, so that it can return
+   * a fresh token. They do not override headers of the protocol.
    *
    * @default {}
    */
@@ -40,8 +40,9 @@ export interface StreamableClientTransportOptions {
    */
   onUnauthorized?: (error: HttpUnauthorizedError) => void | Promise<void>;
   /**
-   * Added to the `_meta` of each request, below what the caller has put there: trace context, for example, which
-   * `traceContextMeta` of `nestjs-mcp-streamable/otel` makes. Called once per request, in the async context of its caller.
+   * Returns fields for the `_meta` of each request, which do not override those of the caller: trace context, for
+   * example, from `traceContextMeta` of `nestjs-mcp-streamable/otel`. Called once per request, in the async context of
+   * its caller.
    *
    * @default none
    */
@@ -77,34 +78,35 @@ export interface StreamableClientTransportOptions {
    * @default true
    */
   terminateOnClose?: boolean;
-  /** Waits and attempts, for calls and for the standalone stream. */
+  /** Delays and number of attempts, for calls and for the standalone stream. */
   reconnect?: ReconnectOptions;
   /**
-   * Whether to start a new session by itself when the server has lost this one: the `initialize` is repeated, then what is
-   * under way is repeated as far as `replay` allows. State of the old session on the server (log level,
-   * resource subscriptions) is gone: set it again when `recoveries$` emits.
+   * Whether the transport starts a new session when the server no longer knows this one: it repeats `initialize`, then
+   * the requests in flight as far as `replay` allows. State of the old session on the server (log level, resource
+   * subscriptions) is lost: set it again when `recoveries$` emits.
    *
    * @default false
    */
   recover?: boolean;
   /**
-   * Which requests may be sent once more when it is unknown whether the server carried them out. `'idempotent'` takes
-   * the hints of the tools that `tools/list` has brought; `'always'` is for servers whose tools may all run twice.
-   * Requests that were certainly not carried out (429, 503, no connection, an unknown session) are repeated regardless.
+   * Which requests may be sent once more when it is unknown whether the server carried them out. `'idempotent'` uses
+   * the hints of tools that `tools/list` returned; `'always'` is for servers whose tools may all run twice. Requests
+   * that were certainly not carried out (429, 503, no connection, an unknown session) are repeated regardless.
    *
    * @default 'idempotent'
    */
   replay?: ReplayPolicy;
   /**
-   * Milliseconds without a byte after which a response that can be resumed is cut and resumed. Set it above the keep-alive
-   * period of the server, or every silent stream is resumed again and again. Responses that cannot be resumed are never cut.
+   * Milliseconds without a byte after which a response that can be resumed is cut and resumed. Set it above the
+   * keep-alive period of the server; otherwise every silent stream is resumed repeatedly. Responses that cannot be
+   * resumed are never cut.
    *
    * @default 120000
    */
   silenceMs?: number;
   /**
-   * Milliseconds in which the response head of a GET or of a notification must arrive. Requests have the timeout of their
-   * caller.
+   * Milliseconds within which the response headers of a GET or of a notification must arrive. Requests have the timeout
+   * of their caller.
    *
    * @default 30000
    */
@@ -116,12 +118,12 @@ export interface StreamableClientTransportOptions {
    */
   closeTimeoutMs?: number;
   /**
-   * Bytes that one message of the server may have. A higher limit lets a server make this process buffer more.
+   * Maximum size in bytes of one message of the server. A higher limit lets a server make this process buffer more.
    *
    * @default 33554432 (32 MiB)
    */
   maxMessageBytes?: number;
-  /** Time. @default the system's */
+  /** Clock of all timers. @default the system clock */
   clock?: Clock;
   /** Random numbers from 0 to below 1, for the waits. @default Math.random */
   random?: () => number;
@@ -129,7 +131,7 @@ export interface StreamableClientTransportOptions {
 
 /** A request of a client that is about to be sent. @publicApi */
 export interface McpClientRequest {
-  /** As the caller made it: what `requestMeta` adds is not in it. */
+  /** The request of the caller, without the fields that `requestMeta` adds. */
   readonly message: JsonRpcRequest;
   readonly url: URL;
   /** `undefined` without a session, and before it is known. */
@@ -153,15 +155,15 @@ export interface McpClientInstrumentation {
 /** Delays and number of attempts. @publicApi */
 export interface ReconnectOptions {
   /**
-   * Milliseconds that the first wait may last. The longest wait doubles with each attempt without an event; each wait is
-   * a random part of the longest ("full jitter"), so that the clients of a server that comes back do not arrive together.
+   * Maximum of the first delay in milliseconds. The maximum doubles with each attempt without an event; each delay is a
+   * random part of it ("full jitter"), so that the clients of a restarted server do not reconnect at the same time.
    * `retry:` and `Retry-After` of the server are the minimum.
    *
    * @default 500
    */
   firstDelayMs?: number;
   /**
-   * Milliseconds that no wait exceeds, unless the server asks for more.
+   * Maximum delay in milliseconds, unless the server asks for a longer one.
    *
    * @default 30000
    */

@@ -7,10 +7,10 @@ import { getHeaders } from './http-endpoint.js';
 import { mediaTypeOf, readEvents, type SseSink } from './response-body.js';
 
 /**
- * # A stream of the server, over as many responses as it takes
+ * # A stream of the server, over one or more responses
  *
- * Invariants: the cursor only moves on, an attempt without an event keeps it (rule C4); an event resets the count of failures,
- * so that a server which closes connections on purpose (2025-11-25) is followed without a limit.
+ * Invariants: the cursor only moves forward, and an attempt without an event keeps it (rule C4); an event resets the
+ * count of failures, so that a server which closes connections on purpose (2025-11-25) is followed without a limit.
  */
 export abstract class EventStream implements SseSink {
   protected cursor: string | undefined;
@@ -24,7 +24,7 @@ export abstract class EventStream implements SseSink {
   /** Called with each message, in order. */
   protected abstract take(message: JsonRpcMessage): void;
 
-  /** Asks for what comes after the cursor (GET), and reads the response to its end. */
+  /** Requests the events after the cursor (GET), and reads the response to its end. */
   protected async open(session: SentSession, signal: AbortSignal): Promise<void> {
     const { endpoint, options } = this.connection;
     const headers = getHeaders(session, this.cursor);

@@ -92,14 +92,14 @@ export interface EndpointRequest {
   readonly headers: HeaderMap;
   readonly body?: string;
   readonly signal: AbortSignal;
-  /** Milliseconds in which the head of the response must come. */
+  /** Milliseconds within which the response headers must arrive. */
   readonly timeoutMs?: number;
 }
 
 /**
  * HTTP requests to one MCP endpoint: credentials, redirects, HTTP errors.
  *
- * Holds no session; between requests only a running refresh of the credentials.
+ * Has no session; its only state is a running refresh of the credentials.
  */
 export class HttpEndpoint {
   #refreshing: Promise<void> | undefined;
@@ -167,7 +167,7 @@ export class HttpEndpoint {
     const response = await this.#fetch(request);
     if ((response.status !== 401 && response.status !== 403) || !onUnauthorized) return response;
     const refusal = await this.#errorOf(response, method, signal);
-    // Refused with credentials that were replaced meanwhile: the new ones are tried first.
+    // The credentials of the refused request were replaced meanwhile: the new ones are tried first.
     if (refreshes === this.#refreshes) {
       this.#refreshing ??= Promise.resolve()
         .then(() => onUnauthorized(refusal as HttpUnauthorizedError))
@@ -203,7 +203,7 @@ export class HttpEndpoint {
   /** The error for a status other than 2xx. */
   async #errorOf(response: Response, method: string, signal: AbortSignal): Promise<HttpStatusError> {
     const { status, statusText, headers } = response;
-    // The status matters: an unreadable page is left out.
+    // The status is enough: a page that cannot be read is omitted.
     const page = await readText(response, { maxMessageBytes: MAX_ERROR_BYTES, signal }).catch(() => '');
     signal.throwIfAborted();
     const text = page || undefined;
@@ -222,7 +222,7 @@ export class HttpEndpoint {
 
 function adviceFor(status: number, location: string | null): string {
   if (status < 400)
-    return `It redirects to ${shown(location ?? undefined)}, which is not followed: credentials and session ids stay with the origin they were given for. Use the final URL.`;
+    return `It redirects to ${shown(location ?? undefined)}, which the client does not follow: it sends credentials and session ids to no other URL. Use the final URL.`;
   if (status === 429 || status === 503) return 'The server is busy: try again later.';
   if (status >= 500) return 'The server, or a proxy before it, failed: see its log.';
   return 'Check the URL and what was sent.';

@@ -46,7 +46,7 @@ const cancelledError = (): Error => new ClientTransportError('CANCELLED', 'The r
  *
  * Invariants:
  * - the promise of `run` settles once: with the answer, or with the failure; later messages are not delivered;
- * - every attempt belongs to one session: it is lost with that session, also if another session has begun;
+ * - every attempt belongs to one session, and is lost with it, even if another session has begun;
  * - an attempt after one that may have run has a new id on the wire: the first may still be served, and servers refuse a second
  *   request with its id. The caller sees the original id.
  */
@@ -84,7 +84,7 @@ export class RequestExchange extends EventStream {
 
   /**
    * @returns the answer, when it was handed over
-   * @throws (rejects) why there will be no answer
+   * @throws (rejects) the reason why there is no answer
    */
   run(): Promise<JsonRpcResponse> {
     this.#serve()
@@ -125,7 +125,8 @@ export class RequestExchange extends EventStream {
     else await session.ready(signal);
     const sent: SentSession = alone ? { sessionId: undefined, protocolVersion: this.#revision } : session.current;
     const interrupt = (): void => {
-      // During a recovery a request without a response head goes on: the server's answer shows whether it has run.
+      // During a recovery a request without response headers continues: the answer of the server shows whether it has
+      // run.
       if (this.#is !== 'posting' || session.state.is !== 'recovering') attempt.abort(sent.lost?.reason);
     };
     sent.lost?.addEventListener('abort', interrupt, { once: true });
@@ -160,7 +161,7 @@ export class RequestExchange extends EventStream {
       this.#is = 'streaming';
       const cause = await failureOf(this.readResponse(response, signal), signal);
       if (this.#answered) return;
-      if (!this.#resumable) throw new StreamLostError('and it had no event id to come back with', { cause });
+      if (!this.#resumable) throw new StreamLostError('and it had no event id to resume from', { cause });
       return this.#resume({ ...sent, sessionId: sent.sessionId ?? this.#begun }, signal, cause);
     }
     if (type !== 'application/json') throw endpoint.unexpectedContent(response);
@@ -199,7 +200,7 @@ export class RequestExchange extends EventStream {
     super.event(event);
   }
 
-  /** A silent response that could not be resumed is not cut. */
+  /** A silent response that cannot be resumed is not closed. */
   override silenceMs(): number {
     return this.#resumable ? super.silenceMs() : Infinity;
   }
@@ -257,7 +258,12 @@ export class RequestExchange extends EventStream {
   }
 }
 
-/** @returns why reading a stream ended early, if coming back may help. @throws (rejects) why it will not */
+/**
+ *
+ *
+ * @returns the reason why a stream ended early, if resuming may help.
+ * @throws (rejects) the reason, if it cannot help
+ */
 async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<unknown> {
   try {
     await reading;
@@ -269,7 +275,7 @@ async function failureOf(reading: Promise<void>, signal: AbortSignal): Promise<u
     if (!(error instanceof HttpStatusError) || error instanceof HttpUnauthorizedError) throw error;
     const { status } = error;
     if (status >= 500 || [408, 409, 425, 429].includes(status)) return error;
-    const reason = status === 405 ? 'has nothing more on that stream' : `refused to resume it, HTTP ${status}`;
+    const reason = status === 405 ? 'has no more events on that stream' : `refused to resume it, HTTP ${status}`;
     throw new StreamLostError(`and the server ${reason}`, { cause: error });
   }
 }
@@ -289,8 +295,8 @@ function errorBodyOf(failure: unknown, requestId: RequestId): JsonRpcErrorRespon
 }
 
 /**
- * Sends a notification, or the answer to a request of the server. Either may arrive twice without harm, so it is repeated
- * after any passing fault.
+ * Sends a notification, or the answer to a request of the server. Both may safely arrive twice, so they are repeated
+ * after any transient fault.
  *
  * @returns settles when the server has taken it
  * @throws (rejects) what `HttpEndpoint.send` fails with in the end; NOT_CONNECTED
@@ -322,7 +328,7 @@ export async function sendOneWay(
       signal.throwIfAborted();
       const lost = error instanceof SessionLostError;
       if (lost) await session.lose(error, signal);
-      // An answer belongs to the session that was asked in.
+      // An answer belongs to the session of its request.
       if (lost ? isResponse(message) : !setbackOf(error) || failures + 1 >= options.reconnect.maxAttempts) throw error;
       if (!lost) await connection.waitToRetry({ kind: 'retry', failures, cause: error }, signal);
     }

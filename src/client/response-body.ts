@@ -8,7 +8,7 @@ export interface SseSink {
   event(event: EventSourceMessage): void;
   /** `retry:` of the server, in milliseconds. */
   retry(ms: number): void;
-  /** Milliseconds without a byte, from now on, after which the response is cut. */
+  /** Milliseconds without a byte, from now on, after which the response is closed. */
   silenceMs(): number;
 }
 
@@ -48,8 +48,8 @@ export async function readText(response: Response, limits: ReadLimits): Promise<
 /**
  * Reads a body as server-sent events (WHATWG HTML §9.2.6), to its end.
  *
- * Events of one chunk are handed over one per microtask: the SDK's client hands notifications to their handlers in a
- * microtask, but takes answers at once, and progress would find its call answered (rule C12).
+ * Events of one chunk are handed over one per microtask: the SDK's client handles notifications in a microtask, but
+ * answers at once, so progress could arrive after the answer of its call (rule C12).
  *
  * @throws (rejects) `MESSAGE_TOO_LARGE`, `SILENT`, `NO_ANSWER`, what the sink throws, or the reason of the signal
  */
@@ -73,7 +73,7 @@ export async function readEvents(
   const { signal } = reading;
   const awaitMore = (): void => {
     const ms = sink.silenceMs();
-    reading.deadline(ms, () => new ClientTransportError('SILENT', `nothing came for ${ms} ms`));
+    reading.deadline(ms, () => new ClientTransportError('SILENT', `no data arrived for ${ms} ms`));
   };
   try {
     awaitMore();
@@ -100,7 +100,7 @@ export async function readEvents(
 const MICROTASK = Promise.resolve();
 
 function tooLarge({ maxMessageBytes }: ReadLimits): ClientTransportError {
-  const message = `The server sent a message of more than ${maxMessageBytes} bytes ("maxMessageBytes"). It was not read; raise the option if it is wanted.`;
+  const message = `The server sent a message of more than ${maxMessageBytes} bytes ("maxMessageBytes"). It was not read; raise the option to receive it.`;
   return new ClientTransportError('MESSAGE_TOO_LARGE', message);
 }
 
@@ -116,7 +116,12 @@ async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerato
       signal.throwIfAborted();
       const { value, done } = await reader.read().catch((cause: unknown) => {
         signal.throwIfAborted();
-        throw new ClientTransportError('NO_ANSWER', 'The connection broke within the response.', { cause }, true);
+        throw new ClientTransportError(
+          'NO_ANSWER',
+          'The connection was lost before the end of the response.',
+          { cause },
+          true,
+        );
       });
       signal.throwIfAborted();
       if (done) return;

@@ -2,7 +2,7 @@ import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { ClientTransportError, HttpStatusError } from './client.errors.js';
 import type { ReconnectPolicy, ReplayPolicy } from './client.options.js';
 
-/** Keeps a server with `retry: 0` that closes every connection from being polled without a pause. */
+/** Minimum delay, so that a server with `retry: 0` that closes every connection is not polled without a pause. */
 const SHORTEST_WAIT_MS = 10;
 /** The longest wait that a server can ask for (`retry:`, `Retry-After`). */
 export const LONGEST_WAIT_MS = 10 * 60_000;
@@ -68,7 +68,7 @@ export function networkErrorOf(error: unknown, place: string): ClientTransportEr
   const mayHaveRun = !codes.some((code) => NOT_CONNECTED.has(code));
   const broken = error instanceof TypeError || codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|HPE_\w+)$/.test(code));
   if (mayHaveRun && !broken) return undefined;
-  const message = `${place} gave no answer (${codes[0] ?? error.message}). Is the server running, and is this its address?`;
+  const message = `${place} did not answer (${codes[0] ?? error.message}). Is the server running, and is this its address?`;
   return new ClientTransportError('NO_ANSWER', message, { cause: error }, mayHaveRun);
 }
 
@@ -95,13 +95,13 @@ interface ListedTool {
   annotations?: { idempotentHint?: unknown; readOnlyHint?: unknown };
 }
 
-/** Which requests may run twice, by method and by the hints of tools. */
+/** Decides which requests may run twice, by method and by the hints of tools. */
 export class Idempotency {
   readonly #tools = new Set<string>();
 
   constructor(private readonly policy: ReplayPolicy) {}
 
-  /** Takes the hints of an answered `tools/list` (2025-03-26, "Tool annotations"). */
+  /** Stores the hints of an answered `tools/list` (2025-03-26, "Tool annotations"). */
   learn(request: JsonRpcRequest, result: unknown): void {
     if (request.method !== 'tools/list') return;
     const { tools } = result as { tools?: unknown };
@@ -115,7 +115,7 @@ export class Idempotency {
   }
 
   mayReplay(request: JsonRpcRequest): boolean {
-    // The listener must learn that changes may have been missed.
+    // Not repeated, so that the listener learns that it may have missed changes.
     if (request.method === 'subscriptions/listen') return false;
     if (typeof this.policy === 'function') return this.policy(request);
     if (this.policy !== 'idempotent') return this.policy === 'always';

@@ -23,9 +23,9 @@ import { LinkedAbort } from './waiting.js';
 /**
  * # The client's side of Streamable HTTP: a `Transport` for the official `Client`
  *
- * Each message is a POST of its own ({@link RequestExchange}, {@link sendOneWay}); messages that belong to no request arrive over
- * one GET ({@link StandaloneStream}). {@link ClientSession} holds the session, and the messages that wait for it. A message of
- * 2026-07-28, recognised by its `_meta`, has no session.
+ * Each message is a separate POST ({@link RequestExchange}, {@link sendOneWay}); messages that belong to no request
+ * arrive over one GET ({@link StandaloneStream}). {@link ClientSession} holds the session, and the messages that wait
+ * for it. A message of 2026-07-28, recognised by its `_meta`, has no session.
  *
  * Invariants: all requests and streams end with the connection's `life`, which `close` aborts; `onclose` is called once; after
  * that no message is delivered, no timer is armed, and no request is open.
@@ -45,7 +45,7 @@ export class StreamableClientTransport implements Transport {
   /** Closing the response cancels the request on 2026-07-28. */
   readonly hasPerRequestStream = true;
 
-  /** The present state and every one that follows; completes when the transport is closed. */
+  /** The current state and every later one; completes when the transport is closed. */
   readonly state$: Observable<ClientTransportState>;
   /** Every retry and resumption, before its wait; completes when the transport is closed. */
   readonly reconnects$: Observable<ReconnectEvent>;
@@ -108,8 +108,9 @@ export class StreamableClientTransport implements Transport {
    * @param options `requestSignal` closes the request's response; `headers` are sent as they are; with `resumptionToken` the
    *   answer is fetched from that event on, and nothing is posted
    * @returns settles when a request is answered, and the answer delivered; or when the server has accepted another message
-   * @throws (rejects) HttpStatusError, HttpUnauthorizedError, UnexpectedContentError, SessionLostError, StreamLostError,
-   *   ClientTransportError, or what `fetch`, `headers` and `onUnauthorized` throw. Only this call has failed then.
+   * @throws (rejects) HttpStatusError, HttpUnauthorizedError, UnexpectedContentError, SessionLostError,
+   *   StreamLostError, ClientTransportError, or what `fetch`, `headers` and `onUnauthorized` throw. Then only this call
+   *   has failed.
    */
   async send(message: JsonRpcMessage, options: TransportSendOptions = {}): Promise<void> {
     if (isRequest(message)) return this.#request(message, options);
@@ -125,7 +126,7 @@ export class StreamableClientTransport implements Transport {
    * @returns settles when all of them have ended; after `closeTimeoutMs` at the latest
    */
   close(): Promise<void> {
-    // Later, so that an observer of the end may call this too.
+    // One turn later, so that an observer of the end may call this method, too.
     return (this.#closing ??= Promise.resolve().then(() => this.#end()));
   }
 

@@ -18,21 +18,21 @@ import {
 import { isModernRevision } from '../wire/revisions.js';
 import { pause } from './waiting.js';
 
-/** `_meta` of a progress notification that says that a task was asked for, and nothing more. @internal */
+/** `_meta` key of a progress notification of a poll without a new status. @internal */
 export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
-/** Milliseconds between two polls, when the server says nothing sensible. */
+/** Milliseconds between two polls: without a value of the server, and the limits of that value. */
 const POLL_MS = { default: 1_000, least: 20, most: 60_000 };
 /** Polls in a row that may fail. */
 const MAX_FAILURES = 5;
-/** JSON-RPC code of a task that came to nothing. */
+/** JSON-RPC code of a task that failed without a code, or was cancelled. */
 const FAILED = -32000;
 
 /**
  * # A transport for the official `Client` that follows tasks
  *
- * The official client does not know the extension `io.modelcontextprotocol/tasks`. This stands between it and its transport: it
- * declares the extension with each `tools/call` of revision 2026-07-28, and when the answer is a task it asks for the task
- * until that has ended. To the client the call just takes longer:
+ * The official client does not support the extension `io.modelcontextprotocol/tasks`. This class wraps its transport:
+ * it declares the extension with each `tools/call` of revision 2026-07-28, and when the answer is a task it polls the
+ * task until it has ended. For the client the call only takes longer:
  *
  *     called ──"task"──▶ followed ──completed, failed, cancelled──▶ answered
  *                           ├──input_required──▶ answered with the questions; its repetition goes on following
@@ -50,7 +50,7 @@ export class TaskTransport implements Transport {
   readonly #calls = new Map<RequestId, FollowedCall>();
   /** Requests of this transport. */
   readonly #asked = new Map<RequestId, Deferred<JsonRpcResponse>>();
-  /** No client makes up such an id. */
+  /** A random prefix, so that the ids differ from those of the client. */
   readonly #name = `task-${randomToken(8)}-`;
   #lastId = 0;
 
@@ -92,7 +92,7 @@ export class TaskTransport implements Transport {
   async send(message: JsonRpcMessage, options: TransportSendOptions = {}): Promise<void> {
     if (isNotification(message) && message.method === 'notifications/cancelled') {
       const call = this.#calls.get(message.params?.['requestId'] as RequestId);
-      // The request was answered long ago: what is cancelled is the task.
+      // The request was already answered, so the task is cancelled.
       if (call?.followed) return call.abort.abort(message.params?.['reason']);
     }
     if (!isRequest(message) || message.method !== 'tools/call' || !isModern(message)) {
@@ -149,7 +149,7 @@ export class TaskTransport implements Transport {
     return true;
   }
 
-  /** Asks for a task until there is something to answer the call with. Never rejects. */
+  /** Polls a task until the call can be answered. Never rejects. */
   async #follow(call: FollowedCall, taskId: string, inputResponses?: unknown): Promise<void> {
     const { id } = call.request;
     const { signal } = call.abort;
@@ -186,7 +186,7 @@ export class TaskTransport implements Transport {
       case 'cancelled':
         return errorResponse(id, FAILED, `The task ${taskId} was cancelled.`) as JsonRpcResponse;
       case 'input_required': {
-        // What was answered may still be among them, where nodes see each other late.
+        // May still include answered questions, if nodes see updates late.
         const open = Object.entries(inputRequests).filter(([key]) => !(isObject(given) && Object.hasOwn(given, key)));
         if (open.length === 0) return undefined;
         const requestState = this.#name + taskId;
@@ -207,7 +207,7 @@ export class TaskTransport implements Transport {
     if (this.#calls.delete(id)) this.onmessage?.(answer);
   }
 
-  /** The client does not wait any more. */
+  /** The client has cancelled the call. */
   async #giveUp(call: FollowedCall, taskId: string): Promise<void> {
     if (!this.#calls.delete(call.request.id)) return;
     await this.#request(call, 'tasks/cancel', { taskId }).catch(() => {});
@@ -236,7 +236,7 @@ export class TaskTransport implements Transport {
         const { code, message, data } = answer.error;
         throw Object.assign(new Error(message), { code, data });
       } catch (error) {
-        // An answer is an answer; what could not be asked is asked again.
+        // Answers are final; requests that could not be sent are repeated.
         if (signal.aborted || Number.isSafeInteger((error as { code?: unknown }).code) || failures >= MAX_FAILURES) {
           throw error;
         }
@@ -254,7 +254,7 @@ export class TaskTransport implements Transport {
     const id = `${this.#name}${++this.#lastId}`;
     const answer = deferred<JsonRpcResponse>();
     this.#asked.set(id, answer);
-    // As the call: the same client asks.
+    // With the `_meta` of the call, since it is the same client.
     const { progressToken: _, ...meta } = request.params?._meta ?? {};
     const message = declaring({ jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } });
     const abort = (): void => answer.reject(signal!.reason);
@@ -276,7 +276,7 @@ class FollowedCall {
   followed = false;
   pollMs = POLL_MS.default;
   polls = 0;
-  /** What the client was told of the task. */
+  /** The last progress that the client received of the task. */
   readonly said: { message: string | undefined; count: number } = { message: undefined, count: 0 };
 
   constructor(
@@ -308,7 +308,7 @@ function isModern({ params }: JsonRpcRequest): boolean {
   return isModernRevision(meta?.[PROTOCOL_VERSION_META_KEY]);
 }
 
-/** The message of a client that knows tasks. */
+/** Adds the extension for tasks to the capabilities of a request. */
 function declaring(message: JsonRpcRequest): JsonRpcRequest {
   const { params = {} } = message;
   const meta: Readonly<Record<string, unknown>> = params._meta ?? {};

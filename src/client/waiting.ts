@@ -1,14 +1,14 @@
 import { setMaxListeners } from 'node:events';
 import type { Clock, ClockTimer } from '../common/clock.js';
 
-/** An `AbortController` that any number of requests may follow at a time. */
+/** An `AbortController` for any number of concurrent listeners. */
 export function sharedController(): AbortController {
   const controller = new AbortController();
   setMaxListeners(0, controller.signal);
   return controller;
 }
 
-/** A signal that follows others, and may have a deadline. `release` it: the others keep a listener until then. */
+/** A signal that follows others, and may have a deadline. Call `release()`: until then the others keep a listener. */
 export class LinkedAbort {
   readonly #controller = sharedController();
   readonly #parents: readonly AbortSignal[];

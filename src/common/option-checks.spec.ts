@@ -78,7 +78,7 @@ describe('check.text and check.texts', () => {
   });
 
   it.each([undefined, null, 'a', [1], ['a', undefined], {}])('texts refuses %s', (value) => {
-    expect(refusal(() => check.texts('allowedHosts', value)).message).toContain('an array of texts');
+    expect(refusal(() => check.texts('allowedHosts', value)).message).toContain('an array of strings');
   });
 });
 

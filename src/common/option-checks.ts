@@ -12,13 +12,13 @@ export class McpOptionError extends Error {
   }
 }
 
-/** The injection token of what an endpoint was given as options; each room takes its own from there. */
+/** The injection token of the options of an endpoint, as given; each room reads its own. */
 export const MCP_OPTIONS = Symbol('nestjs-mcp-streamable:options');
 
 /** The longest delay of `setTimeout`; a longer one fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Checks one option after the other; the first one that cannot work is thrown. */
+/** Checks options; the first invalid one throws. */
 export const check = {
   /** A whole number of at least `min`; `Infinity` only where it is allowed. */
   count(option: string, value: unknown, { min = 1, infinite = false } = {}): number {
@@ -37,7 +37,7 @@ export const check = {
   timer(option: string, value: unknown, { min = 1, infinite = false } = {}): number {
     const ms = check.count(option, value, { min, infinite });
     if (ms <= LONGEST_TIMER_MS || ms === Infinity) return ms;
-    throw wrong(option, `at most ${LONGEST_TIMER_MS}, which is 24 days`, ms);
+    throw wrong(option, `at most ${LONGEST_TIMER_MS} (24 days)`, ms);
   },
 
   flag(option: string, value: unknown): boolean {
@@ -83,12 +83,12 @@ export const check = {
 
   text(option: string, value: unknown): string {
     if (typeof value === 'string' && value.length > 0) return value;
-    throw wrong(option, 'a text that is not empty', value);
+    throw wrong(option, 'a non-empty string', value);
   },
 
   texts(option: string, value: unknown): readonly string[] {
     if (Array.isArray(value) && value.every((entry) => typeof entry === 'string')) return value;
-    throw wrong(option, 'an array of texts', value);
+    throw wrong(option, 'an array of strings', value);
   },
 
   /** An object that has the methods of a contract. */
@@ -132,7 +132,7 @@ function wrong(option: string, wanted: string, value: unknown): McpOptionError {
   return new McpOptionError(option, `The option "${option}" must be ${wanted}; got ${shown(value)}.`);
 }
 
-/** As JSON, if it can be: a message about a wrong value must not fail over the value (cycles, bigints). */
+/** As JSON, if possible: creating the message must not fail because of the value (cycles, bigints). */
 function shown(value: unknown): string {
   if (typeof value === 'number') return String(value);
   try {

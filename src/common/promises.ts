@@ -1,6 +1,6 @@
 import type { Clock } from './clock.js';
 
-/** Not awaited when it is there already. */
+/** A value, or a promise of it; only a promise is awaited. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /** A promise that is settled from outside. A rejection is marked as handled: awaiting the promise is optional. */
@@ -33,7 +33,7 @@ export function once(task: () => void): () => void {
   };
 }
 
-/** There is nothing to wait for. */
+/** A resolved promise. */
 export const DONE: Promise<void> = Promise.resolve();
 
 /** Marks the rejection as handled; awaiting the promise still throws. */
@@ -65,8 +65,8 @@ export async function within(task: Promise<unknown>, limitMs: number, clock: Clo
 }
 
 /**
- * Runs tasks of one key one after the other, and tasks of different keys side by side. Nothing is kept of a key for which
- * no task runs or waits.
+ * Runs tasks of one key one after the other, and tasks of different keys side by side. A key without tasks takes no
+ * memory.
  */
 export class Turns {
   readonly #last = new Map<string, Promise<unknown>>();

@@ -1,7 +1,9 @@
 import { randomFillSync } from 'node:crypto';
 
 const ALPHABET = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789');
-/** The largest multiple of 62 that fits a byte: bytes beyond it are thrown away, so that every character is equally likely. */
+/**
+ * The largest multiple of 62 that fits a byte: larger bytes are discarded, so that every character is equally likely.
+ */
 const UNBIASED = 248;
 
 /** 62^22 > 2^130: unguessable. */
@@ -15,7 +17,7 @@ let filled = 0;
 /**
  * An unguessable token of the alphabet `[A-Za-z0-9]`.
  *
- * Cut in one piece: a string that was put together of characters keeps an object of 32 bytes for each of them.
+ * Created in one piece: a string concatenated from characters keeps an object of 32 bytes for each of them.
  *
  * @param length characters; the default of {@link TOKEN_LENGTH} carries 131 random bits
  */

@@ -18,7 +18,7 @@ export interface RetryPolicy {
  */
 export class Retry {
   #cancelled = false;
-  /** Made at the first wait: most retries never wait. */
+  /** Created at the first wait: most retries never wait. */
   #waits: Map<ClockTimer, () => void> | undefined;
 
   constructor(
@@ -32,7 +32,7 @@ export class Retry {
   }
 
   /**
-   * Goes on with an attempt that was begun.
+   * Continues with an attempt that has already started.
    *
    * @param failed called before the first pause
    */

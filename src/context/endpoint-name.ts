@@ -3,7 +3,7 @@ import type { ControllerOptions } from '@nestjs/common';
 /** The versions of the app's API in which an endpoint is served, as a controller has them. @publicApi */
 export type McpEndpointVersion = NonNullable<ControllerOptions['version']>;
 
-/** How an endpoint is called in the app and in messages. */
+/** The injection token of the name of an endpoint, for messages. */
 export const ENDPOINT_NAME = Symbol('nestjs-mcp-streamable:endpoint-name');
 
 export interface EndpointName {

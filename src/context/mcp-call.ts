@@ -8,24 +8,27 @@ import type { HttpRefusal, McpExchange } from './mcp-exchange.js';
 /*
  * # One message of a client while it is served
  *
- * A session holds no request, no user and no headers: those belong to a message and travel with it. A handler, and
- * whatever it calls, finds them in the call, through the async context that is set around the handler.
+ * A session holds no request, user or headers: those belong to a message. A handler, and the code that it calls, finds
+ * them in the call, through the async context of the handler.
  */
 
 /** A session, as its client introduced it. @publicApi */
 export interface McpSessionInfo {
   readonly id: string;
-  /** Who owns the session, as `principal(request)` said at `initialize`; `undefined`: anonymous. */
+  /** The owner of the session: the result of `principal(request)` at `initialize`; `undefined`: anonymous. */
   readonly principal: string | undefined;
   /** The negotiated protocol revision. */
   readonly protocolVersion: string;
   readonly clientInfo: { readonly name: string; readonly version: string };
   readonly clientCapabilities: Readonly<Record<string, unknown>>;
-  /** The parameters of the path that it began at, such as `{ tenant: 'acme' }`; absent without any. It is known there alone. */
+  /**
+   * The parameters of the path that it began at, such as `{ tenant: 'acme' }`; absent without any. At other paths the
+   * session does not exist.
+   */
   readonly routeParams?: Readonly<Record<string, unknown>>;
 }
 
-/** One HTTP request to the endpoint, as the app's guards left it. @publicApi */
+/** One HTTP request to the endpoint, after the app's guards have run. @publicApi */
 export interface McpHttpCall {
   readonly era: Era;
   /** Who calls, as `principal(request)` says of this request; `undefined`: anonymous. */
@@ -34,7 +37,7 @@ export interface McpHttpCall {
   readonly request: unknown;
 }
 
-/** The access token that a guard, or middleware of the SDK, has verified and left on an HTTP request. @internal */
+/** The access token that a guard, or middleware of the SDK, has verified and stored on an HTTP request. @internal */
 export function authOf(request: unknown): AuthInfo | undefined {
   const { auth, raw } = (request ?? {}) as { auth?: Partial<AuthInfo>; raw?: { auth?: Partial<AuthInfo> } };
   const left = auth ?? raw?.auth;
@@ -51,13 +54,13 @@ export interface OutboundMessage {
 export interface OutboundOptions {
   /** Milliseconds; at most `serverRequestTimeoutMs`, which is the default. */
   readonly timeoutMs?: number;
-  /** Each progress notification of the client begins `timeoutMs` anew. */
+  /** Whether each progress notification of the client restarts `timeoutMs`. */
   readonly resetTimeoutOnProgress?: boolean;
-  /** Milliseconds in all, however much progress there is. */
+  /** Maximum milliseconds in total, including progress. */
   readonly maxTotalTimeoutMs?: number;
-  /** Gives the request up, and tells the client. */
+  /** Cancels the request, and notifies the client. */
   readonly signal?: AbortSignal;
-  /** Asks the client for progress, and hears of it. */
+  /** Requests progress from the client, and receives it. */
   readonly onprogress?: (progress: Record<string, unknown>) => void;
 }
 
@@ -69,7 +72,7 @@ export type ClientIdentity = {
 };
 
 /**
- * The client of a call: a live session, or, where there are no sessions, what stands in the request itself.
+ * The client of a call: a live session or, without sessions, the client that the request describes.
  *
  * @internal
  */
@@ -77,9 +80,9 @@ export interface CallingClient {
   /** Of a client with a session. */
   readonly info?: McpSessionInfo | undefined;
   identity(call: McpCall): ClientIdentity;
-  /** Whether the client wants log messages of this level (2025: all of them until it says otherwise). */
+  /** Whether the client wants log messages of this level (2025: all, until it sets a level). */
   wantsLog(level: string, call: McpCall): boolean;
-  /** Sends a notification that belongs to a call. @returns settles when it is on its way, or was dropped */
+  /** Sends a notification that belongs to a call. @returns settles when it was sent or logged, or was dropped */
   notify(notification: OutboundMessage, call: McpCall): Promise<void>;
   /**
    * Sends a request on the stream of a call.
@@ -95,20 +98,20 @@ export interface CallingClient {
 }
 
 /**
- * How large the result of a call may be. Looked at where it is written, so that nothing is written twice.
+ * The size limit of the result of a call. It is checked where the result is serialized, so that this happens once.
  *
  * @internal
  */
 export interface ResultBound {
   /** Bytes of the answer as JSON. */
   readonly maxBytes: number;
-  /** What is sent instead. */
+  /** @returns the result that is sent instead */
   insteadOf(result: object, bytes: number): object;
 }
 
 /**
- * One JSON-RPC request or notification of a client while it is served: who sent it, the way back to its client, and
- * whether its result is still needed.
+ * One JSON-RPC request or notification of a client while it is served: its caller, its client, and whether its result
+ * is still needed.
  *
  *     open ──answer──▶ answered
  *       └──cancelled, or its client, session, time or node is over──▶ cancelled
@@ -121,15 +124,15 @@ export class McpCall implements McpHttpCall {
   #abort: AbortController | undefined;
   #cancelled: { readonly reason: unknown } | undefined;
   #answered = false;
-  /** A guard of the handler did not let the caller in, however the client is told. @internal */
+  /** A guard of the handler refused the caller. @internal */
   denied = false;
   /** A handler was found for it. @internal */
   handled = false;
   /** It is answered with a task. @internal */
   isTask = false;
-  /** How HTTP shall say what the answer says. @internal */
+  /** HTTP status and headers of the answer, if it is a refusal. @internal */
   refusal: HttpRefusal | undefined;
-  /** Of a tool whose result may not be of any size. @internal */
+  /** Set for a tool whose results have a size limit. @internal */
   bound: ResultBound | undefined;
   /** Armed when `requestTimeoutMs` is set. @internal */
   timer: ClockTimer | undefined;
@@ -166,7 +169,7 @@ export class McpCall implements McpHttpCall {
   get requestId(): RequestId | undefined {
     return 'id' in this.message ? this.message.id : undefined;
   }
-  /** What the client says of itself. @internal */
+  /** The name and capabilities that the client declared. @internal */
   get client(): ClientIdentity {
     return this.from.identity(this);
   }
@@ -181,12 +184,12 @@ export class McpCall implements McpHttpCall {
   }
   /**
    * Aborts when the client cancels the request, when the session ends (DELETE, idle, `terminate()`), when
-   * `requestTimeoutMs` is over, when a client without a session goes away, and at shutdown. Of a task: when it is cancelled,
-   * when its `ttlMs` is over, and at shutdown.
+   * `requestTimeoutMs` is over, when a client without a session disconnects, and at shutdown. Of a task: when it is
+   * cancelled, when its `ttlMs` is over, and at shutdown.
    */
   get signal(): AbortSignal {
     if (!this.#abort) {
-      // Made when it is first looked at: most handlers never do.
+      // Created on first use: most handlers never read it.
       this.#abort = new AbortController();
       if (this.#cancelled) this.#abort.abort(this.#cancelled.reason);
     }
@@ -194,8 +197,8 @@ export class McpCall implements McpHttpCall {
   }
 
   /**
-   * Ends the connection that carries this request's messages and leaves the request running: the client comes back and
-   * resumes. Does nothing below revision 2025-11-25 and without a session, where clients do not come back.
+   * Ends the connection that carries this request's messages and leaves the request running: the client reconnects and
+   * resumes. No effect below revision 2025-11-25 and without a session, where clients do not resume.
    *
    * @returns whether a stream was closed
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
@@ -220,8 +223,8 @@ export class McpCall implements McpHttpCall {
   }
 
   /**
-   * Gives the HTTP answer a status and headers of its own, while nothing of it is out and it answers nothing else: a
-   * guard that denies a call speaks to HTTP then, as on any route.
+   * Sets status and headers of the HTTP response of a denied call, as a guard does on any route. Possible while nothing
+   * was sent and the response answers no other request.
    *
    * @internal
    */
@@ -234,12 +237,12 @@ export class McpCall implements McpHttpCall {
     this.#answered = true;
   }
 
-  /** Cancels the handler: its result is not needed any more. Counts once. @internal */
+  /** Cancels the handler: its result is no longer needed. Only the first call has an effect. @internal */
   cancelled(reason: unknown): void {
     if (!this.#answered) this.#cancel(reason);
   }
 
-  /** The call is answered with a task, and its handler goes on. @returns aborts the handler @internal */
+  /** The call is answered with a task, and its handler continues. @returns aborts the handler @internal */
   becameTask(): (reason: unknown) => void {
     this.isTask = true;
     return (reason) => this.#cancel(reason);
@@ -262,8 +265,8 @@ export function runInCall<T>(call: McpCall, task: () => T): T {
 }
 
 /**
- * Runs `task`, which tells clients of a fact. A call that was cancelled says nothing more (P8), but what it has
- * changed is so all the same: then the task runs on behalf of no call.
+ * Runs `task`, which notifies clients of a change. A cancelled call sends no further messages (P8), but its changes
+ * must still be announced: then the task runs outside of any call.
  *
  * @internal
  */
@@ -272,7 +275,7 @@ export function runBeyondCancelledCall<T>(task: () => T): T {
 }
 
 /**
- * The call on whose behalf the current code runs.
+ * The call that the current code belongs to, by its async context.
  *
  * @returns `undefined` outside of any call, for example in a cron job
  * @publicApi

@@ -17,7 +17,7 @@ import type { McpPrincipalState, McpState, McpStatePort } from './mcp-state.js';
 import type { McpTask, TaskPort } from './mcp-tasks.js';
 
 /**
- * How a handler speaks to its client while it runs. Each era has its own way; handlers do not know which.
+ * The messages between a handler and its client while it runs. Each era has its own implementation.
  *
  * @internal
  */
@@ -26,21 +26,25 @@ export interface McpClientPort {
   notify(notification: { method: string; params?: Record<string, unknown> }): Promise<void>;
   /** Sends a log message if the client wants messages of that level. */
   log(level: LoggingLevel, data: unknown, logger?: string): Promise<void>;
-  /** Asks side by side. The promise may be dropped. @returns the answers, under the keys of the questions */
+  /**
+   * Asks all questions at the same time. The promise may be ignored.
+   *
+   * @returns the answers, under the keys of the questions
+   */
   ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Readonly<Record<string, unknown>>>;
-  /** Runs `fn`, or gives what it returned before. The promise may be dropped. */
+  /** Runs `fn`, or returns its earlier result. The promise may be ignored. */
   once(key: string, fn: () => unknown): Promise<unknown>;
   readonly clientCapabilities: Readonly<Record<string, unknown>>;
   /** For handlers that return `inputRequired()` themselves: the answers in this request. */
   readonly inputResponses: InputResponses | undefined;
-  /** The same: what the handler gave `inputRequired()` to keep. */
+  /** For the same handlers: the state that the handler gave to `inputRequired()`. */
   readonly requestState: string | undefined;
   /** Of a call that may become a task. */
   readonly tasks?: Pick<TaskPort, 'task' | 'entering' | 'progress'> | undefined;
   startTask?(): Promise<McpTask | undefined>;
 }
 
-/** What a handler reports of its progress. @publicApi */
+/** The progress of a handler. @publicApi */
 export interface McpProgress {
   /** Grows with every report. */
   progress: number;
@@ -49,7 +53,7 @@ export interface McpProgress {
 }
 
 /**
- * The call that a handler serves: who calls, and the way back to the client while it runs. Injected with `@McpCtx()`.
+ * The call that a handler serves: its caller, and the messages to its client while it runs. Injected with `@McpCtx()`.
  *
  * @publicApi
  */
@@ -66,15 +70,15 @@ export class McpContext {
   get session(): McpSessionInfo | undefined {
     return this.call.session;
   }
-  /** Who calls, as the option `principal` says; `undefined`: anonymous. */
+  /** The caller, as returned by the option `principal`; `undefined`: anonymous. */
   get principal(): string | undefined {
     return this.call.principal;
   }
-  /** The access token of the caller and what it allows; `undefined` without one. See the option `auth`. */
+  /** The access token of the caller with its scopes; `undefined` without one. See the option `auth`. */
   get auth(): AuthInfo | undefined {
     return authOf(this.call.request);
   }
-  /** Express' `Request` or Fastify's `FastifyRequest`, as the guards of the endpoint left it. */
+  /** Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. */
   get request(): unknown {
     return this.call.request;
   }
@@ -84,7 +88,7 @@ export class McpContext {
   get method(): string {
     return this.call.method;
   }
-  /** Aborts when no client waits for the result any more. */
+  /** Aborts when the result is no longer needed: see `McpCall.signal`. */
   get signal(): AbortSignal {
     return this.call.signal;
   }
@@ -103,10 +107,10 @@ export class McpContext {
   }
 
   /**
-   * Makes the call a task now, if it can be one: its tool has the option `task`, and the client declared the extension. The
-   * client is answered with the task, and the handler goes on. Questions before it are ordinary rounds.
+   * Turns the call into a task now, if its tool has the option `task` and the client declared the extension. The client
+   * receives the task as the result, and the handler continues. Questions before it are ordinary rounds.
    *
-   * @returns the task; `undefined` when the call goes on as an ordinary one
+   * @returns the task; `undefined` when the call stays an ordinary one
    * @throws McpError when the task could not be stored, or there are too many
    * @see https://modelcontextprotocol.io/extensions/tasks
    */
@@ -151,21 +155,25 @@ export class McpContext {
     return quiet(this.port.notify(params ? { method, params } : { method }));
   }
 
-  /** What the client can do, and so can be asked. Look here when there is another way: a question that it cannot answer ends the call. */
+  /**
+   * The capabilities of the client, which decide what it can be asked. Check them if the handler can do without a
+   * question: a question that the client cannot answer ends the call.
+   */
   get clientCapabilities(): Readonly<Record<string, unknown>> {
     return this.port.clientCapabilities;
   }
 
   /**
-   * What the client declared of an extension of the protocol: at `initialize`, or in revision 2026-07-28 with this request.
+   * The settings that the client declared for an extension of the protocol: at `initialize`, or in revision 2026-07-28
+   * with this request.
    *
    * ```ts
    * if (!ctx.clientSupports('io.modelcontextprotocol/ui')) return asText(forecast);
    * ```
    *
    * @param id such as `com.example/search`
-   * @returns its settings, mostly `{}`; `undefined` when it did not declare the extension, and of clients of the legacy era
-   *   without sessions, of which nothing is known
+   * @returns its settings, mostly `{}`; `undefined` when it did not declare the extension, and for clients of the
+   *   legacy era without sessions, whose capabilities are not known
    * @see https://modelcontextprotocol.io/seps/2133-extensions
    */
   clientSupports(id: string): Readonly<Record<string, unknown>> | undefined {
@@ -176,13 +184,14 @@ export class McpContext {
    * Asks the user for input: by a form, whose `requestedSchema` is JSON Schema or a Standard Schema such as
    * `z.object({ … })`, or by a URL to visit.
    *
-   * A client of revision 2026-07-28 answers by repeating its request: then the handler runs again, from its beginning, and
-   * what the client has answered is there at once. See {@link once} for what must not be done again.
+   * A client of revision 2026-07-28 answers by repeating its request: then the handler runs again, from its beginning,
+   * and this method returns the answer at once. Use {@link once} for steps that must not be repeated.
    *
-   * @param key names the question within the handler: the same each time the handler runs, another one for each question
-   * @returns what the user did
+   * @param key identifies the question within the handler: the same each time the handler runs, and different for each
+   *   question
+   * @returns the action of the user, with the content of the form
    * @throws ServerRequestError when the client cannot be asked
-   * @throws HandlerSignal in revision 2026-07-28, when the client must answer first: let it pass
+   * @throws HandlerSignal in revision 2026-07-28, when the client must answer first: rethrow it
    * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
    */
   elicit(key: string, params: McpElicitation): Promise<ElicitResult> {
@@ -234,13 +243,13 @@ export class McpContext {
   }
 
   /**
-   * Does something once, however often the handler runs again because it asks: at the first run its result is kept, and
-   * travels with the questions, sealed, to the client and back. Several calls with one key share it.
+   * Runs a step once, even if the handler runs again because it asks: the result of the first run is kept in the
+   * encrypted request state, which the client returns with its answers. Several calls with one key share the result.
    *
-   * It is done again when the call ends without questions and is repeated, or when the client loses what it was given: what
-   * must never happen twice needs a key of its own at the place where it happens.
+   * The step runs again when the client repeats a call that ended without questions, or loses the state: an effect that
+   * must never happen twice needs its own idempotency key.
    *
-   * @param key names the step of the handler
+   * @param key identifies the step within the handler
    * @param fn may be asynchronous; if it fails, nothing is kept
    * @returns a copy of what `fn` returned
    * @throws TypeError when that is not JSON; `undefined` is fine
@@ -256,8 +265,8 @@ export class McpContext {
   }
 
   /**
-   * The `requestState` that the handler returned with `inputRequired()` the last time. It was sealed: only this endpoint can
-   * have made it, for this caller and this request, and it has not expired.
+   * The `requestState` that the handler returned with `inputRequired()` the last time. It was encrypted: only this
+   * endpoint can have created it, for this caller and this request, and it has not expired.
    */
   get requestState(): string | undefined {
     return this.port.requestState;
@@ -272,10 +281,10 @@ export class McpContext {
    * return `Pass on the cart ${cart.handle} with your next order.`;
    * ```
    *
-   * @param handle as the client passed it on; without one, new state with a handle of its own, of which nothing is stored
-   *   before the first `patch`
-   * @throws UnknownStateError when there is no such state, or it is not of this principal; a tool that does not catch it
-   *   reports it with what to do
+   * @param handle the handle that the client passed; without one, a new state, which is not stored before its first
+   *   `patch`
+   * @throws UnknownStateError when the state does not exist, or belongs to another principal; if a tool does not catch
+   *   it, the model gets its text with advice
    */
   state(handle?: string | null): Promise<McpState> {
     return this.states.open(handle);
@@ -290,7 +299,7 @@ export class McpContext {
     return this.states.ofPrincipal();
   }
 
-  /** Ends the connection, not the call: the client comes back for the result. @returns whether there was one to end */
+  /** Ends the connection, not the call: the client reconnects for the result. @returns whether there was one to end */
   closeStream(): boolean {
     return this.call.closeStream();
   }

@@ -4,9 +4,9 @@ import type { McpCall, McpHttpCall, McpSessionInfo } from './mcp-call.js';
 /**
  * # The port between the transport and what serves a method
  *
- * A call comes in, a result goes out; what a handler says meanwhile leaves through the call itself. A dispatcher knows
- * neither HTTP nor streams. There are two: `MethodDispatcher` for decorated handlers, `SdkDispatcher` for servers of the
- * application (option `server`).
+ * A dispatcher receives a call and returns its result; messages of a handler are sent through the call. A dispatcher
+ * knows neither HTTP nor streams. There are two: `MethodDispatcher` for decorated handlers, `SdkDispatcher` for servers
+ * of the application (option `server`).
  */
 export interface McpDispatcher {
   /**
@@ -18,10 +18,10 @@ export interface McpDispatcher {
   request(call: McpCall): object | Promise<object>;
   /** Takes a notification of the client. Never throws. */
   notification(call: McpCall): void;
-  /** A live session is over: nothing more comes from its client. */
+  /** A live session is over: its client sends no more messages. */
   sessionEnded(session: McpDispatchedSession): void;
   /**
-   * What the server that serves a caller declares: subscriptions are told of nothing else.
+   * The capabilities of the server of a caller: subscriptions receive only changes that these include.
    *
    * @throws McpError when there is no server for the caller
    */
@@ -29,8 +29,8 @@ export interface McpDispatcher {
   /** Whether there is a resource at a URI that the caller may read. Absent: not known, and URIs are honored as asked. */
   admitsResource?(uri: string, call: McpCall): Promise<boolean>;
   /**
-   * A live session was made from its record. For dispatchers that keep something of a session: they make it again, and
-   * requests that come meanwhile wait for it. Never throws.
+   * A live session was made from its record. Dispatchers with state per session restore it, and requests that arrive
+   * meanwhile wait for it. Never throws.
    */
   sessionRebuilt?(session: McpDispatchedSession, said: McpSaid): void;
   /** Another node has taken a change that the client made to its session. */
@@ -45,7 +45,7 @@ export interface McpDispatchedSession {
   readonly info: McpSessionInfo;
 }
 
-/** What a client has said of its session: the requests by which it did so can be told to another server. */
+/** The settings that a client made for its session, which can be applied to another server. */
 export interface McpSaid {
   /** The parameters of `initialize`, with the revision that was agreed on. */
   readonly initialize?: Readonly<Record<string, unknown>>;

@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import type { RequestId } from '../wire/json-rpc.js';
 
 /**
- * What the endpoint answers one HTTP request with. Refusals are not replies: they are thrown as `McpError`.
+ * The reply of the endpoint to one HTTP request. Refusals are not replies: they are thrown as `McpError`.
  *
  * - `accepted`: 202, no body, no content type (P1).
  * - `json`: 200 and one JSON text.
@@ -27,10 +27,10 @@ export type McpReply =
 export interface McpStreamReply {
   readonly kind: 'stream';
   /**
-   * Called once, when the response is certain to be there and its head is about to be written. A throw here still
-   * becomes a proper error answer.
+   * Called once, when the response exists and its head is about to be written. An error thrown here is still answered
+   * as an error.
    *
-   * The Observable is subscribed at once, and unsubscribed when the client goes away. Each value is a ready frame, or
+   * The Observable is subscribed at once, and unsubscribed when the client disconnects. Each value is a ready frame, or
    * several. It completes: the response ends. It fails: the connection is destroyed, so that the client resumes.
    *
    * @param flow back-pressure of this one response; valid until the Observable is unsubscribed
@@ -51,11 +51,11 @@ export interface StreamFlow {
   readonly resumed$: Observable<void>;
 }
 
-/** How the answer to one POST comes to be. @internal */
+/** The reply to one POST while it is being decided. @internal */
 export interface PendingReply {
   /** Settles when it is clear how to answer. Rejects with an `McpError`. */
   readonly reply: Promise<McpReply>;
-  /** The client has gone before the reply was there. */
+  /** The client has disconnected before the reply was ready. */
   abandon(): void;
 }
 
@@ -71,7 +71,7 @@ export interface HttpRefusal {
 }
 
 /**
- * Where what a call says goes, and its answer: one for all requests of a POST.
+ * Takes the messages and answers of all requests of one POST.
  *
  * @internal
  */
@@ -81,16 +81,16 @@ export interface McpExchange extends PendingReply {
   /** Sends a message that is not an answer; only while `carries` is `messages`. @param data JSON */
   send(data: string): Promise<void>;
   /**
-   * Answers one of the requests. An exchange that is over takes it for nothing.
+   * Answers one of the requests. An exchange that is over ignores it.
    *
    * @param data the response as JSON
-   * @param refusal how HTTP says the same, if it can: a lone answer that nothing went ahead of
+   * @param refusal HTTP status and headers, used if this is the only answer and nothing was sent before
    */
   answer(id: RequestId, data: string, refusal?: HttpRefusal): void;
   /** One of the requests ends without an answer. */
   dismiss(id: RequestId): void;
-  /** Refuses the POST, if nothing of an answer is out and it has one request. @returns whether it did */
+  /** Refuses the POST, if no part of an answer was sent and it has one request. @returns whether it did */
   refuse(error: Error): boolean;
-  /** Ends the connection, not the stream: the client comes back for the rest. @returns whether it can */
+  /** Ends the connection, not the stream: the client reconnects for the rest. @returns whether it can */
   closeStream(): boolean;
 }

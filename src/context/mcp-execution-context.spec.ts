@@ -34,6 +34,6 @@ describe('McpExecutionContext', () => {
     ['a message of a microservice', contextOf('data')],
   ])('knows nothing of %s', (_name, context) => {
     expect(McpExecutionContext.isMcp(context)).toBe(false);
-    expect(() => McpExecutionContext.create(context)).toThrow(/something else than an MCP handler/);
+    expect(() => McpExecutionContext.create(context)).toThrow(/not of an MCP handler/);
   });
 });

@@ -20,7 +20,7 @@ export abstract class McpHandlerCall {
   abstract readonly about: {
     readonly kind: McpHandlerKind;
     readonly name: string;
-    /** The method, not the function that stands for it in Nest. */
+    /** The decorated method, not the function that Nest calls in its place. */
     readonly handler: HandlerFunction;
     readonly host: HostClass;
   };
@@ -30,10 +30,11 @@ type HandlerFunction = ReturnType<ExecutionContext['getHandler']>;
 type HostClass = ReturnType<ExecutionContext['getClass']>;
 
 /**
- * What a guard, interceptor, filter or param decorator can know of an MCP handler beyond what it knows of every route.
+ * Information about an MCP handler for guards, interceptors, filters and param decorators, in addition to that about
+ * any route.
  *
- * The `ExecutionContext` itself is that of HTTP: `getType()` is `'http'`, `switchToHttp().getRequest()` is the request as
- * the guards of the endpoint left it, so that one guard serves controllers and handlers. This adds the rest:
+ * The `ExecutionContext` itself is that of HTTP: `getType()` is `'http'`, `switchToHttp().getRequest()` is the request
+ * after the guards of the endpoint have run, so that one guard serves controllers and handlers. This adds the rest:
  *
  * ```ts
  * canActivate(context: ExecutionContext) {
@@ -49,36 +50,37 @@ export class McpExecutionContext {
   private constructor(private readonly call: McpHandlerCall) {}
 
   /**
-   * @param context as a guard, interceptor, filter or param decorator was given it
+   * @param context the context that a guard, interceptor, filter or param decorator receives
    * @throws Error when it is not that of an MCP handler
    */
   static create(context: ArgumentsHost): McpExecutionContext {
     const call = handlerCallOf(context);
     if (!call) {
       throw new Error(
-        'McpExecutionContext.create() was given the context of something else than an MCP handler. Ask McpExecutionContext.isMcp(context) first where a guard, interceptor or decorator serves both.',
+        'McpExecutionContext.create() was given a context that is not of an MCP handler. A guard, interceptor or decorator that serves both must check McpExecutionContext.isMcp(context) first.',
       );
     }
     return new McpExecutionContext(call);
   }
 
-  /** Whether it is an MCP handler that runs, and not a route. */
+  /** Whether the context is of an MCP handler, not of a route. */
   static isMcp(context: ArgumentsHost): boolean {
     return handlerCallOf(context) !== undefined;
   }
 
-  /** What the handler itself gets by `@McpCtx()`. */
+  /** The context that the handler itself gets by `@McpCtx()`. */
   getContext(): McpContext {
     return this.call.context;
   }
 
   /**
-   * The arguments **as the client sent them**: guards and the way in of interceptors run before validation, here as in
-   * every Nest app, so that no caller learns from a validation error about a tool that it may not call. Check what you use. A resource
-   * has `{ uri }`, a resource template `{ uri, variables }`, the others what their schema says.
+   * The arguments **as the client sent them**: guards, and interceptors before they call `next.handle()`, run before
+   * validation, as in every Nest app, so that a caller gets no validation errors of a tool that it may not call. Check
+   * the values that you use. A resource has `{ uri }`, a resource template `{ uri, variables }`, the others the
+   * properties of their schema.
    *
-   * While a list is made there are none. A guard that asks for them then is left out, and the entry is shown unless
-   * another guard hides it: this throws, so do not catch it.
+   * While a list is made there are no arguments: this method throws, the guard is skipped, and the entry is shown
+   * unless another guard hides it. Do not catch the error.
    */
   getArgs<T = Record<string, unknown>>(): T {
     return this.call.args as T;
@@ -98,7 +100,7 @@ export class McpExecutionContext {
     return this.call.about.handler;
   }
 
-  /** The class of the provider; in filters too, where Nest does not say. */
+  /** The class of the provider; also in filters, where Nest does not provide it. */
   getClass(): HostClass {
     return this.call.about.host;
   }

@@ -5,14 +5,14 @@ import type { RequestId } from '../wire/json-rpc.js';
 export interface McpCallInfo {
   readonly era: Era;
   readonly method: string;
-  /** Of the tool or prompt, as the client sent it: there may be no such tool. */
+  /** Name of the tool or prompt, as the client sent it: it may not exist. */
   readonly name: string | undefined;
   /** Of the resource, as the client sent it. */
   readonly uri: string | undefined;
   readonly requestId: RequestId | undefined;
   /** `undefined` without sessions. */
   readonly sessionId: string | undefined;
-  /** Who calls; `undefined`: anonymous. */
+  /** The caller; `undefined`: anonymous. */
   readonly principal: string | undefined;
   readonly protocolVersion: string;
   /** `_meta` of the parameters, as the client sent it; trace context, for example (SEP-414). */
@@ -20,8 +20,8 @@ export interface McpCallInfo {
 }
 
 /**
- * How a call ended: with a result, with the result of a tool that says `isError`, refused by a guard, cancelled (by the
- * client, by a disconnect, by a limit of time, or with its session or node), or with an error of this JSON-RPC code.
+ * How a call ended: with a result, with a tool result that has `isError`, refused by a guard, cancelled (by the client,
+ * by a disconnect, by a limit of time, or with its session or node), or with an error of this JSON-RPC code.
  *
  * @publicApi
  */
@@ -34,8 +34,8 @@ export interface McpCallEnd {
   /** Milliseconds from the dispatch to the outcome, with fractions. */
   readonly durationMs: number;
   /**
-   * Whether there is a handler of this name. Other names are the client's invention: metrics that took them as labels would
-   * grow without a bound. With the option `server` only calls that succeeded are known to have one.
+   * Whether there is a handler of this name. Clients may send any other name: do not use those as labels of metrics,
+   * which would grow without bound. With the option `server` only calls that succeeded are known to have one.
    */
   readonly handled: boolean;
   /** Of a call that has one, that of a tool that failed included. */
@@ -56,7 +56,7 @@ export interface McpQuestionInfo {
   /** On the wire. */
   readonly requestId: RequestId;
   readonly sessionId: string;
-  /** Who owns the session; `undefined`: anonymous. */
+  /** The owner of the session; `undefined`: anonymous. */
   readonly principal: string | undefined;
   readonly protocolVersion: string;
 }
@@ -69,7 +69,7 @@ export interface McpQuestionInfo {
  */
 export type McpQuestionOutcome = 'ok' | 'timeout' | 'cancelled' | 'unsent' | number;
 
-/** A request that was answered with 4xx or 5xx before it was a call. @publicApi */
+/** A request that was refused with 4xx or 5xx before a call was created. @publicApi */
 export interface McpRefusal {
   readonly status: number;
   /** The option that decided it, such as a cap; `undefined`: none. */
@@ -90,14 +90,17 @@ export interface McpRefusal {
  */
 export interface McpInstrumentation {
   /**
-   * Runs around each request that is served: around guards, the handler, and the subscription of an Observable. The outcome of
-   * the call is that of `run`: what this method throws is reported, and changes nothing.
+   * Runs around each request that is served: around guards, the handler, and the subscription of an Observable. The
+   * outcome of the call is that of `run`: an error of this method is logged, and does not change the outcome.
    *
    * @param run serves the request; call it once, synchronously
    * @returns what `run` returns
    */
   call<T>(info: McpCallInfo, run: () => T): T;
-  /** Called once per call, when its outcome is certain. What it throws, or rejects with, is reported, and changes nothing. */
+  /**
+   * Called once per call, when its outcome is certain. An error or rejection is logged, and does not change the
+   * outcome.
+   */
   ended?(end: McpCallEnd): void;
   /**
    * Called once per request of the server to the client of a session, in the async context of its sender: that of the handler,

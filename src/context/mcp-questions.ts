@@ -9,10 +9,10 @@ import type {
   ListRootsResult,
 } from '@modelcontextprotocol/server';
 
-/** What the user is asked: a form, or to visit a URL. @publicApi */
+/** A question to the user: a form to fill in, or a URL to visit. @publicApi */
 export type McpElicitation =
   | (Omit<ElicitInputParams, 'mode'> & { mode?: 'form' })
-  /** `elicitationId` exists up to revision 2025-11-25; one is made up for those if there is none. */
+  /** `elicitationId` exists up to revision 2025-11-25; for those revisions one is generated if there is none. */
   | (Omit<ElicitRequestURLParams, 'elicitationId'> & { elicitationId?: string });
 
 /**
@@ -33,7 +33,7 @@ export type McpAnswer<Question> = Question extends { method: 'elicitation/create
     ? SamplingAnswer<Params>
     : ListRootsResult;
 
-/** A model that was given tools may want to use them. */
+/** A model that was given tools may answer with tool calls. */
 type SamplingAnswer<Params> = Params extends { tools: object }
   ? CreateMessageResultWithTools
   : 'tools' extends keyof Params

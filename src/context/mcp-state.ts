@@ -1,23 +1,25 @@
 import { shown } from '../wire/errors.js';
 
 /**
- * State that belongs to a principal: the same in all of its calls, from whichever client.
+ * State that belongs to a principal: the same in all of its calls, from any client.
  *
- * Data is one object of plain JSON. Nothing is stored before the first `patch`.
+ * The data is one object of plain JSON. Nothing is stored before the first `patch`.
  *
  * @publicApi
  */
 export interface McpPrincipalState {
-  /** As it was when the state was opened, or after the last `patch` through this object; empty while nothing is stored. */
+  /**
+   * The data when the state was opened, or after the last `patch` through this object; empty while nothing is stored.
+   */
   readonly data: Readonly<Record<string, unknown>>;
 
   /**
-   * Changes the data: merged key by key, `null` removes a key. Changes that other calls on this node make at the same time to
-   * other keys take effect as well; of two nodes that change one state in the same moment, the later one wins.
+   * Changes the data: merged key by key, `null` removes a key. Changes that other calls on this node make at the same
+   * time to other keys take effect as well; if two nodes change one state at the same time, the later change wins.
    *
-   * @param changes plain JSON; what `JSON.stringify` leaves out is left out
+   * @param changes plain JSON; values that `JSON.stringify` omits are omitted
    * @returns the data after the change
-   * @throws UnknownStateError when a state with a handle is gone: deleted, or not used for `idleTimeoutMs`
+   * @throws UnknownStateError when a state with a handle was deleted, or was not used for `idleTimeoutMs`
    * @throws McpStateError `STATE_TOO_LARGE` beyond `maxStateBytes`, `TOO_MANY_STATES` when there is no room for a new one;
    *   nothing has changed then
    * @throws TypeError when `changes` are no object, or cannot be JSON
@@ -29,12 +31,14 @@ export interface McpPrincipalState {
 }
 
 /**
- * State that goes by a handle, which the server mints and the client passes on, for example as an argument of a tool.
+ * State with a handle, which the server creates and the client passes, for example as an argument of a tool.
  *
  * @publicApi
  */
 export interface McpState extends McpPrincipalState {
-  /** Unguessable: 22 characters of `[A-Za-z0-9]`. A caller that is the same principal and knows it has the state. */
+  /**
+   * Unguessable: 22 characters of `[A-Za-z0-9]`. A caller with the same principal and this handle can use the state.
+   */
   readonly handle: string;
 }
 
@@ -53,18 +57,19 @@ export interface McpStatePort {
 /**
  * Why there is no state, or why it was not changed.
  *
- * - `UNKNOWN_STATE`: the handle is of no state of this caller (any more); always an {@link UnknownStateError}
+ * - `UNKNOWN_STATE`: the state does not exist, has expired, or belongs to another principal; always an
+ *   {@link UnknownStateError}
  * - `NO_PRINCIPAL`: state of the principal was asked for, and the caller is anonymous
  * - `STATE_TOO_LARGE`: the data would have more than `maxStateBytes` as JSON
  * - `TOO_MANY_STATES`: the principal has as many states as it may have, or the anonymous callers have together
- * - `STORE_UNAVAILABLE`: the state store did not do what it was asked; its error is the `cause`. A change may have been made
+ * - `STORE_UNAVAILABLE`: the state store failed; its error is the `cause`. A change may have been stored
  *
  * @publicApi
  */
 export type McpStateErrorCode =
   'UNKNOWN_STATE' | 'NO_PRINCIPAL' | 'STATE_TOO_LARGE' | 'TOO_MANY_STATES' | 'STORE_UNAVAILABLE';
 
-/** State that cannot be had. Its message is meant for the client: a tool that throws it reports it. @publicApi */
+/** State could not be opened or changed. Its message is for the client: a tool that throws it reports it. @publicApi */
 export class McpStateError extends Error {
   override readonly name: string = 'McpStateError';
   constructor(
@@ -77,7 +82,7 @@ export class McpStateError extends Error {
 }
 
 /**
- * The handle is of no state, of one that is gone, or of another principal's: callers do not learn which.
+ * The state does not exist, has expired, or belongs to another principal: callers cannot tell which.
  *
  * @publicApi
  */
@@ -86,7 +91,7 @@ export class UnknownStateError extends McpStateError {
   constructor(readonly handle: string) {
     super(
       'UNKNOWN_STATE',
-      `There is no state with the handle ${shown(handle)}: it has expired, was deleted, or never was. Call again without a handle to begin a new one, and pass on the handle that you are given then.`,
+      `State with the handle ${shown(handle)} not found: it expired, was deleted, or never existed. Call again without a handle to create a new state, and use the handle that is returned.`,
     );
   }
 }

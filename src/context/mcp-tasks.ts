@@ -7,8 +7,8 @@ import type { StreamFlow } from './mcp-exchange.js';
 /*
  * # Calls that become tasks (the extension `io.modelcontextprotocol/tasks`)
  *
- * The port between what serves `tools/call` and the module that keeps tasks. Without the module nothing of it runs: no tool
- * of the app has the option `task` then.
+ * The port between the method `tools/call` and the module that keeps tasks. It is not used without the module: then no
+ * tool of the app has the option `task`.
  */
 
 /** When calls of a tool become tasks; every option of its declaration decided, but those that the module has. @internal */
@@ -24,7 +24,10 @@ export interface ToolTask {
 export interface McpTask {
   /** As the client knows it; unguessable. */
   readonly id: string;
-  /** Says what the task is doing: clients read it as `statusMessage`. Written at most once a second; the last one counts. */
+  /**
+   * Sets the status message of the task, which clients read as `statusMessage`. Written at most once a second; the last
+   * one counts.
+   */
   update(statusMessage: string): void;
 }
 
@@ -32,7 +35,9 @@ export interface McpTask {
 export interface TaskPort {
   /** The task, once the call is one. */
   readonly task: McpTask | undefined;
-  /** Settles when the method of the handler may run: all guards have let the caller in, and the arguments are valid. */
+  /**
+   * Settles when the method of the handler may run: all guards have accepted the caller, and the arguments are valid.
+   */
   entering(): Promise<void> | undefined;
   /** Makes the call a task now. @returns `undefined` when it stays an ordinary call */
   start(): Promise<McpTask | undefined>;

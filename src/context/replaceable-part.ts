@@ -14,10 +14,10 @@ export const backendProvider: Provider = {
 };
 
 /**
- * A part that an app may bring itself: by the option of its name, or in the option `backend`.
+ * A part that an app may replace: by the option of its name, or in the option `backend`.
  *
- * @param methods what it must have
- * @param byDefault makes it when the app brings none
+ * @param methods the methods that it must have
+ * @param byDefault creates the default
  * @param inject the tokens of the arguments of `byDefault`
  */
 export function replaceablePart<T extends object, Injected extends unknown[]>(

@@ -1,13 +1,13 @@
 /**
- * Why a request could not be sent to the client, or stayed without an answer.
+ * The reason why a request was not sent to the client, or has no answer.
  *
  * - `NO_STREAM`: no response is open that could carry it
- * - `CALL_OVER`: the request on whose behalf it was sent is over
- * - `CLIENT_LACKS_CAPABILITY`: the client did not declare that it understands it
+ * - `CALL_OVER`: the client request that it belongs to is over
+ * - `CLIENT_LACKS_CAPABILITY`: the client did not declare the capability that it needs
  * - `SESSION_OVER`: the session has ended
- * - `STORE_UNAVAILABLE`: the event store did not do what it was asked; its error is the `cause`. A notification too fails so
- * - `CANCELLED`: the `signal` of the request gave it up
- * - `INVALID_ANSWER`: the client answered with something else than what it was asked for
+ * - `STORE_UNAVAILABLE`: the event store failed; its error is the `cause`. Notifications also fail with it
+ * - `CANCELLED`: the `signal` of the request has aborted
+ * - `INVALID_ANSWER`: the answer of the client does not match the request
  *
  * @publicApi
  */
@@ -20,7 +20,7 @@ export type ServerRequestErrorCode =
   | 'CANCELLED'
   | 'INVALID_ANSWER';
 
-/** A request of the server that the client will not see, or has no answer to. @publicApi */
+/** A request of the server that was not sent to the client, or has no valid answer. @publicApi */
 export class ServerRequestError extends Error {
   override readonly name = 'ServerRequestError';
   constructor(

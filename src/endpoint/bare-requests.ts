@@ -8,8 +8,8 @@ import { shutdownRefusal } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 
 /**
- * Serves requests of clients without a session: the response is the only way back to them, and there is no event id.
- * When it breaks, its requests are cancelled (P4).
+ * Serves requests of clients without a session: messages can reach them on the response only, without event ids. When
+ * its connection is lost, its requests are cancelled (P4).
  */
 @Injectable()
 export class BareRequests {

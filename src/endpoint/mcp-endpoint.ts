@@ -18,7 +18,7 @@ import { loneCall, ModernEndpoint, unsupportedRevision } from './modern/modern-e
 import { Subscriptions } from './modern/subscriptions.js';
 import { type Eras, PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './protocol.options.js';
 
-/** `drainMs` where other nodes go on with the sessions. */
+/** Default of `drainMs` with a shared session store, where other nodes continue the sessions. */
 const DEFAULT_DRAIN_MS = 10_000;
 
 /** One HTTP request to the endpoint, read and checked. */
@@ -79,7 +79,7 @@ export class McpEndpoint {
     return this.legacy.post(incoming, body, session);
   }
 
-  /** Takes a modern message that came without headers: its body says all. @throws McpError */
+  /** Takes a modern message of a transport without headers: its body has all information. @throws McpError */
   postWithoutHeaders(incoming: McpIncoming): PendingReply {
     const { body } = incoming;
     this.assertTaken('POST', body);
@@ -94,7 +94,7 @@ export class McpEndpoint {
       throw shutdownRefusal();
     }
     const [opened] = await Promise.allSettled([this.legacy.get(session!, lastEventId)]);
-    // While the log was asked the session may have ended here: a response would be empty, or would never end.
+    // The session may have ended while the log was read: a response would be empty, or would never end.
     if (this.state === 'stopped') throw shutdownRefusal();
     if (opened.status === 'rejected') throw opened.reason;
     return opened.value;
@@ -115,7 +115,7 @@ export class McpEndpoint {
     return this.#calls.state;
   }
 
-  /** Takes no more calls, and lets those that run end, and tasks, for `drainMs` at most. */
+  /** Refuses new calls, and waits for running calls and tasks, for `drainMs` at most. */
   async drain(): Promise<void> {
     await Promise.all([this.#calls.drain(this.#drainMs), this.tasks.runner?.drain(this.#drainMs)]);
   }
@@ -128,7 +128,7 @@ export class McpEndpoint {
   }
 
   /**
-   * While running calls may end, answers and cancellations are taken, and GETs looked at: they may belong to one.
+   * During the drain, answers, cancellations and GETs are still accepted if they belong to a running call.
    *
    * @throws McpError UNAVAILABLE from the moment on when shutdown begins (E13)
    */
@@ -139,7 +139,10 @@ export class McpEndpoint {
     if (state === 'stopped' || !accompanies) throw shutdownRefusal();
   }
 
-  /** Why a request is refused: while a node stops its sessions vanish, and 404 would have their clients start over (E13). */
+  /**
+   * The error that refuses a request: while a node stops, its sessions end, and a 404 would make their clients
+   * initialize again (E13).
+   */
   refusalFor(error: unknown): unknown {
     const vanished = error instanceof McpError && error.code === 'SESSION_NOT_FOUND';
     return vanished && this.state !== 'open' ? shutdownRefusal() : error;
@@ -148,7 +151,7 @@ export class McpEndpoint {
 
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
-/** An endpoint that serves sessions only: modern clients are told what it speaks, and fall back (§0, M3). */
+/** For an endpoint that serves sessions only: modern clients get the supported revisions, and fall back (§0, M3). */
 export function refuseModern(body: IncomingBody): PendingReply {
   const message = loneCall(body);
   if (!isRequest(message)) return ACCEPTED;
@@ -163,7 +166,7 @@ export function assertNoCursor(headers: RequestHeaders): void {
   throw new McpError('BAD_REQUEST', text);
 }
 
-/** An endpoint that serves no sessions: clients of the legacy era are told what it speaks (M3). */
+/** For an endpoint that serves no sessions: clients of the legacy era get the supported revisions (M3). */
 function refuseLegacy({ batch, messages }: IncomingBody, headers: RequestHeaders): PendingReply {
   const [message] = messages;
   const text = `This endpoint serves no sessions. Send requests of revision ${MODERN_REVISIONS.join(' or ')}, each with its "_meta".`;
@@ -184,10 +187,10 @@ export function loneRequestId({ batch, messages }: IncomingBody): string | numbe
 }
 
 /**
- * Stops all endpoints of an app, side by side, before anything else of it is destroyed.
+ * Stops all endpoints of an app at the same time, before other modules are destroyed.
  *
- * Nest destroys module after module, those near the root first and global ones last: what handlers inject would be closed
- * before their calls had ended, and each endpoint would take calls while the one before it drains.
+ * Nest destroys module after module, those near the root first and global ones last: dependencies of handlers would be
+ * closed before their calls had ended, and each endpoint would take calls while the one before it drains.
  */
 @Injectable()
 export class EndpointShutdown implements OnModuleDestroy {
@@ -195,11 +198,11 @@ export class EndpointShutdown implements OnModuleDestroy {
 
   constructor(@Inject(ModulesContainer) modules: ModulesContainer) {
     const own = [...modules.values()].find(({ metatype }) => metatype === McpShutdownModule);
-    // The distance from the root is all that Nest orders its hooks by; the root itself has 1.
+    // Nest orders its hooks by the distance from the root only; the root itself has 1.
     if (own) own.distance = -1;
   }
 
-  /** @param stop idempotent: the endpoint calls it itself when it is destroyed, and says there what went wrong */
+  /** @param stop idempotent: the endpoint also calls it when it is destroyed, and reports failures there */
   add(stop: () => Promise<void>): void {
     this.#stops.push(stop);
   }

@@ -8,23 +8,24 @@ export type Eras = 'both' | 'legacy' | 'modern';
 export interface McpProtocolOptions extends McpRequestStateOptions {
   /**
    * Which eras of the protocol the endpoint serves: `legacy`, the revisions 2025-03-26 to 2025-11-25, with sessions;
-   * `modern`, revision 2026-07-28, without; or both, as most clients that are deployed are of one and most that are written
-   * now are of the other. A client of an era that is not served is told which revisions are.
+   * `modern`, revision 2026-07-28, without sessions; or `both`, because clients of both eras are in use. A client of an
+   * era that is not served gets an error with the supported revisions.
    *
    * @default 'both'
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
    */
   eras?: Eras;
   /**
-   * Subscriptions (`subscriptions/listen`) of modern clients in all, on this node. Each is a response that stays open. One
-   * more gets 503; no open one is ended for it.
+   * Maximum number of subscriptions (`subscriptions/listen`) of modern clients on this node. Each is a response that
+   * stays open. A further one gets 503; no open one is ended.
    *
    * @default 10000
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
    */
   maxSubscriptions?: number;
   /**
-   * Subscriptions of one principal on this node; the anonymous callers count as one. One more gets 429.
+   * Maximum number of subscriptions per principal on this node; all anonymous callers count as one principal. A further
+   * one gets 429.
    *
    * @default 100
    */

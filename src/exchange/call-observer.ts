@@ -17,17 +17,17 @@ import { ServerRequestError } from '../context/server-request.error.js';
 import { REQUEST_TIMEOUT } from '../wire/errors.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 
-/** Lets calls be observed. Without an observer it costs one branch. */
+/** Notifies observers of calls. Without an observer it costs one branch. */
 @Injectable()
 export class CallObserver {
   readonly #ended$ = new Subject<McpCallEnd>();
-  /** One event per ended call; nothing is made of it without a subscriber. */
+  /** One event per ended call; not created without a subscriber. */
   readonly calls$: Observable<McpCallEnd> = this.#ended$.asObservable();
   readonly #sessionEnds$ = new Subject<McpSessionEnd>();
   /** One event per session that this node has ended for good. */
   readonly sessionEnds$: Observable<McpSessionEnd> = this.#sessionEnds$.asObservable();
   readonly #refusals$ = new Subject<McpRefusal>();
-  /** Requests that were refused before they were calls. */
+  /** Requests that were refused before a call was created. */
   readonly refusals$: Observable<McpRefusal> = this.#refusals$.asObservable();
   /** Calls whose begin was seen, and whose end was not. */
   readonly #begun = new Map<McpCall, RunningCall>();
@@ -35,7 +35,7 @@ export class CallObserver {
 
   readonly #instrumentations: readonly McpInstrumentation[];
 
-  /** @throws McpOptionError for an `instrumentation` that is none */
+  /** @throws McpOptionError for an invalid `instrumentation` */
   constructor(@Inject(MCP_OPTIONS) { instrumentation = [] }: Instrumented = {}) {
     this.#instrumentations = [instrumentation].flat();
     for (const one of this.#instrumentations) check.implementation('instrumentation', one ?? null, ['call']);
@@ -45,7 +45,7 @@ export class CallObserver {
     return this.#instrumentations.length > 0 || this.#ended$.observed;
   }
 
-  /** Runs what serves a call, inside of all instrumentations. */
+  /** Runs `serve` inside of all instrumentations. */
   around<T>(call: McpCall, serve: () => T): T {
     const info = infoOf(call);
     this.#begun.set(call, { call, info, at: performance.now(), number: ++this.#count });
@@ -90,7 +90,7 @@ export class CallObserver {
     if (this.#refusals$.observed) this.#refusals$.next({ status, option });
   }
 
-  /** What an instrumentation throws is reported, and so is what an async one rejects with. */
+  /** Reports errors and rejections of instrumentations. */
   #tell(say: (instrumentation: McpInstrumentation) => unknown): void {
     for (const instrumentation of this.#instrumentations) {
       try {
@@ -110,7 +110,10 @@ export class CallObserver {
   }
 }
 
-/** Serves a call inside of an instrumentation: once, and with its own outcome, whatever the instrumentation does. */
+/**
+ * Serves a call inside of an instrumentation: once, and with the outcome of the call, even if the instrumentation
+ * fails.
+ */
 function observed<T>(instrumentation: McpInstrumentation, info: McpCallInfo, serve: () => T): T {
   let served: Served<T> | undefined;
   const run = (): T => {
@@ -165,7 +168,7 @@ interface Instrumented {
 
 const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_OVER']);
 
-/** Why a request to a client has no result. */
+/** The outcome of a request to a client that has no result. */
 function outcomeOfFailure(error: unknown): McpQuestionOutcome {
   if (error instanceof ServerRequestError) return OVER.has(error.code) ? 'cancelled' : 'unsent';
   const { code } = error as { code?: unknown };

@@ -15,8 +15,8 @@ const MISSING_CAPABILITY = -32021;
 /**
  * # The calls that run on this node, and how each of them ends
  *
- * Requests of clients in both eras, from when they are registered until they are answered or given up; and whether this
- * node takes more of them.
+ * Requests of clients in both eras, from their registration until they are answered or cancelled; and whether this node
+ * accepts more of them.
  *
  *     open ──drain()──▶ draining ──none runs, or the time is over──▶ stopped
  *
@@ -29,8 +29,8 @@ const MISSING_CAPABILITY = -32021;
  * | session over | an error | aborts |
  * | node stops (without a session) | 503, or an error on the stream that has begun | aborts |
  *
- * However a call ends: its timer is cleared, and its client is notified (`ended`), once. A stream that a client merely
- * listens to is no call: nothing waits for its end.
+ * However a call ends: its timer is cleared, and its client is notified (`ended`), once. A stream that a client only
+ * listens to is not a call: shutdown does not wait for it.
  */
 export class Calls {
   readonly #open = new Set<McpCall>();
@@ -54,7 +54,7 @@ export class Calls {
     return this.#state;
   }
 
-  /** A request is there, and will be dispatched. */
+  /** Registers a request that will be dispatched. */
   add(call: McpCall): void {
     this.#open.add(call);
     const { clock, requestTimeoutMs } = this.options;
@@ -65,7 +65,7 @@ export class Calls {
     }, requestTimeoutMs);
   }
 
-  /** Hands a request to the dispatcher, and what comes out to the client. It may be over when this returns. */
+  /** Passes a request to the dispatcher, and its result to the client. The call may be over when this returns. */
   dispatch(call: McpCall): void {
     // A batch may have cancelled it before its turn came.
     if (call.state !== 'open') return;
@@ -82,7 +82,7 @@ export class Calls {
     }
   }
 
-  /** Ends a call without an answer: the client wants none, or cannot be reached. */
+  /** Ends a call without an answer: the client cancelled it, or cannot be reached. */
   cancel(call: McpCall, reason: unknown): void {
     if (call.state !== 'open') return;
     this.#cancelled(call, reason);
@@ -97,7 +97,7 @@ export class Calls {
     call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, text)));
   }
 
-  /** Takes no more calls, and lets those that run end, for `limitMs` at most. To be called once. */
+  /** Refuses new calls, and waits for running ones, for `limitMs` at most. Call it once. */
   async drain(limitMs: number): Promise<void> {
     this.#state = 'draining';
     if (this.#open.size > 0 && limitMs > 0) {
@@ -151,7 +151,7 @@ export class Calls {
     const id = call.requestId!;
     const told = rpcErrorOf(error);
     this.observer.ended(call, call.denied ? 'denied' : (told?.code ?? INTERNAL_ERROR));
-    // Its text may say what the client is not to know.
+    // Its text may contain details that clients must not receive.
     if (!told) this.report(error, call);
     const refusal = told ? error : new McpError('INTERNAL_ERROR', HANDLER_FAILED);
     if (call.era === 'modern') {
@@ -168,7 +168,7 @@ export class Calls {
     call.exchange!.answer(call.requestId!, text, call.refusal);
   }
 
-  /** An error whose `data` is not JSON is the handler's fault; the client must still learn that its request has ended. */
+  /** If the `data` of an error cannot be JSON, which is a defect of the handler, the client still gets an error. */
   #textOf(answer: JsonRpcResponse, call: McpCall): string {
     try {
       return JSON.stringify(answer);
@@ -220,5 +220,5 @@ function outcomeOf({ denied, method }: McpCall, result: object): McpCallOutcome 
 }
 
 const NOT_OBSERVED = new CallObserver();
-const HANDLER_FAILED = 'The server could not process this message. Its log says why.';
-const UNWRITABLE = 'The answer of the handler cannot be written as JSON. The log of the server says why.';
+const HANDLER_FAILED = 'The server could not process this message. See the server log.';
+const UNWRITABLE = 'The result of the handler cannot be written as JSON. See the server log.';

@@ -5,12 +5,11 @@ import type { HttpRefusal, McpExchange, McpReply, StreamFlow } from '../context/
 import type { RequestId } from '../wire/json-rpc.js';
 
 /**
- * How the answer to a POST travels.
+ * Format of the response to a POST.
  *
- * - `auto`: JSON when the answer is there before anything else and before `sseAfterMs`, otherwise SSE
+ * - `auto`: JSON when the answer comes before any other message and before `sseAfterMs`, otherwise SSE
  * - `sse`: always SSE
- * - `json`: always JSON; what a handler sends beside its answer goes to the standalone stream, and requests to the
- *   client fail
+ * - `json`: always JSON; other messages of a handler go to the standalone stream, and its requests to the client fail
  *
  * @publicApi
  */
@@ -19,8 +18,8 @@ export type ResponseMode = 'auto' | 'sse' | 'json';
 /**
  * # One POST that carries requests, from its arrival to its last answer
  *
- * It decides late how to answer: a lone answer that is quick becomes a JSON body; anything else becomes a stream. Both
- * eras do so; what differs is the {@link ExchangeSink} of the stream.
+ * It decides late how to answer: a single, fast answer becomes a JSON body; otherwise the response becomes a stream.
+ * Both eras do so; what differs is the {@link ExchangeSink} of the stream.
  *
  *     undecided ──last answer──────────────────────────────────▶ over (JSON)
  *         ├──other message, closeStream(), sseAfterMs, 'sse'──▶ streaming ──last answer──▶ over
@@ -75,7 +74,7 @@ export class Exchange implements McpExchange {
       if (last) this.#replyWithJson(state, this.form.batch ? undefined : refusal);
     } else if (state.is === 'streaming') {
       if (last) this.#state = OVER;
-      // A log that refuses it says so elsewhere.
+      // A failure of the log is reported elsewhere.
       state.sink.write({ data, settles: id, end: last }).catch(ignore);
     }
   }
@@ -107,7 +106,7 @@ export class Exchange implements McpExchange {
     return true;
   }
 
-  /** The client left. Unless a response was opened it never learnt an id with which it could come back. */
+  /** The client has disconnected. Unless a response was opened, it has no event id to resume from. */
   abandon(): void {
     const state = this.#state;
     if (state.is === 'over' || (state.is === 'streaming' && state.opened)) return;
@@ -120,13 +119,13 @@ export class Exchange implements McpExchange {
     this.form.clientGone?.();
   }
 
-  /** The head of a stream is due, whatever comes first. @returns `undefined` when the exchange is over */
+  /** Makes the exchange a stream, whose head is sent at once. @returns `undefined` when the exchange is over */
   stream(): ExchangeSink | undefined {
     const state = this.#state;
     if (state.is === 'over') return undefined;
     if (state.is === 'streaming') return state.sink;
     this.form.clock.clear(state.timer);
-    // What was cancelled already is nothing that the log should wait for.
+    // Cancelled requests are settled: the log does not wait for them.
     const { dismissed, answers } = state;
     const open = dismissed.length > 0 ? this.requests.filter((id) => !dismissed.includes(id)) : this.requests;
     const sink = this.form.sink(open, () => this.#cut());
@@ -166,7 +165,7 @@ export interface ExchangeForm {
   readonly sseAfterMs: number;
   /** The answer is an array even if it has one element. */
   readonly batch: boolean;
-  /** From 2025-11-25 on clients take a closed connection for an invitation to resume (G9, G10). */
+  /** From 2025-11-25 on clients resume when a connection is closed (G9, G10). */
   readonly clientsComeBack: boolean;
   /**
    * Makes the stream, once.
@@ -175,7 +174,7 @@ export interface ExchangeForm {
    * @param cut to be called when no client will read the rest, by a sink that cannot be resumed
    */
   sink(requests: readonly RequestId[], cut: () => void): ExchangeSink;
-  /** No answer will be read any more: the client has gone, and cannot come back. */
+  /** No answer can be delivered: the client has disconnected, and cannot resume. */
   clientGone?(): void;
 }
 
@@ -187,7 +186,7 @@ export interface ExchangeSink {
   frames$(flow: StreamFlow, headOnly: boolean): Observable<string>;
   /** Ends the response, of a stream that can be resumed. @returns whether there was one */
   disconnect(): boolean;
-  /** No response will ever read it. */
+  /** No response will read it. */
   abandon(): void;
 }
 

@@ -7,8 +7,8 @@ import type { ExchangeSink, SinkEntry } from './exchange.js';
 /**
  * # The response itself as the stream of an exchange
  *
- * For clients without a session: there is no log and no event id, and a connection that breaks is the end of its requests.
- * Frames are handed over at once while the response takes them, and kept while it does not.
+ * For clients without a session: there is no log and no event id, so a lost connection ends its requests. Frames are
+ * handed over at once while the response takes them, and kept while it does not.
  *
  *     waiting ──frames$()──▶ flowing ⇄ paused ──end, and all written──▶ closed
  *        any ──unsubscribed, overflow, abandoned──▶ closed (cut)
@@ -26,7 +26,7 @@ export class ResponseSink implements ExchangeSink {
 
   constructor(
     private readonly maxBufferedBytes: number,
-    /** The client reads no more, and not all was said. */
+    /** Called when the client stops reading before the end. */
     private readonly cut: () => void,
   ) {}
 
@@ -42,7 +42,7 @@ export class ResponseSink implements ExchangeSink {
   frames$(flow: StreamFlow): Observable<string> {
     this.#flow = flow;
     return new Observable<string>((subscriber) => {
-      // More came before there was a response than may wait for one.
+      // More than `maxBufferedBytes` arrived before there was a response.
       if (this.#closed) return subscriber.error(new Error('The client does not read.'));
       this.#subscriber = subscriber;
       subscriber.add(flow.resumed$.subscribe(() => this.#release()));
@@ -51,7 +51,7 @@ export class ResponseSink implements ExchangeSink {
     });
   }
 
-  /** A client that cannot come back is not sent away. */
+  /** No effect: the client could not resume. */
   disconnect(): boolean {
     return false;
   }
@@ -93,7 +93,7 @@ export class ResponseSink implements ExchangeSink {
     if (this.#ended) subscriber.complete();
   }
 
-  /** Nothing more is taken; a handler that waits for room goes on. Idempotent. */
+  /** Ignores further messages; a handler that waits for room continues. Idempotent. */
   #close(): void {
     if (this.#closed) return;
     this.#closed = true;

@@ -3,16 +3,16 @@ import { check } from '../common/option-checks.js';
 /** How open responses are kept, and how far behind their clients may be. @publicApi */
 export interface McpResponseOptions {
   /**
-   * Milliseconds between the comments that keep silent streams open. Longer than what a proxy on the way tolerates (often
-   * 60 s), and it cuts them.
+   * Milliseconds between the comments that keep silent streams open. Keep it below the idle timeout of proxies (often
+   * 60 s), which otherwise close the streams.
    *
    * @default 15000
    */
   keepAliveMs?: number;
   /**
-   * Bytes that may wait for a slow client, per response. Above it no more events are read for that response; it is cut
-   * when the log has forgotten its next event, or nothing was taken for two keep-alive periods. Raising it raises what
-   * slow clients can make this process hold.
+   * Bytes that may wait for a slow client, per response. Above it, the response reads no more events; it is closed when
+   * the event log has evicted its next event, or when the client read nothing for two keep-alive periods. Raising it
+   * lets slow clients use more memory of this process.
    *
    * @default 1048576 (1 MiB)
    */

@@ -25,12 +25,16 @@ export class DuplicateHandlerError extends Error {
     second: string,
   ) {
     super(
-      `Two MCP handlers of kind "${kind}" have the name "${key}": ${first} and ${second}. Rename one, or put them into endpoints of their own (option "name").`,
+      `Two MCP handlers of kind "${kind}" have the name "${key}": ${first} and ${second}. Rename one, or assign them to different endpoints (option "name").`,
     );
   }
 }
 
-/** A handler returned what cannot be sent: a mistake of the server, of which the client learns nothing. @publicApi */
+/**
+ * A handler returned a value that cannot be sent: a defect of the server, whose details are not sent to the client.
+ *
+ * @publicApi
+ */
 export class HandlerResultError extends Error {
   override readonly name = 'HandlerResultError';
   readonly code = 'HANDLER_RESULT';
@@ -62,8 +66,8 @@ export class ArgumentsError extends BadRequestException {
 }
 
 /**
- * A guard did not let the caller in: status 401 or 403. That of a tool becomes a result, unless it {@link challenges} or
- * the option `denials` says otherwise. Any other is the HTTP status while nothing of the answer was sent; after that, and
+ * A guard refused the caller: status 401 or 403. That of a tool becomes a result, unless it {@link challenges} or the
+ * option `denials` says otherwise. Any other is the HTTP status while nothing of the answer was sent; after that, and
  * for a message of a batch, it is a JSON-RPC error.
  *
  * @internal
@@ -77,7 +81,7 @@ export class HandlerDeniedError extends Error {
   constructor(
     readonly status: number,
     message: string,
-    /** What was set on the response on the way, such as `WWW-Authenticate`. Names in lower case. */
+    /** Headers that the guard has set on the response, such as `WWW-Authenticate`. Names in lower case. */
     readonly headers: Readonly<Record<string, string>>,
     options?: ErrorOptions & {
       /** Of the JSON-RPC error. */
@@ -88,15 +92,15 @@ export class HandlerDeniedError extends Error {
     this.data = options?.data;
   }
 
-  /** The client is to authorize first, which is between it and HTTP. */
+  /** Whether the client must authorize first, which it does over HTTP. */
   get challenges(): boolean {
     return this.status === 401 || 'www-authenticate' in this.headers;
   }
 }
 
 /**
- * Of an exception that denies: what clients may read of it in `data` of the JSON-RPC error. A symbol, as exceptions of apps have
- * properties that are not for clients.
+ * Property of a denying exception for `data` of the JSON-RPC error. A symbol, because exceptions of apps have
+ * properties that clients must not receive.
  *
  * @internal
  */
@@ -107,7 +111,7 @@ export function isDenial(error: unknown): error is HttpException {
   return isHttpException(error) && (error.getStatus() === 401 || error.getStatus() === 403);
 }
 
-/** A Proxy may throw when it is looked at; it is none. */
+/** A Proxy may throw when it is inspected; then it is not an HttpException. */
 export function isHttpException(error: unknown): error is HttpException {
   try {
     return error instanceof HttpException;
@@ -117,9 +121,8 @@ export function isHttpException(error: unknown): error is HttpException {
 }
 
 /**
- * Leaves a handler by being thrown, and is no failure: no filter of the app sees it, nothing is logged, and it reaches
- * the code that serves the call as it is. A `catch` that would undo something may want to let it pass:
- * `if (error instanceof HandlerSignal) throw error;`.
+ * Thrown to leave a handler without a failure: filters of the app do not see it, and it is not logged. A `catch` that
+ * handles failures should rethrow it: `if (error instanceof HandlerSignal) throw error;`.
  *
  * @publicApi
  */
@@ -145,7 +148,7 @@ const MAX_PROBLEM_CHARACTERS = 200;
 /** The first problems, shortened. */
 export function problemsText(problems: readonly ArgumentProblem[]): string {
   const first = problems.slice(0, MAX_PROBLEMS).map(({ path, message }) => {
-    // Some libraries say where in the message itself.
+    // The messages of some libraries already begin with the path.
     const text = (path === '' || message.startsWith(path) ? message : `${path}: ${message}`).replace(/\.$/, '');
     return text.length <= MAX_PROBLEM_CHARACTERS ? text : `${text.slice(0, MAX_PROBLEM_CHARACTERS)}…`;
   });
@@ -154,5 +157,5 @@ export function problemsText(problems: readonly ArgumentProblem[]): string {
 }
 
 export function namesText(known: readonly string[]): string {
-  return known.length === 0 ? 'There are none.' : `There are: ${known.map((name) => `"${name}"`).join(', ')}.`;
+  return known.length === 0 ? 'None is available.' : `Available: ${known.map((name) => `"${name}"`).join(', ')}.`;
 }

@@ -5,8 +5,8 @@ import { CACHE_NAMES, type CacheHints } from './decorators/handler-options.js';
 /** How the handlers of an endpoint are listed, and what clients read of their failures. @publicApi */
 export interface McpHandlerOptions {
   /**
-   * Entries per page of a list of tools, resources, templates or prompts. Lower: smaller answers, but clients that do not
-   * ask for further pages miss the rest.
+   * Entries per page of a list of tools, resources, templates or prompts. Lower: smaller responses, but clients that do
+   * not request further pages miss the rest.
    *
    * @default 1000
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
@@ -21,21 +21,21 @@ export interface McpHandlerOptions {
    */
   listGuards?: readonly Type<CanActivate>[];
   /**
-   * How long clients of revision 2026-07-28 may keep lists, and what `server/discover` said, before they ask again. Higher:
-   * fewer requests; clients that do not subscribe to changes see them later. `scope: 'public'` lets caches between clients
-   * and server give one caller's answer to another. It has no effect, and `private` is sent, where the endpoint or the app
-   * has guards, where an entry of the list has, and to callers with a principal.
+   * How long clients of revision 2026-07-28 may keep lists, and the result of `server/discover`, before they ask again.
+   * Higher: fewer requests; clients that do not subscribe to changes see them later. `scope: 'public'` lets caches
+   * between clients and server give one caller's answer to another. It has no effect, and `private` is sent, where the
+   * endpoint or the app has guards, where an entry of the list has, and to callers with a principal.
    *
    * @default { ttlMs: 0, scope: 'private' }
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
    */
   listCache?: CacheHints;
   /**
-   * Whether clients read the message of an `Error` that a handler throws: of a tool as a result with `isError`, which helps
-   * the model to do better, of other handlers as the JSON-RPC error -32603. At most 2,000 characters of it, and never its
-   * stack or its cause. `false`: a generic text instead. Messages of databases and drivers name hosts, tables and paths,
-   * so the default is `false` in production. Has no effect on `HttpException`, `McpError` and `ProtocolError`: those below
-   * status 500 always reach the client, those from 500 on never do.
+   * Whether clients receive the message of an `Error` that a handler throws: of a tool as a result with `isError`, so
+   * that the model can correct its call; of other handlers as the JSON-RPC error -32603. At most 2,000 characters of
+   * it, and never its stack or its cause. `false`: a generic text instead. Messages of databases and drivers name
+   * hosts, tables and paths, so the default is `false` in production. Has no effect on `HttpException`, `McpError` and
+   * `ProtocolError`: those below status 500 always reach the client, those from 500 on never do.
    *
    * @default `true`; `false` if `NODE_ENV` is `production`
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
@@ -51,17 +51,17 @@ export interface McpHandlerOptions {
    */
   denials?: 'result' | 'http';
   /**
-   * Bytes of the answer of a tool, as JSON. A larger one is replaced by a result with `isError` that says how large it was and by which
-   * arguments to ask for less: agents cut, or refuse, what does not fit into the context of their model, often from 100 kB on.
-   * Lower: a call takes less of that context, and more calls have to be repeated. `maxResultBytes` of a tool goes before it. Not
-   * with the option `server`.
+   * Maximum size in bytes of the result of a tool, as JSON. A larger result is replaced by one with `isError` that
+   * names its size and the arguments by which to ask for less: agents truncate or refuse results that do not fit into
+   * the context of their model, often from 100 kB on. Lower: a call takes less of that context, and more calls have to
+   * be repeated. `maxResultBytes` of a tool takes precedence. No effect with the option `server`.
    *
    * @default Infinity
    */
   maxResultBytes?: number;
   /**
-   * Whether structured content that a tool returns is repeated as a text block, for clients that do not read it. `false` halves such
-   * results; the specification recommends the text. `textMirror` of a tool goes before it.
+   * Whether structured content that a tool returns is repeated as a text block, for clients that do not read it.
+   * `false` halves such results; the specification recommends the text. `textMirror` of a tool takes precedence.
    *
    * @default true
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content

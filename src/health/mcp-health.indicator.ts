@@ -10,12 +10,12 @@ import { McpSessionStore } from '../session/store/session-store.js';
 /** A node id that no node has: the answer of the store is empty. */
 const NO_NODE = 'health';
 
-/** What a check found, as Terminus wants it: `status` decides. @publicApi */
+/** The result of a check, in the format of Terminus. @publicApi */
 export interface McpHealth extends McpNodeCounts {
   readonly status: 'up' | 'down';
   /** Which parts are down; absent: none. */
   readonly message?: string;
-  /** The app shuts down: running calls may end, and no new ones are taken. */
+  /** Whether the app is shutting down: running calls may end, new ones are refused. */
   readonly draining: boolean;
   readonly sessionStore: 'up' | 'down';
   readonly eventStore: 'up' | 'down';
@@ -25,10 +25,10 @@ export interface McpHealth extends McpNodeCounts {
 }
 
 /**
- * Says whether an endpoint can serve: for readiness checks, with Terminus or without it.
+ * Checks whether an endpoint can serve requests, for readiness checks with or without Terminus.
  *
- * Down while a store or the bus does not answer in time, and from the moment on when the app begins to shut down, so that the
- * load balancer sends no more while running calls end (`drainMs`).
+ * Down while a store or the bus does not answer in time, and from the beginning of a shutdown, so that the load
+ * balancer sends no more requests while running calls end (`drainMs`).
  *
  * ```ts
  * @Get('ready') @HealthCheck()
@@ -51,7 +51,7 @@ export class McpHealthIndicator {
   ) {}
 
   /**
-   * Checks the endpoint. Never rejects because something is down.
+   * Checks the endpoint. Does not reject when a part is down.
    *
    * @param key of the result, which Terminus shows
    * @param options `timeoutMs`: milliseconds that stores and bus have to answer, 1000 by default
@@ -67,13 +67,13 @@ export class McpHealthIndicator {
     };
     const [sessionStore, eventStore, messageBus] = await Promise.all([
       this.#answers(counted, timeoutMs),
-      // In the memory of this process there is nothing that could be away.
+      // A store in the memory of this process is always available.
       this.#answers(async () => this.eventStore.scope === 'shared' && this.eventStore.unfinished(NO_NODE), timeoutMs),
       this.#answers(async () => this.bus.ping?.(), timeoutMs),
     ]);
     const draining = !this.service.accepting;
     const reasons = [
-      ...(draining ? ['The app shuts down.'] : []),
+      ...(draining ? ['The app is shutting down.'] : []),
       ...(sessionStore === 'down' ? ['The session store does not answer.'] : []),
       ...(eventStore === 'down' ? ['The event store does not answer.'] : []),
       ...(messageBus === 'down' ? ['The message bus is not connected.'] : []),

@@ -7,19 +7,20 @@ import { McpError, shown } from '../wire/errors.js';
 /*
  * # Reading the body
  *
- * The endpoint reads its bodies itself, after the app's guards, counting: so its limit holds for chunked bodies too, and is
- * not the limit of the app's other routes (E6).
+ * The endpoint reads its bodies itself, after the app's guards, and counts the bytes: its limit also holds for chunked
+ * bodies, and is independent of the limit of the app's other routes (E6).
  *
- * A request may be refused while its body is still arriving. Closing the socket then makes the unread bytes a reset, and
- * the client loses the answer. So `readBody` leaves the request as it is, and `discardBody` reads on behind the answer.
+ * A request may be refused while its body is still arriving. Closing the socket then makes the unread bytes a reset,
+ * and the client loses the answer. So `readBody` leaves the rest of the body unread, and `discardBody` reads it after
+ * the answer.
  */
 
 const A_TURN = Promise.resolve();
 
-/** Bounds for the rest of a refused body: beyond them its connection ends. @internal */
+/** Limits for the rest of a refused body; above them the connection is closed. @internal */
 export const DISCARDED_BODY = Object.freeze({ maxBytes: 16 * 1024 * 1024, timeoutMs: 2_000 });
 
-/** So many chunks are joined, since each of them takes more memory than its bytes. */
+/** Number of chunks that are joined into one, because each chunk takes more memory than its bytes. */
 const MANY_CHUNKS = 1_000;
 
 /** Makes the reading of a body fail. @internal */
@@ -35,10 +36,9 @@ export interface BodyReaderOptions {
   /** Bodies that are being read, for a shutdown that does not wait for them. */
   readonly underWay?: Set<InterruptBody>;
   /**
-   * `request.body`, for the case that a parser of the app has taken the body in spite of the edge (Express: one whose type
-   * is a function; either: middleware that reads whatever comes). A string or Buffer is the body; anything else is
-   * written as JSON again, so that numbers beyond the doubles and repeated keys are as that parser left them. Ignored
-   * while the raw stream is unread.
+   * `request.body`, if a parser of the app has read the body despite the edge (on Express, a parser whose type is a
+   * function; on both, middleware that reads every body). A string or Buffer is the body; any other value is serialized
+   * as JSON again, with numbers and repeated keys as that parser left them. Ignored while the raw stream is unread.
    */
   readonly parsed?: unknown;
 }
@@ -48,23 +48,24 @@ export interface BodyReaderOptions {
  *
  * @param request the raw one, `readBody` is called once for it
  * @returns the text, without a byte order mark; empty when there is no body
- * @throws McpError `UNSUPPORTED_MEDIA_TYPE` for a `Content-Encoding`, `PAYLOAD_TOO_LARGE`, `REQUEST_TIMEOUT`, `PARSE_ERROR`
- *   for what is not UTF-8, `BAD_REQUEST` when the client goes away before the end, `INTERNAL_ERROR` when something else has
- *   taken the body and kept it. Before it is answered, {@link discardBody}
+ * @throws McpError `UNSUPPORTED_MEDIA_TYPE` for a `Content-Encoding`, `PAYLOAD_TOO_LARGE`, `REQUEST_TIMEOUT`,
+ *   `PARSE_ERROR` for what is not UTF-8, `BAD_REQUEST` when the client disconnects before the end, `INTERNAL_ERROR`
+ *   when another parser has read the body without setting `request.body`. Call {@link discardBody} before the error is
+ *   answered
  * @see docs/protocol-rules.md E6, E7, E11
  * @internal
  */
 export async function readBody(request: IncomingMessage, options: BodyReaderOptions): Promise<string> {
   const { maxBytes } = options;
   const encoding = request.headers['content-encoding'] ?? '';
-  // An inflated body would pass the limit uncounted.
+  // A decompressed body could exceed the limit without being counted.
   if (encoding !== '' && encoding.toLowerCase() !== 'identity') {
-    const text = `The body has the Content-Encoding ${shown(encoding)}, which is not accepted. Send the JSON as it is.`;
+    const text = `The body has the Content-Encoding ${shown(encoding)}, which is not accepted. Send the JSON without an encoding.`;
     throw new McpError('UNSUPPORTED_MEDIA_TYPE', text);
   }
   if (request.readableDidRead || request.readableEnded) return takenBody(request, options);
   if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(maxBytes);
-  // Node emits the request before it reads on: a body in the same packet is there a turn later.
+  // Node emits the request before it reads the body: a body in the same packet arrives one turn later.
   await A_TURN;
   return decoded(arrived(request) ?? (await collected(request, options)));
 }
@@ -80,7 +81,7 @@ export function parsedBodyOf(request: unknown): unknown {
   return body ?? raw?.body;
 }
 
-/** A body that is there as a whole, as nearly all are: it needs no listeners and no timer. */
+/** Returns a body that has arrived completely, as most have: it needs no listeners and no timer. */
 function arrived(request: IncomingMessage): Buffer | undefined {
   if (request.destroyed || !isWhole(request)) return undefined;
   const bytes = request.read() as Buffer;
@@ -89,7 +90,7 @@ function arrived(request: IncomingMessage): Buffer | undefined {
   return bytes;
 }
 
-/** Whether all of a body waits to be read; `complete` says so later. */
+/** Whether the whole body is buffered; `complete` becomes true only later. */
 function isWhole({ headers, readableLength }: IncomingMessage): boolean {
   return readableLength > 0 && readableLength === Number(headers['content-length']);
 }
@@ -98,7 +99,7 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
   const { parsed, maxBytes } = options;
   if (parsed === undefined && request.headers['content-length'] !== '0') {
     const text =
-      'The body was read by something else in this app before it reached the MCP endpoint, and left nothing in "request.body". Exclude the path of the endpoint there.';
+      'A parser or middleware of this app read the body before the MCP endpoint did, and set no "request.body". Exclude the path of the endpoint from it.';
     throw new McpError('INTERNAL_ERROR', text);
   }
   if (Buffer.isBuffer(parsed)) {
@@ -110,13 +111,16 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
   return text;
 }
 
-/** The whole at once: no character is cut at the border of a chunk (E11). A byte order mark is left to `readMessages`. */
+/**
+ * Decodes all bytes at once, so that no character is cut at the end of a chunk (E11). `readMessages` handles a byte
+ * order mark.
+ */
 function decoded(bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString('utf8');
   throw new McpError('PARSE_ERROR', 'The body is not valid UTF-8. Send one JSON-RPC 2.0 message as JSON, in UTF-8.');
 }
 
-/** The chunks as they come, up to the end, the limit or an interruption; the request stays open. */
+/** Collects chunks until the end, the limit or an interruption; the request stays open. */
 async function collected(request: IncomingMessage, options: BodyReaderOptions): Promise<Buffer> {
   const { maxBytes, timeoutMs, clock, underWay } = options;
   let interrupt!: InterruptBody;
@@ -162,17 +166,17 @@ function tooLarge(maxBytes: number): McpError {
 type MaybeHttp2 = IncomingMessage & { readonly stream?: Duplex };
 
 /**
- * Reads on, within bounds, what is left of the body of a request that is being refused. A connection whose body has ended
- * within them serves the next request; another one ends, on HTTP/2 the stream alone.
+ * Reads and discards the rest of the body of a refused request, within limits. If the body ends within them, the
+ * connection serves the next request; otherwise the connection is closed, on HTTP/2 only the stream.
  *
  * @param request the raw one
  * @param response the raw one, before its head is written
- * @param last the connection is not to be kept, as when the server stops
+ * @param last closes the connection in any case, as when the server stops
  * @see docs/protocol-rules.md E6
  * @internal
  */
 export function discardBody(request: MaybeHttp2, response: ServerResponse, clock: Clock, last = false): void {
-  // One that flows was read already, to an end that Node has yet to tell of.
+  // A flowing request was already read to its end, although Node has not emitted the end yet.
   const over = request.complete || request.destroyed || request.readableFlowing === true || isWhole(request);
   request.resume();
   const { stream, socket } = request;
@@ -182,7 +186,7 @@ export function discardBody(request: MaybeHttp2, response: ServerResponse, clock
   let left = DISCARDED_BODY.maxBytes;
   request.on('data', (chunk: Buffer) => {
     left -= chunk.length;
-    // Its client finds the connection full, and has the rest of the time to read the answer.
+    // Stops reading: the client has the rest of the time to read the answer.
     if (left < 0) request.pause();
   });
   const timer = clock.setTimeout(() => carrier.destroy(), DISCARDED_BODY.timeoutMs);

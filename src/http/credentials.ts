@@ -5,15 +5,15 @@ import type { McpReply } from '../context/mcp-exchange.js';
 /*
  * # What the option `auth` decides in this room
  *
- * The room of the option puts the caller of a request on it, and provides a `Challenger`. This room knows neither tokens nor
- * keys: it asks who calls, how long a stream may last, and what the header of a refusal is. Without the option there is no
- * challenger, and no request has credentials.
+ * The room `auth` attaches the credentials of the caller to its request, and provides a `Challenger`. The room `http`
+ * knows neither tokens nor keys: it only reads the caller, the time until which its streams may stay open, and the
+ * header of a refusal. Without the option there is no challenger, and no request has credentials.
  */
 
-/** What a verified token says of the caller of a request. */
+/** The caller of a request, from its verified token. */
 export interface RequestCredentials {
   readonly principal: string | undefined;
-  /** Milliseconds since the epoch, when open streams of the caller end; `undefined`: they do not. */
+  /** When open streams of the caller end, in milliseconds since the epoch; `undefined`: never. */
   readonly streamsEndAt: number | undefined;
 }
 
@@ -28,7 +28,7 @@ export function credentialsOf(request: object): RequestCredentials | undefined {
   return (request as { [CREDENTIALS]?: RequestCredentials })[CREDENTIALS];
 }
 
-/** Says how a caller that is refused finds out where to log in. */
+/** Adds `WWW-Authenticate` to refusals, which names where the caller can log in. */
 export interface Challenger {
   /**
    * @param thrown by a guard, by the controller, or by a guard of the whole app, which runs before any of ours
@@ -46,8 +46,8 @@ export const CHALLENGER = Symbol('nestjs-mcp-streamable:challenger');
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Ends a stream when the token of its caller expires: the client comes back, is refused, and gets another one. What the
- * stream is of goes on.
+ * Ends a stream when the token of its caller expires: the client reconnects, is refused, and gets a new token. The
+ * session or call of the stream continues.
  */
 export function whileAuthorized<T>(events$: Observable<T>, request: object, clock: Clock): Observable<T> {
   const endAt = credentialsOf(request)?.streamsEndAt;

@@ -6,8 +6,8 @@ import { McpExceptionFilter } from './mcp-exception.filter.js';
 import { McpController } from './mcp.controller.js';
 
 /**
- * The controller of one endpoint: its path, version, guards and decorators. The routes are its own, since the edge knows
- * them by a mark on their methods. Other HTTP methods never get here: the edge refuses them (E2).
+ * The controller of one endpoint: its path, version, guards and decorators. It declares its own routes, because the
+ * edge identifies them by a mark on their methods. The edge refuses other HTTP methods before (E2).
  *
  * @internal
  */
@@ -49,7 +49,7 @@ function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
     const refusal = (reason: string): McpOptionError =>
       new McpOptionError(
         'decorators',
-        `The option "decorators" has one that cannot be applied to the controller: ${reason}. Give what decorators of classes return, such as [Public(), SkipThrottle()].`,
+        `The option "decorators" contains a decorator that cannot be applied to the controller: ${reason}. Give class decorators, such as [Public(), SkipThrottle()].`,
       );
     let decorated: unknown;
     try {
@@ -58,6 +58,6 @@ function Decorated(decorators: readonly ClassDecorator[]): ClassDecorator {
       throw refusal(String(error));
     }
     if (decorated === target || (decorated as Type).prototype instanceof target) return decorated as typeof target;
-    throw refusal('it returned something else than the class');
+    throw refusal('it returned something other than the class');
   };
 }

@@ -6,7 +6,7 @@ import { McpSessionGuard } from './mcp-session.guard.js';
 /** Options that must be known before the app starts: Nest makes controllers and guards synchronously. @publicApi */
 export interface McpStreamableExtras {
   /**
-   * Where the endpoint is; below the app's global prefix, as for any controller.
+   * Path of the endpoint, below the app's global prefix, as for any controller.
    *
    * @default 'mcp'
    */
@@ -14,13 +14,13 @@ export interface McpStreamableExtras {
   /**
    * The API version that the endpoint is served under, as `version` of `@Controller()`; no effect in an app without
    * `enableVersioning()`. By default it is served whatever version a request asks for, also when the app has a
-   * `defaultVersion`: MCP has revisions of its own, and its clients send no version of the app's.
+   * `defaultVersion`: MCP has revisions of its own, and its clients do not send the API version of the app.
    *
    * @default VERSION_NEUTRAL
    * @see https://docs.nestjs.com/techniques/versioning
    */
   version?: McpEndpointVersion;
-  /** Guards of the endpoint, before the session guard. Resolved in the endpoint's module: what they inject comes from `imports`. */
+  /** Guards of the endpoint; they run before the session guard. Their dependencies are resolved from `imports`. */
   guards?: (Type<CanActivate> | CanActivate)[];
   /**
    * Decorators for the controller of the endpoint, such as `Public()`, `SkipThrottle()` or `SetMetadata()`: what global
@@ -30,16 +30,19 @@ export interface McpStreamableExtras {
    */
   decorators?: readonly ClassDecorator[];
   /**
-   * Decides who may use a session.
+   * Decides which callers may use a session.
    *
-   * @default McpSessionGuard (who initialized it)
+   * @default McpSessionGuard (the principal that initialized it)
    */
   sessionGuard?: Type<McpSessionGuard>;
   /** Modules that guards, the session guard and `forRootAsync` inject from. */
   imports?: ModuleMetadata['imports'];
   /** Makes `McpSessionService` injectable everywhere without an import. @default false */
   isGlobal?: boolean;
-  /** Tells several endpoints of one app apart; their services are injected with `@InjectMcpSessionService(name)`. */
+  /**
+   * Name of the endpoint; needed if the app has several endpoints. Their services are injected with
+   * `@InjectMcpSessionService(name)`.
+   */
   name?: string;
 }
 
@@ -66,7 +69,7 @@ export function resolveExtras(given: McpStreamableExtras): ResolvedExtras {
   const { path, version, guards, decorators, imports, sessionGuard, isGlobal, name } = extras;
   check.text('path', path);
   if (!isVersion(version)) {
-    const text = `The option "version" must be a text, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`;
+    const text = `The option "version" must be a string, VERSION_NEUTRAL, or an array of these; got ${JSON.stringify(version)}.`;
     throw new McpOptionError('version', text);
   }
   if (!Array.isArray(guards) || !guards.every(isGuard)) {
@@ -95,7 +98,7 @@ function isVersion(version: unknown): boolean {
   return version === VERSION_NEUTRAL || (typeof version === 'string' && version !== '');
 }
 
-/** Also catches the `undefined` that circular imports leave behind. */
+/** Also detects `undefined`, the result of a circular import. */
 function isGuard(guard: unknown): boolean {
   return typeof guard === 'function' || typeof (guard as CanActivate | null | undefined)?.canActivate === 'function';
 }
@@ -104,7 +107,7 @@ function isSessionGuard(guard: unknown): boolean {
   return guard === McpSessionGuard || (typeof guard === 'function' && guard.prototype instanceof McpSessionGuard);
 }
 
-/** Options that were given as `undefined` were not given. */
+/** Treats options that are `undefined` as absent. */
 function defined<T extends object>(options: T): Partial<T> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

@@ -3,10 +3,10 @@ import { type McpResponseOptions, resolveResponseOptions } from '../exchange/res
 import { credentialsOf } from './credentials.js';
 import type { HostOriginOptions } from './edge/host-origin.js';
 
-/** The id of a caller: a text, or a value that has one text, such as a number or an `ObjectId`. @publicApi */
+/** The id of a caller: a string, or a value that is converted to one, such as a number or an `ObjectId`. @publicApi */
 export type PrincipalId = string | number | bigint | { toHexString(): string };
 
-/** Names the sender of a request; nothing, `''` and `NaN` are the anonymous caller. @publicApi */
+/** Returns the caller of a request; `undefined`, `null`, `''` and `NaN` mean an anonymous caller. @publicApi */
 export type PrincipalFunction = (
   request: never,
 ) => PrincipalId | null | undefined | Promise<PrincipalId | null | undefined>;
@@ -14,11 +14,11 @@ export type PrincipalFunction = (
 /** How the endpoint speaks HTTP. @publicApi */
 export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
   /**
-   * Who sends a request: an id that stays the same when a token is refreshed, or `undefined` for anonymous. It gets the
-   * request as the guards left it (Express' `Request` or Fastify's `FastifyRequest`). A session belongs to the principal
-   * that initialized it; for other principals it does not exist.
+   * Returns the caller of a request: an id that stays the same when a token is refreshed, or `undefined` for an
+   * anonymous caller. It receives the request after the guards have run (Express' `Request` or Fastify's
+   * `FastifyRequest`). A session belongs to the principal that initialized it; for other principals it does not exist.
    *
-   * Numbers, bigints and an `ObjectId` of MongoDB are taken as their text. A request with a `user` for whom there is no
+   * Numbers, bigints and an `ObjectId` of MongoDB are converted to strings. A request that has a `user` but no
    * principal is refused (500): as anonymous callers, such users would share their sessions.
    *
    * With the option `auth` a caller with a token is `<issuer>|<sub>`, or `<issuer>|<client id>` for a token without `sub`.
@@ -27,13 +27,15 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    */
   principal?: PrincipalFunction;
   /**
-   * Bytes that the body of a POST may have. Counted while reading; the app's other routes keep their own limits.
+   * Maximum size of the body of a POST in bytes, counted while reading; a larger one gets 413. Other routes of the app
+   * keep their own limits. Raising it lets one request use more memory.
    *
    * @default 4194304 (4 MiB)
    */
   maxBodyBytes?: number;
   /**
-   * Milliseconds in which a body must arrive.
+   * Milliseconds within which the body of a request must arrive; otherwise it gets 408. Raise it for clients on slow
+   * networks.
    *
    * @default 30000
    */

@@ -33,10 +33,10 @@ export const httpProviders: Provider[] = [
     useFactory: (options: ResolvedHttpOptions, clock: Clock, policy: EndpointCachePolicy) => {
       const warn = once(() =>
         logger.warn(
-          'Guards let in a request for which "principal" gives no id: its caller is anonymous, and an anonymous session can be used by all who know its id. Set the option "principal" to say who sends a request; if callers are meant to be anonymous, set it to () => undefined.',
+          'The guards accepted a request for which "principal" returns no id: its caller is anonymous, and an anonymous session can be used by every caller that knows its id. Set the option "principal" to identify callers; if they are anonymous on purpose, set it to () => undefined.',
         ),
       );
-      // A function of the app that gives no id means it.
+      // A `principal` function of the app that returns no id does so on purpose.
       const byDefault = options.principal === defaultPrincipal;
       return new McpRequestReader(options, clock, byDefault ? () => policy.guarded() && warn() : undefined);
     },
@@ -57,7 +57,7 @@ export const httpProviders: Provider[] = [
       const allow = eras === 'modern' || sessions === 'off' ? STATELESS_METHODS : SESSION_METHODS;
       return hostOriginPolicy({ ...options, allow }, () =>
         logger.warn(
-          'A request arrived on a network address while "allowedHosts" is empty, so every Host is let in and DNS rebinding is possible. List the host names of this server in "allowedHosts".',
+          'A request arrived on a network address while "allowedHosts" is empty, so every Host is accepted and DNS rebinding is possible. List the host names of this server in "allowedHosts".',
         ),
       );
     },

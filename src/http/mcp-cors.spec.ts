@@ -21,6 +21,6 @@ describe('mcpCors()', () => {
   });
 
   it.each(['X-Tenant', null, {}])('refuses %j for a list', (headers) => {
-    expect(() => mcpCors({ headers: headers as never })).toThrow(/"headers" of mcpCors\(\) must be a list/);
+    expect(() => mcpCors({ headers: headers as never })).toThrow(/"headers" of mcpCors\(\) must be an array/);
   });
 });

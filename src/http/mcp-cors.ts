@@ -3,8 +3,9 @@ import { McpOptionError } from '../common/option-checks.js';
 /** @publicApi */
 export interface McpCorsOptions {
   /**
-   * Further headers that pages may send, and thereby the end of "any header": those of your other routes, such as `X-Api-Key`,
-   * and those of parameters, such as `Mcp-Param-Region`. With credentials no wildcard stands for the latter, so each is listed.
+   * Additional headers that pages may send; with this option, no others are allowed: list those of your other routes,
+   * such as `X-Api-Key`, and those of parameters, such as `Mcp-Param-Region`. With credentials there is no wildcard, so
+   * list each of them.
    *
    * @default any header that a page asks for, as CORS of Express and Fastify does by default
    */
@@ -32,8 +33,9 @@ const REQUEST_HEADERS = [
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /**
- * The part of the app's CORS that browsers need for clients of both eras. Without it a page cannot read `Mcp-Session-Id`, and on
- * Fastify may not send DELETE. CORS holds for the whole app, so nothing is narrowed: methods are those of Express' default.
+ * The part of the app's CORS that browsers need for clients of both eras. Without it a page cannot read
+ * `Mcp-Session-Id`, and on Fastify may not send DELETE. CORS applies to the whole app, so no method is removed: the
+ * methods are those of Express' default.
  *
  * ```ts
  * app.enableCors({ origin: ['https://app.example.com'], credentials: true, ...mcpCors() });
@@ -53,13 +55,13 @@ export function mcpCors({ headers }: McpCorsOptions = {}): McpCors {
   if (headers === undefined) return cors;
   const list: unknown = headers;
   if (!Array.isArray(list) || !list.every(isHeaderName)) {
-    const text = `The option "headers" of mcpCors() must be a list of full names of headers, such as "Mcp-Param-Region"; got ${JSON.stringify(list)}.`;
+    const text = `The option "headers" of mcpCors() must be an array of full header names, such as "Mcp-Param-Region"; got ${JSON.stringify(list)}.`;
     throw new McpOptionError('headers', text);
   }
   return { ...cors, allowedHeaders: [...REQUEST_HEADERS, ...headers] };
 }
 
-/** `*` is a name to the letter of the grammar; with credentials browsers take it for one, too. */
+/** The grammar allows `*` as a name, and browsers treat it as one when credentials are sent. */
 function isHeaderName(name: unknown): boolean {
   return typeof name === 'string' && HEADER_NAME.test(name) && !name.includes('*');
 }

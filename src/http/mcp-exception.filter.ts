@@ -14,7 +14,8 @@ const REFUSED = -32000;
 const INTERNAL_ERROR = -32603;
 
 /**
- * Answers a request that failed with a JSON-RPC error, and the status that HTTP has for it. A response that has begun is cut.
+ * Answers a request that failed with a JSON-RPC error, and the status that HTTP has for it. A response that has begun
+ * is destroyed.
  *
  * @returns the status
  * @internal
@@ -67,12 +68,13 @@ interface Refusal {
 /**
  * Logs the requests that one endpoint refuses, for operators, and tells observers of them.
  *
- * Each is a line at `debug`. The first one that an option decides is a warning, since clients cannot mend it. Answers with
- * 400 are left out: their texts quote bodies. A line names the endpoint and not the URL, which may hold a token.
+ * Each is a line at `debug`. The first refusal because of an option is a warning, since clients cannot correct it.
+ * Responses with 400 are not logged: their texts quote bodies. A line names the endpoint instead of the URL, which may
+ * contain a token.
  */
 @Injectable()
 export class RefusalLog {
-  /** Options that a warning has named. */
+  /** Options that a warning has already named. */
   readonly #named = new Set<string>();
 
   constructor(
@@ -110,7 +112,7 @@ export class McpExceptionFilter implements ExceptionFilter {
     const error = this.challenger ? this.challenger.refusal(refusal, request) : refusal;
     const status = refuse(error, request, http.getResponse<object>(), this.reader, this.responder);
     if (refusal instanceof McpError) this.refusals.note(request.method, refusal);
-    // Without the text: a guard may quote the token that it refuses.
+    // Without the message of the error: a guard may quote the token that it refuses.
     else if (status < 500)
       this.refusals.note(request.method, { status, message: `${(refusal as Error).name} of the app.` });
     else this.#log(error);

@@ -31,8 +31,8 @@ export function rawRequest(request: PlatformRequest): IncomingMessage {
 }
 
 /**
- * Where a request carries what was read of it. Properties, since a `WeakMap` of things that live for one request keeps the
- * collector of garbage busy.
+ * Property of a request with the result of reading it. A `WeakMap` of objects that live for one request would load the
+ * garbage collector.
  */
 const INCOMING = Symbol('nestjs-mcp-streamable:incoming');
 const BODY = Symbol('nestjs-mcp-streamable:body');
@@ -43,9 +43,9 @@ interface ReadRequest {
 }
 
 /**
- * Reads and checks what a request brings, after the app's guards and once (E4–E8, and its era).
+ * Reads and checks a request once, after the app's guards (E4–E8, and its era).
  *
- * The result stays with the request, for the guard, the controller and the filter, and goes with it.
+ * The result is stored on the request, for the guard, the controller and the filter.
  */
 export class McpRequestReader {
   readonly #underWay = new Set<InterruptBody>();
@@ -58,7 +58,7 @@ export class McpRequestReader {
     private readonly onAnonymous?: () => void,
   ) {}
 
-  /** The server stops: bodies that have not arrived are not waited for. */
+  /** Fails bodies that have not arrived, when the server stops. */
   close(): void {
     this.#closed = true;
     for (const interrupt of [...this.#underWay]) {
@@ -81,13 +81,13 @@ export class McpRequestReader {
     return incoming;
   }
 
-  /** Its answer is a stream, and may last for hours: what was read of it is not needed any more. */
+  /** Releases the messages of a request that is answered as a stream, which may last for hours. */
   release(request: object): void {
     const read = request as ReadRequest;
     read[INCOMING] = read[BODY] = undefined;
   }
 
-  /** The messages of a request, also of one that went no further: an error about it carries its id. */
+  /** The messages of a request, also of a refused one: the error for it carries its id. */
   bodyOf(request: object): IncomingBody | undefined {
     return (request as ReadRequest)[BODY];
   }
@@ -140,12 +140,12 @@ export class McpRequestReader {
       this.onAnonymous?.();
       return undefined;
     }
-    const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns what identifies the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
+    const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
     throw new UnknownPrincipalError(text);
   }
 }
 
-/** A request has a user without a principal: an operator's mistake, which the log names once. */
+/** A request has a user without a principal: a mistake in the configuration, which is logged once. */
 export class UnknownPrincipalError extends Error {
   override readonly name = 'UnknownPrincipalError';
 }
@@ -154,7 +154,8 @@ export class UnknownPrincipalError extends Error {
 const HEX_ID = /^[\da-f]{8}[\da-f-]{16,28}$/i;
 
 /**
- * Takes only what has one text per value: most objects are "[object Object]", and would make all callers one.
+ * Accepts only values with a unique string form: most objects are "[object Object]", so all callers would be the same
+ * one.
  *
  * @returns `undefined` for the anonymous caller
  * @throws UnknownPrincipalError
@@ -163,12 +164,12 @@ function principalText(said: unknown): string | undefined {
   if (said === undefined || said === null || said === '' || Number.isNaN(said)) return undefined;
   if (typeof said === 'string') return said;
   if (typeof said === 'bigint') return String(said);
-  // Beyond, neighbours are the same number.
+  // Larger numbers are not exact: two ids could be the same number.
   if (typeof said === 'number' && Math.abs(said) <= Number.MAX_SAFE_INTEGER) return String(said);
   const { toHexString } = said as { toHexString?: unknown };
   const hex: unknown = typeof toHexString === 'function' ? toHexString.call(said) : undefined;
   if (typeof hex === 'string' && HEX_ID.test(hex)) return hex;
-  const text = `The option "principal" must return a text, a number, a bigint or undefined; it returned ${kindOf(said)}. Requests whose principal is anything else are refused. Return what identifies the caller, such as request.user.email.`;
+  const text = `The option "principal" must return a string, a number, a bigint or undefined; it returned ${kindOf(said)}. Requests with any other principal are refused. Return the id of the caller, such as request.user.email.`;
   throw new UnknownPrincipalError(text);
 }
 

@@ -10,9 +10,9 @@ import { sessionOf } from './session-access.js';
 /**
  * The last guard of the endpoint: finds the session that a request names and decides whether the caller may use it.
  *
- * A session is used by the principal that initialized it, and for other principals it does not exist. To decide otherwise,
- * extend the class, override {@link canAccess}, and give the subclass as the option `sessionGuard`; it is resolved in the
- * endpoint's module, so what it injects comes from the option `imports`.
+ * A session is used by the principal that initialized it, and for other principals it does not exist. To change that,
+ * extend the class, override {@link canAccess}, and give the subclass as the option `sessionGuard`; it is resolved in
+ * the endpoint's module, so its dependencies come from the option `imports`.
  *
  * ```ts
  * @Injectable()
@@ -27,7 +27,7 @@ import { sessionOf } from './session-access.js';
  */
 @Injectable()
 export class McpSessionGuard implements CanActivate {
-  // Properties, so that a subclass has its constructor to itself.
+  // Injected into properties, so that a subclass can have its own constructor.
   /** @internal */
   @Inject(McpRequestReader) protected readonly reader!: McpRequestReader;
   /** @internal */
@@ -38,10 +38,10 @@ export class McpSessionGuard implements CanActivate {
   @Inject(EDGE_POLICY) protected readonly edge!: EdgePolicy;
 
   /**
-   * Whether a caller may use a session; asked on every POST, GET and DELETE that names one.
+   * Whether a caller may use a session; called for every POST, GET and DELETE that names one.
    *
-   * @param request Express' `Request` or Fastify's `FastifyRequest`, as the guards before left it
-   * @param principal who sends it, as the option `principal` says; `undefined`: anonymous
+   * @param request Express' `Request` or Fastify's `FastifyRequest`, after the guards before it have run
+   * @param principal the caller, as returned by the option `principal`; `undefined`: anonymous
    * @returns `false`: for this caller the session does not exist (404). Throw an `HttpException` to say more
    */
   protected canAccess(
@@ -55,12 +55,13 @@ export class McpSessionGuard implements CanActivate {
   /** @internal */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<PlatformRequest>();
-    // It may have come round the edge: a middleware of the app has rewritten its URL, for example (E1, E2).
+    // The request may have bypassed the edge, for example if a middleware of the app rewrote its URL (E1, E2).
     const refusal = admittedOrRefused(rawRequest(request), this.edgeKey, this.edge);
     if (refusal) throw refusal;
     const incoming = await this.reader.read(request);
     const { era, method, body, principal } = incoming;
-    // First: at shutdown sessions vanish one by one, and 404 would have their clients start over here (E13).
+    // Checked first: at shutdown sessions end one by one, and a 404 would make their clients initialize again here
+    // (E13).
     this.endpoint.assertTaken(method, body);
     if (!this.endpoint.hasSessions || era !== 'legacy') return true;
     const { sessions } = this.endpoint.legacy;

@@ -22,7 +22,7 @@ import { McpResponder } from './responder.js';
  * @publicApi
  */
 export abstract class McpController {
-  // Properties, so that a subclass has its constructor to itself.
+  // Injected into properties, so that a subclass can have its own constructor.
   /** @internal */
   @Inject(McpEndpoint) protected readonly endpoint!: Pick<McpEndpoint, 'post' | 'get' | 'delete'>;
   /** @internal */
@@ -45,7 +45,7 @@ export abstract class McpController {
     if (!stream) return exchange.abandon();
     this.requests.release(request);
     const frames$ = reply.open(stream);
-    // What was asked for with a good token is answered; a subscription would never end.
+    // A request with a valid token is answered even if the token expires meanwhile; a subscription would never end.
     const events$: Observable<string> = listens(incoming) ? whileAuthorized(frames$, request, this.clock) : frames$;
     stream.start(events$);
   }

@@ -7,25 +7,25 @@ import { commentFrame } from '../wire/sse.js';
 /*
  * # The responder
  *
- * Writes every reply, on both adapters. JSON and empty answers go through Fastify, so that the app's hooks and headers apply.
- * On Express those hang on Node's response, which is Express' own: there answers are written to it, without what
- * `response.send()` does first, such as a hash of the body for an `ETag`. Streams go to Node's response, since neither framework
- * has a place for them (Fastify wants to be told: hijack).
+ * Writes every reply, on both adapters. JSON and empty answers go through Fastify, so that the app's hooks and headers
+ * apply. On Express, hooks and headers are on Node's response, so answers are written to it directly, without the work
+ * of `response.send()`, such as a hash of the body for an `ETag`. Streams are written to Node's response, since neither
+ * framework supports them (Fastify needs `hijack()`).
  *
- * It owns what open streams share: the set of them, one keep-alive interval, which exists only while the set is not empty,
- * and one flush per turn of the event loop. Nothing of a response outlives it.
+ * It owns the set of open streams, one keep-alive interval, which exists only while the set is not empty, and one flush
+ * per turn of the event loop.
  */
 
 /** Options of the {@link McpResponder}. @internal */
 export interface ResponderOptions {
   /**
-   * Period of the keep-alive comments on every stream, in milliseconds. Longer than the shortest idle timeout on the way,
-   * often 60 s, and proxies cut idle streams; 0 writes none.
+   * Period of the keep-alive comments on every stream, in milliseconds. Keep it below the shortest idle timeout of
+   * proxies, often 60 s; 0 writes none.
    */
   readonly keepAliveMs: number;
   /**
-   * Above it, in bytes that wait behind the event that is being sent, the source of a stream is asked to pause. Node's own
-   * buffer (`writableHighWaterMark`, 16 or 64 KiB) is the least that takes effect.
+   * Above it, in bytes that wait behind the event that is being sent, the source of a stream is asked to pause. Node's
+   * own buffer (`writableHighWaterMark`, 16 or 64 KiB) is the smallest value that takes effect.
    */
   readonly maxBufferedBytes: number;
   readonly clock: Clock;
@@ -33,7 +33,7 @@ export interface ResponderOptions {
 
 const JSON_TYPE = 'application/json';
 
-/** While there are no comments, how often stalled responses are looked for. */
+/** Milliseconds between checks for stalled responses when no comments are written. */
 const WITHOUT_COMMENTS_MS = 15_000;
 
 /** @internal */
@@ -62,7 +62,7 @@ export class McpResponder {
   }
 
   /**
-   * Waits for the reply to a POST. When the client goes away meanwhile, the exchange is abandoned.
+   * Waits for the reply to a POST. When the client disconnects meanwhile, the exchange is abandoned.
    *
    * @param response Express' `Response` or Fastify's `FastifyReply`
    */
@@ -80,7 +80,10 @@ export class McpResponder {
     }
   }
 
-  /** Writes a reply that is no stream, unless the client has gone or something else has answered (a timeout of the app). */
+  /**
+   * Writes a reply that is not a stream, unless the client has disconnected or the app has already answered (by a
+   * timeout).
+   */
   send(response: object, reply: Exclude<McpReply, McpStreamReply>): void {
     const raw = rawResponse(response);
     if (hasGone(raw) || raw.headersSent) return;
@@ -96,15 +99,15 @@ export class McpResponder {
       const fastify = response as FastifyReply;
       fastify.code(status);
       if (headers) fastify.headers(headers);
-      // Fastify would add the parameter, and takes the value apart to do so.
+      // Fastify would parse the value to add the parameter.
       if (body !== undefined) fastify.header('Content-Type', `${JSON_TYPE}; charset=utf-8`);
       fastify.send(body);
     }
   }
 
   /**
-   * Writes what is no reply of the protocol, such as a page, past the app's hooks: of two headers with one name the given one
-   * goes out.
+   * Writes a response that is not part of the protocol, such as a page, without the app's hooks. The given headers
+   * replace headers of the same name.
    */
   write(response: object, status: number, headers: Readonly<Record<string, string>>, body: string): void {
     const raw = rawResponse(response);
@@ -114,9 +117,9 @@ export class McpResponder {
   }
 
   /**
-   * A response for events. Nothing of it is written before its `start()`, so that an error can still be answered.
+   * A response for events. It writes nothing before its `start()`, so that an error can still be answered.
    *
-   * @returns `undefined` when the client has gone, or something else has answered
+   * @returns `undefined` when the client has disconnected, or the app has already answered
    */
   stream(response: object): SseResponse | undefined {
     const raw = rawResponse(response);
@@ -185,8 +188,8 @@ export function rawResponse(response: object): ServerResponse {
 /*
  * # One response that streams
  *
- * There may be many thousands of them, idle nearly always: so one object, no timer and no closure per response. The
- * listeners are two functions for all, which find the object on the response; flushing and keep-alive are the responder's.
+ * There may be many thousands of them, mostly idle, so each is one object without a timer or closure. Two listener
+ * functions serve all responses and find the object on the response; the responder does flushing and keep-alive.
  *
  * Life: `open` → `ending` (the source has completed, its last bytes are on their way) → `closed`. `closed` is reached
  * exactly once, by the end that comes first: everything is released there, and the owner is notified.
@@ -212,7 +215,7 @@ const SSE_HEAD = Object.freeze({
 
 const COMMENT = Buffer.from(commentFrame());
 
-/** As much as is joined into one write. */
+/** Maximum number of characters that are joined into one write. */
 const JOINED_CHARACTERS = 64 * 1024;
 
 const SSE = Symbol('nestjs-mcp-streamable:sse-response');
@@ -220,8 +223,8 @@ const SSE = Symbol('nestjs-mcp-streamable:sse-response');
 type RawResponse = ServerResponse & { [SSE]?: SseResponse };
 
 /**
- * Whether the client has gone. The response of HTTP/2 has no `destroyed`, and one that waits behind others of a pipelining
- * client is not closed by Node 20 and 22 with its connection.
+ * Whether the client has disconnected. The response of HTTP/2 has no `destroyed`, and one that waits behind others of a
+ * pipelining client is not closed by Node 20 and 22 with its connection.
  */
 function hasGone(raw: ServerResponse): boolean {
   return raw.destroyed || (raw.req as IncomingMessage | undefined)?.socket?.destroyed === true;
@@ -239,7 +242,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
   private written = 0;
   /** Size of the write that found an empty buffer: it is being sent, and does not count (P13). */
   private beingSent = 0;
-  /** How many bytes had left when last looked at, and since when none has. */
+  /** How many bytes had been sent at the last check, and since when none was sent. */
   private drained = 0;
   private stalledSince = 0;
 
@@ -303,7 +306,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
   /**
    * One keep-alive tick.
    *
-   * @param patienceMs how long nothing may drain from a response that is paused or ending
+   * @param patienceMs how long a response that is paused or ending may send nothing
    */
   tick(patienceMs: number, comment: boolean): void {
     if (hasGone(this.raw)) return this.destroy();
@@ -316,7 +319,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
     else if (now - this.stalledSince >= patienceMs) this.destroy();
   }
 
-  /** Cuts the connection: a client that can will resume. */
+  /** Destroys the connection; the client can resume. */
   destroy(): void {
     this.raw.destroy();
     this.close();
@@ -357,7 +360,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
     raw.on('drain', onDrain);
   }
 
-  /** @returns whether bytes have left since the last call */
+  /** @returns whether bytes were sent since the last call */
   private noteProgress(): boolean {
     const drained = this.written - this.raw.writableLength;
     const progress = drained > this.drained;
@@ -365,7 +368,7 @@ export class SseResponse implements StreamFlow, Observer<string> {
     return progress;
   }
 
-  /** Apart from the field, which the compiler thinks it knows. */
+  /** A method, because the compiler narrows the type of the field. */
   private isClosed(): boolean {
     return this.state === 'closed';
   }

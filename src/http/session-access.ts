@@ -35,9 +35,9 @@ export async function sessionOf(
   const may = known && beganAt(incoming, known.info) && mayUse(known.info);
   const session = (isThenable(may) ? await may : may) ? known : undefined;
   if (begins) {
-    // A client that has lost its session starts over, often with the old id in its headers (S3).
+    // A client that has lost its session initializes again, often with the old id in its headers (S3).
     if (!session) return undefined;
-    const text = 'This session is initialized already. Send "initialize" without Mcp-Session-Id to start another one.';
+    const text = 'This session is already initialized. Send "initialize" without Mcp-Session-Id to start another one.';
     throw new McpError('INVALID_REQUEST', text);
   }
   if (!session) throw unknownSession();
@@ -51,7 +51,7 @@ function withoutSessionId({ headers, body }: McpIncoming): McpError {
     return new McpError('INVALID_REQUEST', '"initialize" cannot be part of a batch. Send it alone.');
   }
   const authority = singleHeader(headers['host']) ?? singleHeader(headers[':authority']);
-  // A page that did initialize cannot read the id unless CORS exposes it (S5).
+  // A web page cannot read the session id unless CORS exposes the header (S5).
   const advice = isCrossOrigin(singleHeader(headers['origin']), authority)
     ? ' A page of another origin can read that header only if CORS of this server exposes it: app.enableCors({ origin, ...mcpCors() }).'
     : '';

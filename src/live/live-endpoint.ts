@@ -24,16 +24,16 @@ import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, 
 import type { EndpointState, Row } from './live-state.js';
 import { ToolStatistics } from './statistics.js';
 
-/** Sessions, and calls, that are shown of an endpoint; of more of them those that were active last. */
+/** Maximum number of sessions, and of calls, shown per endpoint: those that were active last. */
 const MOST_SHOWN = 1_000;
 const CANCELLED = 'The operator of this server cancelled this request. Whether it had an effect is not known.';
-/** Of a store that was there for the check, and not for the question: it is down at the next check. */
+/** Results for a store that failed after its check; the next check shows it as down. */
 const GONE_MEANWHILE = [undefined, undefined, undefined] as const;
 const NO_RECORDS: readonly McpSessionRecord[] = [];
 
 type NestModule = ModulesContainer extends Map<string, infer Module> ? Module : never;
 
-/** What is asked of stores and bus, which may take long or fail. */
+/** The results of stores and bus, which may take long or fail. */
 interface Asked {
   readonly health: McpHealth;
   readonly nodes: readonly string[];
@@ -45,8 +45,8 @@ interface Asked {
 /**
  * # One endpoint, as the live page shows it
  *
- * The ends of calls are counted all the time, since a page that is opened after a fault has to show it. All else is looked at
- * when a page is open: what this node holds at each update, what stores and bus answer every few seconds.
+ * The ends of calls are always counted, because a page that is opened after a fault must show it. Other data is read
+ * only while a page is open: that of this node at each update, that of stores and bus every few seconds.
  */
 export class LiveEndpoint {
   readonly #tools = new ToolStatistics();
@@ -69,7 +69,7 @@ export class LiveEndpoint {
     this.#watching.add(
       calls$.subscribe((end) => {
         const failed = isFailure(end.outcome);
-        // It lasts as long as its client likes.
+        // Its duration is decided by the client.
         if (end.call.method !== 'subscriptions/listen') this.#tools.note(end, failed, now());
         events.add(index, now(), callEvent(end));
       }),
@@ -97,7 +97,7 @@ export class LiveEndpoint {
     this.#watching.unsubscribe();
   }
 
-  /** Asks stores and bus; at most one round runs. Never rejects. */
+  /** Queries stores and bus; at most one round runs. Never rejects. */
   async ask(): Promise<void> {
     if (this.#asking) return;
     this.#asking = true;
@@ -207,7 +207,7 @@ export class LiveEndpoint {
     return byKey([...rows, ...elsewhere]);
   }
 
-  /** A store of another author may throw: in a timer that would end the process. */
+  /** A custom store may throw, which would end the process in a timer. */
   #sizeOfLog(sessionId: string): number {
     try {
       return this.#get<McpEventStore>(McpEventStore).sizeOf?.(sessionId) ?? -1;
@@ -237,7 +237,7 @@ export class LiveEndpoint {
     return byKey(rows);
   }
 
-  /** Its call has been answered, and is none any more. */
+  /** A task whose call has already been answered. */
   #taskRow(task: TaskView): Row {
     const { tool, principal, createdAt } = task.about;
     return {
@@ -279,7 +279,7 @@ export class LiveEndpoint {
     return this.#get(TaskHost).runner?.tasks() ?? [];
   }
 
-  /** A hash, as of a session: an anonymous caller that knows its id has the task. */
+  /** A hash, as for a session: an anonymous caller that knows the id can use the task. */
   #taskKey({ about }: TaskView): string {
     let key = this.#taskKeys.get(about);
     if (key === undefined) this.#taskKeys.set(about, (key = hashOf(about.id)));
@@ -320,7 +320,10 @@ function isCancellable({ call }: RunningCall): boolean {
   return call.exchange !== undefined;
 }
 
-/** Names a session on all nodes, to a page that must not know its id: the id of an anonymous session opens it. */
+/**
+ * Identifies a session on all nodes without its id, because a caller that knows the id of an anonymous session can use
+ * it.
+ */
 function hashOf(id: string): string {
   return createHash('sha256').update(`live page ${id}`).digest('base64url').slice(0, 16);
 }

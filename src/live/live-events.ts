@@ -6,7 +6,7 @@ const KEPT = 200;
 /** Characters of a text that clients choose. */
 const LONGEST = 80;
 
-/** A line in the list of events. Says nothing that came as an argument, and no text of an error. */
+/** A line in the list of events. It contains no arguments and no texts of errors. */
 export interface LiveEvent {
   /** Counts the events of this node, from 1. */
   readonly n: number;
@@ -17,7 +17,7 @@ export interface LiveEvent {
   readonly tone: 'ok' | 'note' | 'bad';
   readonly what: string;
   readonly outcome: string;
-  /** Whom it concerns: the begin of a session id, a principal, or both. */
+  /** The session or caller: the beginning of a session id, a principal, or both. */
   readonly who: string;
   readonly ms?: number;
 }
@@ -51,7 +51,7 @@ export class EventRing {
 
 export function callEvent({ call, outcome, durationMs }: McpCallEnd): Said {
   const { method, name, sessionId, principal } = call;
-  // The name alone tells a tool; that of a prompt, or of nothing, does not.
+  // The name is enough for a tool, but not for a prompt.
   const what = name === undefined ? cut(method) : method === 'tools/call' ? cut(name) : `${cut(method)} ${cut(name)}`;
   const who = [sessionId === undefined ? '' : shortId(sessionId), principal === undefined ? '' : cut(principal)];
   const tone = outcome === 'ok' ? 'ok' : isFailure(outcome) ? 'bad' : 'note';
@@ -59,7 +59,7 @@ export function callEvent({ call, outcome, durationMs }: McpCallEnd): Said {
   return { tone, what, outcome: OUTCOMES[outcome] ?? String(outcome), who: who.filter(Boolean).join(' · '), ms };
 }
 
-/** Whether it counts as an error: not what a client has cancelled. */
+/** Whether an outcome counts as an error; cancellation by a client does not. */
 export function isFailure(outcome: McpCallOutcome): boolean {
   return outcome !== 'ok' && outcome !== 'cancelled';
 }
@@ -68,7 +68,7 @@ export function refusalEvent({ status, option }: McpRefusal): Said {
   return { tone: 'bad', what: 'request refused', outcome: option ? `${status} · ${option}` : String(status), who: '' };
 }
 
-/** @returns `undefined` for events that are too many, and too small, to be shown */
+/** @returns `undefined` for frequent, unimportant events, which are not shown */
 export function sessionEvent(event: McpSessionEvent): Said | undefined {
   const who = shortId(event.sessionId);
   switch (event.type) {
@@ -101,7 +101,7 @@ export function sessionEvent(event: McpSessionEvent): Said | undefined {
 
 const OUTCOMES: Readonly<Record<string, string>> = { tool_error: 'tool error' };
 
-/** As much of a session id as an operator needs to tell sessions apart; the whole of it would open the session. */
+/** The beginning of a session id, to distinguish sessions; callers that know the whole id could use the session. */
 export function shortId(sessionId: string): string {
   return sessionId.slice(0, 6);
 }
@@ -112,5 +112,5 @@ export function cut(text: string): string {
   return short.replace(UNPRINTABLE, '\u{fffd}');
 }
 
-/** Controls, and what turns or hides the text around it. */
+/** Control characters, and characters that reverse or hide text. */
 const UNPRINTABLE = /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;

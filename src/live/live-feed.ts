@@ -13,9 +13,9 @@ import { changeOf, type EndpointState, wholeOf } from './live-state.js';
 
 /** Milliseconds from one update to the next. */
 const UPDATE_MS = 500;
-/** Milliseconds after which stores and bus are asked again. */
+/** Milliseconds between two queries of stores and bus. */
 const ASK_MS = 5_000;
-/** Milliseconds after which a page has to come back, so that its guards decide again. */
+/** Milliseconds after which a page must reconnect, so that its guards decide again. */
 const READER_LIFE_MS = 10 * 60_000;
 /** Bytes that wait for a page that does not read, behind the update that is being sent. */
 const MAX_BUFFERED_BYTES = 64 * 1024;
@@ -26,20 +26,19 @@ interface Reader {
   readonly subscriber: Subscriber<string>;
   readonly flow: StreamFlow;
   readonly until: number;
-  /** An update was left out: the next thing that it gets is a snapshot. */
+  /** An update was skipped: the page gets a snapshot next. */
   behind: boolean;
 }
 
 /**
  * # What the open pages are told
  *
- * One timer for all of them, while there are any: it looks at the endpoints, and sends what has changed. A delta is made once,
- * whatever the number of pages. A page that reads slowly is left out until it has read, and then gets a snapshot: what waits for
- * it is bounded.
+ * One timer for all open pages reads the endpoints, and sends the changes. A delta is created once for all pages. A
+ * page that reads slowly is skipped until it has read, and then gets a snapshot, so its buffer is bounded.
  */
 @Injectable()
 export class LiveFeed implements OnModuleInit, OnModuleDestroy {
-  /** Its own, so that open pages are no streams of an endpoint. */
+  /** A separate responder, so that open pages do not count as streams of an endpoint. */
   readonly responder: McpResponder;
   readonly #events = new EventRing();
   readonly #readers = new Set<Reader>();
@@ -64,12 +63,11 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
   onModuleInit(): void {
     this.#endpoints = LiveEndpoint.of(this.modules, this.clock, this.#events);
     if (this.#endpoints.length > 0) return;
-    const text =
-      'McpLiveModule has nothing to show: the app has no MCP endpoint. Import McpStreamableModule.forRoot() too.';
+    const text = 'McpLiveModule needs an MCP endpoint, and the app has none. Import McpStreamableModule.forRoot() too.';
     throw new McpOptionError('imports', text);
   }
 
-  /** The pages see how the app shuts down, since its endpoints end before. */
+  /** Pages show the shutdown of the app, because its endpoints end before. */
   async onModuleDestroy(): Promise<void> {
     this.#closed = true;
     if (this.#readers.size > 0) this.#update();
@@ -86,11 +84,11 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     return this.#closed || this.#readers.size >= this.options.maxReaders;
   }
 
-  /** Why one more page gets nothing. */
+  /** The reason why a further page is refused. */
   get refusal(): { readonly error: string; readonly message: string } {
-    if (this.#closed) return { error: 'UNAVAILABLE', message: 'The server shuts down.' };
+    if (this.#closed) return { error: 'UNAVAILABLE', message: 'The server is shutting down.' };
     const { maxReaders } = this.options;
-    const message = `The live page is open ${maxReaders} times on this node, which is the most ("maxReaders"). Close one of them.`;
+    const message = `The live page is open ${maxReaders} times on this node, which is the limit ("maxReaders"). Close one of them.`;
     return { error: 'TOO_MANY_READERS', message };
   }
 

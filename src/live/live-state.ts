@@ -1,8 +1,8 @@
 /*
  * # What travels to the page
  *
- * A snapshot has everything; a delta has what is different from the update before: fields of an endpoint, fields of rows by
- * their `key`, keys of rows that are gone, new events.
+ * A snapshot is complete; a delta has the changes since the last update: fields of an endpoint, fields of rows by their
+ * `key`, keys of removed rows, new events.
  */
 
 /** A row of a table: flat, so that its changes are fields. */

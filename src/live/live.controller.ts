@@ -26,10 +26,12 @@ const ACTION_HEADER = 'mcp-live-action';
 
 const STORE_AWAY = {
   error: 'STORE_AWAY',
-  message: 'It could not be ended: its store does not answer. The log of the server says why.',
+  message: 'The session or call could not be ended: its store does not answer. See the server log.',
 };
 
-/** Of every response: what the page shows stays in it. The stream has the `Cache-Control` of streams. */
+/**
+ * Headers of every response, so that its data is not cached or leaked. The stream has the `Cache-Control` of streams.
+ */
 const PRIVATE = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
@@ -41,8 +43,8 @@ const PRIVATE = {
 /**
  * The controller of the live page: its path and guards. Its version is neutral: browsers send none.
  *
- * A response is written past the app's interceptors and hooks: those that wrap what controllers return would break the stream, and
- * a Content-Security-Policy of the app would break the page, or weaken it.
+ * A response is written without the app's interceptors and hooks: those that wrap results of controllers would break
+ * the stream, and a Content-Security-Policy of the app would break or weaken the page.
  */
 export function createLiveController({ path, guards }: ResolvedLiveOptions): Type {
   @Controller({ path, version: VERSION_NEUTRAL })
@@ -78,7 +80,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       const ended = await this.feed.endSession(key).catch(() => undefined);
       if (ended) return this.answer(response, 200, { ended });
       if (ended === undefined) return this.answer(response, 503, STORE_AWAY);
-      const message = 'There is no such session any more.';
+      const message = 'Session not found. It may have ended.';
       this.answer(response, 404, { error: 'UNKNOWN_SESSION', message });
     }
 
@@ -88,17 +90,20 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
       const cancelled = await this.feed.cancelCall(key).catch(() => undefined);
       if (cancelled) return this.answer(response, 200, { cancelled });
       if (cancelled === undefined) return this.answer(response, 503, STORE_AWAY);
-      const message = `No such call or task runs on this node (${this.feed.nodeIds.join(', ')}). It may have ended, or run on another node.`;
+      const message = `Call or task not found on this node (${this.feed.nodeIds.join(', ')}). It may have ended, or run on another node.`;
       this.answer(response, 404, { error: 'UNKNOWN_CALL', message });
     }
 
-    /** After the guards: whether the page itself sends the request, or its address was typed. Answers if not. */
+    /**
+     * Checks, after the guards, that the page itself sends the request, or a user navigates to it. Otherwise refuses
+     * it.
+     */
     private refused(request: object, response: object, action: boolean): boolean {
       const { headers } = rawRequest(request);
       const { origin } = headers;
       const host = headers.host ?? (headers[':authority'] as string | undefined);
       if (isCrossOrigin(origin, host) || (action && origin === undefined)) {
-        const message = `Only the live page itself may ask for this: the Origin must be that of the Host. If a proxy stands in front, have it pass the Host on.`;
+        const message = `Only the live page itself may send this request: the Origin must match the Host. Configure a proxy to forward the Host.`;
         this.answer(response, 403, { error: 'FORBIDDEN_ORIGIN', message });
         return true;
       }
@@ -121,7 +126,7 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
   return McpLiveController;
 }
 
-/** Nothing from elsewhere, and of this page only what carries the nonce. */
+/** Allows no external resources, and of this page only elements with the nonce. */
 function policyFor(nonce: string): Record<string, string> {
   const policy = [
     "default-src 'none'",
@@ -138,7 +143,7 @@ function policyFor(nonce: string): Record<string, string> {
   return { 'Content-Security-Policy': policy.join('; '), 'Cross-Origin-Opener-Policy': 'same-origin' };
 }
 
-/** Of Express and of Fastify, whose own headers win over those of Node's response behind it. */
+/** The response of Express or Fastify, whose headers override those of Node's response. */
 interface HttpResponse {
   header(name: string, value: string): unknown;
 }
@@ -148,7 +153,7 @@ function rawRequest(request: object): IncomingMessage {
   return (request as { raw?: IncomingMessage }).raw ?? (request as IncomingMessage);
 }
 
-/** Lets callers of this machine in, for `unguarded: 'loopback'`. */
+/** Admits callers of this machine only, for `unguarded: 'loopback'`. */
 class LoopbackGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
     if (isLoopbackRequest(rawRequest(context.switchToHttp().getRequest<object>()))) return true;

@@ -4,26 +4,27 @@ import { check, McpOptionError, namesOf } from '../common/option-checks.js';
 /** Options of `McpLiveModule.forRoot()`: `guards`, or `unguarded`. @publicApi */
 export interface McpLiveOptions {
   /**
-   * Where the page is; below the app's global prefix, as for any controller.
+   * Path of the page, below the app's global prefix, as for any controller.
    *
    * @default 'mcp-live'
    */
   path?: string;
   /**
-   * Who may see the page and end sessions and calls: guards of all of its routes, at least one. What guard classes inject comes
-   * from `imports`. A browser opens the page, so they go by what browsers send: a cookie, Basic credentials, or headers of a proxy.
+   * Guards of all routes of the page, at least one: they decide who may see the page and end sessions and calls. Their
+   * dependencies are resolved from `imports`. A browser opens the page, so the guards must use what browsers send: a
+   * cookie, Basic credentials, or headers of a proxy.
    */
   guards?: readonly (Type<CanActivate> | CanActivate)[];
   /**
-   * Instead of `guards`, for development: callers on this machine only, by the address of the socket and the Host. A reverse proxy on
-   * the same machine can look like such a caller: do not use it behind one.
+   * Instead of `guards`, for development: allows callers on this machine only, by the address of the socket and the
+   * Host. A reverse proxy on the same machine can look like such a caller: do not use it behind one.
    */
   unguarded?: 'loopback';
   /** Modules that guards inject from. */
   imports?: ModuleMetadata['imports'];
   /**
-   * How many pages may be open on this node at a time; another one is answered 503. Each costs some tens of kilobytes a second on a
-   * busy server.
+   * Maximum number of pages open on this node at a time; a further one gets 503. On a busy server, each costs some tens
+   * of kilobytes per second.
    *
    * @default 10
    */

@@ -24,7 +24,7 @@ export class Timeline {
     this.#counts[this.#latest % this.#counts.length]!++;
   }
 
-  /** The oldest first; without the period that has not ended, which would always look like a fall. */
+  /** The oldest first; without the current period, which is not complete. */
   values(now: number): number[] {
     this.#advance(now);
     const { length } = this.#counts;
@@ -80,8 +80,8 @@ class ToolTimes {
 }
 
 /**
- * How often and how fast the tools of an endpoint were called since the start. Bounded: 300 rows of 2.5 KiB, and no row for a
- * name that a client has invented.
+ * How often and how fast the tools of an endpoint were called since the start. Bounded: 300 rows of 2.5 KiB, and no row
+ * for an unknown name of a client.
  */
 export class ToolStatistics {
   /** Apart, since a tool may be called as a method is. */

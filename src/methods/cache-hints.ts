@@ -11,12 +11,12 @@ import { isInputRequiredResult } from '../wire/spec.js';
 /**
  * # How long clients may keep results, and for whom
  *
- * Results of lists, of `resources/read` and of `server/discover` say so in the modern era; the legacy one does not have the
- * fields. `public` lets a cache give the answer for one caller to another, without asking the server. So it counts only where
- * every caller gets the answer: no guard stands at the entry, the endpoint or the app, and the caller has no principal.
- * Everywhere else the result is `private`, whatever the option says.
+ * Fields of the results of lists, of `resources/read` and of `server/discover` in the modern era; the legacy era does
+ * not have them. `public` lets a cache give the answer for one caller to another, without asking the server. So it
+ * applies only where every caller gets the same answer: the entry, the endpoint and the app have no guard, and the
+ * caller has no principal. Otherwise the result is `private`, even if the option is `public`.
  *
- * A guard that lets every caller in, such as one that counts calls, counts as a guard: its code does not say so.
+ * Every guard counts, even one that accepts all callers.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
  */
@@ -37,7 +37,9 @@ export class EndpointCachePolicy {
     this.closed = auth !== undefined && auth.anonymous !== true;
   }
 
-  /** Guards of the endpoint or of the app decide who comes in. Asked at each request: `useGlobalGuards()` comes late. */
+  /**
+   * Whether the endpoint or the app has guards. Checked at each request, because `useGlobalGuards()` is called late.
+   */
   guarded(): boolean {
     const { endpoint, app, closed } = this;
     return closed || endpoint.guarded || app.getGlobalGuards().length > 0 || app.getGlobalRequestGuards().length > 0;
@@ -85,9 +87,10 @@ export interface CachedEntry {
 }
 
 /**
- * Puts the hints on what was read: those of the result itself, if its handler returned some, else those of the resource.
+ * Adds the hints to the result of a read: those of the result itself, if its handler returned some, else those of the
+ * resource.
  *
- * @param repeated the request came with answers of the client, which no cache knows of
+ * @param repeated the request has answers of the client, which are not part of a cache key
  */
 export function withReadHints<Result extends object>(
   call: Caller,

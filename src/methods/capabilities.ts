@@ -47,14 +47,11 @@ export class EndpointCapabilities {
   ) {
     this.#declared = { legacy: sessions === 'off' ? withoutSessions(CORE) : CORE, modern: CORE };
     if (!isObject(extensions)) {
-      throw new McpOptionError(
-        'extensions',
-        'The option "extensions" must be an object: the settings of each, by its id.',
-      );
+      throw new McpOptionError('extensions', 'The option "extensions" must be an object of settings by extension id.');
     }
     if (server !== undefined && Object.keys(extensions).length > 0) {
-      const reason = 'has no effect with "server": the server that it makes declares them, by its capabilities';
-      throw new McpOptionError('extensions', `The option "extensions" ${reason}. Drop one of the two.`);
+      const reason = 'has no effect with "server": that server declares extensions in its own capabilities';
+      throw new McpOptionError('extensions', `The option "extensions" ${reason}. Remove one of the two.`);
     }
     for (const [id, settings] of Object.entries(extensions)) this.declare(id, checkedSettings(id, settings));
   }
@@ -90,7 +87,7 @@ function checkedSettings(id: string, settings: unknown): ExtensionSettings {
   try {
     return frozenJson(settings);
   } catch (error) {
-    throw refusal(`must have settings for ${shown(id)} that can be JSON; ${String(error)}`);
+    throw refusal(`must have settings for ${shown(id)} that can be written as JSON; ${String(error)}`);
   }
 }
 

@@ -18,7 +18,10 @@ import { McpSessionService } from '../session/mcp-session.service.js';
 import { EndpointExtensions } from './extensions.js';
 import { ListChangedRelay } from './lists.js';
 
-/** The life of an endpoint's handlers: found when all providers are there, announced until the app shuts down. */
+/**
+ * The lifecycle of an endpoint's handlers: found when all providers exist, their changes announced until the app shuts
+ * down.
+ */
 @Injectable()
 export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
   #relay: ListChangedRelay | undefined;
@@ -38,12 +41,12 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   onModuleInit(): void {
     this.declared.load();
     this.extensions.load();
-    // No client is connected yet: what was found is no change.
+    // No client is connected yet: the handlers found at start are not announced as changes.
     this.#relay = new ListChangedRelay(this.table, this.sessions, (error) => logger.error(String(error)));
   }
 
   /**
-   * Global guards may be given until now, handlers registered, and all modules are there.
+   * Runs when global guards are set, handlers are registered, and all modules exist.
    *
    * @throws HandlerDefinitionError also for a tool with tasks, when nothing keeps tasks
    */
@@ -59,7 +62,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   }
 }
 
-/** Says which way the options are that an app has not decided, and that it may want to decide. */
+/** Logs the effect of options that the app has not set, but may want to set. */
 function adviseOnHandlers(
   { path }: EndpointName,
   { server, errorDetails, listGuards }: McpHandlerOptions & { readonly server?: unknown },
@@ -70,13 +73,13 @@ function adviseOnHandlers(
   if (errorDetails === undefined) {
     logger.log(
       resolveHandlerOptions().errorDetails
-        ? `Clients of the endpoint "${path}" read the messages of errors that its handlers throw, as NODE_ENV is not "production". The option "errorDetails" decides.`
-        : `Clients of the endpoint "${path}" read a generic text of errors that its handlers throw, as NODE_ENV is "production". The option "errorDetails" decides; throw an HttpException for what they should read.`,
+        ? `Clients of the endpoint "${path}" receive the messages of errors that its handlers throw, because NODE_ENV is not "production". The option "errorDetails" changes this.`
+        : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
     );
   }
   const guards = listGuards === undefined && !table.empty ? globalGuardNames(config) : [];
   if (guards.length === 0) return;
   logger.log(
-    `The endpoint "${path}" lists its handlers without asking the global guards ${guards.join(', ')}: a caller may see what they will not let it call. Name those that decide by role in the option "listGuards", and none that counts calls or looks up a token; "listGuards: []" says that this is meant.`,
+    `The endpoint "${path}" lists its handlers without running the global guards ${guards.join(', ')}: a list may show handlers that these guards refuse to the caller. Name the guards that decide by role in the option "listGuards", and none that counts calls or looks up a token; set "listGuards: []" if no guard should run.`,
   );
 }

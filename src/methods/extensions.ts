@@ -107,7 +107,7 @@ export class EndpointExtensions {
   #add(extension: McpExtension): void {
     const { id, settings, era } = extension;
     if (this.options.server !== undefined) {
-      const reason = 'its endpoint makes its servers itself (option "server") and would not serve it.';
+      const reason = 'its endpoint has the option "server", which serves no handlers of the app.';
       throw new HandlerDefinitionError(id, reason);
     }
     this.capabilities.declare(id, frozenJson(settings), era);

@@ -32,7 +32,7 @@ export class HandlerCalls {
     };
   }
 
-  /** What a handler that cannot ask is given, and the guards of a list. */
+  /** The context of a handler that cannot ask, and of the guards of a list. */
   context(call: McpCall): McpContext {
     return this.#contextOf(call, new HandlerRun(call, this.parts));
   }
@@ -41,7 +41,7 @@ export class HandlerCalls {
    * Runs a handler that can ask: its result may be questions.
    *
    * @param target the name of the tool or prompt, the URI of the resource
-   * @param params what a sealed state is bound to, beside the target
+   * @param params the parameters that the request state is bound to, in addition to the target
    * @param tasks of a call that may become a task
    */
   run<T>(
@@ -65,8 +65,8 @@ export class HandlerCalls {
   }
 
   /**
-   * A guard that denies a call speaks to HTTP, as on any route, while nothing of the answer is out; and by a JSON-RPC error
-   * in any case.
+   * A guard that denies a call sets the HTTP status, as on any route, while nothing of the answer was sent; the client
+   * gets a JSON-RPC error in any case.
    */
   answerDenial<T>(call: McpCall, run: () => Promise<T>): Promise<T> {
     return run().catch((error: unknown) => {
@@ -83,8 +83,8 @@ export class HandlerCalls {
 }
 
 /**
- * What a client adds when it repeats a request with answers. An answer is an object, and not the `{ method, result }` that
- * some drafts wrapped it in: others are dropped, key by key.
+ * The fields that a client adds when it repeats a request with answers. An answer is an object, and not the
+ * `{ method, result }` that some drafts wrapped it in: others are dropped, key by key.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
  */

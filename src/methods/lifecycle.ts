@@ -8,7 +8,7 @@ import { type ServedMethod, type ServedMethods, paramsReader } from './method.js
 
 export interface ServerIdentity {
   readonly serverInfo: Implementation;
-  /** How to use the server, for the model. An empty text is left out. */
+  /** Instructions for the model on how to use the server. An empty string is omitted. */
   readonly instructions: string | undefined;
 }
 

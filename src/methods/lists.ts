@@ -8,7 +8,7 @@ import { type CachePolicy, listHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
-/** Says in which form the rest is, should the form ever change. */
+/** The prefix is the version of the format. */
 const CURSOR = /^1:(\d{1,15})$/;
 
 export interface ListOptions {
@@ -44,11 +44,11 @@ export function listMethods(table: HandlerTable, calls: HandlerCalls, options: L
 /**
  * One page of what a caller may see.
  *
- * A cursor is the ordinal of the last entry that was looked at: entries that come and go between two pages neither shift
- * nor repeat the others.
+ * A cursor is the ordinal of the last entry that was looked at: entries that are added or removed between two pages
+ * neither shift nor repeat the others.
  *
  * @param size entries per page
- * @throws ProtocolError InvalidParams for a cursor that is not one of ours
+ * @throws ProtocolError InvalidParams for an invalid cursor
  */
 async function visiblePage<Kind extends ListedKind>(
   table: HandlerTable,
@@ -79,7 +79,7 @@ function cursorOf(ordinal: number): string {
 function ordinalOf(cursor: string | undefined): number {
   if (cursor === undefined) return 0;
   const match = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'));
-  if (!match) throw invalidParams(`The cursor ${shown(cursor)} is not one of this server. Start the list again.`);
+  if (!match) throw invalidParams(`The cursor ${shown(cursor)} is not valid. Request the list again without a cursor.`);
   return Number(match[1]);
 }
 

@@ -28,16 +28,16 @@ export type McpToolCallEvent =
 type SamplingQuestion = Extract<McpQuestion, { method: 'sampling/createMessage' }>;
 type SamplingAnswer = McpAnswer<{ method: 'sampling/createMessage'; params: object }>;
 
-/** Who calls a tool of this app from within, and who answers its questions. @publicApi */
+/** The caller of a call from within the app, and the answers to questions of the tool. @publicApi */
 export interface McpToolCallOptions {
   /**
-   * Who calls, as `ctx.principal` says.
+   * The principal of the call, as in `ctx.principal`.
    *
    * @default within a handler, while its call runs, its caller, if `request` is not given either; elsewhere anonymous
    */
   principal?: string;
   /**
-   * What guards get as the HTTP request: `{ user }`, for example. `headers` are empty unless they are given.
+   * The object that guards get as the HTTP request: `{ user }`, for example. `headers` are empty unless they are given.
    *
    * @default within a handler that of its caller, if `principal` is not given either
    */
@@ -46,16 +46,16 @@ export interface McpToolCallOptions {
   elicit?: (params: ElicitRequestParams) => MaybePromise<ElicitResult>;
   /** Answers sampling requests. @default the tool is told that they cannot be answered */
   sample?: (params: SamplingQuestion['params']) => MaybePromise<SamplingAnswer>;
-  /** What `roots/list` answers. @default the tool is told that there is no answer */
+  /** The answer to `roots/list`. @default the tool is told that there is no answer */
   roots?: McpAnswer<{ method: 'roots/list' }>['roots'];
   /** Sent as `_meta`. */
   meta?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Calls tools of an endpoint from within the app: for agents that run inside of it. A call is one like those of clients, with
- * guards, pipes, schemas, interceptors, time limit and telemetry, but for HTTP: the guards of the endpoint itself do not run.
- * Arguments and result are copied as JSON copies them.
+ * Calls tools of an endpoint from within the app, for agents that run inside it. A call is one like those of clients,
+ * with guards, pipes, schemas, interceptors, time limit and telemetry, but for HTTP: the guards of the endpoint itself
+ * do not run. Arguments and result are copied as JSON copies them.
  *
  * ```ts
  * constructor(private readonly tools: McpToolCaller) {}
@@ -81,8 +81,8 @@ export class McpToolCaller {
    * @param options beside those of all calls: `signal` cancels the call, `onprogress` is called with its progress; what it throws
    *   is logged
    * @returns the result; `isError` says that the tool has failed
-   * @throws (rejects) ProtocolError as a client is answered, for an unknown tool, for example; McpError UNAVAILABLE when the
-   *   app has closed; TypeError for arguments that JSON cannot write; the reason of `signal`
+   * @throws (rejects) ProtocolError the error that a client would get, for an unknown tool, for example; McpError
+   *   UNAVAILABLE when the app has closed; TypeError for arguments that JSON cannot write; the reason of `signal`
    */
   callTool(
     name: string,
@@ -116,7 +116,7 @@ export class McpToolCaller {
   }
 
   /**
-   * Calls a tool when it is subscribed to: its progress as it comes, then its result, then the end. Unsubscribing cancels the call.
+   * Calls a tool on subscription: emits its progress, then its result, then completes. Unsubscribing cancels the call.
    *
    * @param name of the tool
    * @param args its arguments
@@ -135,7 +135,7 @@ export class McpToolCaller {
       const call = new McpCall(httpOf(options), requestOf(name, args, options), client, client);
       calls.add(call);
       calls.dispatch(call);
-      return () => calls.cancel(call, new Error('The caller wants no result any more.'));
+      return () => calls.cancel(call, new Error('The caller unsubscribed from the result.'));
     });
   }
 }
@@ -150,8 +150,8 @@ function requestOf(name: string, args: object, { meta }: McpToolCallOptions): Js
 }
 
 /**
- * On whose behalf a call is made: of all or nothing of the call that runs. What a handler has started, such as a timer, may go on
- * behind its call: not with the rights of its caller.
+ * The principal and request of a call: both from the running call, or both from the options. A timer that a handler has
+ * started may run after its call: it must not have the rights of its caller.
  */
 function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
   const named = principal !== undefined || request !== undefined;
@@ -164,8 +164,8 @@ function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
 }
 
 /**
- * The client of one call from within, and the way back to it. It is one of the legacy era, whose handlers ask while they run; it
- * has no session.
+ * The client and the exchange of one call from within the app. It is of the legacy era, whose handlers ask while they
+ * run, and has no session.
  */
 class ClientWithin implements CallingClient, McpExchange {
   readonly carries = 'messages';
@@ -202,7 +202,7 @@ class ClientWithin implements CallingClient, McpExchange {
     const over = signal ? AbortSignal.any([signal, call.signal]) : call.signal;
     return new Promise((resolve, reject) => {
       const giveUp = (): void =>
-        reject(new ServerRequestError('CALL_OVER', `The call is over, and "${method}" with it.`));
+        reject(new ServerRequestError('CALL_OVER', `"${method}" has ended because its call is over.`));
       // An answered call is over too; its signal does not abort.
       if (over.aborted || call.state !== 'open') return giveUp();
       over.addEventListener('abort', giveUp, { once: true });
@@ -217,7 +217,7 @@ class ClientWithin implements CallingClient, McpExchange {
     if (method === 'sampling/createMessage' && sample) return sample(params as SamplingQuestion['params']);
     if (method === 'roots/list' && roots) return { roots };
     const option = Object.hasOwn(ANSWERED_BY, method) ? ` Give callTool() the option "${ANSWERED_BY[method]}".` : '';
-    const text = `"${method}" cannot be answered: the tool was called from within the app, by code that does not answer it.${option}`;
+    const text = `"${method}" cannot be answered: the app itself called the tool, without a function that answers this request.${option}`;
     throw new ServerRequestError('CLIENT_LACKS_CAPABILITY', text);
   }
 
@@ -245,7 +245,7 @@ class ClientWithin implements CallingClient, McpExchange {
     return false;
   }
   get reply(): Promise<never> {
-    return Promise.reject(new Error('A call from within has no reply.'));
+    return Promise.reject(new Error('A call from within the app has no HTTP reply.'));
   }
 }
 

@@ -18,8 +18,8 @@ import { type ServedMethod, type ServedMethods } from './method.js';
  *     request ─▶ method of the era? ─▶ client has its extension? ─▶ parameters ─▶ the method ─▶ result as the era has it
  *                      └─ -32601                └─ -32021               └─ -32602
  *
- * The envelope of modern requests is checked where they come in, before they get here. The table is open: an extension
- * adds its methods with {@link add}.
+ * The envelope of modern requests is checked before, at the endpoint. The table is open: an extension adds its methods
+ * with {@link add}.
  */
 export class MethodDispatcher implements McpDispatcher {
   readonly #methods = new Map<string, ServedMethod>();
@@ -61,19 +61,19 @@ export class MethodDispatcher implements McpDispatcher {
     );
   }
 
-  /** Everything that a client notifies of concerns the session, which has seen to it. */
+  /** Ignored: notifications of a client concern the session, which has handled them. */
   notification(): void {}
 
   sessionEnded(): void {}
 
-  /** The result of revision 2026-07-28: says what it is, and who made it. */
+  /** The result of revision 2026-07-28: has its type, and the name of the server. */
   #modern(result: object, method: ServedMethod, { method: name, isTask }: McpCall): object {
     const { resultType = 'complete', _meta } = result as { resultType?: unknown; _meta?: unknown };
     const other = isTask ? resultType === 'task' : method.asks && isInputRequiredResult(result);
     if (resultType !== 'complete' && !other) {
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,
-        `The handler of "${name}" returned the resultType ${shown(resultType)}, which that method does not have.`,
+        `The handler of "${name}" returned the resultType ${shown(resultType)}, which the method does not support.`,
       );
     }
     if (_meta !== undefined && !isObject(_meta)) return { ...result, resultType };
@@ -82,13 +82,13 @@ export class MethodDispatcher implements McpDispatcher {
   }
 }
 
-/** Revision 2026-07-28 asks by its results. */
+/** Revision 2026-07-28 asks in its results, not by this error. */
 export function withoutUrlRequired(error: unknown): unknown {
   const required: number = ProtocolErrorCode.UrlElicitationRequired;
   return error instanceof ProtocolError && error.code === required
     ? new ProtocolError(
         ProtocolErrorCode.InternalError,
-        'Revision 2026-07-28 has no error that asks for a visit to a URL. Ask with ctx.elicit() and mode "url", or return inputRequired().',
+        'Revision 2026-07-28 has no error for a URL elicitation. Ask with ctx.elicit() and mode "url", or return inputRequired().',
       )
     : error;
 }

@@ -49,7 +49,7 @@ export const methodProviders: Provider[] = [
         requestStateTtlMs: ttlMs,
         maxRequestStateBytes: maxBytes,
       } = resolveRequestStateOptions(options);
-      // Sessions are asked on their streams; servers of the app keep the state of their handlers as they like.
+      // The legacy era asks on streams of the session, and servers of the app keep their own state: neither needs keys.
       const shared = scope === 'shared' && options.eras !== 'legacy' && options.server === undefined;
       const secrets = secretsFor(requestStateKeys, shared);
       return new RequestStates({ secrets, ttlMs, maxBytes, endpoint: { name, path } }, clock);
@@ -91,7 +91,7 @@ export const methodProviders: Provider[] = [
     ) => {
       check.text('serverInfo.name', serverInfo?.name);
       check.text('serverInfo.version', serverInfo?.version);
-      // An empty text, as it comes from an environment variable, says nothing and is no mistake.
+      // An empty string, as from an environment variable, counts as absent.
       if (instructions !== undefined && instructions !== '') check.text('instructions', instructions);
       const admits = (uri: string, call: McpCall) => admitsResource(table, uri, calls.context(call));
       const methods = new MethodDispatcher(serverInfo, declared, admits)

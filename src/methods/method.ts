@@ -4,7 +4,7 @@ import type { Era } from '../wire/era.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { checkedBySpec, ProtocolError, ProtocolErrorCode, type SpecTypeName } from '../wire/spec.js';
 
-/** What an endpoint does when a client calls a method. */
+/** A method that an endpoint serves. */
 export interface ServedMethod<Params = unknown> {
   /** The era that has the method. @default both */
   readonly era?: Era | undefined;
@@ -49,7 +49,7 @@ export function paramsReader<Params>(
     if (accepted !== undefined) return accepted;
     const { value, problem } = checkedBySpec(type, { method, params });
     if (!problem) return (value as { params: Params }).params;
-    const message = `The parameters of "${method}" are not as the specification has them: "${problem.path}": ${problem.message}.`;
+    const message = `The parameters of "${method}" do not match the specification: "${problem.path}": ${problem.message}.`;
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   };
 }

@@ -24,7 +24,8 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
     ),
     serve({ name, arguments: args }, call) {
       const prompt = table.get('prompt', name);
-      if (!prompt) throw invalidParams(`There is no prompt ${shown(name)}. "prompts/list" names those there are.`);
+      if (!prompt)
+        throw invalidParams(`Prompt ${shown(name)} not found. "prompts/list" returns the available prompts.`);
       const given = args ?? NO_ARGUMENTS;
       return calls.run(call, name, { name, arguments: args }, (context) => prompt.invoke(given, context));
     },
@@ -35,8 +36,11 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
       const entry = referred(table, ref);
       const context = calls.context(call);
       const visible = entry && (!entry.guarded || (await entry.visible(context)));
-      if (!visible) throw invalidParams(`There is nothing to complete at ${shown(ref)}.`);
-      // A resource may be referred to as well, by its URI: it has nothing to complete.
+      if (!visible)
+        throw invalidParams(
+          `Reference ${shown(ref)} not found: completion needs an existing prompt or resource template.`,
+        );
+      // A reference may also be the URI of a resource, which has no completions.
       const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
       if (!source) return { completion: NO_COMPLETION };
       const run = () => source(argument.value, known?.arguments ?? NO_ARGUMENTS, context);

@@ -11,7 +11,7 @@ interface UriParams {
 
 const uriOnly = ({ uri }: RawParams): UriParams | undefined => (typeof uri === 'string' ? { uri } : undefined);
 
-/** JSON-RPC result of a request that merely succeeded. */
+/** JSON-RPC result of a request without a value. */
 const DONE = Object.freeze({});
 
 /** `resources/read`. */
@@ -50,8 +50,8 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
 }
 
 /**
- * Whether there is a resource at a URI that the caller may read: only then may it learn when it changes. Unlike in a list,
- * the guards have their arguments.
+ * Whether there is a resource at a URI that the caller may read: only then may it learn when it changes. Unlike for a
+ * list, the guards have the arguments.
  */
 export async function admitsResource(table: HandlerTable, uri: string, context: McpContext): Promise<boolean> {
   return (await findResource(table, uri)?.admits(context)) ?? false;

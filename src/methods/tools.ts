@@ -26,7 +26,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
     read: (request, era) => read(era === 'modern' ? withoutTask(request) : request),
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
-      if (!tool) throw invalidParams(`There is no tool ${shown(name)}. "tools/list" names those there are.`);
+      if (!tool) throw invalidParams(`Tool ${shown(name)} not found. "tools/list" returns the available tools.`);
       const given = args ?? NO_ARGUMENTS;
       served.bound = tool.bound;
       const run = (port?: TaskPort): Promise<object> =>
@@ -49,7 +49,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
   return { 'tools/call': call };
 }
 
-/** Revision 2026-07-28 has no tasks in its core: a key like any other that the method does not know. */
+/** Revision 2026-07-28 has no tasks in its core: `task` is an unknown key, which is removed. */
 function withoutTask(request: JsonRpcRequest): JsonRpcRequest {
   if (request.params?.['task'] === undefined) return request;
   const { task: _, ...params } = request.params;

@@ -4,8 +4,8 @@ import { REQUEST_METHODS } from '../wire/json-rpc.js';
 /*
  * # The names of the semantic conventions for MCP
  *
- * Status: Development. They are in the repository open-telemetry/semantic-conventions-genai (docs/gen-ai/mcp.md), not in a
- * released package, and may change: what this entry sends is decided here alone, as of its commit 0393513.
+ * Status: Development. They are in the repository open-telemetry/semantic-conventions-genai (docs/gen-ai/mcp.md), not
+ * in a released package, and may change: this file decides which names are sent, as of its commit 0393513.
  *
  * @see https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
  */
@@ -40,7 +40,7 @@ export const CLIENT_OPERATION_DURATION = 'mcp.client.operation.duration';
 export const BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
 const EXECUTE_TOOL = 'execute_tool';
-/** Instead of a method that the client has invented. */
+/** Replaces unknown methods of clients. */
 const OTHER = '_OTHER';
 
 /** Keys of `_meta` without a prefix, as SEP-414 has them. */
@@ -74,13 +74,13 @@ export function outcomeForSender(outcome: number | string): Record<string, strin
   };
 }
 
-/** `error.type` of a call; `undefined` unless the server has failed, or the call came to nothing. */
+/** `error.type` of a call; `undefined` unless the server has failed, or the call has no result. */
 export function errorTypeOf(outcome: McpCallOutcome): string | undefined {
   if (outcome === 'ok' || MISTAKES_OF_CLIENTS.has(outcome)) return undefined;
   return String(outcome);
 }
 
-/** Of a call, as a label of metrics: methods that clients have invented are one, however their calls end. */
+/** Of a call, as a label of metrics: all unknown methods share one label, with any outcome. */
 export function methodOf({ call: { method }, handled }: McpCallEnd): string {
   return handled || REQUEST_METHODS.has(method) ? method : OTHER;
 }
@@ -93,5 +93,5 @@ export function shortened(text: string): string {
   return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
 }
 
-/** JSON-RPC codes for mistakes of clients: no errors of a server. */
+/** JSON-RPC codes for mistakes of clients, which are not errors of the server. */
 const MISTAKES_OF_CLIENTS: ReadonlySet<unknown> = new Set([-32700, -32600, -32601, -32602, -32002]);

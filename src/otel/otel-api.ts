@@ -33,8 +33,8 @@ export function durationsOf(meter: api.Meter, name: string, description: string)
 let loaded: OpenTelemetryApi | undefined;
 
 /**
- * The context of the active span, as `_meta` carries it (SEP-414): `traceparent`, `tracestate`, `baggage`, as far as the
- * propagators of the app are for them. For the option `requestMeta` of our client.
+ * The context of the active span, as `_meta` carries it (SEP-414): `traceparent`, `tracestate`, `baggage`, depending on
+ * the propagators of the app. For the option `requestMeta` of our client.
  *
  * ```ts
  * McpClientModule.forRoot({ clients: { orders: { url, requestMeta: traceContextMeta } } });

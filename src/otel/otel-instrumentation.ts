@@ -47,16 +47,18 @@ export interface OtelInstrumentationOptions {
 /**
  * # Spans and metrics of calls, by the semantic conventions for MCP
  *
- * One SERVER span per request. It is active around guards, the handler and the subscription of an Observable, so that spans
- * of the application become its children. Its parent is the context in `_meta`, linked to the ambient span, which is that of
- * the HTTP request if that is instrumented; without such a context the ambient span is the parent. A request of the server to
- * its client is a CLIENT span below that of the handler. It carries no trace context: clients are strangers, and baggage is the app's.
+ * One SERVER span per request. It is active around guards, the handler and the subscription of an Observable, so that
+ * spans of the application become its children. Its parent is the context in `_meta`, linked to the ambient span, which
+ * is that of the HTTP request if that is instrumented; without such a context the ambient span is the parent. A request
+ * of the server to its client is a CLIENT span below that of the handler. It carries no trace context, because baggage
+ * of the app must not reach clients.
  *
  * ```ts
  * McpStreamableModule.forRoot({ serverInfo, instrumentation: new OtelInstrumentation() });
  * ```
  *
- * Invariants: a span that began ends once, with its call; no metric has a session id, a URI, or a name that a client invented.
+ * Invariants: a span that began ends once, with its call; no metric has a session id, a URI, or an unknown name of a
+ * client.
  *
  * @publicApi
  */
@@ -103,7 +105,7 @@ export class OtelInstrumentation implements McpInstrumentation {
     this.#spans.delete(call);
     span.setAttributes(outcome);
     if (outcome[ATTR.ERROR_TYPE] !== undefined) span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
-    // Names of spans are few: what the client has invented stays in the attributes.
+    // The number of span names is bounded: unknown names of clients are in attributes only.
     if (!end.handled) span.updateName(methodOf(end));
     if (this.#recordResults && call.method === 'tools/call' && end.result) {
       span.setAttribute(ATTR.TOOL_RESULT, textOf(end.result));

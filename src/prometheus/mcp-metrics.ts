@@ -29,12 +29,12 @@ export class PrometheusPackageError extends Error {
 
 /** Gauges by the counts that they show. */
 const OF_NODE = {
-  live: ['mcp_server_live_sessions', 'Sessions with a live copy on this node.'],
+  live: ['mcp_server_live_sessions', 'Sessions that are live on this node.'],
   inFlight: ['mcp_server_calls_in_flight', 'Requests of clients that are being handled.'],
   outbound: ['mcp_server_questions_waiting', 'Requests to clients that wait for an answer.'],
   streams: ['mcp_server_streams', 'Streams that are being written or read.'],
   readers: ['mcp_server_readers', 'Responses that are open on streams.'],
-  subscriptions: ['mcp_server_listens', 'Open subscriptions/listen.'],
+  subscriptions: ['mcp_server_listens', 'Open subscriptions/listen requests.'],
   tasks: ['mcp_server_tasks', 'Tasks that run on this node.'],
 } as const;
 const OF_STORES = {
@@ -51,8 +51,8 @@ const STORE_LIMIT_MS = 1_000;
 /**
  * The metrics of all endpoints of an app: durations, counts and counters, in a registry of prom-client until the app closes.
  *
- * The label `endpoint` is the name of an endpoint, or its path. No label holds a session id, a URI, or a name that a client
- * has invented. A scrape asks each store once; of one that is away the gauges are missing, and the others are there.
+ * The label `endpoint` is the name of an endpoint, or its path. No label holds a session id, a URI, or an unknown name
+ * of a client. A scrape queries each store once; only the gauges of an unavailable store are missing.
  */
 @Injectable()
 export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
@@ -94,13 +94,13 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
     ]);
     const refusals = this.#counter(
       'mcp_server_refusals_total',
-      'Requests answered with 4xx or 5xx before they were calls.',
+      'Requests refused with 4xx or 5xx before a handler was called.',
       [...['endpoint', 'http_response_status_code', 'option']],
     );
     const faults = this.#counter('mcp_server_store_faults_total', 'Failures of stores.', ['endpoint', 'fatal']);
     const evictions = this.#counter(
       'mcp_server_evictions_total',
-      'Clients that came back for events which the log no longer had.',
+      'Resumptions that asked for events which the log had evicted.',
       ['endpoint'],
     );
     for (const { endpoint, calls$, ends$, events$, refusals$ } of this.#services) {
@@ -133,7 +133,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
     return new this.#prom.Counter({ name, help, labelNames, registers: this.#registersFor(name) });
   }
 
-  /** @throws McpOptionError when the metric is there: that of another app, which stays */
+  /** @throws McpOptionError when the registry already has the metric, of another app, which stays registered */
   #registersFor(name: string): Registry[] {
     if (this.#registry.getSingleMetric(name)) throw new McpOptionError('registry', TAKEN);
     this.#names.push(name);
@@ -152,7 +152,9 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
-  /** `undefined`: a store does not answer, or not in time for a scrape, which has the app's own metrics too. */
+  /**
+   * `undefined`: a store does not answer in time. The scrape must not wait, since it also has the metrics of the app.
+   */
   async #countsOf(service: McpSessionService): Promise<McpCounts | undefined> {
     let counts: McpCounts | undefined;
     const counting = service.counts().then((counted) => (counts = counted));
@@ -178,7 +180,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
 }
 
 const TAKEN =
-  'The registry has the metrics of an MCP endpoint already. Import McpPrometheusModule.forRoot() once, in one module of the app; for several apps in one process give each a registry of its own: McpPrometheusModule.forRoot({ registry: new Registry() }).';
+  'The registry already has the metrics of an MCP endpoint. Import McpPrometheusModule.forRoot() once, in one module of the app; with several apps in one process, give each its own registry: McpPrometheusModule.forRoot({ registry: new Registry() }).';
 
 function labelsOf(end: McpCallEnd) {
   const { method, name, protocolVersion } = end.call;

@@ -903,7 +903,7 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
       runs++;
       return asking('a', 'b', 'c');
     };
-    expect(await failureOf(rig, handler)).toContain(`"${method}" needs could not be had: no time`);
+    expect(await failureOf(rig, handler)).toContain(`"${method}" needs could not be obtained: no time`);
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
     expect(signals[0]!.reason).toMatchObject({ message: expect.stringContaining('Another question') });
     expect(runs).toBe(1);

@@ -24,7 +24,7 @@ import { RunMemory } from './run-memory.js';
 export interface RunParts {
   readonly states: RequestStates;
   readonly schemas: RequestedSchemas;
-  /** Takes what the operator must see. */
+  /** Logs a text for operators. */
   readonly report: (text: string) => void;
 }
 
@@ -32,7 +32,7 @@ export interface RunParts {
 export interface AskingRequest extends Pick<StateBinding, 'target' | 'params'> {
   /** What the client answered to the round before, unchecked. */
   readonly inputResponses?: Readonly<Record<string, object>> | undefined;
-  /** As it was sent; a text, if it is one of ours. */
+  /** As it was sent; a string, if this endpoint created it. */
   readonly requestState?: unknown;
 }
 
@@ -44,7 +44,7 @@ type RunState =
 
 const RUNNING: RunState = { kind: 'running' };
 const OVER: RunState = { kind: 'over' };
-/** A handler that asks one question as often as that waits in a loop for another answer: it would never come. */
+/** Limit for one question in a run: a handler that asks it more often loops, waiting for a different answer. */
 const MAX_REPETITIONS = 1_000;
 /** A handler that returns `inputRequired()` to a client with a session is run at most so many times. */
 const MAX_ROUNDS = 8;
@@ -63,7 +63,7 @@ const ROUND_TIMEOUT_MS = 600_000;
  *
  * Invariants:
  *
- * - `suspended` and `refused` are marks: whatever the handler, or anything around it, makes of the signal that was thrown,
+ * - `suspended` and `refused` are marks: even if the handler, or an enhancer, catches the signal that was thrown,
  *   {@link finish} answers by the mark. The first refusal stays
  * - it answers when the handler has settled, and everything that `ctx.once()` has begun: what was done is remembered
  * - in a run, a key has one question and one answer, in both eras alike
@@ -78,7 +78,7 @@ export class HandlerRun implements McpClientPort {
 
   /**
    * @param request `undefined` for a request whose answer cannot be questions
-   * @throws ProtocolError -32602 for a `requestState` that does not belong here
+   * @throws ProtocolError -32602 for an invalid `requestState`
    */
   constructor(
     private readonly call: McpCall,
@@ -109,13 +109,13 @@ export class HandlerRun implements McpClientPort {
 
   /** @throws (rejects) Error for a notification that the era, or the client, does not know */
   notify(notification: OutboundMessage): Promise<void> {
-    // A task has no notifications but those of its own.
+    // A task sends only its own notifications.
     if (this.#task) return DONE;
     try {
       assertNotificationOfEra(notification.method, this.call.era, () => this.clientCapabilities);
       return this.call.notify(notification);
     } catch (error) {
-      // What JSON cannot write, too: a handler that does not await this must not fail by it.
+      // Also for values that cannot be JSON: a handler that does not await this must not fail by it.
       return Promise.reject(error);
     }
   }
@@ -141,8 +141,8 @@ export class HandlerRun implements McpClientPort {
   }
 
   /**
-   * Runs the handler, and says what the client is answered. A client that is asked while it waits, with a session or through
-   * a task, has its handler run as often as it has to.
+   * Runs the handler, and returns the result for the client. For a client that is asked while it waits, with a session
+   * or through a task, the handler may run several times.
    *
    * @throws what the handler threw, unless the run is marked; MissingRequiredClientCapabilityError
    */
@@ -157,7 +157,7 @@ export class HandlerRun implements McpClientPort {
       for (let round = 1; isInputRequiredResult(result); round++) {
         if (round > MAX_ROUNDS)
           throw new RoundFailure(
-            `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row without an end. It was ended here.`,
+            `"${this.call.method}" asked for input ${MAX_ROUNDS} times in a row. The server ended it.`,
           );
         await this.#fulfil(result);
         result = await this.#once(handler);
@@ -196,14 +196,14 @@ export class HandlerRun implements McpClientPort {
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
       if (error instanceof QuestionError) throw new ProtocolError(ProtocolErrorCode.InternalError, error.message);
-      // What throws when it is read may say what the client is not to know.
+      // The error may contain details that the client must not receive.
       const { method } = this.call;
       this.parts.report(
-        `What the handler of "${method}" returned with inputRequired() cannot be read: ${inspected(error)}`,
+        `The handler of "${method}" returned an inputRequired() that cannot be read: ${inspected(error)}`,
       );
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,
-        `The questions of "${method}" cannot be asked. The log of the server says why.`,
+        `The questions of "${method}" cannot be asked. See the server log.`,
       );
     }
   }
@@ -233,7 +233,7 @@ export class HandlerRun implements McpClientPort {
       Object.entries(inputRequests ?? {}).map(([key, question]) => Question.of(key, question as McpQuestion, schemas)),
     );
     for (const { key, embedded, required } of questions) {
-      // Of a client without a session nothing is known: asking it says why it cannot be asked.
+      // The capabilities of a client without a session are not known: asking it throws the reason.
       const missing = call.session && missingCapabilities(required, this.clientCapabilities);
       if (missing) {
         throw new RoundFailure(
@@ -252,13 +252,13 @@ export class HandlerRun implements McpClientPort {
     } catch (error) {
       if (call.aborted) throw error;
       const reason = error instanceof Error ? error.message : String(error);
-      throw new RoundFailure(`The input that "${call.method}" needs could not be had: ${reason}`);
+      throw new RoundFailure(`The input that "${call.method}" needs could not be obtained: ${reason}`);
     } finally {
       abort.abort(new Error('Another question of the same round has failed.'));
     }
   }
 
-  /** The next run knows what it would know if the client had repeated its request. */
+  /** Prepares the next run, as if the client had repeated its request. */
   #goOn(responses: InputResponses | undefined, own: unknown): void {
     this.#responses = responses;
     this.#own = typeof own === 'string' ? own : undefined;
@@ -276,7 +276,7 @@ export class HandlerRun implements McpClientPort {
   /** @throws (rejects) ServerRequestError, also for an answer that is none */
   async #send(question: Question, options?: OutboundOptions): Promise<object> {
     const { key, request, embedded } = question;
-    // What a task is answered with may be wrong, as in a round: then it is asked again.
+    // The answer to a task may be invalid, as in a round: then the question is sent again.
     for (let times = this.#task ? MAX_ROUNDS : 1; times > 0; times--) {
       const asked = this.#task ? this.tasks!.ask(key, embedded, options?.signal) : this.call.ask(request, options);
       const answer = question.accept(await asked);
@@ -284,7 +284,7 @@ export class HandlerRun implements McpClientPort {
     }
     throw new ServerRequestError(
       'INVALID_ANSWER',
-      `The client's answer to the question "${key}" (${request.method}) is not what the question asks for.`,
+      `The client's answer to the question "${key}" (${request.method}) does not match the question.`,
     );
   }
 
@@ -313,7 +313,7 @@ export class HandlerRun implements McpClientPort {
     }
     const answer = this.#answer(question);
     byKey.set(key, { question, answer, times: 1 });
-    // What failed may be tried again.
+    // A failed question may be asked again.
     answer.catch(() => byKey.delete(key));
     return answer;
   }
@@ -322,7 +322,7 @@ export class HandlerRun implements McpClientPort {
     const known = this.#remembered.answerTo(question);
     if (known) return known;
     if (!this.#asksAtOnce) throw this.#suspend(question);
-    // Only of a task: with a session, asking says what is missing.
+    // For tasks only: with a session, asking throws the error for the missing capability.
     const missing = this.#task && missingCapabilities(question.required, this.clientCapabilities);
     if (missing) throw this.#refuse(question, missing);
     const answer = await this.#send(question);
@@ -342,7 +342,7 @@ export class HandlerRun implements McpClientPort {
     if (!this.request)
       return new ServerRequestError(
         'NO_STREAM',
-        `The question "${key}" cannot be asked during "${method}": in revision 2026-07-28 only tools, prompts and resources can ask, while they are called, got or read.`,
+        `The question "${key}" cannot be asked during "${method}": in revision 2026-07-28 only "tools/call", "prompts/get" and "resources/read" can ask.`,
       );
     if (this.#state.kind === 'refused') return this.#state.error;
     const missing = missingCapabilities(question.required, this.clientCapabilities);
@@ -370,7 +370,7 @@ export class HandlerRun implements McpClientPort {
     };
   }
 
-  /** The handler's own state travels inside of ours. */
+  /** The handler's own state is part of the encrypted state. */
   #withState(result: InputRequiredResult): InputRequiredResult {
     const { requestState: own, ...rest } = result;
     const requestState = this.#sealed(typeof own === 'string' ? own : undefined);
@@ -387,21 +387,21 @@ export class HandlerRun implements McpClientPort {
       const payload = this.#remembered.toPayload(own);
       return payload === undefined ? undefined : states.seal(payload, this.#binding);
     } catch (error) {
-      // The stack has no room for parameters, or answers, that are nested too deeply.
+      // Parameters or answers that are nested too deeply overflow the stack.
       if (error instanceof RangeError) {
         throw new ProtocolError(
           ProtocolErrorCode.InvalidParams,
-          'The parameters are nested too deeply for the server to ask something and go on. Send flatter ones.',
+          'The parameters are nested too deeply for a request with questions. Send parameters with fewer levels.',
         );
       }
       if (!(error instanceof RequestStateTooLargeError)) throw error;
       const { method, target } = this.#binding;
       report(
-        `"${method}" of ${shown(target)} failed: what it has to remember until the client has answered takes ${error.bytes} bytes, and ${error.maxBytes} is the most ("maxRequestStateBytes"). Keep less with ctx.once(), such as a key under which the rest is stored.`,
+        `"${method}" of ${shown(target)} failed: the state to keep until the client answers takes ${error.bytes} bytes; the maximum is ${error.maxBytes} ("maxRequestStateBytes"). Keep less with ctx.once(), such as the key of data that is stored elsewhere.`,
       );
       throw new ProtocolError(
         ProtocolErrorCode.InternalError,
-        'The server could not keep what it needs to go on. Its log says why.',
+        'The server could not keep the state of this request. See the server log.',
       );
     }
   }

@@ -12,20 +12,20 @@ import {
 } from '../wire/spec.js';
 import { shown } from '../wire/errors.js';
 
-/** Why a handler's question cannot be asked, in words for the developer and the client. */
+/** The reason why a handler's question cannot be asked, for the developer and the client. */
 export class QuestionError extends Error {}
 
 /**
  * One question of a handler, checked, and in the form of the protocol.
  *
- * Its answer comes from outside: {@link accept} says whether it is one.
+ * Its answer comes from a client: {@link accept} validates it.
  */
 export class Question {
   /** @throws QuestionError, ProtocolError when it cannot be asked; what reading it throws */
   static of(key: string, question: McpQuestion, schemas: RequestedSchemas): Question {
     if (key === '' || key === '__proto__')
       throw new QuestionError(
-        `${shown(key)} cannot be the key of a question: use a text that is not empty, and not "__proto__".`,
+        `${shown(key)} cannot be the key of a question: use a non-empty string other than "__proto__".`,
       );
     const { method, params } = (question ?? {}) as Partial<McpQuestion>;
     if (method === 'roots/list') {
@@ -44,7 +44,7 @@ export class Question {
     readonly key: string,
     /** As revision 2026-07-28 has it. */
     readonly embedded: InputRequest,
-    /** @returns the answer; `undefined` when what came does not answer this question */
+    /** @returns the answer; `undefined` when it does not match this question */
     readonly accept: (answer: unknown) => object | undefined,
     /** As the revisions before have it. */
     readonly request: OutboundMessage = embedded,
@@ -127,7 +127,7 @@ function assertPaired(messages: Params<'sampling/createMessage'>['messages']): v
 }
 
 type Params<Method extends McpQuestion['method']> = NonNullable<Extract<McpQuestion, { method: Method }>['params']>;
-/** Accepts what a schema of the specification does. */
+/** Accepts the values that a schema of the specification accepts. */
 function fits<T extends object>(schema: Checked<T>): (answer: unknown) => T | undefined {
   return (answer) => {
     const outcome = schema['~standard'].validate(answer);
@@ -144,9 +144,9 @@ type Outcome<T> = { readonly value: T; readonly issues?: undefined } | { readonl
 const MAX_COMPILED = 500;
 
 /**
- * Compiles JSON Schemas once, by their text: handlers write them down anew each time.
+ * Compiles each JSON Schema once, by its text, because handlers create the objects again in each run.
  *
- * Ajv keeps what it has compiled for ever. So when there are too many, the compiler is given up with all it holds.
+ * Ajv never releases compiled schemas, so when there are too many, the compiler is replaced.
  */
 export class RequestedSchemas {
   #compiler = new AjvJsonSchemaValidator();
@@ -163,7 +163,7 @@ export class RequestedSchemas {
         this.#compiled.clear();
         this.#compiler = new AjvJsonSchemaValidator();
       }
-      // A copy, as handlers may change their schema later. Without its $id, by which Ajv would take it for one it knows.
+      // A copy, as handlers may change their schema later. Without its $id, by which Ajv would use another schema.
       const { $id: _, ...copy } = JSON.parse(text) as JsonSchemaType;
       validator = this.#compiler.getValidator(copy);
       this.#compiled.set(text, validator);

@@ -11,22 +11,24 @@ import { MIN_SECRET_BYTES } from './request-state.js';
 export interface McpRequestStateOptions {
   /**
    * Secrets of at least 32 bytes each, as bytes or as text, such as `openssl rand -base64 32` makes them. The first one
-   * seals, all of them open: to rotate, put a new one in front, and drop the old one when `requestStateTtlMs` has passed. All
-   * nodes of a deployment need the same. An attacker who has one can forge answers and results of `ctx.once()`.
+   * encrypts, all of them decrypt: to rotate, put a new one first, and remove the old one when `requestStateTtlMs` has
+   * passed. All nodes of a deployment need the same. An attacker who has one can forge answers and results of
+   * `ctx.once()`.
    *
    * @default one random key per process
    */
   requestStateKeys?: readonly (string | Uint8Array)[];
   /**
-   * Milliseconds that a client has to answer what it is asked, from round to round. Higher: people can take their time.
-   * Lower: the same answers can be used again for a shorter time.
+   * Milliseconds that a client has to answer the questions of one round. Higher: users have more time. Lower: a client
+   * can send the same answers again for a shorter time.
    *
    * @default 1800000 (30 min)
    */
   requestStateTtlMs?: number;
   /**
-   * Bytes of a sealed state: the answers so far and the results of `ctx.once()`, and a third more. A call that needs more
-   * fails. Higher: it travels twice with each round, and costs the time to seal and open it.
+   * Maximum size in bytes of the encrypted request state: the answers so far and the results of `ctx.once()`, plus a
+   * third for the encoding. A call that needs more fails. Higher: each round sends the state twice, and takes the time
+   * to encrypt and decrypt it.
    *
    * @default 65536 (64 KiB)
    */
@@ -60,7 +62,7 @@ export function secretsFor(keys: readonly Uint8Array[] | undefined, shared: bool
   if (shared)
     throw new McpOptionError(
       'requestStateKeys',
-      'The sessions of this endpoint are shared by several nodes, so the option "requestStateKeys" is needed: a client may bring the answers to the questions of one node to another, which must be able to open what the first one has sealed. Give all nodes the same array of secrets, each of at least 32 bytes. An endpoint with eras: "legacy" needs none.',
+      'The sessions of this endpoint are shared by several nodes, so the option "requestStateKeys" is required: a client may send its answers to another node than the one that asked, and that node must be able to decrypt the request state. Give all nodes the same array of secrets, each of at least 32 bytes. An endpoint with eras: "legacy" needs none.',
     );
   return [randomBytes(MIN_SECRET_BYTES)];
 }
@@ -78,7 +80,7 @@ function secretsOf(keys: unknown): Uint8Array[] {
     if (secret && secret.length >= MIN_SECRET_BYTES) return secret;
     throw new McpOptionError(
       'requestStateKeys',
-      `"requestStateKeys[${index}]" must be a secret of at least ${MIN_SECRET_BYTES} bytes, as a text or a Uint8Array. "openssl rand -base64 32" makes one.`,
+      `"requestStateKeys[${index}]" must be a secret of at least ${MIN_SECRET_BYTES} bytes, as a string or a Uint8Array. "openssl rand -base64 32" makes one.`,
     );
   });
 }

@@ -5,19 +5,19 @@ import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 /**
  * # What a call knows so far, in the hands of its client
  *
- * The modern era keeps nothing between two requests: what a handler was told already travels to the client as
- * `requestState`, and back. The client must be able neither to read nor to change it, nor to use it elsewhere:
+ * The modern era keeps no state between two requests: the answers so far are sent to the client as `requestState`, and
+ * returned by it. The client must not be able to read or change it, or to use it for another call:
  *
  *     base64url( version 1 │ salt 16 │ nonce 12 │ AES-256-GCM( expiry, payload ) │ tag 16 )
  *
  * - **Key**: HKDF-SHA256 of a secret with the salt, so each state has a key of its own, and nodes that share a secret may
  *   seal as many as they like without ever repeating a nonce under a key.
- * - **Associated data**: everything that the state belongs to ({@link StateBinding}). None of it is in the state, and a state
- *   that is sent with another call does not open.
- * - **Secrets**: the first one seals, all of them open. To rotate, put a new one in front, and drop the old one when
- *   `ttlMs` has passed.
+ * - **Associated data**: everything that the state belongs to ({@link StateBinding}). It is not part of the state, and
+ *   a state that is sent with another call cannot be decrypted.
+ * - **Secrets**: the first one encrypts, all of them decrypt. To rotate, put a new one first, and remove the old one
+ *   when `ttlMs` has passed.
  *
- * A state can be used again until it expires: it says what the client answered, not that it did so once.
+ * A state can be used several times until it expires: it is no protection against replay.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements
  */
@@ -50,7 +50,7 @@ export class RequestStates {
 
   /**
    * @returns the payload
-   * @throws ProtocolError -32602, which does not say why: a client that tampers learns nothing from it
+   * @throws ProtocolError -32602, without the reason, which would help an attacker
    */
   open(state: string, binding: StateBinding): string {
     try {
@@ -64,7 +64,8 @@ export class RequestStates {
 
   #opened(state: string, binding: StateBinding): string | undefined {
     const bytes = Buffer.from(state, 'base64url');
-    // One state has one text: what the decoder overlooks (other alphabets, stray characters, spare bits) is no state of ours.
+    // Each state has one encoding: variants that the decoder accepts (other alphabets, stray characters, spare bits)
+    // are refused.
     if (bytes.length <= OVERHEAD_BYTES || bytes[0] !== FORMAT_VERSION) return undefined;
     if (bytes.toString('base64url') !== state) return undefined;
     const associated = this.#associated(binding);
@@ -94,7 +95,7 @@ export interface RequestStateOptions {
   readonly ttlMs: number;
   /** Of a sealed state, as it is sent: it is ASCII. */
   readonly maxBytes: number;
-  /** Of the app: a state of one is none of the other. */
+  /** The endpoint of the app: a state of one endpoint is invalid at another. */
   readonly endpoint: { readonly name: string | undefined; readonly path: string };
 }
 
@@ -120,7 +121,7 @@ export class RequestStateTooLargeError extends Error {
   }
 }
 
-/** Of a secret: what AES-256 is worth. */
+/** Minimum length of a secret, for the strength of AES-256. */
 export const MIN_SECRET_BYTES = 32;
 
 const FORMAT_VERSION = 1;
@@ -172,7 +173,7 @@ export function invalidState(): ProtocolError {
 }
 
 /**
- * The one text of a JSON value: keys in order, nothing between the tokens. Two values that say the same have the same text.
+ * The canonical text of a JSON value: sorted keys, no white space. Equal values have the same text.
  *
  * @param value as it comes from `JSON.parse`; members that are `undefined` count as absent
  */

@@ -2,15 +2,15 @@ import { shown } from '../wire/errors.js';
 import type { Question } from './question.js';
 
 /**
- * What a run of a handler knows of the runs before it.
+ * The memory of a run of a handler: the results of the runs before it.
  *
- * - `sealed`: answers of earlier rounds, as they came back in the state. They win over what the client says now: what was
- *   done upon an answer stays true
+ * - `sealed`: answers of earlier rounds, as they came back in the state. They take precedence over answers in this
+ *   request, because the handler may have acted on them
  * - `given`: answers in this request. Of these only what was asked for is remembered, now or in an earlier round
  * - what `ctx.once()` has done
  * - the handler's own state, for handlers that return `inputRequired()` themselves
  *
- * Everything is a list or a map: keys are the handler's own, but also whatever a client sends.
+ * Stored in lists and maps, not in objects, because clients can send any key.
  */
 export class RunMemory {
   readonly once: OnceResults;
@@ -38,7 +38,7 @@ export class RunMemory {
     this.own = own;
   }
 
-  /** @returns `undefined` when the client has not answered, or with something else than an answer */
+  /** @returns `undefined` when the client has sent no valid answer */
   answerTo(question: Question): object | undefined {
     const { key } = question;
     this.#wanted.add(key);
@@ -50,7 +50,7 @@ export class RunMemory {
     return undefined;
   }
 
-  /** An answer that came by another way. */
+  /** Adds an answer that is not from the request. */
   put(key: string, answer: unknown): void {
     this.#sealed.set(key, answer);
   }
@@ -102,7 +102,7 @@ export class OnceResults {
 
   /** @throws what `fn` throws; TypeError when its result is not JSON. Then the next call runs it again */
   async run(key: string, fn: () => unknown): Promise<unknown> {
-    if (typeof key !== 'string') throw new TypeError(`${shown(key)} cannot be the key of ctx.once(): use a text.`);
+    if (typeof key !== 'string') throw new TypeError(`${shown(key)} cannot be the key of ctx.once(): use a string.`);
     const kept = this.#kept.get(key);
     return parsed(kept ?? (await this.#begin(key, fn)));
   }
@@ -120,7 +120,7 @@ export class OnceResults {
   #begin(key: string, fn: () => unknown): Promise<JsonText> {
     let running = this.#running.get(key);
     if (!running) {
-      // One turn later, so that it cannot be over before it is known to run.
+      // Runs one turn later, so that it is registered before it can end.
       running = Promise.resolve()
         .then(fn)
         .then((value) => this.#keep(key, value))
@@ -146,7 +146,7 @@ function toJson(key: string, value: unknown): JsonText {
     value,
     (where) =>
       new TypeError(
-        `The result of ctx.once("${key}") cannot be kept: ${where} is not JSON. Return texts, numbers, booleans, null, arrays and plain objects; a date, for example, as its toISOString().`,
+        `The result of ctx.once("${key}") cannot be kept: ${where} is not JSON. Return strings, numbers, booleans, null, arrays and plain objects; a date, for example, as its toISOString().`,
       ),
     'it',
     [],

@@ -17,7 +17,7 @@ export interface RedisBackend {
   readonly sessionStore: McpSessionStore;
   readonly stateStore: McpStateStore;
   readonly eventStore: McpEventStore;
-  /** Of `McpTasksModule`; without it nothing is in it. */
+  /** The store of `McpTasksModule`; empty without that module. */
   readonly taskStore: McpTaskStore;
   readonly messageBus: McpMessageBus;
   /** Closes the connections to Redis, as `messageBus.close()` does, which the module calls at shutdown. Idempotent. */
@@ -33,11 +33,11 @@ export interface RedisBackend {
  * })
  * ```
  *
- * Connects when it is first used. Serves one endpoint of one app and is closed with it: each app, also each one that a test
- * starts, needs its own.
+ * Connects when it is first used. Serves one endpoint of one app and is closed with it: each app, also in tests, needs
+ * its own.
  *
- * @param redis a URL (`redis://`, `rediss://`), or an instance of `Redis` or `Cluster` of ioredis. An instance is copied, with settings of
- *   our own for timeouts and queues; it is neither used nor closed
+ * @param redis a URL (`redis://`, `rediss://`), or an instance of `Redis` or `Cluster` of ioredis. An instance is
+ *   copied, with other settings for timeouts and queues; it is neither used nor closed
  * @throws RedisSetupError a URL, and `ioredis` is not installed
  * @throws McpOptionError
  * @publicApi

@@ -4,8 +4,8 @@ const EMPTY = '%';
 const PLAIN = /^[A-Za-z0-9_.-]+$/;
 
 /**
- * An id from outside as part of a key. Different ids have different codes, of ASCII without braces, colons, patterns and
- * line breaks: a session id cannot break out of its hash tag, and lone surrogates stay distinct.
+ * Encodes an id of a client as part of a key. Different ids have different codes, of ASCII without braces, colons,
+ * patterns and line breaks: a session id cannot break out of its hash tag, and lone surrogates stay distinct.
  */
 export function encoded(id: string): string {
   if (PLAIN.test(id)) return id;

@@ -1,6 +1,6 @@
 /**
  * Redis did not carry out a command, or may have without an answer: no connection, no answer in time, no memory, a
- * failover. A passing fault: the same call may succeed a moment later.
+ * failover. A transient fault: the same call may succeed later.
  *
  * @publicApi
  */
@@ -13,7 +13,7 @@ export class RedisUnavailableError extends Error {
     cause: unknown,
   ) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    const advice = 'Try again; if it goes on, check that Redis can be reached and has memory.';
+    const advice = 'Try again; if the error persists, check that Redis can be reached and has free memory.';
     super(`Redis did not carry out "${operation}": ${why}. ${advice}`, { cause });
   }
 }
@@ -25,7 +25,7 @@ export class RedisClosedError extends Error {
 
   constructor(readonly operation: string) {
     super(
-      `The connection to Redis is closed, so "${operation}" was not carried out. A backend serves one app: call redisBackend() anew for another one.`,
+      `The connection to Redis is closed, so "${operation}" was not carried out. A backend serves one app: call redisBackend() again for another app.`,
     );
   }
 }

@@ -4,35 +4,36 @@ import { MIN_EVENTS } from '../stream/event-store.js';
 /** Options of `redisBackend()`. @publicApi */
 export interface RedisBackendOptions {
   /**
-   * The beginning of all keys and channels. Endpoints, and deployments, that share one Redis need one each: with the same
-   * prefix they share their sessions.
+   * Prefix of all keys and channels. Each endpoint and each deployment on one Redis needs its own: with the same prefix
+   * they share their sessions.
    *
    * @default 'mcp'
    */
   prefix?: string;
   /**
-   * Milliseconds that a command may take; then it fails, though Redis may still carry it out. Lower: a busy Redis counts as
-   * away. Higher: requests hang for longer before they are answered with 503.
+   * Milliseconds that a command may take; then it fails, although Redis may still carry it out. Lower: a busy Redis
+   * counts as unavailable. Higher: requests wait longer before they get 503.
    *
    * @default 2000
    */
   commandTimeoutMs?: number;
   /**
-   * Milliseconds between two heartbeats of this node. Lower: more commands. Higher: `deadAfterMs` has to be higher, too.
+   * Milliseconds between two heartbeats of this node. Lower: more commands. Higher: `deadAfterMs` must be higher, too.
    *
    * @default 2000
    */
   heartbeatMs?: number;
   /**
    * Milliseconds without a heartbeat after which a node counts as dead: the others end its open calls with an error. At
-   * least three times `heartbeatMs`. Lower: clients learn sooner of a dead node, but a node that merely paused loses its calls.
+   * least three times `heartbeatMs`. Lower: clients of a dead node get an error sooner, but a node that only paused
+   * loses its calls.
    *
    * @default 10000
    */
   deadAfterMs?: number;
   /**
-   * Milliseconds after which an unused session expires in Redis, also when no node is left that could end it. Must be several
-   * times `sessions.idleTimeoutMs`; the store raises it to three times the idle timeout by itself.
+   * Milliseconds after which an unused session expires in Redis even if no node is left to end it. At least three times
+   * `idleTimeoutMs`; the store raises lower values to that.
    *
    * @default 86400000 (a day)
    */
@@ -41,24 +42,26 @@ export interface RedisBackendOptions {
   eventLog?: RedisEventLogOptions;
 }
 
-/** Bounds of the event log in Redis; the sum of all sessions is bounded by `maxmemory` of Redis alone. @publicApi */
+/** Bounds of the event log in Redis; only `maxmemory` of Redis bounds the sum of all sessions. @publicApi */
 export interface RedisEventLogOptions {
   /**
-   * Events that a stream keeps, at least 100. The oldest go first. More of them let a client be away for longer, and cost
-   * memory of Redis.
+   * Events that a stream keeps, at least 100. The oldest are evicted first. Higher: clients may be away for longer, at
+   * the cost of memory in Redis.
    *
    * @default 1000
    */
   maxEvents?: number;
   /**
-   * Bytes of events that a session keeps, counted as UTF-16 code units times two; Redis holds them as UTF-8, mostly half of it.
-   * Beyond it its streams lose their oldest events, finished streams before open ones; the newest event of an open stream stays.
+   * Bytes of events that a session keeps, counted as UTF-16 code units times two; Redis stores them as UTF-8, usually
+   * half of that. Above it, the oldest events are evicted, from finished streams before open ones; the newest event of
+   * an open stream stays.
    *
    * @default 8388608 (8 MiB)
    */
   maxBytes?: number;
   /**
-   * Milliseconds for which a finished stream can still be resumed.
+   * Milliseconds for which a finished stream can still be resumed. Higher: clients on bad connections have more time,
+   * at the cost of memory in Redis.
    *
    * @default 300000 (5 minutes)
    */
@@ -88,7 +91,7 @@ export function resolveRedisOptions(options: RedisBackendOptions = {}): Resolved
   if (check.timer('deadAfterMs', deadAfterMs) < 3 * check.timer('heartbeatMs', heartbeatMs)) {
     throw new McpOptionError(
       'deadAfterMs',
-      `The option "deadAfterMs" (${deadAfterMs}) must be at least three times "heartbeatMs" (${heartbeatMs}), or one lost beat ends the calls of a living node.`,
+      `The option "deadAfterMs" (${deadAfterMs}) must be at least three times "heartbeatMs" (${heartbeatMs}), or one lost heartbeat ends the calls of a running node.`,
     );
   }
   return {

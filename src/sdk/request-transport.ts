@@ -17,7 +17,9 @@ const EXTRA: Readonly<Record<Era, MessageExtraInfo & { readonly classification: 
   modern: { classification: { era: 'modern', revision: REVISION } },
 };
 
-/** HTTP status of what the SDK refuses before any handler runs; what a handler says is a matter of JSON-RPC, and 200. */
+/**
+ * HTTP status of errors by which the SDK refuses a request before any handler runs; errors of handlers have status 200.
+ */
 const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
   [-32601]: 404,
   [-32600]: 400,
@@ -33,7 +35,7 @@ const STATUS_BEFORE_HANDLERS: Readonly<Record<number, number>> = {
  */
 export class RequestTransport extends PerRequestHTTPServerTransport {
   #answer: ((message: JSONRPCMessage) => void) | undefined;
-  /** The request is being handed over: an answer in this state comes before any handler has run. */
+  /** The request is being passed to the server: an answer in this state comes before any handler has run. */
   #entering = false;
 
   private constructor(
@@ -65,7 +67,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
     return new Promise((resolve, reject) => {
       this.#answer = (answer) => {
         this.#answer = undefined;
-        // The legacy era has no status for what JSON-RPC says (P5).
+        // The legacy era has no HTTP status for JSON-RPC errors (P5).
         const early = this.#entering && era === 'modern' && 'error' in answer;
         const status = early ? STATUS_BEFORE_HANDLERS[answer.error.code] : undefined;
         if (status !== undefined) call.refuseWith(status, {});
@@ -100,7 +102,7 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
   override close(): Promise<void> {
     const answer = this.#answer;
     this.onclose?.();
-    const error = { code: REQUEST_FAILED, message: 'The server was closed before it had an answer.' };
+    const error = { code: REQUEST_FAILED, message: 'The server was closed before it answered.' };
     answer?.({ jsonrpc: '2.0', id: this.call!.requestId!, error });
     return Promise.resolve();
   }

@@ -168,7 +168,7 @@ describe('the server of a session', () => {
   const failures: [string, Make, string | RegExp][] = [
     ['the application fails', () => Promise.reject(new Error('no server today')), 'no server today'],
     ['there is none', () => 'a server', 'must return a new McpServer or Server'],
-    ['it is connected already', (server) => server.connect(deadTransport), 'is connected already'],
+    ['it is already connected', (server) => server.connect(deadTransport), 'is already connected'],
   ];
   it.each(failures)(
     'when %s: initialize is answered with an error, and the operator is told why',
@@ -459,7 +459,7 @@ describe('a session that is rebuilt', () => {
       (server) => server.setRequestHandler('initialize', () => Promise.reject(new Error('not you'))),
       'not you',
     ],
-    ['its server is connected already', (server) => server.connect(deadTransport), 'is connected already'],
+    ['its server is already connected', (server) => server.connect(deadTransport), 'is already connected'],
   ])('cannot be served when %s: that is reported once, and the next request tries again', async (_, fail, why) => {
     const said: unknown[] = [];
     const { reports, dispatcher, rebuild } = setup((server, count) =>

@@ -17,16 +17,16 @@ export interface SdkDispatcherParts {
   readonly make: (context: Omit<McpServerContext, 'sessions'>) => ReturnType<McpServerFunction>;
   /** For the operator. */
   readonly report: (error: unknown) => void;
-  /** A server turned out to speak older revisions only. */
+  /** Called when a server supports older revisions only. */
   readonly onLegacyServer: () => void;
 }
 
 /**
- * # Serves by servers of the application (option `server`)
+ * # Serves calls by servers of the app (option `server`)
  *
- * Legacy: one per live session, made for its `initialize`, or when the session is rebuilt; what the client has said before is
- * replayed to it then. Modern, and without sessions: one per request, since what a server keeps is not known here, and it
- * may differ by caller.
+ * Legacy: one per live session, made for its `initialize`, or when the session is rebuilt; then the settings of the
+ * client are replayed to it. Modern, and without sessions: one per request, since servers may have state, and may
+ * differ by caller.
  */
 export class SdkDispatcher implements McpDispatcher {
   readonly #sessions = new Map<McpDispatchedSession, SessionTransport>();
@@ -59,7 +59,7 @@ export class SdkDispatcher implements McpDispatcher {
     transport?.ended();
   }
 
-  /** The server is made at once, since it may have something to say; requests wait for it. */
+  /** Creates the server at once, since it may send notifications; requests wait for it. */
   sessionRebuilt(session: McpDispatchedSession, said: McpSaid): void {
     const rebuilding: Rebuilding = { said: [said], made: undefined };
     this.#rebuilding.set(session, rebuilding);
@@ -91,14 +91,14 @@ export class SdkDispatcher implements McpDispatcher {
     } catch {
       call.refuseWith(500, {});
     }
-    // The server would not hear of that any more.
+    // The server would not receive this cancellation any more.
     call.signal.throwIfAborted();
     const transport = this.#sessions.get(session);
     if (!transport) throw new ProtocolError(ProtocolErrorCode.InternalError, NOT_REBUILT);
     return transport.request(call);
   }
 
-  /** One attempt, for all who ask meanwhile; a failure is reported once. */
+  /** One attempt for all concurrent requests; a failure is reported once. */
   #rebuild(session: McpSession, rebuilding: Rebuilding): Promise<void> {
     return (rebuilding.made ??= this.#remake(session, rebuilding).catch((error: unknown) => {
       rebuilding.made = undefined;
@@ -115,7 +115,7 @@ export class SdkDispatcher implements McpDispatcher {
     this.#rebuilding.delete(session);
   }
 
-  /** The answer says that it is not the client's fault; the log says what is. */
+  /** The client gets a generic error; the cause is logged. */
   async #initialize(session: McpSession, call: McpCall): Promise<object> {
     let transport: SessionTransport | undefined;
     try {
@@ -129,7 +129,7 @@ export class SdkDispatcher implements McpDispatcher {
     return transport.request(call);
   }
 
-  /** The application may take its time. @returns `undefined` if the session ended meanwhile */
+  /** The factory of the app may be asynchronous. @returns `undefined` if the session ended meanwhile */
   async #connect(session: McpSession, request: unknown): Promise<SessionTransport | undefined> {
     const { info } = session;
     const making = this.#make({ era: 'legacy', session: info, principal: info.principal, request });
@@ -200,12 +200,12 @@ export class SdkDispatcher implements McpDispatcher {
 }
 
 /**
- * The server hears that it is closed, and stays connected to a transport that carries nothing any more: what its handler
- * still says is dropped (P8). Without a transport it would reject it, and a rejection that is not awaited ends the process:
- * any client could do that by closing its connection.
+ * Notifies the server that it is closed, and leaves it connected to a transport that drops all messages (P8). Without a
+ * transport, messages of its handlers would be rejected, and an unhandled rejection ends the process: any client could
+ * cause that by closing its connection.
  */
 function retire(server: Server, report: (error: unknown) => void): void {
-  // Without one it has closed itself, and has heard of it.
+  // Without a transport, the server has closed itself.
   if (!server.transport) return;
   try {
     server.onclose?.();
@@ -222,6 +222,7 @@ interface Rebuilding {
 
 /** Methods by which a client changes its session. */
 const OF_SESSIONS: ReadonlySet<string> = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
-const INITIALIZE_FAILED = 'The session could not be started. The log of the server says why.';
-const NOT_REBUILT = 'The session could not be rebuilt. The log of the server says why.';
-const OLDER_ONLY = 'Protocol revision "2026-07-28" is not served here. Use one of the supported ones.';
+const INITIALIZE_FAILED = 'The session could not be started. See the server log.';
+const NOT_REBUILT = 'The session could not be rebuilt. See the server log.';
+const OLDER_ONLY =
+  'Protocol revision "2026-07-28" is not supported here. Use one of the revisions in "data.supported".';

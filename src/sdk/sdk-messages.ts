@@ -5,7 +5,7 @@ import { negotiateLegacyRevision } from '../wire/revisions.js';
 import { ProtocolError } from '../wire/spec.js';
 
 /*
- * How a call is put to a server of the SDK, and what its answer means, whatever the lifetime of the server.
+ * Converts calls to messages for a server of the SDK, and its answers to results, for servers of any lifetime.
  */
 
 /** Takes the answer of a server, once. */
@@ -14,7 +14,10 @@ export interface Settlement {
   readonly reject: (reason: unknown) => void;
 }
 
-/** The request of a call. The SDK agrees to revisions that are older than this transport: it is asked for ours only (S1). */
+/**
+ * The request of a call. The SDK agrees to revisions that are older than this transport: only revisions that this
+ * library supports are passed on (S1).
+ */
 export function requestOf({ message }: McpCall): JsonRpcRequest {
   const request = message as JsonRpcRequest;
   if (request.method !== 'initialize') return request;
@@ -22,7 +25,7 @@ export function requestOf({ message }: McpCall): JsonRpcRequest {
   return { ...request, params: { ...params, protocolVersion: negotiateLegacyRevision(params?.['protocolVersion']) } };
 }
 
-/** The caller, as middleware of the SDK left it on the HTTP request. */
+/** The caller, as middleware of the SDK has stored it on the HTTP request. */
 export function callerOf({ request }: McpCall): Pick<MessageExtraInfo, 'authInfo'> {
   const authInfo = authOf(request);
   return authInfo ? { authInfo } : {};
@@ -43,7 +46,7 @@ export function settle({ resolve, reject }: Settlement, answer: JSONRPCMessage):
 }
 
 /**
- * The SDK takes a text for a reason; it throws at anything else, and the handler is not cancelled.
+ * The SDK accepts only a string as the reason; for other values it throws, and the handler is not cancelled.
  *
  * @returns `undefined` when the client gave none
  */

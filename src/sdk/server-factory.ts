@@ -5,10 +5,10 @@ import { ServerFactoryError } from '../session/session.errors.js';
 import type { Era } from '../wire/era.js';
 import { shown } from '../wire/errors.js';
 
-// So that an app makes its servers by the copy of the SDK that this module knows.
+// For apps to create servers from the copy of the SDK that this module uses.
 export { McpServer, Server };
 
-/** For whom a server is made. @publicApi */
+/** The session or request for which a server is created. @publicApi */
 export interface McpServerContext {
   /** `legacy`: for a session, or, with `sessions: 'off'`, for one request. `modern`: for one request of revision 2026-07-28. */
   readonly era: Era;
@@ -23,9 +23,9 @@ export interface McpServerContext {
 }
 
 /**
- * The option `server`: makes the server of a session, once per live copy; or of one request, in revision 2026-07-28 and with
- * `sessions: 'off'`. A session that is rebuilt, after a restart or on another node, gets another server, so it must decide by
- * the session alone.
+ * The option `server`: makes the server of a session, once per live copy; or of one request, in revision 2026-07-28 and
+ * with `sessions: 'off'`. A session that is rebuilt, after a restart or on another node, gets another server, so the
+ * function must depend on the session only.
  *
  * @publicApi
  */
@@ -50,6 +50,6 @@ function looksLikeServer(made: unknown): boolean {
 const FOREIGN =
   'The option "server" returned a server of another copy of @modelcontextprotocol/server than the one this module uses (often the CommonJS build beside the ES module). Import McpServer or Server from "nestjs-mcp-streamable", or install a single copy.';
 const CONNECTED =
-  'The option "server" returned a server that is connected already. It is called once per session, or once per request where there are none, and must return a new server each time.';
+  'The option "server" returned a server that is already connected. It is called once per session, or once per request without sessions, and must return a new server each time.';
 const notAServer = (got: unknown): string =>
   `The option "server" must return a new McpServer or Server of @modelcontextprotocol/server; it returned ${shown(got)}.`;

@@ -18,8 +18,8 @@ import { callerOf, cancellationOf, requestOf, settle, type Settlement } from './
 /**
  * # A server of the application behind one live session
  *
- * The SDK sends answers without options: they are known by their id. Its own requests are numbered from 0 in every server,
- * so they go out under ids of the session, and come back under its own.
+ * The SDK sends answers without options, so they are matched by id. Its own requests are numbered from 0 in every
+ * server, so they are sent under ids of the session, and their answers are mapped back.
  *
  * Invariant: a request is in `#served` from its dispatch until its answer, or until its call is cancelled.
  */
@@ -72,7 +72,7 @@ export class SessionTransport implements Transport {
     ];
     for (const [method, params] of requests) {
       if (this.#over) return;
-      // What a server refuses by now does not keep the session from being served.
+      // If the server refuses a setting, the session is served without it.
       await this.#replay(method, params).catch((error: unknown) => {
         if (!this.#over) this.session.report(error);
       });
@@ -100,7 +100,7 @@ export class SessionTransport implements Transport {
     }
     if (isRequest(message)) return this.#ask(message, options?.relatedRequestId);
     if (message.method === 'notifications/cancelled') {
-      // It follows the request that it cancels; of one that is over nothing is left to cancel.
+      // A cancellation follows its request; for a request that is over it has no effect.
       this.#asked.get(message.params?.['requestId'] as RequestId)?.abort(message.params?.['reason']);
       return Promise.resolve();
     }
@@ -113,7 +113,7 @@ export class SessionTransport implements Transport {
     return this.session.close();
   }
 
-  /** The session is over. Closes the server, and gives up what it has not answered. */
+  /** The session is over. Closes the server, and rejects its unanswered requests. */
   ended(): void {
     this.#over = true;
     const unanswered = [...this.#served.values()];
@@ -181,4 +181,4 @@ interface Served extends Settlement {
 
 const sessionEnded = (): ProtocolError => new ProtocolError(REQUEST_FAILED, 'The session has ended.');
 const notRebuilt = (reason: string): string =>
-  `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The factory in "server" must decide by the session alone.`;
+  `A session could not be rebuilt from its record: the server refused the recorded "initialize" (${reason}). The option "server" must depend on the session alone.`;

@@ -60,8 +60,8 @@ export class McpSessionService {
   }
 
   /**
-   * Whether this node takes calls, for readiness checks: `true` until the app begins to shut down. From then on new calls get
-   * 503, those that run may end (`drainMs`), and the load balancer should send no more.
+   * Whether this node takes calls, for readiness checks: `true` until the app begins to shut down. From then on new
+   * calls get 503, running calls may end within `drainMs`, and the load balancer should send no more.
    */
   get accepting(): boolean {
     return this.runtime.calls.state === 'open';
@@ -77,7 +77,7 @@ export class McpSessionService {
     return records.filter(({ id }) => !this.sessions.isInitializing(id));
   }
 
-  /** @returns the session's record, or `undefined` if there is none (any more) */
+  /** @returns the session's record, or `undefined` if the session does not exist or has ended */
   async get(id: string): Promise<McpSessionRecord | undefined> {
     return this.sessions.isInitializing(id) ? undefined : this.store.get(id);
   }
@@ -100,11 +100,11 @@ export class McpSessionService {
   }
 
   /**
-   * Sends a notification to one session, or to all that a filter picks. Log messages (`notifications/message`) go only to
-   * sessions whose client has set no level (`logging/setLevel`), or one that is not above that of the message.
+   * Sends a notification to one session, or to all that a predicate selects. Log messages (`notifications/message`) go
+   * only to sessions whose client has set no level (`logging/setLevel`), or one that is not above that of the message.
    *
-   * Called while a request of that session is handled, it travels with the answer of the request; otherwise on the
-   * standalone stream, where a client that is not listening finds it later.
+   * Called while a request of that session is handled, it is sent on the stream of that request; otherwise on the
+   * standalone stream, where a client that is not listening receives it later.
    *
    * A predicate chooses among sessions. Clients of the era without sessions that subscribed to a change
    * (`subscriptions/listen`) get `list_changed` and `resources/updated` whatever the predicate returns, without any other
@@ -156,7 +156,7 @@ export class McpSessionService {
    *
    * @param options `timeout` in milliseconds, `signal`, `onprogress`; at most `serverRequestTimeoutMs` in any case
    * @returns the client's result, checked against the specification
-   * @throws UnknownSessionError no such session
+   * @throws UnknownSessionError the session does not exist or has ended
    * @throws ServerRequestError nothing was sent: no stream is open, the client lacks the capability, or the request is over
    * @throws ProtocolError the client answered with an error, or not in time
    */
@@ -166,7 +166,7 @@ export class McpSessionService {
     options: RequestOptions = {},
   ): Promise<ResultTypeMap[M]> {
     const live = await this.sessions.acquire(id).catch((error: unknown) => {
-      // The application gets the store's error, not the one for HTTP.
+      // The app gets the error of the store, not the one for HTTP.
       throw error instanceof McpError && error.cause !== undefined ? error.cause : error;
     });
     if (!live) throw new UnknownSessionError(id);
@@ -187,7 +187,7 @@ export class McpSessionService {
     return { sessions: await this.store.count(), ...this.nodeCounts(), logs, loggedStreams, events, bytes };
   }
 
-  /** The counts of this node: known without asking a store, which may be away. */
+  /** The counts of this node, without calls to a store, which may be unavailable. */
   nodeCounts(): McpNodeCounts {
     const sum = { streams: 0, readers: 0, outbound: 0 };
     for (const { session } of this.sessions.all()) {
@@ -207,12 +207,12 @@ export class McpSessionService {
     if (change) this.changes.publish(change);
   }
 
-  /** Gives up the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */
+  /** Removes the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */
   release(id: string): Promise<void> {
     return this.sessions.release(id);
   }
 
-  /** A failure of one session does not stop the others. */
+  /** Sends to all sessions, even if sending to one of them fails. */
   async #broadcast(
     records: readonly McpSessionRecord[],
     notification: { method: string; params?: Record<string, unknown> },
@@ -233,7 +233,7 @@ export class McpSessionService {
     // Not live here: the client reads from the log, so an append is enough.
     const stream = new McpStream(STANDALONE_STREAM, id, this.runtime);
     const written = stream.write({ data: JSON.stringify({ jsonrpc: '2.0', ...notification }) });
-    // It may be live by then, and read.
+    // The session may have become live and read in the meantime.
     return written.then(() => this.sessions.peek(id)?.session.streams.look(STANDALONE_STREAM));
   }
 }
@@ -276,7 +276,7 @@ function checkedResult({ method, params }: OutboundMessage, result: unknown): un
   const type = withTools && method === 'sampling/createMessage' ? 'CreateMessageResultWithTools' : RESULTS[method];
   const { problem, value } = type ? checkedBySpec(type, result) : { value: result };
   if (!problem) return value;
-  const text = `The client answered "${method}" with something else than the specification has: "${problem.path}": ${problem.message}.`;
+  const text = `The answer of the client to "${method}" does not match the specification: "${problem.path}": ${problem.message}.`;
   throw new ServerRequestError('INVALID_ANSWER', text);
 }
 

@@ -7,8 +7,8 @@ import type { McpSessionInfo } from '../context/mcp-call.js';
  * - `deleted`: the client sent DELETE
  * - `idle`: no activity for `idleTimeoutMs`
  * - `terminated`: by the application, which may also have closed the session's server
- * - `initialize-failed`: it never began
- * - `shutdown`: this node stops; over a shared store the session itself lives on
+ * - `initialize-failed`: `initialize` was answered with an error
+ * - `shutdown`: this node stops; with a shared store the session continues on other nodes
  * - `ended-elsewhere`: another node ended it
  *
  * @publicApi
@@ -31,9 +31,9 @@ export type McpSessionEvent = { readonly sessionId: string } & (
       readonly requestId: RequestId | undefined;
       readonly disposition: 'standalone' | 'dropped' | 'refused';
     }
-  /** The client answered, or reported progress of, a request that does not wait (any more). */
+  /** The client answered, or reported progress of, a request that does not wait for it. */
   | { readonly type: 'unknown-response'; readonly requestId: RequestId | undefined }
-  /** A client came back for events that the log no longer holds; it goes on with the oldest one (G6). */
+  /** A client resumed at events that the log has evicted; it continues with the oldest one kept (G6). */
   | { readonly type: 'events-evicted'; readonly streamId: string; readonly after: number; readonly oldest: number }
   /** A store failed; `fatal`: the stream is lost. */
   | { readonly type: 'store-fault'; readonly streamId: string; readonly fatal: boolean; readonly error: unknown }

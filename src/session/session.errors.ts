@@ -4,19 +4,19 @@ export class ServerFactoryError extends Error {
   readonly code = 'SERVER_FACTORY';
 }
 
-/** No session has this id, or not any more. @publicApi */
+/** The session does not exist, or has ended. @publicApi */
 export class UnknownSessionError extends Error {
   override readonly name = 'UnknownSessionError';
   readonly code = 'UNKNOWN_SESSION';
   constructor(readonly sessionId: string) {
-    super(`There is no session "${sessionId}". It may have ended.`);
+    super(`Session "${sessionId}" not found. It may have ended.`);
   }
 }
 
 /** Answers a request of an ended session. */
-export const SESSION_OVER = 'The session has ended: nothing can be sent to its client any more.';
+export const SESSION_OVER = 'The session has ended: no message can be sent to its client.';
 
 /** Answers the open requests of a session that ends. */
 export function endedText(reason: string): string {
-  return `The session has ended (${reason}), and this request with it. Start a new session and repeat it.`;
+  return `The session ended (${reason}) before this request was answered. Start a new session and repeat the request.`;
 }

@@ -5,51 +5,54 @@ import type { SessionCaps } from './store/session-store.js';
 /** How sessions behave, and how many there may be. @publicApi */
 export interface McpSessionOptions {
   /**
-   * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. `off`: each POST stands alone, for serverless
-   * platforms and for fleets without a shared store. Then there is nothing to resume, nothing is announced, handlers cannot
-   * ask, and GET and DELETE are 405. Revision 2026-07-28 is not affected.
+   * Whether clients of the revisions 2025-03-26 to 2025-11-25 have sessions. `off`: each POST is independent, for
+   * serverless platforms and for several nodes without a shared store. Then streams cannot be resumed, changes are not
+   * announced, handlers cannot ask questions, and GET and DELETE get 405. Revision 2026-07-28 is not affected.
    *
    * @default 'required'
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
    */
   sessions?: 'required' | 'off';
   /**
-   * Makes the ids of sessions: 16 to 256 visible ASCII characters, unguessable and unique. Knowledge of
-   * its id is all that an anonymous session asks of a caller.
+   * Generates session ids: 16 to 256 visible ASCII characters, unguessable and unique. Every caller that knows the id
+   * of an anonymous session can use it.
    *
    * @default 22 random characters of `[A-Za-z0-9]` (131 bits)
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
    */
   sessionIdGenerator?: () => string;
   /**
-   * How the answer to a POST travels. `auto`: as JSON if it is quick and nothing comes before it, otherwise as server-sent
-   * events. `sse`, `json`: always so; with `json` progress and questions have no stream of their own.
+   * Format of the response to a POST. `auto`: JSON if the answer comes within `sseAfterMs` and no other message
+   * precedes it, otherwise server-sent events. `sse`, `json`: always that format; with `json`, the response carries
+   * neither progress nor questions.
    *
    * @default 'auto'
    */
   responseMode?: ResponseMode;
   /**
-   * Milliseconds after which a POST without an answer becomes SSE, so that proxies see a head and keep-alives. Lower: more
-   * answers go through the event log and can be resumed.
+   * Milliseconds after which an unanswered POST becomes an SSE response, so that proxies receive headers and
+   * keep-alives. Lower: more answers go through the event log and can be resumed.
    *
    * @default 500
    */
   sseAfterMs?: number;
   /**
-   * Milliseconds that a client shall wait before it comes back to a closed stream; part of every priming event.
+   * Milliseconds that a client should wait before it reconnects to a closed stream; sent as `retry` in every priming
+   * event. Higher: fewer requests, but clients receive later what they missed.
    *
    * @default 3000
    */
   retryMs?: number;
   /**
-   * Milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). A `timeout` of the
-   * single request may be shorter; the SDK's own default for requests made through its context is 60 seconds.
+   * Milliseconds that a client has to answer a request of the server (elicitation, sampling, roots). Higher: users have
+   * more time, and handlers may wait longer. A `timeout` of the single request may be shorter; the SDK's own default
+   * for requests made through its context is 60 seconds.
    *
    * @default 300000 (5 min)
    */
   serverRequestTimeoutMs?: number;
   /**
-   * Milliseconds that a handler has to answer; then its signal aborts and the client gets an error.
+   * Milliseconds that a handler may take to answer; then its signal aborts and the client gets an error.
    *
    * @default Infinity (no limit)
    */
@@ -64,27 +67,28 @@ export interface McpSessionOptions {
   drainMs?: number;
   /**
    * Milliseconds without activity after which a session ends. Running calls and open streams are activity. State that
-   * outlives a call (`ctx.state()`) ends when it was not used for as long.
-   * Lower: less memory; clients that come back later must initialize again, and many cannot.
+   * outlives a call (`ctx.state()`) ends when it was not used for as long. Lower: less memory, but a client that
+   * returns later must initialize again, which many clients do not do.
    *
    * @default 1800000 (30 min)
    */
   idleTimeoutMs?: number;
   /**
-   * Sessions in all. One more gets 503; none is evicted.
+   * Maximum number of sessions. A further `initialize` gets 503; no session is evicted. Raising it raises the memory
+   * that sessions may use.
    *
    * @default 10000
    */
   maxSessions?: number;
   /**
-   * Sessions of one principal. One more gets 429.
+   * Maximum number of sessions per principal. A further `initialize` gets 429.
    *
    * @default 100
    */
   maxSessionsPerPrincipal?: number;
   /**
-   * Sessions of all anonymous callers together. One more gets 429. Lower than `maxSessions`: anonymous callers leave room for
-   * authenticated ones.
+   * Maximum number of sessions of all anonymous callers together. A further `initialize` gets 429. Lower than
+   * `maxSessions`: anonymous callers leave room for authenticated ones.
    *
    * @default Infinity (as many as `maxSessions`)
    */

@@ -17,9 +17,9 @@ import { LAST_EVENT_ID_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/h
 /**
  * Serves one session over plain Node HTTP, without Nest's application: what the module does, for a session that exists.
  *
- * Host and Origin, methods, media types, the size of bodies, the session id and the revision are checked by the module's own
- * code. There are no guards: a client that reaches the server and knows the session id has the session; `principal` is told
- * to handlers and decides nothing.
+ * Host and Origin, methods, media types, the size of bodies, the session id and the revision are checked by the
+ * module's own code. There are no guards: every client that can reach the server and knows the session id can use the
+ * session; `principal` is passed to handlers, but not checked.
  *
  * @param options as for the module; `onError` is called with errors that are answered with a status of 500 or more
  * @returns a listener for `http.createServer()`
@@ -64,7 +64,7 @@ export function serveMcpSession(
 
 type NodeRequest = IncomingMessage & { readonly method: string };
 
-/** The endpoint that one session is; clients of revision 2026-07-28 are told which revisions it serves. */
+/** An endpoint with one session; clients of revision 2026-07-28 get an error with the supported revisions. */
 class SessionEndpoint implements Pick<McpEndpoint, 'post' | 'get' | 'delete'> {
   constructor(private readonly session: McpSession) {}
 
@@ -96,7 +96,7 @@ class SessionEndpoint implements Pick<McpEndpoint, 'post' | 'get' | 'delete'> {
   }
 }
 
-/** The module's controller, with its parts given by hand. */
+/** The controller of the module, created without injection. */
 class SessionController extends McpController {
   constructor(
     protected override readonly endpoint: SessionEndpoint,

@@ -175,7 +175,7 @@ describe('a session without the module', () => {
   it('takes a new server of the SDK, and nothing else', async () => {
     await expect(createMcpSession({} as never)).rejects.toThrow('must return a new McpServer or Server');
     const { server } = await setup();
-    await expect(createMcpSession(server)).rejects.toThrow('is connected already');
+    await expect(createMcpSession(server)).rejects.toThrow('is already connected');
   });
 
   it('an answer that JSON has no words for is an error, not silence', async () => {

@@ -16,7 +16,7 @@ import { resolveSessionOptions, type McpSessionOptions } from '../session/sessio
 /** Milliseconds after which a response ends that a newer one has replaced (G7). */
 const TICK_MS = 15_000;
 
-/** A session of its own. @publicApi */
+/** Options of a session without the module. @publicApi */
 export interface StandaloneSessionOptions extends Pick<
   McpSessionOptions,
   'responseMode' | 'sseAfterMs' | 'retryMs' | 'serverRequestTimeoutMs' | 'requestTimeoutMs'
@@ -41,7 +41,7 @@ export interface StandaloneSessionOptions extends Pick<
  * createServer(serveMcpSession(session)).listen(3000);
  * ```
  *
- * @param server a new one of the SDK, which is not connected to anything
+ * @param server a new server of the SDK, which is not connected
  * @returns a session that ends with `session.end(reason)` or `server.close()`, and leaves nothing behind then
  * @throws McpOptionError for an option that cannot work; ServerFactoryError for anything but a new server of the SDK
  * @publicApi

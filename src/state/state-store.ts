@@ -1,16 +1,16 @@
 /**
  * # The state store
  *
- * Keeps state that outlives a call (`ctx.state()`, `ctx.principalState()`). It needs the operations of any key-value store: an
- * instance of Keyv is a state store as it is.
+ * Keeps state that outlives a call (`ctx.state()`, `ctx.principalState()`). It needs the operations of any key-value
+ * store: an instance of Keyv is a state store.
  *
  * Written for the implementer of a store:
  *
  * - **Keys** have the form `<owner>:<id>`: letters, digits and `.-_%:`. The owner names the endpoint and the principal, the
  *   principal as a hash.
- * - **Values** are plain JSON. What a caller does to a value that it gave, or was given, changes nothing in the store.
- * - **Time**: a value is gone `ttlMs` after it was last set. No other call prolongs its life.
- * - **Caps** are optional. A store that ignores `quota`, as Keyv does, keeps as many values as it is given.
+ * - **Values** are plain JSON. Changes to an object that was passed or returned have no effect in the store.
+ * - **Time**: a value expires `ttlMs` after it was last set. No other call extends that.
+ * - **Caps** are optional. A store that ignores `quota`, as Keyv does, has no limit.
  * - Calls run concurrently, from several nodes; each of them is atomic. The later of two `set` wins.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
@@ -18,11 +18,11 @@
  * @publicApi
  */
 export interface McpStateStore {
-  /** @returns the value; `undefined` if there is none (any more) */
+  /** @returns the value; `undefined` if there is none, or it has expired */
   get(key: string): Promise<unknown>;
 
   /**
-   * Keeps a value in place of the one that may be there.
+   * Sets a value, replacing an existing one.
    *
    * @param ttlMs milliseconds; `undefined`: it does not expire
    * @param quota given for every value; a value that takes the place of another one is kept, whatever the quota

@@ -3,21 +3,22 @@ import { check, namesOf } from '../common/option-checks.js';
 /** Bounds of state that outlives a call. @publicApi */
 export interface McpStateOptions {
   /**
-   * States (`ctx.state()`, `ctx.principalState()`) of one principal. The `patch` that would begin one more fails with
-   * `TOO_MANY_STATES`. Has no effect on a `stateStore` that knows no caps, such as a bare Keyv.
+   * Maximum number of states (`ctx.state()`, `ctx.principalState()`) per principal. A `patch` that would create one
+   * more fails with `TOO_MANY_STATES`. No effect on a `stateStore` without quotas, such as a plain Keyv.
    *
    * @default 100
    */
   maxStatesPerPrincipal?: number;
   /**
-   * States of all anonymous callers together; otherwise like `maxStatesPerPrincipal`. A lower value bounds what unknown callers
-   * can make the server keep, which is this times `maxStateBytes`.
+   * Maximum number of states of all anonymous callers together; otherwise like `maxStatesPerPrincipal`. Anonymous
+   * callers can make the server store at most this number times `maxStateBytes`.
    *
    * @default 10000
    */
   maxAnonymousStates?: number;
   /**
-   * Bytes that the data of one state may have as JSON. A `patch` that would make it larger fails with `STATE_TOO_LARGE`.
+   * Maximum size in bytes of the data of one state, as JSON. A `patch` that would make it larger fails with
+   * `STATE_TOO_LARGE`.
    *
    * @default 65536 (64 KiB)
    */

@@ -225,7 +225,7 @@ describe('state of a principal', () => {
     const { as } = setup();
     const error = (await failure(as().ofPrincipal())) as McpStateError;
     expect([error.name, error.code]).toEqual(['McpStateError', 'NO_PRINCIPAL']);
-    expect(error.message).toContain('not known who you are');
+    expect(error.message).toContain('the caller is anonymous');
   });
 
   it('cannot be named by a client', async () => {
@@ -287,7 +287,7 @@ describe('bounds of states', () => {
     const tooMany = (await failure(third.patch({ a: 1 }))) as McpStateError;
     expect([tooMany.code, tooMany.message]).toEqual([
       'TOO_MANY_STATES',
-      expect.stringContaining('2 states, the most that one may have ("maxStatesPerPrincipal")'),
+      expect.stringContaining('its limit of 2 states ("maxStatesPerPrincipal")'),
     ]);
     expect(code(await failure((await of.as('ann').ofPrincipal()).patch({ a: 1 })))).toBe('TOO_MANY_STATES');
     await stored(of, 'bob');

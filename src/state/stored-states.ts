@@ -13,7 +13,7 @@ import { shown } from '../wire/errors.js';
 import type { McpStateStore, StateQuota } from './state-store.js';
 import type { ResolvedStateOptions } from './state.options.js';
 
-/** A handle as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
+/** The format of {@link randomToken}. Any other handle of a client is refused without a call to the store. */
 const HANDLE = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
 
 /** In place of the hash of a principal. */
@@ -30,8 +30,8 @@ const NOTHING: Data = Object.freeze({});
  *
  *     (nothing) ──first patch──▶ stored ──delete(), ttlMs without use──▶ gone
  *
- * - **With a handle**: 22 random characters, which the client passes on. A handle that was minted costs nothing until
- *   something is stored under it; one that is gone stays gone.
+ * - **With a handle**: 22 random characters, which the client passes on. A new handle takes no storage before the first
+ *   patch; an ended state cannot begin again.
  * - **Of the principal**: needs no handle, and may begin again.
  *
  * Invariants:
@@ -51,7 +51,7 @@ export class StoredStates {
     private readonly fault: (error: unknown) => void,
   ) {}
 
-  /** State as the calls of one principal get at it. */
+  /** The states of one principal, for its calls. */
   of(principal: string | undefined): McpStatePort {
     return new StatesOfCaller(this, principal);
   }
@@ -66,7 +66,7 @@ export class StoredStates {
     return { key: `${owner}:${handle ?? OWN}`, quota, anonymous, handle };
   }
 
-  /** Opening a state is a use of it. @returns `undefined` if there is none (any more) @internal */
+  /** Opening a state is a use of it. @returns `undefined` if there is none, or it has expired @internal */
   open(place: StatePlace): Promise<Data | undefined> {
     return this.#turns.run(place.key, async () => {
       const kept = await this.#get(place);
@@ -124,10 +124,10 @@ export class StoredStates {
     try {
       return await ask();
     } catch (error) {
-      // The handler may pass the McpStateError on to the client; the log of the app gets the fault itself.
+      // The handler may send the McpStateError to the client; the log of the app has the cause.
       this.fault(error);
       const message =
-        'The storage of this server is away at the moment, so that state can be neither read nor changed. The request may be repeated: try again soon.';
+        'The storage of this server is unavailable, so state can be neither read nor changed. The request may be repeated: try again soon.';
       throw new McpStateError('STORE_UNAVAILABLE', message, { cause: error });
     }
   }
@@ -136,7 +136,7 @@ export class StoredStates {
     const { maxStateBytes } = this.options;
     const bytes = Buffer.byteLength(JSON.stringify(data));
     if (bytes <= maxStateBytes) return;
-    const message = `The state would have ${bytes} bytes as JSON; ${maxStateBytes} is the most ("maxStateBytes"). Keep less in it.`;
+    const message = `The state would have ${bytes} bytes as JSON; the maximum is ${maxStateBytes} ("maxStateBytes"). Keep less in it.`;
     throw new McpStateError('STATE_TOO_LARGE', message);
   }
 }
@@ -189,7 +189,7 @@ class StatesOfCaller implements McpStatePort {
   async ofPrincipal(): Promise<McpPrincipalState> {
     const { states, principal } = this;
     if (principal === undefined) {
-      const message = 'This needs state of your own, but it is not known who you are. Sign in, and call again.';
+      const message = 'This call needs state of its caller, but the caller is anonymous. Sign in, and call again.';
       throw new McpStateError('NO_PRINCIPAL', message);
     }
     const place = states.place(principal, undefined);
@@ -246,12 +246,12 @@ class StoredState implements McpState {
 
 function tooMany({ anonymous, quota: { max } }: StatePlace): McpStateError {
   const message = anonymous
-    ? `The anonymous callers of this server have ${max} states together, the most they may have ("maxAnonymousStates"). Sign in, or try again later.`
-    : `This caller has ${max} states, the most that one may have ("maxStatesPerPrincipal"). Go on with the handle of a state that is there, or wait until one is unused for long enough.`;
+    ? `The anonymous callers of this server have reached their common limit of ${max} states ("maxAnonymousStates"). Sign in, or try again later.`
+    : `This caller has reached its limit of ${max} states ("maxStatesPerPrincipal"). Use the handle of an existing state, or wait until an unused state expires.`;
   return new McpStateError('TOO_MANY_STATES', message);
 }
 
-/** Key by key, `null` removes. By way of a Map: a key such as `__proto__` is a key like any other. */
+/** Key by key, `null` removes. Uses a Map, so that keys such as `__proto__` are not special. */
 function merged(data: Data, changes: Data): Data {
   const entries = new Map(Object.entries(data));
   for (const [key, value] of Object.entries(changes)) {

@@ -1,9 +1,9 @@
 const NEWLINE = 0x0a;
 
-/** A line that was longer than it may be, and was not kept. */
+/** Stands for a line above the limit, which was discarded. */
 export const TOO_LONG = Symbol('too long');
 
-/** Cuts bytes into lines. Keeps at most `maxBytes` of one that has not ended; of a longer one it keeps nothing. */
+/** Splits bytes into lines. Buffers at most `maxBytes` of an incomplete line; a longer one is discarded. */
 export class Lines {
   #parts: Buffer[] = [];
   #size = 0;

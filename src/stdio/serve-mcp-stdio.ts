@@ -13,49 +13,49 @@ import { StdioConnection, type StdioStreams } from './stdio-connection.js';
 export interface McpStdioOptions {
   /** The option `name` of the endpoint, or its path, in an app that has several. @default the only one */
   endpoint?: string;
-  /** Who calls: what the function `principal` says over HTTP. @default anonymous */
+  /** The principal of all calls, as the function `principal` returns it over HTTP. @default anonymous */
   principal?: string;
   /**
-   * What stands for the HTTP request: `switchToHttp().getRequest()` of a guard gives a copy of it for each message, with `headers`,
-   * which are empty unless they are given. For guards that look for a `user`, for example, or for `auth`, the access token
-   * that `@RequireScopes()` and `ctx.auth` know.
+   * Replaces the HTTP request: `switchToHttp().getRequest()` of a guard returns a copy of it for each message, with
+   * `headers`, which are empty unless they are given. For guards that read a `user`, for example, or for `auth`, the
+   * access token of `@RequireScopes()` and `ctx.auth`.
    *
    * @default an object with nothing but empty `headers`
    */
   request?: Readonly<Record<string, unknown>>;
   /**
-   * Milliseconds that running calls have to end when the input has ended, before they are cancelled and the app closes. Clients
-   * that wait for the process to exit, wait that much longer.
+   * Milliseconds that running calls have to end after the input has ended; then they are cancelled, and the app closes.
+   * Higher: clients wait longer for the process to exit.
    *
    * @default 1000
    */
   drainMs?: number;
   /** @default `process.stdin` */
   input?: Readable;
-  /** @default `process.stdout`; everything else that the process writes to it goes to `process.stderr` then */
+  /** @default `process.stdout`; all other output of the process to it goes to `process.stderr` */
   output?: Writable;
 }
 
 /** A client that is served over two streams. @publicApi */
 export interface McpStdioServer {
-  /** Settles when the client has gone, and the app is closed because of that; or when the app closes. */
+  /** Settles when the client has disconnected and the app is closed, or when the app closes. */
   readonly closed: Promise<void>;
 }
 
 const DEFAULT_DRAIN_MS = 1_000;
 
 /**
- * Serves an endpoint of an app to the one client that has started this process, over stdin and stdout, in both eras: the same
- * handlers with their guards, pipes, interceptors and filters. No port is opened, and the guards of the endpoint itself,
- * such as the check of access tokens, do not run: who may start the process may call.
+ * Serves an endpoint of an app to the one client that has started this process, over stdin and stdout, in both eras:
+ * the same handlers with their guards, pipes, interceptors and filters. No port is opened, and the guards of the
+ * endpoint itself, such as the check of access tokens, do not run: every user that can start the process can call.
  *
  * ```ts
  * const app = await NestFactory.createApplicationContext(AppModule, { logger: new McpStderrLogger() });
  * await serveMcpStdio(app);
  * ```
  *
- * When the input ends, running calls may end, and the app is closed; so it is at SIGINT and SIGTERM, where the streams are those
- * of the process.
+ * When the input ends, running calls may end, and the app is closed; also at SIGINT and SIGTERM, if the streams are
+ * those of the process.
  *
  * @param app with or without HTTP; initialized, if it is not
  * @returns when the client is being served
@@ -84,7 +84,7 @@ export async function serveMcpStdio(
     return connection.close();
   });
   if (!output) app.enableShutdownHooks();
-  // Nest 11 would run the hooks of an app that closes already a second time.
+  // Nest 11 would run the hooks of an app that is already closing a second time.
   const closed = connection.over.then(() => (closing ? undefined : app.close())).finally(restore);
   return { closed };
 }
@@ -112,7 +112,7 @@ function endpointOf(app: INestApplicationContext, wanted: string | undefined): S
   const text =
     all.length === 0
       ? 'This app has no MCP endpoint to serve over stdio. Import McpStreamableModule.forRoot() into its root module.'
-      : `Which endpoint is to be served over stdio? Say so: serveMcpStdio(app, { endpoint }). The app has ${list}.`;
+      : `Name the endpoint to serve over stdio: serveMcpStdio(app, { endpoint }). The endpoints of the app are ${list}.`;
   throw new McpOptionError('endpoint', text);
 }
 
@@ -120,7 +120,7 @@ function streamsOf(input: Readable, output: Writable): StdioStreams {
   return { input, output, write: (text) => void output.write(text) };
 }
 
-/** Stdout is the protocol's alone: whatever else the process writes there would be a broken message. */
+/** Reserves stdout for the protocol: any other output there would be a malformed message. */
 function takeStdout(input: Readable): [StdioStreams, restore: () => void] {
   const { stdout, stderr } = process;
   const { bytesWritten } = stdout as { bytesWritten?: number };
@@ -128,7 +128,7 @@ function takeStdout(input: Readable): [StdioStreams, restore: () => void] {
   stdout.write = stderr.write.bind(stderr);
   if (bytesWritten) {
     logger.warn(
-      `${bytesWritten} bytes were written to stdout before serveMcpStdio(), where the client expects messages. If they are lines of Nest's log, make the app with { logger: new McpStderrLogger() }.`,
+      `${bytesWritten} bytes were written to stdout before serveMcpStdio(), where the client expects messages. If they are log lines of Nest, create the app with { logger: new McpStderrLogger() }.`,
     );
   }
   return [{ input, output: stdout, write: (text) => void write(text) }, () => void (stdout.write = write)];

@@ -25,10 +25,10 @@ const MAX_CALLS = 1_000;
 const INTERNAL_ERROR = -32603;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
 
-/** Who is at the other end. */
+/** The caller of a stdio connection. */
 export interface StdioCaller {
   readonly principal: string | undefined;
-  /** @returns what stands for the HTTP request, a new object for each message */
+  /** @returns the replacement of the HTTP request, a new object for each message */
   request(): object;
 }
 
@@ -43,8 +43,9 @@ export interface StdioStreams {
 /**
  * # One client at the other end of two streams
  *
- * Each line is what a POST carries over HTTP, and goes the same way; each message of a reply is a line. What differs: there are
- * no headers, requests are cancelled by a notification in both eras, and all replies share one stream.
+ * Each line is the body of a POST over HTTP, and is processed in the same way; each message of a reply is a line.
+ * Differences: there are no headers, requests are cancelled by a notification in both eras, and all replies share one
+ * stream.
  *
  *     open ──input ends──▶ ending (calls may end, for `drainMs`) ──▶ over
  *       └──the app closes, the session ends, a stream fails─────────▶ over
@@ -89,11 +90,11 @@ export class StdioConnection {
     };
     input.on('data', this.#read).on('end', this.#inputEnded).on('close', this.#inputEnded).on('error', this.#release);
     output.on('drain', this.#resumeInput).on('error', this.#release).on('close', this.#release);
-    // While the app began: they do not say so again.
+    // The streams ended while the app started: they emit no further event.
     if (input.destroyed || input.readableEnded || output.destroyed) this.#release();
   }
 
-  /** Settles when nothing is read any more, and nothing of the client is left. */
+  /** Settles when reading has stopped, and everything of the client is released. */
   get over(): Promise<void> {
     return this.#over.promise;
   }
@@ -163,11 +164,11 @@ export class StdioConnection {
     if (body.batch || !isRequest(message)) return this.#answer(serving(), body);
     const { id, method } = message;
     if (this.#bare.has(id)) {
-      const text = `A request with the id ${JSON.stringify(id)} is in flight. Give each request an id of its own.`;
+      const text = `A request with the id ${JSON.stringify(id)} is already in flight. Give each request its own id.`;
       throw new McpError('INVALID_REQUEST', text);
     }
     if (this.#bare.size >= MAX_CALLS) {
-      const text = `This client has ${MAX_CALLS} requests in flight, the most it may have. Wait for answers before you send more.`;
+      const text = `This client has reached its limit of ${MAX_CALLS} requests in flight. Wait for answers before you send more.`;
       throw new McpError('TOO_MANY_REQUESTS', text);
     }
     const subscription = new Subscription();
@@ -223,7 +224,7 @@ export class StdioConnection {
     this.#answer(isThenable(found) ? found.then(post) : post(found), body);
   }
 
-  /** Reads what belongs to no request, as long as the session lasts. */
+  /** Reads the standalone stream, until the session ends. */
   #listen(): void {
     const subscription = new Subscription();
     const ends = { error: this.#release, complete: this.#release };
@@ -269,7 +270,7 @@ export class StdioConnection {
     );
   }
 
-  /** Goes on where a stream of the session was closed before its answer: here no client comes back for the rest. */
+  /** Resumes a stream of the session that was closed before its answer, because the client cannot do so over stdio. */
   #whole$(part$: Observable<Message>): Observable<string> {
     let last: Message | undefined;
     const read$ = part$.pipe(
@@ -294,7 +295,7 @@ export class StdioConnection {
     return messages$(opening, this.#flow);
   }
 
-  /** Answers what cannot be served; of a notification or a response no client hears. */
+  /** Answers a refused request; refused notifications and responses get no answer. */
   #refuse(thrown: unknown, body: IncomingBody | undefined): void {
     const error = this.endpoint.refusalFor(thrown);
     const told = rpcErrorOf(error);
@@ -310,7 +311,7 @@ export class StdioConnection {
     const { output } = this.streams;
     if (data === '' || output.destroyed || output.writableEnded) return;
     this.streams.write(`${data}\n`);
-    // A client that does not read its answers is not read from.
+    // Stops reading from a client that does not read its answers.
     if (output.writableNeedDrain) this.streams.input.pause();
   }
 
@@ -351,7 +352,7 @@ interface Message {
   readonly cursor: string | undefined;
 }
 
-/** The messages of a reply. Unsubscribing says that the client wants no more of it. */
+/** The messages of a reply. Unsubscribing cancels it. */
 function messages$(serve: () => MaybePromise<PendingReply>, flow: StreamFlow): Observable<Message> {
   return new Observable((subscriber) => {
     let abandon: (() => void) | undefined;

@@ -1,4 +1,4 @@
-/** A final refusal of an event store; any other error of it counts as a passing fault. @publicApi */
+/** A final refusal of an event store; any other error of it counts as a transient fault. @publicApi */
 export abstract class EventStoreError extends Error {
   abstract readonly code: string;
   override get name(): string {
@@ -10,16 +10,16 @@ export abstract class EventStoreError extends Error {
 export class SessionGoneError extends EventStoreError {
   readonly code = 'SESSION_GONE';
   constructor(readonly session: string) {
-    super('The session has ended: its event log takes and gives nothing any more. Start a new session.');
+    super('The session has ended: its event log can be neither read nor written. Start a new session.');
   }
 }
 
-/** The stream was never written to, or is forgotten. @publicApi */
+/** The stream was never written to, or has been removed. @publicApi */
 export class StreamNotFoundError extends EventStoreError {
   readonly code = 'STREAM_NOT_FOUND';
   constructor(readonly stream: string) {
     super(
-      `Stream "${stream}" does not exist in this session: it was never begun, or it finished and its time is over. Repeat the request.`,
+      `Stream "${stream}" does not exist in this session: it was never started, or it finished and has expired. Repeat the request.`,
     );
   }
 }
@@ -28,11 +28,15 @@ export class StreamNotFoundError extends EventStoreError {
 export class StreamEndedError extends EventStoreError {
   readonly code = 'STREAM_ENDED';
   constructor(readonly stream: string) {
-    super(`Stream "${stream}" has ended: nothing can be added to it.`);
+    super(`Stream "${stream}" has ended: no event can be added to it.`);
   }
 }
 
-/** A reader that was too slow: its next event was evicted (P13). Its response is cut, and its client comes back. @internal */
+/**
+ * A reader that was too slow: its next event was evicted (P13). Its response is destroyed, and its client reconnects.
+ *
+ * @internal
+ */
 export class EventsEvictedError extends EventStoreError {
   readonly code = 'EVENTS_EVICTED';
   constructor(
@@ -42,7 +46,7 @@ export class EventsEvictedError extends EventStoreError {
     readonly oldest: number,
   ) {
     super(
-      `The reader of stream "${stream}" was too slow: of the events after ${after} the oldest one kept is ${oldest}. Read faster, or raise "eventLog.maxEvents" or "eventLog.maxBytes".`,
+      `The reader of stream "${stream}" was too slow: it has read up to event ${after}, and the oldest event kept is ${oldest}. Read faster, or raise "eventLog.maxEvents" or "eventLog.maxBytes".`,
     );
   }
 }
@@ -55,12 +59,12 @@ export class EventLogFullError extends EventStoreError {
     readonly limit: string,
   ) {
     super(
-      `The event log has no room on stream "${stream}": more was handed on within a minute than "${limit}" allows. Send less at a time, or raise the limit.`,
+      `The event log of stream "${stream}" is full: more messages arrived within a minute than "${limit}" allows. Send fewer at a time, or raise the limit.`,
     );
   }
 }
 
-/** The log could not be written for so long that what waits for it would grow without bound. @publicApi */
+/** The log could not be written, and too many bytes wait for it. @publicApi */
 export class StreamOverflowError extends EventStoreError {
   readonly code = 'STREAM_OVERFLOW';
   constructor(
@@ -68,7 +72,7 @@ export class StreamOverflowError extends EventStoreError {
     readonly maxQueuedBytes: number,
   ) {
     super(
-      `More than ${maxQueuedBytes} bytes wait for stream "${stream}" while the event store fails: the stream is given up. Check the event store.`,
+      `More than ${maxQueuedBytes} bytes wait for stream "${stream}" while the event store fails: the stream is abandoned. Check the event store.`,
     );
   }
 }
@@ -76,6 +80,6 @@ export class StreamOverflowError extends EventStoreError {
 /** Repeating the call would not help. */
 export const isFinal = (error: unknown): boolean => error instanceof EventStoreError;
 
-/** The stream has ended, by another node's doing, or its session has. */
+/** The stream or its session has ended, maybe on another node. */
 export const isOver = (error: unknown): boolean =>
   error instanceof StreamEndedError || error instanceof SessionGoneError;

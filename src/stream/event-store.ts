@@ -4,32 +4,33 @@ import type { RequestId } from '../wire/json-rpc.js';
 /**
  * # The event log
  *
- * The messages that were sent on a stream and may have to be sent again. One log per (session, stream); a stream is either
- * `0`, the standalone one, or an unguessable id of 22 characters that belongs to one POST, or `inbox`: messages that the client
- * sent to one node and another waits for. No client can read that one.
+ * The messages that were sent on a stream, for clients that resume it. One log per (session, stream); a stream is
+ * either `0`, the standalone one, or an unguessable id of 22 characters that belongs to one POST, or `inbox`: messages
+ * that the client sent to one node and another waits for. No client can read that one.
  *
  *     open ──append … append──▶ ended (`end`) ──its time──▶ forgotten
  *       └────────drop(session)─────┴──▶ ended, refusing ──30 s──▶ forgotten
  *
  * Written for the implementer of a store:
  *
- * - **Calls run concurrently**, for any number of sessions and streams, and from several nodes. Each call is atomic. `append` and
- *   `read` may return their result itself: then nothing is awaited, which makes a log in memory fast.
+ * - **Calls run concurrently**, for any number of sessions and streams, and from several nodes. Each call is atomic.
+ *   `append` and `read` may return their result without a promise: then nothing is awaited, which makes a log in memory
+ *   fast.
  * - **Order.** Indices of a stream are dense and start at 1. `append` assigns them; events of one call are adjacent.
  * - **Idempotence.** `append` is identified by (session, stream, `writer`, `seq`). A call that was carried out already is
  *   answered with the result of the first time and changes nothing: the caller retries after an unknown outcome.
  *   A writer has one append in flight, so remembering its last `seq` is enough.
  * - **Fencing.** After `drop(session)`, and after `end`, every append is refused, also one of a node that was paused
- *   meanwhile: a running handler must not bring a deleted session back. A stream that is forgotten is not begun anew
- *   by a writer that has written to it: unknown stream other than `0` and `seq` above 1 means `StreamEndedError`.
- * - **Bounds.** A stream is a ring: it keeps its newest events, as many as an option of the implementation allows (100 or
- *   more), and its newest event always. Where bytes are bounded too, finished streams go first, the one that ended first
- *   before the others. An append is never refused for want of room, but for one to the inbox: that keeps each event for a
- *   minute at least, and throws `EventLogFullError` when it is full.
+ *   meanwhile: a running handler must not bring a deleted session back. A writer that has written to a stream does not
+ *   create it again after it was removed: unknown stream other than `0` and `seq` above 1 means `StreamEndedError`.
+ * - **Bounds.** A stream is a ring: it keeps its newest events, as many as an option of the implementation allows (100
+ *   or more), and its newest event always. Where bytes are bounded too, finished streams go first, the one that ended
+ *   first before the others. An append is never refused for lack of space, except to the inbox: that keeps each event
+ *   for at least a minute, and throws `EventLogFullError` when it is full.
  * - **One reader.** Of the readers that have claimed a stream the newest is its reader, until it is released.
  * - **Cleaning up.** Finished streams are forgotten by the store itself after its own time; stream `0` and the inbox go
  *   with their session. A dropped session is forgotten 30 s later; a store of scope `node` may forget it at once.
- * - **Errors** of {@link EventStoreError} are final. Any other error counts as a passing fault and is retried.
+ * - **Errors** of {@link EventStoreError} are final. Any other error counts as a transient fault and is retried.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
  *
@@ -62,7 +63,7 @@ export interface McpEventStore {
    * comes first.
    *
    * @param after index of the last event that is known; 0 is the cursor before the first
-   * @param limit at most so many events; 0 only looks at the stream
+   * @param limit maximum number of events; 0 reads the state of the stream only
    * @param delivered acknowledges the events up to this index: they were handed to the reader. Never moves backwards
    * @throws SessionGoneError the session was never opened, or is forgotten
    * @throws StreamNotFoundError no such stream (stream `0` of an open session always exists)
@@ -72,14 +73,18 @@ export interface McpEventStore {
   /**
    * Makes a reader the newest of its stream. A repeated call changes nothing.
    *
-   * @param heldMs for so many milliseconds its client has waited for this store to be back: a reader that has claimed the stream
-   *   since then is the newer one, and stays
+   * @param heldMs milliseconds that its client has waited for this store: a reader that has claimed the stream since
+   *   then is the newer one, and stays
    * @throws SessionGoneError the session was never opened, or is forgotten
    * @throws StreamNotFoundError no such stream
    */
   claim(session: string, stream: string, reader: ReaderRef, heldMs?: number): Promise<ClaimResult>;
 
-  /** Takes a reader away, if it is still the newest. Idempotent; unknown sessions and streams are ignored. @param delivered as for `read` */
+  /**
+   * Releases a reader, if it is still the newest. Idempotent; unknown sessions and streams are ignored.
+   *
+   * @param delivered as for `read`
+   */
   release(session: string, stream: string, reader: ReaderRef, delivered?: number): Promise<void>;
 
   /** The streams with requests that a node has opened and that are not settled, for other nodes to answer when it has died. */
@@ -96,14 +101,24 @@ export interface McpEventStore {
   /** Counts, for tests, metrics and health checks. Dropped sessions do not count. Optional. */
   stats?(): Promise<EventStoreStats>;
 
-  /** Bytes of the log of one session, as `stats` counts them, for operators. Optional: not where it would take a request. */
+  /**
+   * Bytes of the log of one session, as `stats` counts them, for operators. Optional: omit it if it needs a request.
+   */
   sizeOf?(session: string): number;
 }
 
-/** The stream of messages that nodes hand on to each other. It begins like any other, and goes with its session. @publicApi */
+/**
+ * The stream of messages that nodes forward to each other. It is created like any other, and removed with its session.
+ *
+ * @publicApi
+ */
 export const INBOX_STREAM = 'inbox';
 
-/** Events that a stream keeps at least: fewer would not cover the moment in which a client comes back (G6). @publicApi */
+/**
+ * Minimum number of events that a stream keeps: fewer would not cover the time in which a client reconnects (G6).
+ *
+ * @publicApi
+ */
 export const MIN_EVENTS = 100;
 
 /** Milliseconds for which a shared store keeps a dropped session, so that readers on all nodes find the end. @publicApi */
@@ -116,13 +131,13 @@ export const McpEventStore = Symbol('nestjs-mcp-streamable:McpEventStore');
 export interface AppendOptions {
   /** The appending object: unique per live copy of a stream. */
   writer: string;
-  /** Counts the appends of this writer, from 1. A refused append was none: it may be repeated with its number. */
+  /** Counts the appends of this writer, from 1. A refused append does not count: it may be repeated with its number. */
   seq: number;
   /** The requests whose messages this stream carries, and the node that runs them. Given with a stream's first append. */
   opens?: { node: string; requests: readonly RequestId[] };
   /** Requests that are settled by this append, with an answer among `events` or without one. */
   settles?: readonly RequestId[];
-  /** Nothing will follow on this stream; all its requests are settled. */
+  /** The stream ends with this append; all its requests are settled. */
   end?: boolean;
 }
 
@@ -152,7 +167,7 @@ export interface StreamHead {
   oldest: number;
   /** Index up to which events were handed to a reader. */
   delivered: number;
-  /** Nothing will follow. */
+  /** Whether the stream has ended. */
   ended: boolean;
 }
 

@@ -22,9 +22,9 @@ import {
 } from './event-store.js';
 import { resolveEventLogOptions, type EventLogOptions } from './stream.options.js';
 
-/** A live copy of a stream is a writer; more than a few are never alive at once. */
+/** Number of writers that are remembered per stream: a live copy of a stream is one writer, and few exist at a time. */
 const WRITERS_REMEMBERED = 32;
-/** The inbox keeps each event for so long at least: nodes look into it at every keep-alive. */
+/** Minimum time that the inbox keeps an event: nodes read it at every keep-alive tick. */
 const INBOX_KEPT_MS = 60_000;
 
 /**
@@ -33,9 +33,10 @@ const INBOX_KEPT_MS = 60_000;
  * Sessions, their streams, a ring each. A call runs to its end synchronously, which makes it atomic. There are no timers: due
  * streams are forgotten when their session is used, and those of all sessions when some stream ends.
  *
- * **Bounds.** When a session holds more than `maxBytes`, its finished streams give their oldest events, the one that ended
- * first before the others; then its largest open stream; all but the newest of each. Then finished streams are forgotten. When
- * all sessions together hold more than `maxTotalBytes`, the session that holds the most gives in the same way.
+ * **Bounds.** When a session has more than `maxBytes`, the oldest events of its finished streams are evicted, of the
+ * one that ended first before the others; then those of its largest open stream; all but the newest of each. Then
+ * finished streams are removed. When all sessions together have more than `maxTotalBytes`, the largest session is
+ * reduced in the same way.
  *
  * @publicApi
  */
@@ -45,7 +46,7 @@ export class InMemoryEventStore implements McpEventStore {
   /** Dropped, and kept for readers on other nodes; in the order of dropping. */
   readonly #dropped = new Map<string, number>();
   #total = 0;
-  /** Where the sum of all sessions is looked at again: above `maxTotalBytes` when nothing more could be evicted. */
+  /** Total bytes at which eviction runs again: above `maxTotalBytes` if nothing more could be evicted. */
   #alarm: number;
   #sweptAt = 0;
 
@@ -78,7 +79,7 @@ export class InMemoryEventStore implements McpEventStore {
       target = log.streams.get(stream);
     }
     const mark = target?.mark(options.writer);
-    // Of an older one, a late copy, it matters only that it changes nothing.
+    // For an older append, a late copy, any result will do: it changes nothing.
     if (mark && options.seq <= mark.seq) return resultOf(target!, mark.first);
     // A writer that has written before: the stream ended, and was forgotten.
     const forgotten = !target && options.seq > 1 && stream !== STANDALONE_STREAM;
@@ -187,7 +188,7 @@ export class InMemoryEventStore implements McpEventStore {
     if (stream.id === STANDALONE_STREAM) return;
     const finished = (log.finished ??= new Set()).add(stream);
     if (stream.size > 1) (log.spare ??= new Set()).add(stream);
-    // They may hold nothing, and be many all the same.
+    // Finished streams without bytes could still be many.
     if (finished.size > this.#limits.maxEvents) this.#forgetFirstFinished(log);
     if (now - this.#sweptAt > this.#limits.finishedStreamMs / 4) this.#sweep(now);
   }
@@ -207,7 +208,7 @@ export class InMemoryEventStore implements McpEventStore {
       throw new EventLogFullError(inbox.id, 'eventLog.maxBytes');
   }
 
-  /** A little more than it must: the sessions are looked through each time. */
+  /** Evicts a little more than necessary, because each run scans all sessions. */
   #relieveAll(): void {
     const slack = this.#limits.maxTotalBytes / 64;
     const sessions = new Set(this.#sessions.values());
@@ -215,7 +216,7 @@ export class InMemoryEventStore implements McpEventStore {
     while (this.#total > target && sessions.size > 0) {
       const heaviest = [...sessions].reduce((one, other) => (other.bytes > one.bytes ? other : one));
       const most = Math.max(heaviest.bytes / 2, heaviest.bytes - (this.#total - target));
-      // Nothing of it may go any more.
+      // No more events of this session can be evicted.
       if (!this.#shrink(heaviest, most)) sessions.delete(heaviest);
     }
     this.#alarm = Math.max(this.#limits.maxTotalBytes, this.#total + slack);
@@ -305,7 +306,10 @@ class SessionLog {
     return stream;
   }
 
-  /** The stream that is to give its oldest event: one that has ended, otherwise the largest that has more than its newest. */
+  /**
+   * The stream whose oldest event is evicted next: one that has ended, otherwise the largest that has more than its
+   * newest.
+   */
   largest(): StreamLog | undefined {
     for (const stream of this.spare ?? []) return stream;
     let largest: StreamLog | undefined;

@@ -19,27 +19,27 @@ const NONE: readonly never[] = [];
  * # One logical stream
  *
  * Messages of one POST, or of the standalone stream `0`, in the order in which they were sent; logged, so that a client
- * whose connection broke finds them again. One Subject per stream signals each append.
+ * that lost its connection can resume. One Subject per stream signals each append.
  *
  *     open ──end() committed──▶ ended ──last reader left──▶ idle (the session lets go of it)
  *       └──append refused──▶ failed: its owner is notified
  *
- * **One reader: the newest** (row G7). Which one that is the log decides, by `claim`:
+ * **One reader: the newest** (row G7). The log decides which one that is, by `claim`:
  *
  *     claimed ──response opened──▶ reading ──a newer one claims, here or on another node──▶ silent ──▶ ended
  *        └──not opened for a whole tick──▶ released
  *
- * A silent one ends at the next keep-alive tick, so that two readers of one client do not evict each other in a loop, or as
- * soon as the newest leaves. Nodes notify each other of it; when that is lost, `refresh` finds it in the log.
+ * A silent one ends at the next keep-alive tick, so that two readers of one client do not evict each other in a loop,
+ * or as soon as the newest leaves. Nodes notify each other; if a message is lost, `refresh` finds it in the log.
  *
- * Most streams `0` are read and never written, others written and never read: what only one of them needs is made for it.
+ * Most streams `0` are only read, other streams are only written: parts are created when they are needed.
  */
 export class McpStream implements ReadableLog {
   #writer: StreamWriter | undefined;
   /** For the readers here. */
   #signal$: Subject<StreamSignal> | undefined;
   #retry: Retry | undefined;
-  /** If it is on this node; one on another node may have replaced it, and the message be under way. */
+  /** The newest reader, if it is on this node. One on another node may have replaced it without notice yet. */
   #newest: AttachedReader | undefined;
   #silent: readonly AttachedReader[] = NONE;
   /** Index of the newest event, when this object alone writes the stream. */
@@ -50,7 +50,7 @@ export class McpStream implements ReadableLog {
   /** Claims that are under way. */
   #claims = 0;
   #looking = false;
-  /** Index up to which the log knows that events were handed out. */
+  /** Index up to which events are acknowledged in the log. */
   #acknowledged = 0;
   /** Why the log refused, once it has. */
   #failure: unknown;
@@ -81,7 +81,7 @@ export class McpStream implements ReadableLog {
     return this.#begun?.promise;
   }
 
-  /** No object is needed to write: the stream is over, or nothing waits and any other object could go on with it. */
+  /** Whether this object can be released: the stream is over, or nothing waits to be written. */
   get settled(): boolean {
     const state = this.#state;
     if (state === 'failed') return !this.#abandoning;
@@ -107,10 +107,10 @@ export class McpStream implements ReadableLog {
   }
 
   /**
-   * Makes a response of this node the newest reader; the one before gets nothing more. To be opened by `subscribe()`, unless the claim
-   * came too late.
+   * Makes a response of this node the newest reader; the previous one gets no more events. Open it by `subscribe()`,
+   * unless the claim came too late.
    *
-   * @param heldMs for so many milliseconds its client has waited for the log to be back
+   * @param heldMs milliseconds that its client has waited for the log
    * @throws (rejects) StreamNotFoundError, SessionGoneError, or a fault of the log
    */
   async claim(heldMs = 0): Promise<StreamClaim> {
@@ -130,7 +130,7 @@ export class McpStream implements ReadableLog {
     }
   }
 
-  /** No response will open it. */
+  /** Releases a claim that no response will open. */
   disclaim({ attached }: StreamClaim): void {
     this.#detach(attached);
   }
@@ -169,7 +169,7 @@ export class McpStream implements ReadableLog {
   }
 
   /**
-   * Ends the response that reads this stream, on any node; the stream goes on, and its client may come back.
+   * Ends the response that reads this stream, on any node; the stream continues, and its client may resume.
    *
    * @returns whether there was one on this node
    */
@@ -202,7 +202,7 @@ export class McpStream implements ReadableLog {
     if (!attached) return;
     if (upTo === undefined || !attached.reader) return attached === this.#newest ? this.#replace() : undefined;
     attached.reader.end(upTo);
-    // The newest has left, and was on another node: nothing else would end those before it here.
+    // The newest reader has left, and was on another node: the earlier ones on this node must be ended here.
     if (!this.#newest) this.#endSilent(upTo);
   }
 
@@ -217,7 +217,7 @@ export class McpStream implements ReadableLog {
       if (newest.waited) this.#detach(newest);
       newest.waited = true;
     }
-    // What the log does not know yet is not gone.
+    // A stream that is not in the log yet has not ended.
     if (this.#all().length === 0 || this.#closed || this.#begun) return;
     const cursor = newest?.reader?.cursor ?? 0;
     if (this.#looking || !(this.#shared || cursor > this.#acknowledged)) return this.#endSilent(cursor);
@@ -230,7 +230,7 @@ export class McpStream implements ReadableLog {
     const failed = (error: unknown): void => {
       this.#endSilent(cursor);
       if (!isFinal(error)) throw error;
-      // It is gone: reading it, the reader learns why.
+      // The stream was removed: reading it gives the reader the reason.
       this.look();
     };
     this.#inBackground(compared.catch(failed));
@@ -302,7 +302,7 @@ export class McpStream implements ReadableLog {
       this.look();
     } else {
       this.#retry?.cancel();
-      // First: until that is done this object is not to be let go of, though its readers are.
+      // Comes first: until it is done, this object must not be released, although its readers are.
       this.#abandonLog();
       for (const { reader } of this.#all()) reader?.fail(error);
     }
@@ -311,11 +311,11 @@ export class McpStream implements ReadableLog {
   }
 
   /**
-   * Ends a failed stream in the log: so it can be forgotten, its requests are settled, and no client that comes back waits
-   * for events that never follow. Repeated until the log is back, or the session is over.
+   * Ends a failed stream in the log: so that it can be removed, its requests are settled, and no client that resumes
+   * waits for events that never follow. Retries until the log is available, or the session is over.
    */
   #abandonLog(): void {
-    // With its session the log goes anyway.
+    // The log is removed with its session.
     if (this.#closed || this.#last === undefined) return;
     const { store, retry, clock } = this.environment;
     const abandoning = new Retry({ ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY }, clock, isFinal);
@@ -376,7 +376,7 @@ export class McpStream implements ReadableLog {
     this.#newest = attached;
   }
 
-  /** Of a stream that begins here no other node can know yet: its events are handed out meanwhile. */
+  /** No other node can know a stream that begins here, so its events are handed out before the claim is complete. */
   #claimMeanwhile(): AttachedReader {
     const attached = newReader(this.environment.nodeId);
     this.#attach(attached);
@@ -422,7 +422,7 @@ export class McpStream implements ReadableLog {
     if (!mine.claiming && this.#claims === 0 && reader?.reader !== mine.ref.reader) {
       const { nodeId, store } = this.environment;
       if (reader && reader.node !== nodeId) return this.#replace();
-      // The log has lost this reader, or keeps one that left here while the log was away.
+      // The log has lost this reader, or still has one that left while the log was unavailable.
       if (reader) this.#inBackground(store.release(this.session, this.id, reader));
       this.#claimAgain(mine);
     }
@@ -469,11 +469,11 @@ export class McpStream implements ReadableLog {
     return this.#retry;
   }
 
-  /** For commands that no message waits for: when one fails, the log only knows less of the readers. */
+  /** For commands that no message waits for: if one fails, only the readers in the log are out of date. */
   #inBackground(done: Promise<unknown>): void {
     this.observer?.bookkeeping?.(done);
     done.catch((error: unknown) => {
-      // The log of a session that is over needs none.
+      // The log of an ended session does not need them.
       if (!isOver(error)) this.observer?.fault(this, error);
     });
   }
@@ -485,13 +485,13 @@ export interface StreamObserver {
   detached(stream: McpStream): void;
   /** A response here is not the newest any more. */
   replacedHere(stream: McpStream): void;
-  /** A response goes on with the oldest event that is kept. */
+  /** A response continues with the oldest event that is kept. */
   evicted(stream: McpStream, after: number, oldest: number): void;
-  /** Nothing to write and no reader: the object may go, its log stays. */
+  /** The stream has nothing to write and no reader: the object may be released; its log stays. */
   idle(stream: McpStream): void;
   /** The log has refused a message: the stream is lost. Called once. */
   failed(stream: McpStream, error: unknown): void;
-  /** It was found at a tick that another node has ended it. */
+  /** Called when a tick finds that another node has ended the stream. */
   ended?(stream: McpStream): void;
   /** A command is under way that no message waits for. */
   bookkeeping?(done: Promise<unknown>): void;

@@ -7,13 +7,14 @@ import { EventsEvictedError } from './event-store.errors.js';
 import type { ReaderRef, ReadResult, StoredEvent, StreamHead } from './event-store.js';
 import type { StreamSignal } from './stream-writer.js';
 
-/** Events per read of the log: enough to make a read worth its price, few enough to notice back-pressure. */
+/** Events per read of the log: large enough to be efficient, small enough to react to back-pressure. */
 const PAGE = 64;
 
 /**
  * # The reader of one stream, for one response
  *
- * The log is the truth, a signal only means that there may be more. The cursor moves forward only, by one event at a time:
+ * The log is authoritative; a signal only means that there may be more. The cursor moves forward only, by one event at
+ * a time:
  *
  * - a signal that carries exactly what comes next is emitted as it is, without a look into the log;
  * - anything else (a gap, an empty signal, a signal while busy or full) means *behind*: the log is read from the cursor,
@@ -25,8 +26,8 @@ const PAGE = 64;
  * - `#busy` is set whenever events are handed out, so that a signal caused by handing one out is not overtaken;
  * - while the response is full it reads nothing, and stays behind until there is room.
  *
- * Events that were evicted before its first one are passed over (row G6). When later ones are evicted, the response was too
- * slow: it is cut, and its client comes back (row P13).
+ * Events that were evicted before its first one are passed over (row G6). When later ones are evicted, the response was
+ * too slow: it is destroyed, and its client reconnects (row P13).
  *
  *     reading ──replaced: a newer reader has the stream──▶ silent ──ended──▶ done
  *        └────the stream ended and all was handed out, the log refused, the response closed────▲
@@ -45,7 +46,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   readonly #own: number;
   /** To when its response has room again. */
   #listens = false;
-  /** The log has failed, and is asked again. */
+  /** The log has failed, and the read is being retried. */
   #retrying = false;
   #resting: Deferred<void> | undefined;
 
@@ -83,7 +84,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.#rest();
   }
 
-  /** Goes on where it stopped, if it may. */
+  /** Continues where it stopped, if possible. */
   wake(): void {
     if (!this.#behind || this.#busy) return;
     if (this.#ready) this.#catchUp();
@@ -102,7 +103,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.#silent = true;
   }
 
-  /** The response of a silent reader ends. @param upTo so far the newer one has handed out, unless this one was behind already */
+  /** The response of a silent reader ends. @param upTo index up to which the newer reader has handed out events */
   end(upTo: number): void {
     if (this.#done) return;
     this.#emit(this.#cursor < this.#own ? this.#cursor : Math.max(this.#cursor, upTo), NO_DATA);
@@ -117,7 +118,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.subscription?.unsubscribe();
   }
 
-  /** Fails: the response is cut, the client may resume. */
+  /** Fails: the response is destroyed, and the client may resume. */
   fail(error: unknown): void {
     if (this.#done) return;
     this.#done = true;
@@ -167,7 +168,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
     this.wake();
   }
 
-  /** Most responses are never full: one that is listens from then on. */
+  /** Subscribes on the first time that the response is full: most never are. */
   #awaitRoom(): void {
     if (this.#listens || this.#done || !this.flow.paused) return;
     this.#listens = true;
@@ -219,7 +220,7 @@ export class StreamReader implements Pick<Observer<StreamSignal>, 'next'> {
   }
 }
 
-/** In place of a message: the event only moves the client's cursor. No message is empty. */
+/** Data of an event without a message, which only moves the client's cursor. No message is empty. */
 export const NO_DATA = '';
 
 export interface ReaderStart {

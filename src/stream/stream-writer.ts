@@ -7,12 +7,12 @@ import type { AppendOptions, AppendResult, McpEventStore, ReaderRef } from './ev
 /**
  * # The writer of one stream
  *
- * One append is in flight at a time; what arrives meanwhile is committed together in the next. Order is therefore the
- * order of `push`, however slow the log is, and a burst costs two appends. Each append is identified by
- * (writer, seq), so that it can be repeated when its outcome is unknown. A log in memory answers at once: then a push is
- * committed when it returns, and there is no promise to wait for.
+ * One append is in flight at a time; what arrives meanwhile is committed together in the next. So the order is that of
+ * `push`, even with a slow log, and a burst costs two appends. Each append is identified by (writer, seq), so that it
+ * can be repeated when its outcome is unknown. A log in memory answers at once: then a push is committed when it
+ * returns, and there is no promise to wait for.
  *
- * The writer knows no reader: one that reads slowly, or not at all, does not hold it up.
+ * The writer is independent of readers: a slow reader does not delay it.
  *
  *     idle ──push──▶ appending ──committed, queue empty──▶ idle
  *                        │ └──committed with `end`───────▶ ended
@@ -93,7 +93,7 @@ export class StreamWriter {
       (result) => this.#committed(batch, result),
       (error) => {
         this.#fail(error);
-        // Also if nothing waits for it.
+        // Even if no caller awaits it.
         void quiet(appended);
         throw error;
       },
@@ -114,7 +114,8 @@ export class StreamWriter {
   #committed({ events, end }: Batch, { first, reader }: AppendResult): void {
     // Before readers get it: they may write in turn, and the log works again.
     this.#noteRetrying(false);
-    // An overflow while the append was under way has made the stream fail: what got through is logged all the same.
+    // An overflow while the append was under way has made the stream fail: entries of the successful append are in the
+    // log nevertheless.
     if (this.#state.is === 'failed') return;
     if (end) this.#end();
     this.target.committed({ first, events, ended: end }, reader);

@@ -33,29 +33,30 @@ export interface StreamEnvironment {
 /** Bounds of the event log in memory; another event store has options of its own. @publicApi */
 export interface EventLogOptions {
   /**
-   * Events that a stream keeps, at least 100. The oldest go first; a client that comes back for one of them goes on with the
-   * oldest that is kept. More of them let a client be away for longer, and cost memory.
+   * Events that a stream keeps, at least 100. The oldest are evicted first; a client that resumes at an evicted event
+   * continues with the oldest one that is kept. Higher: clients may be away for longer, at the cost of memory.
    *
    * @default 1000
    */
   maxEvents?: number;
   /**
-   * Bytes that a session keeps, as UTF-16. Beyond it its streams lose their oldest events, finished streams before open ones;
-   * the newest event of an open stream stays.
+   * Bytes of events that a session keeps, counted as UTF-16. Above it, the oldest events are evicted, from finished
+   * streams before open ones; the newest event of an open stream stays. Higher: clients may be away for longer, at the
+   * cost of memory.
    *
    * @default 8388608 (8 MiB)
    */
   maxBytes?: number;
   /**
-   * Bytes that all sessions keep together. Beyond it the session that holds the most gives first. Raising it lets an attacker
-   * take more memory of this process.
+   * Bytes of events that all sessions keep together. Above it, events of the session with the most bytes are evicted
+   * first. Raising it lets clients use more memory of this process.
    *
    * @default 268435456 (256 MiB)
    */
   maxTotalBytes?: number;
   /**
-   * Milliseconds for which a finished stream can still be resumed. Longer helps clients on bad connections, and costs
-   * memory for each call that was answered as SSE.
+   * Milliseconds for which a finished stream can still be resumed. Higher: clients on bad connections have more time,
+   * at the cost of memory for each call that was answered as SSE.
    *
    * @default 300000 (5 min)
    */

@@ -163,11 +163,11 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     );
     if (outcome === 'created') return;
     if (outcome === 'total-cap') {
-      const text = `This server keeps ${maxTasks} tasks, the most it may keep ("maxTasks"). Try again later.`;
+      const text = `This server has reached its limit of ${maxTasks} tasks ("maxTasks"). Try again later.`;
       throw new McpError('TOO_MANY_REQUESTS', text, { headers: RETRY_AFTER, option: 'maxTasks' });
     }
     const option = anonymous ? 'maxAnonymousTasks' : 'maxTasksPerPrincipal';
-    const text = `There are ${perPrincipal} tasks of this caller, the most that one may have; anonymous callers count as one ("${option}"). Tasks count until they expire, also when they have ended. Try again later.`;
+    const text = `This caller has reached its limit of ${perPrincipal} tasks ("${option}"); all anonymous callers count as one. A task counts until it expires, even if it has ended. Try again later.`;
     throw new McpError('TOO_MANY_REQUESTS', text, { headers: RETRY_AFTER, option });
   }
 
@@ -341,7 +341,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
       return await ask();
     } catch (error) {
       this.#sayAway(error);
-      const text = 'The storage of tasks is away at the moment. The request may be repeated: try again soon.';
+      const text = 'The storage of this server is unavailable. The request may be repeated: try again soon.';
       throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' }, cause: error });
     }
   }
@@ -356,7 +356,7 @@ function supportsTasks(call: McpCall): boolean {
 function assertSupportsTasks(call: McpCall): void {
   if (supportsTasks(call)) return;
   const requiredCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
-  const text = `"${call.method}" needs a client that knows tasks: declare the extension "${TASKS_EXTENSION}" among the client capabilities of the request.`;
+  const text = `"${call.method}" needs a client that supports tasks: declare the extension "${TASKS_EXTENSION}" in the client capabilities of the request.`;
   throw new McpError('MISSING_CLIENT_CAPABILITY', text, { data: { requiredCapabilities } });
 }
 
@@ -373,5 +373,5 @@ function refusing(call: McpCall): TaskPort {
 }
 
 const WORKING = { status: 'working' } as const;
-const LOST = 'The server that ran this task was lost before it was done.';
-const ORPHAN = 'The server could not begin this task.';
+const LOST = 'The server that ran this task failed before the task had ended.';
+const ORPHAN = 'The server could not start this task.';

@@ -137,8 +137,8 @@ export class RunningTask implements McpTask {
   /** The node stops. */
   async stop(): Promise<void> {
     if (this.#isOver) return;
-    const reason = new Error('The server shuts down.');
-    const error = { code: -32603, message: 'The server that ran this task was stopped before it was done.' };
+    const reason = new Error('The server is shutting down.');
+    const error = { code: -32603, message: 'The server that ran this task was stopped before the task had ended.' };
     const end = this.#last ?? failed(error, this.node.clock.now());
     const written = this.node.store.patch(this.id, ACTIVE, end).catch(() => false);
     this.#end(reason);
@@ -233,7 +233,7 @@ export class RunningTask implements McpTask {
       const json = JSON.stringify(value);
       const bytes = Buffer.byteLength(json);
       if (bytes <= maxResultBytes) return JSON.parse(json) as T;
-      const message = `The ${what} has ${bytes} bytes as JSON; ${maxResultBytes} is the most that a task may keep ("maxResultBytes"). Ask for less.`;
+      const message = `The ${what} has ${bytes} bytes as JSON; the maximum for a task is ${maxResultBytes} ("maxResultBytes"). Ask for less.`;
       this.#report(`failed: ${message}`);
       return new Fault(message);
     } catch (error) {
@@ -290,4 +290,4 @@ class Fault implements TaskFailure {
   constructor(readonly message: string) {}
 }
 
-const HANDLER_FAILED = 'The server could not do this task. Its log says why.';
+const HANDLER_FAILED = 'The server could not run this task. See the server log.';

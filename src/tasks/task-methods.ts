@@ -55,7 +55,7 @@ export function taskMethods(tasks: EndpointTasks): ServedMethods {
 function taskParams({ method, params }: JsonRpcRequest): TaskParams {
   const taskId = params?.['taskId'];
   if (typeof taskId === 'string') return { taskId };
-  throw invalid(`"${method}" needs params.taskId, the id of a task as a text; got ${shown(taskId)}.`);
+  throw invalid(`"${method}" needs params.taskId, the id of a task as a string; got ${shown(taskId)}.`);
 }
 
 function updateParams(request: JsonRpcRequest): UpdateParams {
@@ -75,7 +75,7 @@ function updateParams(request: JsonRpcRequest): UpdateParams {
 
 function unknownTask(taskId: string): ProtocolError {
   return invalid(
-    `There is no task ${shown(taskId)}: it has expired, or there never was one. Call the tool again if its result is still needed.`,
+    `Task ${shown(taskId)} not found: it has expired, or never existed. Call the tool again if its result is still needed.`,
   );
 }
 

@@ -30,7 +30,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
   /** @throws Error before the app is initialized */
   get tasks(): EndpointTasks {
     if (this.#tasks) return this.#tasks;
-    throw new Error('The app is not initialized yet: its tasks are there when it is.');
+    throw new Error('The app is not initialized yet. Use its tasks after app.init() or app.listen().');
   }
 
   /** @throws McpOptionError when there is another one, or the nodes of the endpoint share no store of tasks */
@@ -38,7 +38,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     const host = endpoint.get(TaskHost, { strict: true });
     if (host.runner) {
       const text =
-        'An endpoint has two McpTasksModule. Drop one, or say which endpoint each is for: forRoot({ endpoint: name }).';
+        'An endpoint has two McpTasksModule. Remove one, or give each its own endpoint: forRoot({ endpoint: name }).';
       throw new McpOptionError('endpoint', text);
     }
     const clock = endpoint.get<Clock>(Clock, { strict: true });
@@ -52,7 +52,8 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
   /** @throws McpOptionError when it belongs to no endpoint */
   onApplicationBootstrap(): void {
     if (this.#tasks) return;
-    const text = 'McpTasksModule belongs to no endpoint: none, or several with names. Give it the option "endpoint".';
+    const text =
+      'McpTasksModule has no endpoint: the app has none, or only endpoints with names. Give it the option "endpoint".';
     throw new McpOptionError('endpoint', text);
   }
 

@@ -1,6 +1,6 @@
 /**
- * What the contract tests need of a test runner: `describe` and `it` of vitest, jest, mocha or `node:test`. Assertions are
- * those of `node:assert`.
+ * The part of a test runner that the contract tests use: `describe` and `it` of vitest, jest, mocha or `node:test`.
+ * Assertions are those of `node:assert`.
  *
  * @publicApi
  */

@@ -15,11 +15,11 @@ export interface EventStoreHarness {
   readonly store: McpEventStore;
   /** The same log as another node sees it, for calls that run concurrently. Absent: `store` itself. */
   readonly peer?: McpEventStore;
-  /** Lets the store's time pass. Absent: what takes time is not tested. */
+  /** Advances the clock of the store. Absent: expiry is not tested. */
   readonly advance?: (ms: number) => Promise<void>;
-  /** What is held at the moment. Absent: that nothing is left is not tested. */
+  /** The current counts. Absent: cleanup is not tested. */
   readonly count?: () => Promise<EventStoreStats>;
-  /** What the store was made with; small, so that the tests can exceed it. */
+  /** The limits of the store; small, so that the tests can exceed them. */
   readonly limits: EventStoreLimits;
   dispose(): Promise<void>;
 }

@@ -29,8 +29,8 @@ export const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId'
  *
  * An unusable claim is modern too, so that it gets the modern error instead of being served by the wrong rules.
  *
- * A lone `initialize` is what it says, whatever the header: there is none in the modern era, and a client that falls back
- * to it on a transport which it has used before sends the old header along.
+ * A single `initialize` is legacy with any header: the modern era has no `initialize`, and a client that falls back to
+ * it may still send the modern header.
  *
  * @param headers `protocolVersion`: the `MCP-Protocol-Version` header
  * @param body what was read; one modern message makes all of a batch modern
@@ -56,7 +56,7 @@ interface WithMeta {
 }
 
 /**
- * Whether the `_meta` of a request, its version aside, is an envelope as clients send it, right beyond doubt (M2).
+ * Whether the `_meta` of a request, except its version, is certainly a valid envelope (M2).
  *
  * It never takes what the schema of the specification does not; it may not take what the schema does. The schema is the
  * SDK's, and is asked only then: on the path of every request it would take as long as the call itself.

@@ -1,6 +1,10 @@
 import type { JsonRpcErrorBody, RequestId } from './json-rpc.js';
 
-/** JSON-RPC code of a request that ended before it was answered: its session, connection or node is gone. @internal */
+/**
+ * JSON-RPC code of a request that ended before it was answered: its session, connection or node has ended.
+ *
+ * @internal
+ */
 export const REQUEST_FAILED = -32000;
 
 /** JSON-RPC code of a request that took too long, as the SDKs use it. @internal */
@@ -54,10 +58,10 @@ export interface McpErrorOptions {
 }
 
 /**
- * A request that the endpoint refuses: what every 4xx and 5xx answer of the transport is made from.
+ * A request that the endpoint refuses: every 4xx and 5xx response of the transport is created from it.
  *
  * The HTTP status and the JSON-RPC code follow from {@link code}. The message is sent to the client: it says what was
- * wrong, with the offending value, and what to do, and holds no stack and no secret.
+ * wrong, with the value, and what to do. It must not contain a stack or a secret.
  *
  * @see docs/protocol-rules.md for which case has which code
  * @publicApi
@@ -150,12 +154,12 @@ export function rpcErrorOf(thrown: unknown): RpcError | undefined {
     // "Resource not found" of revisions before 2026-07-28; both eras say "invalid params" by now.
     return { code: code === -32002 ? -32602 : (code as number), message, data };
   } catch {
-    // Nothing at all, or an object whose getters throw.
+    // `undefined`, `null`, or an object whose getters throw.
     return undefined;
   }
 }
 
-/** Longer values are cut: enough to recognise one's own, too short to fill a log. */
+/** Longer values are truncated, so that they do not fill the log. */
 const SHOWN_CHARACTERS = 100;
 
 /**
@@ -166,12 +170,15 @@ const SHOWN_CHARACTERS = 100;
  */
 export function shown(value: unknown): string {
   if (value === undefined) return 'nothing';
-  // A long text is cut first, lest megabytes be escaped for nothing.
+  // A long string is truncated first, to save escaping all of it.
   const json = toJson(typeof value === 'string' ? value.slice(0, SHOWN_CHARACTERS + 1) : value);
   return json.length > SHOWN_CHARACTERS ? `${json.slice(0, SHOWN_CHARACTERS)}…` : json;
 }
 
-/** `JSON.parse` takes any depth, `JSON.stringify` overflows the stack: an error text must not become a second error. */
+/**
+ * `JSON.parse` accepts any depth, but `JSON.stringify` overflows the stack: an error text must not cause a second
+ * error.
+ */
 function toJson(value: unknown): string {
   try {
     return JSON.stringify(value) ?? `a ${typeof value}`;

@@ -1,6 +1,6 @@
 import { isObject } from './json-rpc.js';
 
-/** What a client or a server says of an extension beside its id: an object, mostly empty. @internal */
+/** The settings of an extension that a client or server declares: an object, mostly empty. @internal */
 export type ExtensionSettings = Readonly<Record<string, unknown>>;
 
 /** The id of the extension for tasks (SEP-2663). @internal */
@@ -21,7 +21,7 @@ export function isExtensionId(id: unknown): id is string {
 }
 
 /**
- * What a client declared of an extension.
+ * The settings that a client declared for an extension.
  *
  * @returns its settings; `undefined` when it did not declare the extension
  * @internal
@@ -42,7 +42,7 @@ const RESERVED_PREFIXES: readonly string[] = [
 ];
 
 /**
- * Why a method cannot be one of an app: it is, or may become, one of the specification.
+ * The reason why an app cannot serve a method: the name is, or may become, one of the specification.
  *
  * @returns `undefined` when it can
  * @internal

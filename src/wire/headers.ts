@@ -20,7 +20,7 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
  * The value of a header that may occur once.
  *
  * Several lines are joined as RFC 9110 §5.2 says, rather than one of them chosen: contradicting lines then fail their
- * validation, and no proxy in front can be made to read another value than we do.
+ * validation, and a proxy cannot be made to read another value than this server.
  *
  * @param value as Node gives it
  * @returns the value, or `undefined` if the header is absent
@@ -79,7 +79,7 @@ export function decodeHeaderValue(value: string): string | undefined {
   const base64 = value.slice(ENCODED_PREFIX.length, -ENCODED_SUFFIX.length);
   try {
     const bytes = atob(base64);
-    // One text for one value: atob() takes white space, missing padding and stray bits.
+    // Each value has one encoding, but atob() accepts white space, missing padding and stray bits.
     if (btoa(bytes) !== base64) return undefined;
     return UTF8.decode(Uint8Array.from(bytes, (byte) => byte.codePointAt(0)!));
   } catch {

@@ -8,15 +8,15 @@ import type {
 
 import { McpError, shown } from './errors.js';
 
-// Made beside McpError, which answers with it: so that neither file needs the other to be loaded first.
+// Defined beside McpError, which uses it, to avoid a circular import.
 export { errorResponse } from './errors.js';
 
 /** Id of a request: a string, or an integer that a double holds exactly (MCP allows no `null`). @publicApi */
 export type RequestId = string | number;
 
-/** A message that wants an answer. @publicApi */
+/** A message that requires a response. @publicApi */
 export type JsonRpcRequest = JSONRPCRequest;
-/** A message that wants none. @publicApi */
+/** A message without a response. @publicApi */
 export type JsonRpcNotification = JSONRPCNotification;
 /** The answer of a request that succeeded. @publicApi */
 export type JsonRpcResultResponse = JSONRPCResultResponse;
@@ -42,7 +42,7 @@ export interface IncomingBody {
   messages: readonly JsonRpcMessage[];
 }
 
-/** The members that are looked at, before anything is known of them. */
+/** The members that are checked, before their types are known. */
 interface RawMessage {
   jsonrpc?: unknown;
   id?: unknown;
@@ -52,7 +52,10 @@ interface RawMessage {
   error?: unknown;
 }
 
-/** Every request method of every revision, of either direction: without an id they are mistakes, not notifications. */
+/**
+ * Every request method of every revision, in either direction: without an id, such a message is invalid, not a
+ * notification.
+ */
 export const REQUEST_METHODS: ReadonlySet<string> = new Set([
   'initialize',
   'ping',
@@ -106,9 +109,8 @@ export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpc
 /**
  * Reads the body of a POST and checks its structure (JSON-RPC 2.0 §4 to §6, E7 and E8).
  *
- * This is on the path of every message, hence by hand: a few comparisons per message, whatever its size. It is as
- * strict as the SDK, which drops a message that it does not recognise without an answer: the request would wait for
- * ever.
+ * It runs for every message, so it is hand-written: a few comparisons per message of any size. It is as strict as the
+ * SDK, which drops an unknown message without an answer, so that the request would wait forever.
  *
  * Members that JSON-RPC does not define are dropped, and so is every `__proto__` key, at any depth: `JSON.parse` makes a
  * plain property of it, but the first `Object.assign` of a handler would make it a prototype.
@@ -140,7 +142,10 @@ function readBatchedMessage(value: unknown, position: number): JsonRpcMessage {
   throw new McpError('INVALID_REQUEST', `Message ${position} of the batch (counted from 0): ${message}`);
 }
 
-/** The id of a response numbers our requests: echoed, the client would take the refusal for an answer to one of its own. */
+/**
+ * The id of a response is of a request of this server: with it, the client would take the refusal for the answer to its
+ * own request.
+ */
 function requestIdOf(value: unknown): RequestId | null {
   if (!isObject(value)) return null;
   const { id, method, result, error } = value as RawMessage;
@@ -156,7 +161,7 @@ function checkMessage(value: unknown): JsonRpcMessage | string {
   if (jsonrpc !== '2.0')
     return `"jsonrpc" must be "2.0", but it is ${shown(jsonrpc)}. Add "jsonrpc": "2.0" to the message.`;
   if (id !== undefined && !isRequestId(id))
-    return `"id" must be a string or an integer of at most 2^53 - 1 either way, but it is ${shown(id)}. Send another id, or none for a notification.`;
+    return `"id" must be a string or an integer from -(2^53 - 1) to 2^53 - 1, but it is ${shown(id)}. Send another id, or none for a notification.`;
   const kinds = Number(method !== undefined) + Number(result !== undefined) + Number(error !== undefined);
   if (kinds > 1)
     return `The message has more than one of "method", "result" and "error": ${shown(value)}. Send either a request or a response, and in a response either a result or an error.`;
@@ -170,7 +175,7 @@ function checkCall(id: RequestId | undefined, method: unknown, params: unknown):
   if (typeof method !== 'string')
     return `"method" must be a string, but it is ${shown(method)}. Send the name of a method, such as "tools/list".`;
   if (params !== undefined && !isObject(params))
-    return `"params" must be an object, but it is ${shown(params)}. MCP names its parameters: send an object, or leave "params" out.`;
+    return `"params" must be an object, but it is ${shown(params)}. MCP has no positional parameters: send an object, or omit "params".`;
   const problem = params && metaProblem(params._meta);
   if (problem !== undefined) return problem;
   if (id !== undefined) return params ? { jsonrpc: '2.0', id, method, params } : { jsonrpc: '2.0', id, method };
@@ -247,7 +252,7 @@ function parseJson(text: string): unknown {
   return value;
 }
 
-/** With a list of its own, not by recursion nor by a reviver: nesting is as deep as the sender likes. */
+/** Uses a list instead of recursion or a reviver, because the sender decides the nesting depth. */
 function dropProtoKeys(root: unknown): void {
   const pending = [root];
   while (pending.length > 0) {

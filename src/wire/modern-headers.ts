@@ -14,12 +14,11 @@ import type { JsonRpcNotification, JsonRpcRequest } from './json-rpc.js';
 import type { ParamHeader } from './param-headers.js';
 
 /**
- * Modern requests say in headers what proxies want to know of their bodies: revision, method, name, and the arguments
- * that a tool asks for. A proxy decides by the header, we by the body: so a request whose headers say something else
- * than its body is refused (2026-07-28, Streamable HTTP, "Server Validation"; M4).
+ * Modern requests repeat parts of their bodies in headers, for proxies: revision, method, name, and the arguments that
+ * a tool declares. A proxy reads the header, this server the body, so a request whose headers differ from its body is
+ * refused (2026-07-28, Streamable HTTP, "Server Validation"; M4).
  *
- * A header mirrors one value of the body, so both directions are here: what a client makes of the body, and whether what
- * arrived agrees with it.
+ * This file has both directions: creating the headers of a client, and checking the headers of a request.
  */
 
 /** The member of `params` that `Mcp-Name` mirrors, by method; for tasks as in SEP-2663. */
@@ -88,8 +87,8 @@ export function checkStandardHeaders(headers: RequestHeaders, request: JsonRpcRe
  * Checks the headers that mirror the arguments of a tool. One whose argument is absent or `null` is not looked at, and
  * neither is one whose argument is an object or an array: such an argument fails its schema.
  *
- * Decides as the SDK does, with the exceptions of {@link checkStandardHeaders}, and one more: an integer that no header
- * can say is refused, since the tool would get what no proxy has seen.
+ * Decides as the SDK does, with the exceptions of {@link checkStandardHeaders}, and one more: an integer that a header
+ * cannot represent is refused, since no proxy could see the value that the tool gets.
  *
  * @param declarations those of the tool
  * @param args `params.arguments` as it came, not validated
@@ -110,13 +109,13 @@ interface Mismatch {
 }
 
 function refusal(mismatch: Mismatch): McpError {
-  const text = `The headers of the request disagree with its body: ${mismatch.body}. Send what the body says in the header, as "=?base64?…?=" if it is not plain ASCII.`;
+  const text = `The headers of the request disagree with its body: ${mismatch.body}. Send the value of the body in the header, as "=?base64?…?=" if it is not plain ASCII.`;
   return new McpError('HEADER_MISMATCH', text, { data: { mismatch } });
 }
 
 const VERSION_SOURCE = `_meta["${PROTOCOL_VERSION_META_KEY}"]`;
 
-/** A body without a name is not for this check to refuse. */
+/** This check does not refuse a body without a name. */
 function checkName(headers: RequestHeaders, { method, params }: JsonRpcRequest): void {
   const named = nameOf(method, params);
   if (!named) return;
@@ -154,7 +153,7 @@ function paramMismatch(
   const header = paramHeaderName(headerName);
   const source = `arguments.${path.join('.')}`;
   if (typeof value === 'number' && headerText(value) === undefined) {
-    return `the body has ${shown(value)} as ${source}, which the header ${header} cannot say: integers in headers are at most 2^53 - 1 either way`;
+    return `the body has ${shown(value)} as ${source}, which the header ${header} cannot represent: integers in headers are from -(2^53 - 1) to 2^53 - 1`;
   }
   const text = headerText(value);
   if (text === undefined) return undefined;
@@ -188,7 +187,7 @@ function absent(header: string, source: string, value: unknown): string {
 }
 
 function different(header: string, got: string, source: string, value: unknown): string {
-  return `the header ${header} says ${shown(got)}, but the body has ${shown(value)} as ${source}`;
+  return `the header ${header} is ${shown(got)}, but the body has ${shown(value)} as ${source}`;
 }
 
 function badlyEncoded(header: string, got: string): string {

@@ -34,8 +34,8 @@ describe('D26: a notification of the server', () => {
   it.each(['notifications/initialized', 'notifications/roots/list_changed'])(
     '%s is of clients: it throws',
     (method) => {
-      expect(assert(method, 'legacy')).toThrow('the revision of this session has no such notification of a server');
-      expect(assert(method, 'modern')).toThrow('revision 2026-07-28 has no such notification of a server');
+      expect(assert(method, 'legacy')).toThrow('the revision of this session has no such server notification');
+      expect(assert(method, 'modern')).toThrow('revision 2026-07-28 has no such server notification');
     },
   );
 

@@ -34,7 +34,7 @@ export function assertNotificationOfEra(method: string, era: Era, declared: () =
   const known = OF_ERA.legacy.has(method) || OF_ERA.modern.has(method) || OF_CLIENTS.includes(method);
   if (!known) return;
   const revision = era === 'modern' ? 'revision 2026-07-28' : 'the revision of this session';
-  throw new Error(`"${method}" cannot be sent: ${revision} has no such notification of a server.`);
+  throw new Error(`"${method}" cannot be sent: ${revision} has no such server notification.`);
 }
 
 /** A list that clients can be told of. @internal */
@@ -75,7 +75,7 @@ export function isChangedList(value: unknown): value is ChangedList {
   return value === 'tools' || value === 'prompts' || value === 'resources';
 }
 
-/** Severities of log messages (RFC 5424), from the least to the gravest. @internal */
+/** Severities of log messages (RFC 5424), in ascending order. @internal */
 export const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
 
 const SEVERITY: ReadonlyMap<unknown, number> = new Map(LOG_LEVELS.map((level, index) => [level, index]));
@@ -86,9 +86,9 @@ export function isLogLevel(value: unknown): value is (typeof LOG_LEVELS)[number]
 }
 
 /**
- * Whether a message is as grave as a client wants them.
+ * Whether a message has at least the level that a client wants.
  *
- * @param wanted the client's level; `undefined`: it has not said, and gets all
+ * @param wanted the client's level; `undefined`: it has not set one, and gets all
  * @internal
  */
 export function reachesLevel(level: string, wanted: string | undefined): boolean {

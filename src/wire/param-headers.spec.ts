@@ -80,7 +80,7 @@ describe('paramHeadersOf', () => {
   });
 
   it.each(['', 7, null, {}, true])('refuses %j for a name', (name) => {
-    expect(faultOf(of({ a: { type: 'string', 'x-mcp-header': name } }))).toMatch(/"a" must be a text/);
+    expect(faultOf(of({ a: { type: 'string', 'x-mcp-header': name } }))).toMatch(/"a" must be a non-empty string/);
   });
 
   it.each(['A B', 'A:', 'A\r\nB', 'Ä', 'a/b', '(a)', '"a"', ' a', 'a\n'])('refuses the name %j', (name) => {

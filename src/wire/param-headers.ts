@@ -58,12 +58,12 @@ function read(place: Place, { type, [ANNOTATION]: headerName }: JsonObject): Par
   if (!place.reachable || path.length === 0)
     return `"x-mcp-header" stands at ${shownPath(at)}, but it belongs to a property that is reached through "properties" alone: not to the root, and to nothing in arrays, alternatives, conditions or definitions ("$ref").`;
   if (typeof headerName !== 'string' || headerName === '')
-    return `the "x-mcp-header" of ${shownPath(at)} must be a text that is not empty, such as "Region"; got ${shown(headerName)}.`;
+    return `the "x-mcp-header" of ${shownPath(at)} must be a non-empty string, such as "Region"; got ${shown(headerName)}.`;
   if (!TOKEN.test(headerName))
     return `the "x-mcp-header" of ${shownPath(at)} is ${shown(headerName)}, which cannot be part of the name of a header. Use letters, digits and hyphens.`;
   const known = TYPES.find((each) => each === type);
   if (known) return Object.freeze({ path: Object.freeze(path), headerName, type: known });
-  return `${shownPath(at)} has an "x-mcp-header", so its "type" must be "string", "integer" or "boolean"; got ${shown(type)}. Instead of null, let it be absent.`;
+  return `${shownPath(at)} has an "x-mcp-header", so its "type" must be "string", "integer" or "boolean"; got ${shown(type)}. Make it optional instead of nullable.`;
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
@@ -92,7 +92,7 @@ const NAMED_SUBSCHEMAS: ReadonlySet<string> = new Set([
 /**
  * Every schema with an annotation, wherever it stands.
  *
- * With a list of its own, not by recursion: a client reads the schemas of servers that it does not know.
+ * Uses a list instead of recursion, because a client reads schemas of untrusted servers.
  */
 function* annotatedIn(root: unknown): Generator<{ place: Place; schema: JsonObject }> {
   const pending: [Place, unknown][] = [[ROOT, root]];

@@ -1,8 +1,8 @@
 import { specTypeSchemas, type SpecTypeName } from '@modelcontextprotocol/server';
 
 /**
- * The one door to the SDK's tools: schemas of the specification, JSON Schema, URI templates, errors. Its servers,
- * transports and protocol classes are the business of the room `sdk`.
+ * The only import of the SDK's tools: schemas of the specification, JSON Schema, URI templates, errors. The room `sdk`
+ * imports its servers, transports and protocol classes.
  */
 export {
   classifyInboundRequest,
@@ -19,7 +19,7 @@ export {
 export { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv';
 export type { SpecTypeName } from '@modelcontextprotocol/server';
 
-/** What a schema of the specification says of a value. @internal */
+/** The result of a check by a schema of the specification. @internal */
 export interface SpecCheck {
   /** With the fields that the type has; `undefined` when there is a problem. */
   readonly value?: unknown;

@@ -14,5 +14,5 @@ vi.mock('../../src/auth/jose-package.cjs', () => ({
 it('says what to install when JWTs are to be verified and jose is missing', () => {
   const options = resolveAuthOptions({ resource: 'https://mcp.test/mcp', authorizationServers: ['https://idp.test'] });
   const make = () => new JwtVerifier(options.jwt!, options, systemClock);
-  expect(make).toThrow('which is not installed. Install it (npm install jose), or give a "verifier" of your own.');
+  expect(make).toThrow('which is not installed. Install it (npm install jose), or give your own "verifier".');
 });

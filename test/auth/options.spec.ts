@@ -55,9 +55,9 @@ describe.each(ONE_ADAPTER)('the option "auth", on %s', (adapter) => {
 
   it('A10: stops the start when the resource is not what tokens can be for', async () => {
     for (const [resource, text] of [
-      ['http://mcp.test/mcp', 'it is not "https" (which only a loopback host may do without)'],
+      ['http://mcp.test/mcp', 'it is not "https" (only a loopback host may use "http")'],
       [`${RESOURCE}#part`, 'it has a fragment'],
-      ['/mcp', 'it is no absolute URL'],
+      ['/mcp', 'it is not an absolute URL'],
     ]) {
       const failure = await failing({ ...GOOD, resource });
       expect(failure).toBeInstanceOf(McpOptionError);
@@ -68,25 +68,25 @@ describe.each(ONE_ADAPTER)('the option "auth", on %s', (adapter) => {
   it('A1, A5, A9: and by a text that says what to do about it', async () => {
     for (const [auth, text] of [
       [{ authorizationServers: [] }, 'The option "auth.authorizationServers" is empty. Name at least one'],
-      [{ jwt: { audience: [] } }, 'The option "auth.jwt.audience" is empty, so no token could be right.'],
+      [{ jwt: { audience: [] } }, 'The option "auth.jwt.audience" is empty, so no token could be valid.'],
       [{ jwt: { algorithms: ['HS256'] } }, 'must name asymmetric algorithms, such as "ES256"; got "HS256"'],
       [{ jwt: { algorithms: ['none'] } }, 'must name asymmetric algorithms'],
       [{ jwt: { algorithms: [] } }, 'must name asymmetric algorithms'],
       [{ requiredScopes: ['offline_access'] }, '"auth.requiredScopes" has "offline_access"'],
       [{ scopesSupported: ['openid', 'offline_access'] }, '"auth.scopesSupported" has "offline_access"'],
-      [{ requiredScopes: ['a b'] }, 'The option "auth.requiredScopes" has "a b", which is no scope'],
+      [{ requiredScopes: ['a b'] }, 'The option "auth.requiredScopes" has "a b", which is not a scope'],
       [{ jwt: {}, verifier: { verifyAccessToken: () => {} } }, '"auth.jwt" and "auth.verifier" exclude each other'],
       [
         { authorizationServer: 'x' },
         'There is no option "auth.authorizationServer". Did you mean "authorizationServers"?',
       ],
       [{ jwt: { jwksUri: 'http://idp.test/jwks' } }, 'The option "auth.jwt.jwksUri" cannot be "http://idp.test/jwks"'],
-      [{ jwt: { jwksUri: { 'https://else.test': 'https://x.test' } } }, 'which is no issuer of "auth.jwt.issuer"'],
+      [{ jwt: { jwksUri: { 'https://else.test': 'https://x.test' } } }, 'which is not in "auth.jwt.issuer"'],
       [
         { jwt: { issuer: 'http://idp.test/' } },
         'The option "auth.jwt.issuer" has "http://idp.test/", whose metadata cannot be read: it is not "https"',
       ],
-      [{ jwt: { issuer: 'my-idp' } }, 'it is no absolute URL. Say by "auth.jwt.jwksUri" where its keys are.'],
+      [{ jwt: { issuer: 'my-idp' } }, 'it is not an absolute URL. Set "auth.jwt.jwksUri" to the URL of its keys.'],
       [
         { jwt: { issuer: ['https://a.test', 'https://b.test'], jwksUri: 'https://a.test/jwks' } },
         'one URL for 2 issuers',

@@ -121,13 +121,13 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
   });
 
   it.each(['notes:readonly', null, [7], { 'notes:read': true }])(
-    'A7: scopes that are no array of texts are a failure of the verifier (%j)',
+    'A7: scopes that are not an array of strings are a failure of the verifier (%j)',
     async (scopes) => {
       verify.mockImplementation((token) => Promise.resolve(infoOf(token, { scopes: scopes as never })));
       const app = await start({ auth: { verifier, requiredScopes: ['notes:read'] } });
       const response = await knocker(app, 'modern')(as('x'));
       expect([response.status, response.header('www-authenticate')]).toEqual([503, undefined]);
-      const text = 'The scopes of a token must be an array of texts; the option "auth.verifier" gave ';
+      const text = 'The scopes of a token must be an array of strings; the option "auth.verifier" gave ';
       expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
     },
   );
@@ -232,7 +232,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     await expect.poll(() => verify.mock.calls.length).toBe(1);
     await clock.advance(10_000);
     expect((await answer).status).toBe(503);
-    expect(logOf(app).texts('error')[0]).toContain('"auth.verifier" has not answered within 10000 ms');
+    expect(logOf(app).texts('error')[0]).toContain('"auth.verifier" did not answer within 10000 ms');
     verify.mockImplementation((token) => Promise.resolve(infoOf(token)));
     expect((await knock(as('x'))).status).toBe(200);
     await app.settled({ timers: 0 });

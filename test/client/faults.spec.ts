@@ -72,14 +72,14 @@ describe('passing faults', () => {
     expect(recorded.reconnects).toMatchObject([{ kind: 'retry', failures: 0 }]);
   });
 
-  it('C6: says who gave no answer, and why, when it gives up', async () => {
+  it('C6: says which server did not answer, and why, when it gives up', async () => {
     const recorded = transport('http://user:secret@127.0.0.1:9/mcp?key=secret', {
       ...{ reconnect: { maxAttempts: 2 }, fetch: (_, init) => loneFetch('http://127.0.0.1:9/mcp', init) },
     });
     await recorded.transport.start();
     const error = await recorded.through(recorded.call(1)).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: 'NO_ANSWER', cause: { code: 'ECONNREFUSED' } });
-    expect((error as Error).message).toContain('http://127.0.0.1:9/mcp gave no answer (ECONNREFUSED)');
+    expect((error as Error).message).toContain('http://127.0.0.1:9/mcp did not answer (ECONNREFUSED)');
     expect(recorded.reconnects).toHaveLength(1);
   });
 

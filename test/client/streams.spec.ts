@@ -90,7 +90,7 @@ describe('a response that ends before the answer', () => {
   });
 
   it.each([
-    [405, 'nothing more'],
+    [405, 'no more events'],
     [400, 'HTTP 400'],
   ])('C4: a cursor that the server refuses with %i is not asked for again', async (code, text) => {
     const fake = (await server()).begins();

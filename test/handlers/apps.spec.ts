@@ -217,7 +217,7 @@ describe.each(ONE_ADAPTER)('the start of MCP Apps fails, on %s,', (adapter) => {
     [
       'names one by hand that is not there',
       { _meta: { ui: { resourceUri: 'ui://absent' } } },
-      'There are: "ui://there".',
+      'Available: "ui://there".',
     ],
     ['names one in the old form that is not there', { _meta: { 'ui/resourceUri': 'ui://absent' } }, '"ui://absent"'],
     ['names a resource that is no view', { ui: 'ui://document' }, '"text/html". Declare it with @AppView()'],

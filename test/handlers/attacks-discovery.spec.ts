@@ -21,6 +21,6 @@ describe.each(ONE_ADAPTER)('handlers that would silently be missing stop the sta
     const module = () => ({ imports: [McpStreamableModule.forRoot({ serverInfo })], providers: [FACTORIES[name]!] });
     const error = await startFailure(adapter, module);
     expect(error).toMatchObject({ name: 'HandlerDefinitionError', origin: 'Made (RootTestModule)' });
-    expect(error.message).toMatch(/a factory makes it for each request.*useClass/);
+    expect(error.message).toMatch(/a factory creates it for each request.*useClass/);
   });
 });

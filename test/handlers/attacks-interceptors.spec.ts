@@ -104,7 +104,7 @@ describe.each(ONE_ADAPTER)('interceptors that do not just wait, on %s', (adapter
     time.maxFrames = once + 1_000;
     time.flush();
     await stream.count(3);
-    const failed = 'Internal error in the tool "retried". The log of the server says why.';
+    const failed = 'Internal error in the tool "retried". See the server log.';
     expect(gists(stream.events.map(({ message }) => message))).toEqual(['progress 1', 'progress 2', failed]);
     expect(seen.slice(3)).toEqual(['left attempt 2']);
   });

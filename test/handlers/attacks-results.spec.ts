@@ -155,7 +155,7 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
       const app = await start();
       const client = await app.client().initialize();
       const { result } = await (await client.call(name)).json();
-      const generic = `Internal error in the tool "${name}". The log of the server says why.`;
+      const generic = `Internal error in the tool "${name}". See the server log.`;
       expect(result).toEqual({ content: [{ type: 'text', text: generic }], isError: true });
       expect(logOf(app).texts('error').join()).toContain(name);
     },

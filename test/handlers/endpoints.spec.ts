@@ -183,7 +183,7 @@ describe.each(ADAPTERS)('an app does not start on %s', (adapter) => {
     const own = McpStreamableModule.forRoot({ serverInfo, server: () => serverSaying(() => 'own') });
     const error = await failure({ imports: [own], providers: [PublicTools] });
     expect(error).toBeInstanceOf(HandlerDefinitionError);
-    expect(error.message).toContain('its endpoint makes its servers itself (option "server")');
+    expect(error.message).toContain('its endpoint has the option "server"');
   });
 
   it('with forFeature() of a class that no module provides', async () => {

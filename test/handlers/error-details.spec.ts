@@ -100,7 +100,7 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
       for (const kind of KINDS) {
         thrown = () => new InternalServerErrorException('hunter2');
         const untold = await (await client.post(messageOf(client, kind, 'failing'))).text();
-        expect(untold).toContain('The log of the server says why');
+        expect(untold).toContain('See the server log');
         expect(untold).not.toContain('hunter2');
         thrown = () => new NotFoundException('Order 7 is not here');
         expect(await (await client.post(messageOf(client, kind, 'failing'))).text()).toContain('Order 7 is not here');
@@ -119,9 +119,11 @@ describe.each(ONE_ADAPTER)('the log at start about failures, on %s', (adapter) =
 
   it('says once which way the default went, and nothing when the app has decided', async () => {
     vi.stubEnv('NODE_ENV', 'development');
-    expect(await linesOf({})).toEqual([expect.stringMatching(/"mcp" read the messages of errors .* not "production"/)]);
+    expect(await linesOf({})).toEqual([
+      expect.stringMatching(/"mcp" receive the messages of errors .* not "production"/),
+    ]);
     vi.stubEnv('NODE_ENV', 'production');
-    expect(await linesOf({})).toEqual([expect.stringMatching(/"mcp" read a generic text .* is "production"/)]);
+    expect(await linesOf({})).toEqual([expect.stringMatching(/"mcp" receive a generic text .* is "production"/)]);
     expect(await linesOf({ errorDetails: true })).toEqual([]);
     expect(await linesOf({ errorDetails: false })).toEqual([]);
   });

@@ -168,7 +168,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     const app = await start();
     for (const kind of ['tool', 'prompt'] as const) {
       const { result, error } = await ask(app, kind, 'failing', { email: 'x' });
-      const text = `Internal error in the ${kind} "failing". The log of the server says why.`;
+      const text = `Internal error in the ${kind} "failing". See the server log.`;
       if (kind === 'tool') expect(result).toEqual({ content: [{ type: 'text', text }], isError: true });
       else expect(error).toEqual({ code: -32603, message: text });
     }
@@ -180,7 +180,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     const app = await start();
     for (const name of ['output', 'unstructured']) {
       const { result } = await ask(app, 'tool', name, {});
-      const text = `Internal error in the tool "${name}". The log of the server says why.`;
+      const text = `Internal error in the tool "${name}". See the server log.`;
       expect(result).toEqual({ content: [{ type: 'text', text }], isError: true });
     }
     const [output, unstructured] = logOf(app).texts('error');

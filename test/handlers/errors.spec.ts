@@ -119,8 +119,7 @@ const Failing = fourOf('failing', {
 });
 const Rejecting = fourOf('rejecting', { run: () => Promise.reject(thrown()) });
 
-const generic = (kind: Kind, key: string): string =>
-  `Internal error in the ${kind} "${key}". The log of the server says why.`;
+const generic = (kind: Kind, key: string): string => `Internal error in the ${kind} "${key}". See the server log.`;
 /** What generic texts call it: for resources what was asked for. */
 const calledAs = (kind: Kind, host: string): string => (asking(kind, host).params.uri as string | undefined) ?? host;
 

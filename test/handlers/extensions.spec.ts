@@ -273,7 +273,7 @@ describe.each(ONE_ADAPTER)('methods of an extension, on %s', (adapter) => {
   it('may ask a client with a session, and are told that others cannot be asked', async () => {
     const app = await start();
     const asked = await new ModernClient(app.url).ask('acme/asks', {}, { capabilities: { elicitation: {} } });
-    expect(asked.error).toMatchObject({ code: -32603, message: expect.stringContaining('only tools') });
+    expect(asked.error).toMatchObject({ code: -32603, message: expect.stringContaining('only "tools/call"') });
     const client = await connect(app);
     await expect(client.request({ method: 'acme/asks' }, z.looseObject({}))).rejects.toThrow(/elicitation|asked/i);
     const answering = await officialOf(app.url, 'legacy', { elicitation: {} });

@@ -88,7 +88,7 @@ describe.each(ADAPTERS)('the size of results, on %s', (adapter) => {
       {
         type: 'text',
         text: expect.stringMatching(
-          /^The result of "text" has 2\d{3} bytes, and 1000 is the most\. .* by its arguments \(letter, length\)\.$/,
+          /^The result of "text" has 2\d{3} bytes; the maximum is 1000\. .* with its arguments \(letter, length\)\.$/,
         ),
       },
     ]);
@@ -114,12 +114,12 @@ describe.each(ADAPTERS)('the size of results, on %s', (adapter) => {
     expect((await call('wide', { length: 5_000 })).content[0].text).toHaveLength(5_000);
     const { content, isError } = await call('narrow');
     expect(isError).toBe(true);
-    expect(content[0].text).toContain('100 is the most. Nothing of it was sent. Ask for less, by another tool');
+    expect(content[0].text).toContain('the maximum is 100. None of it was sent. Ask for less, with another tool');
     // It may take any arguments: none are known by name.
-    expect((await call('open')).content[0].text).toMatch(/Ask for less, by its arguments\.$/);
+    expect((await call('open')).content[0].text).toMatch(/Ask for less, with its arguments\.$/);
   });
 
-  it('is not that of questions, which no model reads', async () => {
+  it('does not apply to questions, which no model reads', async () => {
     const client = new ModernClient((await start()).url);
     const capabilities = { elicitation: { form: {} } };
     const { result } = await client.ask('tools/call', asked('asks'), { capabilities });
@@ -127,7 +127,7 @@ describe.each(ADAPTERS)('the size of results, on %s', (adapter) => {
     const inputResponses = { sure: { action: 'decline' } };
     const { requestState } = result;
     const again = await client.ask('tools/call', { ...asked('asks'), inputResponses, requestState }, { capabilities });
-    expect(again.result.content[0].text).toContain('100 is the most');
+    expect(again.result.content[0].text).toContain('the maximum is 100');
   });
 });
 
@@ -140,7 +140,7 @@ describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
     app.service.calls$.subscribe(({ outcome }) => void outcomes.push(outcome));
     const client = new ModernClient(app.url);
     const { result } = await client.ask('tools/call', asked('later', { length: 2_000 }), { progressToken: 'p' });
-    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('1000 is the most') }] });
+    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('the maximum is 1000') }] });
     expect(result).not.toHaveProperty('structuredContent');
     expect(outcomes).toEqual(['tool_error']);
   });

@@ -257,12 +257,12 @@ describe('the parameters of handlers', () => {
     }
     Reflect.deleteMetadata('design:paramtypes', WithoutMetadata.prototype, 'find');
     for (const [provider, why] of [
-      [Interface, 'TypeScript left no class behind'],
-      [Field, 'TypeScript left no class behind'],
+      [Interface, 'its decorator metadata names no class'],
+      [Field, 'its decorator metadata names no class'],
       [Ruleless, 'the class WithoutRules has no decorators of class-validator'],
       [RulelessAndUndecorated, 'the class WithoutRules has no decorators of class-validator'],
       [Endless, 'the class Recursive contains itself'],
-      [WithoutMetadata, 'builds without decorator metadata (esbuild, tsx)'],
+      [WithoutMetadata, 'the build (esbuild, tsx) emits no decorator metadata'],
     ] as const) {
       const { message } = await failureOf(provider);
       expect(message).toContain(`${provider.name}.find (RootTestModule) cannot be served: its parameter 0 `);

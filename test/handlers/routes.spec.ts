@@ -249,7 +249,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
       @Tool({ name: 'broken' })
       get(@Session() _session: object): void {}
     }
-    expect(await failureOf(WithResponse)).toContain('a parameter has @Res(), which a call over MCP does not have');
+    expect(await failureOf(WithResponse)).toContain('a parameter has @Res(), which an MCP call does not have');
     expect(await failureOf(WithSession)).toContain('@Session()');
   });
 
@@ -260,7 +260,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
       @Tool({ name: 'broken', inputSchema })
       get(_args: object): void {}
     }
-    expect(await failureOf(Bare)).toContain('it is a route too');
+    expect(await failureOf(Bare)).toContain('it is also a route');
   });
 
   it('when a parameter is an argument that its schema does not have', async () => {
@@ -277,9 +277,9 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
       post(@Param('id') _id: string, @Body() _line: AddDto): void {}
     }
     expect(await failureOf(Misnamed)).toContain(
-      'is the argument "orderId", which its schema does not have. There are: "id".',
+      'is the argument "orderId", which is not in its schema. Available: "id".',
     );
-    expect(await failureOf(Partial)).toContain('is the argument "id", which its schema does not have');
+    expect(await failureOf(Partial)).toContain('is the argument "id", which is not in its schema');
   });
 
   it('when two classes take all arguments, of which one would be the schema', async () => {
@@ -312,7 +312,7 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
         return of({ data: 'one' }, { data: 'two' });
       }
     }
-    expect(await failureOf(Events)).toContain('it is a route with @Sse()');
+    expect(await failureOf(Events)).toContain('it is also a route with @Sse()');
   });
 
   it('when it takes parts of the path, and says no schema', async () => {
@@ -335,6 +335,6 @@ describe.each(ONE_ADAPTER)('a method that is a route and a tool stops the start,
       imports: [McpStreamableModule.forRoot({ serverInfo })],
       providers: [NoRoute],
     }));
-    expect(error.message).toContain('a parameter has @Query(), which only a route of HTTP has');
+    expect(error.message).toContain('a parameter has @Query(), which only an HTTP route has');
   });
 });

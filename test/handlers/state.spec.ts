@@ -174,7 +174,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     expect((await (await meet(app, as('ann', 'token2'))).call('prefer')).text).toBe('{"theme":"dark"}');
     expect((await (await meet(app, as('bob'))).call('prefer')).text).toBe('{}');
     const nobody = await (await meet(app)).call('prefer');
-    expect(nobody).toEqual({ isError: true, text: expect.stringContaining('not known who you are') as string });
+    expect(nobody).toEqual({ isError: true, text: expect.stringContaining('the caller is anonymous') as string });
     expect((await ann.call('forget')).text).toBe('true');
     expect((await ann.call('prefer')).text).toBe('{}');
   });
@@ -292,7 +292,7 @@ describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
     const stateStore = new Keyv({ store: storage }).on('error', () => {});
     const app = await start({ stateStore });
     const { text, isError } = await (await modern(app, as('ann'))).call('add', { item: 'tea', count: 1 });
-    expect([isError, text]).toEqual([true, expect.stringContaining('storage of this server is away')]);
+    expect([isError, text]).toEqual([true, expect.stringContaining('storage of this server is unavailable')]);
     expect(logOf(app).texts('error').join('\n')).toMatch(/A store failed.*did not keep a value/);
   });
 });

@@ -17,7 +17,7 @@ import { NodeBackend } from '../support/node-backend.js';
 import { recordedEvents } from '../support/running-apps.js';
 import { as } from '../support/users.js';
 
-const MAY_BE_REPEATED = expect.stringMatching(/storage of this server is away.*may be repeated/);
+const MAY_BE_REPEATED = expect.stringMatching(/storage of this server is unavailable.*may be repeated/);
 
 describe.each(ONE_ADAPTER)('what a client reads when a store is away while its handler runs, on %s', (adapter) => {
   const start = handlersApps(adapter, { sseAfterMs: 3_600_000 });

@@ -104,7 +104,7 @@ describe.each(ADAPTERS)('McpHealthIndicator with Terminus on %s', (adapter) => {
       const { http, details } = await readiness(app);
       expect(http).toBe(503);
       expect(details.mcp).toMatchObject({ status: 'down', draining: true, sessionStore: 'up', inFlight: 1 });
-      expect(details.mcp.message).toBe('The app shuts down.');
+      expect(details.mcp.message).toBe('The app is shutting down.');
       released.open();
       expect(await (await call).json()).toMatchObject({ result: { content: [{ text: 'done' }] } });
       await closing;

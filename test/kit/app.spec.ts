@@ -44,7 +44,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
   it('is told which of several endpoints is meant, and looks into all of them for what is left', async () => {
     const other = endpoint({ serverInfo, name: 'other', path: 'other' });
     const app = await makeApp({ imports: [endpoint({ serverInfo, sessions: 'off' }), other], ...tools });
-    await expect(createMcpTestClient(app)).rejects.toThrow('/mcp, /other. Say which path the client is to use');
+    await expect(createMcpTestClient(app)).rejects.toThrow('/mcp, /other. Choose the path that the client uses');
     const mcp = await createMcpTestClient(app, { endpoint: '/other', era: 'legacy' });
     await expect(expectNothingLeft(app, { withinMs: 0 })).rejects.toThrow('sessions: 1');
     await mcp.close();
@@ -114,7 +114,7 @@ describe.each(ADAPTERS)('the testing kit on %s', (adapter) => {
     const app = await makeApp({ imports: [endpoint({ serverInfo })], ...tools });
     const mcp = await createMcpTestClient(app, { era: 'legacy' });
     await app.get(McpSessionService).terminate(mcp.sessionId!);
-    await expect(mcp.callTool('add', { a: 1, b: 1 })).rejects.toThrow('There is no such session');
+    await expect(mcp.callTool('add', { a: 1, b: 1 })).rejects.toThrow('Session not found');
     await expectNothingLeft(app);
     await mcp.close();
   });

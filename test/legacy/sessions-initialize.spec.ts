@@ -175,7 +175,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
       status: 400,
       code: -32600,
       id: again.id,
-      says: [/initialized already/],
+      says: [/already initialized/],
     });
     expect((await client.call('quick')).status).toBe(200);
     // Also when the session is only a record on this node.

@@ -30,7 +30,7 @@ const REQUEST_TIMEOUT = -32001;
 
 /** Ours, and two of the SDK. */
 const UNASKED =
-  /has no sessions .* could not find its way back|does not support form elicitation|cannot receive server-to-client requests/;
+  /has no sessions .* could not reach this request|does not support form elicitation|cannot receive server-to-client requests/;
 
 const versioned = (version: string) => ({ 'mcp-protocol-version': version });
 const askedBy = (client: RawClient, method: string, params: object = {}) => ({

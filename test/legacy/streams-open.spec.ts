@@ -177,7 +177,7 @@ describe.each(ADAPTERS)('GET on %s', (adapter) => {
     await app.settled({ loggedStreams: 0, events: 0, bytes: 0 });
     const forgotten = await client.get(stream.events[1]!.id);
     expect(forgotten.status).toBe(400);
-    expect((await forgotten.json()).error.message).toMatch('its time is over');
+    expect((await forgotten.json()).error.message).toMatch('it finished and has expired');
   });
 
   it('G2: a stream that runs is not forgotten, however old', async () => {

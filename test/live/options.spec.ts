@@ -20,7 +20,7 @@ describe('McpLiveModule.forRoot()', () => {
     ['a guard that a circular import left undefined', { guards: [undefined] }, 'guards', 'circular import'],
     ['unguarded for everyone', { unguarded: true }, 'unguarded', 'one of "loopback"'],
     ['a name that is no option', { guard: [Everyone] }, 'guard', 'Did you mean "guards"?'],
-    ['no path', { guards: [Everyone], path: '' }, 'path', 'not empty'],
+    ['no path', { guards: [Everyone], path: '' }, 'path', 'a non-empty string'],
     ['no reader', { guards: [Everyone], maxReaders: 0 }, 'maxReaders', 'at least 1'],
     ['imports that are no list', { guards: [Everyone], imports: {} }, 'imports', 'array of modules'],
   ])('with %s throws and says what to give', (_, options, option, text) => {

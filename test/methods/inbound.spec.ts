@@ -82,7 +82,7 @@ describe('what comes in', () => {
       ['an unknown method', 'no/such', { cursor: 5 }, -32601, 'Method not found'],
       ['a method of the other era', other, { level: 5 }, -32601, 'Method not found'],
       ['malformed parameters', 'tools/call', { name: 'none', arguments: 5 }, -32602, '"params.arguments"'],
-      ['what is not there', 'tools/call', { name: 'none', arguments: {} }, -32602, 'There is no tool "none"'],
+      ['what is not there', 'tools/call', { name: 'none', arguments: {} }, -32602, 'Tool "none" not found'],
     ])('%s wins over what comes after', async (_, method, params, code, text) => {
       const caller = await Caller.of(await start(), era);
       const { error } = await caller.ask(method, params);

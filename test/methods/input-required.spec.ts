@@ -120,11 +120,7 @@ describe('D28: inputRequired() in the legacy era', () => {
 
     it.each([
       ['an error', { error: { code: -32050, message: 'not today' } }, /not today/],
-      [
-        'an answer that is none',
-        { result: { action: 'accept', content: { name: 5 } } },
-        /not what the question asks for/,
-      ],
+      ['an answer that is none', { result: { action: 'accept', content: { name: 5 } } }, /does not match the question/],
     ])('fails with the first %s, and the other questions are taken back', async (_, answer, text) => {
       let runs = 0;
       const app = await start(() => {

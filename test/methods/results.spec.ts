@@ -274,7 +274,7 @@ describe('what goes out', () => {
       if (kind === 'tool') expect(answer.result).toMatchObject({ isError: true });
       else expect(answer.error).toMatchObject({ code: -32603 });
       // The operator is told what is wrong.
-      expect(logOf(app).texts('error').join()).toMatch(/not what the specification says\. \w+/);
+      expect(logOf(app).texts('error').join()).toMatch(/does not match the specification\. \w+/);
     });
   });
 

@@ -251,7 +251,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     const client = new ModernClient(app.url);
     const stream = await (await client.call('talks', {}, { logLevel: 'info' })).sse().count(1);
     await expectGenericFailure(await client.request('tools/list', {}, { id: 2 }), 2);
-    expect(log$.texts('error').join()).toContain('connected already');
+    expect(log$.texts('error').join()).toContain('already connected');
     hold.open();
     expect(await stream.end()).toBe('end');
     expect(gists(stream.messages)).toEqual(['a word', 'said']);

@@ -309,7 +309,7 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
     it('M8: keys must be given where sessions are shared, unless there is nothing to seal', async () => {
       const keyless = { requestStateKeys: undefined };
       await expect(deployed([keyless])).rejects.toThrow(McpOptionError);
-      await expect(deployed([keyless])).rejects.toThrow('"requestStateKeys" is needed');
+      await expect(deployed([keyless])).rejects.toThrow('"requestStateKeys" is required');
       await deployed([{ ...keyless, eras: 'legacy' }]);
     });
   });

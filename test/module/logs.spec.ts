@@ -117,7 +117,7 @@ describe.each(ADAPTERS)('the log at start on %s', (adapter) => {
   it('warns when nothing is served', async () => {
     app = await NestApp.start(adapter, { imports: [McpStreamableModule.forRoot({ serverInfo })] });
     expect(lines('log')).toHaveLength(1);
-    expect(lines('warn')).toEqual([expect.stringMatching(/at \/mcp serves nothing.*"providers"/)]);
+    expect(lines('warn')).toEqual([expect.stringMatching(/at \/mcp has no handlers.*"providers"/)]);
   });
 
   it('says that the servers are those of the app, and does not warn', async () => {
@@ -175,7 +175,7 @@ describe.each(ADAPTERS)('refusals in the log on %s', (adapter) => {
     const lines = refusals('debug');
     expect(lines).toEqual([
       expect.stringMatching(/^POST .*"mcp".* 401: UnauthorizedException/),
-      expect.stringMatching(/^GET .* 404: There is no such session/),
+      expect.stringMatching(/^GET .* 404: Session not found/),
       expect.stringMatching(/^PUT .* 405: /),
       expect.stringMatching(/^POST .* 413: .*"maxBodyBytes"/),
     ]);

@@ -85,7 +85,7 @@ describe.each(ADAPTERS)('the option server on %s', (adapter) => {
   const ofForeign = (ServerClass: 'McpServer' | 'Server') => () => new foreign[ServerClass](serverInfo) as never;
 
   it.each<[string, Factory, RegExp]>([
-    ['a server that is connected already', connected, /"server".*connected already.*new server/s],
+    ['a server that is already connected', connected, /"server".*already connected.*new server/s],
     ['the McpServer of another copy of the SDK', ofForeign('McpServer'), /"server".*another copy.*nestjs-mcp-stream/s],
     ['the Server of another copy of the SDK', ofForeign('Server'), /"server".*another copy.*single copy/s],
     ['nothing', (() => undefined) as never, /"server" must return a new McpServer.*nothing/s],
@@ -125,7 +125,7 @@ describe.each(ADAPTERS)('the option server on %s', (adapter) => {
     await start(() => only);
     const client = await app.client().initialize();
     await expectGenericFailure(await initialize(), 1);
-    expect(app.log.texts('error')).toEqual([expect.stringContaining('connected already')]);
+    expect(app.log.texts('error')).toEqual([expect.stringContaining('already connected')]);
     expect(await whoami(client)).toBe('me');
     await client.delete();
     // It is free again.

@@ -92,8 +92,8 @@ describeRedis(
       await vi.waitFor(() => expect(log).toHaveBeenCalledOnce(), { timeout: 5_000 });
       await stubbornly(() => eventStore.open('s'));
       expect(error).toHaveBeenCalledOnce();
-      expect(error.mock.lastCall?.[0]).toContain('Redis is away');
-      expect(log.mock.lastCall?.[0]).toContain('Redis is back');
+      expect(error.mock.lastCall?.[0]).toContain('Redis is unavailable');
+      expect(log.mock.lastCall?.[0]).toContain('Redis is available again');
     });
 
     it('waits no longer than a command may take for a Redis that takes connections and answers nothing', async () => {

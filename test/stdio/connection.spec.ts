@@ -467,7 +467,7 @@ describe('an endpoint', () => {
     clock = new ManualClock();
     const several = Test.createTestingModule({ imports: [forRoot('orders'), forRoot('admin')] });
     const other = await several.overrideProvider(Clock).useValue(clock).compile();
-    await expect(LineClient.of(other)).rejects.toThrow('The app has "orders", "admin".');
+    await expect(LineClient.of(other)).rejects.toThrow('The endpoints of the app are "orders", "admin".');
     const client = await LineClient.of(other, { endpoint: 'admin' });
     expect((await client.initialize()).result.serverInfo.name).toBe('admin');
     await client.end();

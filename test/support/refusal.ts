@@ -43,7 +43,12 @@ export async function expectGenericFailure(response: RawResponse, id: string | n
 
 /** Expects the answer of a node whose stores are away: the client may come back. */
 export async function expectAway(response: RawResponse, id: string | number | null = 1): Promise<Refusal> {
-  const refusal = await expectRefusal(response, { status: 503, code: -32000, id, says: [/storage.*away.*again/] });
+  const refusal = await expectRefusal(response, {
+    status: 503,
+    code: -32000,
+    id,
+    says: [/storage.*unavailable.*again/],
+  });
   expect(Number(response.header('retry-after'))).toBeGreaterThan(0);
   return refusal;
 }

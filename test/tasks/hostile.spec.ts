@@ -118,7 +118,7 @@ describe('caps', () => {
     const id = await caller.begin('large', { bytes: 200 });
     await until(async () => (await caller.get(id)).status === 'completed');
     const { result } = await caller.get(id);
-    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('100 is the most') }] });
+    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('the maximum is 100') }] });
   });
 });
 

@@ -100,9 +100,9 @@ describe('McpTasksModule', () => {
 
   it('belongs to one endpoint', async () => {
     const [a, b] = [endpoint({ name: 'a', path: 'a' }), endpoint({ name: 'b', path: 'b' })];
-    await refused({ imports: [a, b, McpTasksModule.forRoot()] }, /belongs to no endpoint/);
+    await refused({ imports: [a, b, McpTasksModule.forRoot()] }, /has no endpoint/);
     await refused({ imports: [a, McpTasksModule.forRoot({ endpoint: 'c' })] }, /"c"/);
-    await refused({ imports: [McpTasksModule.forRoot()] }, /belongs to no endpoint/);
+    await refused({ imports: [McpTasksModule.forRoot()] }, /has no endpoint/);
     const twice = [endpoint(), McpTasksModule.forRoot(), McpTasksModule.forRoot({ ttlMs: 1 })];
     await refused({ imports: twice }, /has two McpTasksModule/);
   });

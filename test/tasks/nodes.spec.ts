@@ -154,7 +154,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     const failed = await c.caller.get(id);
     expect(failed).toMatchObject({
       status: 'failed',
-      error: { code: -32603, message: expect.stringContaining('lost') },
+      error: { code: -32603, message: expect.stringContaining('failed before') },
     });
     // It comes back: what it has to say comes too late.
     a.backend.back();

@@ -216,7 +216,7 @@ describe('a task', () => {
     const id = await caller.begin('slow', { label: 'A' });
     await until(() => tools.seen.length === 1);
     await app.close();
-    expect(tools.seen[1]).toBe('aborted: The server shuts down.');
+    expect(tools.seen[1]).toBe('aborted: The server is shutting down.');
     expect(await service.get(id)).toMatchObject({ status: 'failed', error: { code: -32603 } });
   });
 });

@@ -38,7 +38,7 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE } =
 function withClients(definition: DynamicModule, { names, isGlobal = false }: McpClientModuleExtras): DynamicModule {
   if (names === undefined) {
     const message =
-      'The option "names" must list the clients that the factory configures, as in names: ["orders"]: Nest has to know what can be injected before the factory runs.';
+      'The option "names" must list the clients that the factory configures, as in names: ["orders"]: Nest needs the names of the injectable clients before the factory runs.';
     throw new McpOptionError('names', message);
   }
   check.texts('names', names);

@@ -3,8 +3,8 @@ import { check, McpOptionError } from '../../common/option-checks.js';
 import { resolveClientOptions, resolveUrl, type StreamableClientTransportOptions } from '../client.options.js';
 
 /**
- * Credentials of the client: a bearer token; a function that gives one, asked before each request; or an OAuth provider
- * of the MCP SDK, which is handled by the SDK's `withOAuth`.
+ * Credentials of the client: a bearer token; a function that returns one, called before each request; or an OAuth
+ * provider of the MCP SDK, which is handled by the SDK's `withOAuth`.
  *
  * @publicApi
  */
@@ -12,10 +12,10 @@ export type McpClientAuth = string | (() => string | Promise<string>) | OAuthCli
 
 /** One client of `McpClientModule`. @publicApi */
 export interface McpClientOptions extends Omit<StreamableClientTransportOptions, 'sessionId' | 'protocolVersion'> {
-  /** Of the MCP endpoint. */
+  /** URL of the MCP endpoint. */
   url: string | URL;
   /**
-   * Credentials. They replace an `Authorization` of the option `headers`.
+   * Credentials of the client. They replace an `Authorization` of the option `headers`.
    *
    * @default none
    */
@@ -33,21 +33,24 @@ export interface McpClientOptions extends Omit<StreamableClientTransportOptions,
    */
   client?: ClientOptions;
   /**
-   * Sets handlers on each official `Client` before it connects: a lost connection is replaced by one with a new client.
+   * Sets handlers on each official `Client` before it connects. A lost connection is replaced by one with a new
+   * `Client`, for which it is called again.
    *
    * @default none
    */
   configure?: (client: Client) => void;
   /**
-   * As of the transport, but on by default: a service has no user to connect again.
+   * Starts a new session when the server no longer knows the old one. On by default, unlike in the transport: a service
+   * has no user to reconnect it.
    *
    * @default true
    */
   recover?: boolean;
   /**
-   * Follows tasks (the extension `io.modelcontextprotocol/tasks` of 2026-07-28): a call that the server makes a task is asked
-   * for until it has ended, and is cancelled when the call is. What the task says of itself arrives as progress, which makes
-   * the timeout of the call begin anew. `false`: the server is not told that tasks are known, and makes none.
+   * Follows tasks (the extension `io.modelcontextprotocol/tasks` of 2026-07-28): a call that the server turns into a
+   * task is polled until the task has ended; cancelling the call cancels the task. Status messages of the task arrive
+   * as progress, which restarts the timeout of the call. `false`: the client does not declare the extension, so the
+   * server creates no tasks.
    *
    * @default true
    */

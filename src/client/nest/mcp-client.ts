@@ -34,7 +34,10 @@ export class McpClient implements BeforeApplicationShutdown {
   #dropped: Promise<void> | undefined;
   readonly #transports$ = new ReplaySubject<StreamableClientTransport>(1);
 
-  /** The state of the present connection, and of each that follows; nothing before the first one. Completes when closed. */
+  /**
+   * The state of the current connection, and of each later one; emits nothing before the first one. Completes when
+   * closed.
+   */
   readonly state$ = this.#transports$.pipe(switchMap(({ state$ }) => state$));
   /** @see StreamableClientTransport.reconnects$ */
   readonly reconnects$ = this.#transports$.pipe(switchMap(({ reconnects$ }) => reconnects$));
@@ -50,8 +53,8 @@ export class McpClient implements BeforeApplicationShutdown {
   ) {}
 
   /**
-   * The official client, connected: the first call connects, and so does the first one after a connection that was lost.
-   * Use it at once, and ask again the next time.
+   * The official client, connected: the first call connects, and so does the first one after a connection that was
+   * lost. Use it at once, and call this method again the next time.
    *
    * @throws (rejects) what `Client.connect` throws, such as HttpUnauthorizedError; NOT_CONNECTED when it is closed. The
    *   next call tries again.
@@ -62,7 +65,7 @@ export class McpClient implements BeforeApplicationShutdown {
   }
 
   /**
-   * Calls a tool. A call that the server makes a task is followed until it has ended.
+   * Calls a tool. A call that the server turns into a task is polled until the task has ended.
    *
    * @param name of the tool
    * @param args its arguments
@@ -72,16 +75,16 @@ export class McpClient implements BeforeApplicationShutdown {
    */
   async callTool(name: string, args: Record<string, unknown> = {}, options?: RequestOptions): Promise<CallToolResult> {
     const client = await this.client();
-    // Progress lets a task take its time; in the other era nothing of it is needed.
+    // Progress restarts the timeout of a task; there are no such tasks in the legacy era.
     const patient = this.#followsTasks && client.getProtocolEra() === 'modern';
     const all = patient ? { onprogress: () => {}, resetTimeoutOnProgress: true, ...options } : options;
     return client.callTool({ name, arguments: args }, all);
   }
 
   /**
-   * Calls a tool when it is subscribed to: its progress as it comes, then its result, then the end. Unsubscribing cancels the
-   * call on the server, or its task. The timeout begins anew with each progress; of a task each poll is one, and what it says of itself
-   * (`statusMessage`) is the `message` of a progress event.
+   * Calls a tool on subscription: emits its progress, then its result, then completes. Unsubscribing cancels the call
+   * on the server, or its task. The timeout restarts with each progress event, and with each poll of a task, whose
+   * `statusMessage` is the `message` of a progress event.
    *
    * @param name of the tool
    * @param args its arguments
@@ -99,7 +102,7 @@ export class McpClient implements BeforeApplicationShutdown {
         const client = await this.client();
         if (signal.aborted) return;
         const onprogress = (progress: Progress & { _meta?: Record<string, unknown> }): void => {
-          // Says that a task is there, and nothing new.
+          // The progress event of a poll without a new status message.
           if (progress._meta?.[POLLED_META_KEY] === undefined) subscriber.next({ type: 'progress', ...progress });
         };
         const all: RequestOptions = { resetTimeoutOnProgress: true, ...options, signal, onprogress };
@@ -153,11 +156,11 @@ export class McpClient implements BeforeApplicationShutdown {
     return client;
   }
 
-  /** The connection is lost: the next use begins another one. */
+  /** Drops a lost connection; the next use opens another one. */
   #drop(transport: StreamableClientTransport, client: Client): void {
     if (this.#transport !== transport) return;
     this.#connection = this.#transport = undefined;
-    // Later, so that running calls fail with their own reason first.
+    // One turn later, so that running calls fail with their own reason first.
     this.#dropped = nextTurn().then(() => client.close());
   }
 
@@ -183,7 +186,7 @@ export class McpClient implements BeforeApplicationShutdown {
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-/** The official client, as far as it is used. */
+/** The exports of the official client that are used. */
 export interface ClientPackage {
   readonly Client: typeof Client;
   readonly withOAuth: typeof withOAuth;

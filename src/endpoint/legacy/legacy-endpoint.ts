@@ -25,7 +25,7 @@ import { parseEventId } from '../../wire/sse.js';
 /**
  * The legacy era (2025-03-26 to 2025-11-25): everything happens in a session, which `initialize` begins.
  *
- * Access was decided before: a request that gets here with a session may use it.
+ * The session guard has already checked access: a request with a session may use it.
  */
 @Injectable()
 export class LegacyEndpoint {
@@ -38,7 +38,7 @@ export class LegacyEndpoint {
 
   /**
    * @param known the session that the caller named and may use; `undefined` for an `initialize`
-   * @throws McpError among others UNAVAILABLE, as everything here does, while a store is away
+   * @throws McpError among others UNAVAILABLE while a store is unavailable, as all methods of this class
    */
   post(
     http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
@@ -94,7 +94,7 @@ export function beginsSession({ batch, messages }: IncomingBody): boolean {
 
 /** One body for sessions that are unknown, ended, or of another caller (S6, S7). */
 export function unknownSession(): McpError {
-  const text = 'There is no such session. It may have ended; start a new one with "initialize".';
+  const text = 'Session not found. It may have ended; start a new one with "initialize".';
   return new McpError('SESSION_NOT_FOUND', text);
 }
 
@@ -113,12 +113,12 @@ export function revisionOf(headers: RequestHeaders, negotiated?: string): string
   const known = isLegacyRevision(requested);
   if (requested === negotiated || (known && negotiated === undefined)) return requested;
   const text = known
-    ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send that.`
+    ? `MCP-Protocol-Version is ${shown(requested)}, but this session negotiated "${negotiated}". Send the negotiated version.`
     : `MCP-Protocol-Version ${shown(requested)} is not supported. Supported: ${LEGACY_REVISIONS.join(', ')}.`;
   throw new McpError('BAD_REQUEST', text, { data: { supported: LEGACY_REVISIONS, requested } });
 }
 
-/** Seconds after which a refused newcomer may try again. */
+/** Seconds after which a refused client may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
 
 /** Characters that the parameters of `initialize` may have as JSON. */
@@ -127,7 +127,7 @@ const MAX_INITIALIZE = 16 * 1024;
 /** Unguessable ids are long ids; the specification wants visible ASCII. */
 const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
 
-const FAILED = 'The session could not be started. The log of the server says why.';
+const FAILED = 'The session could not be started. See the server log.';
 
 /**
  * # One `initialize`: how a session comes to be
@@ -135,7 +135,7 @@ const FAILED = 'The session could not be started. The log of the server says why
  *     recording ──▶ answering ──▶ begun
  *         └────────────┴──▶ discarded (refused, failed, or the client went away)
  *
- * The record comes first, so that caps hold also for many at once. Whatever goes wrong afterwards leaves nothing behind
+ * The record is created first, so that caps hold for concurrent requests. Later failures remove it and everything else
  * (S2); the record of a node that dies meanwhile expires.
  */
 class Initialization implements PendingReply {
@@ -157,7 +157,7 @@ class Initialization implements PendingReply {
   abandon(): void {
     this.#gone = true;
     if (!this.#begun) return void this.#session?.end('initialize-failed');
-    // The session is there, but no client will ever know its id.
+    // The session exists, but its client will never receive its id.
     this.host.sessions.end(this.#id, 'initialize-failed').catch((error: unknown) => logError(error));
   }
 
@@ -195,20 +195,20 @@ class Initialization implements PendingReply {
     const headers = RETRY_AFTER;
     switch (outcome) {
       case 'total-cap': {
-        const text = `This server has ${total} sessions, the most it may have ("maxSessions"). Try again later.`;
+        const text = `This server has reached its limit of ${total} sessions ("maxSessions"). Try again later.`;
         return new McpError('UNAVAILABLE', text, { headers, option: 'maxSessions' });
       }
       case 'principal-cap': {
         const anonymous = this.http.principal === undefined;
         const option = anonymous ? 'maxAnonymousSessions' : 'maxSessionsPerPrincipal';
         const text = anonymous
-          ? `The anonymous callers of this server have ${perPrincipal} sessions together, the most they may have ("${option}"). Sign in, or try again later.`
-          : `This caller has ${perPrincipal} sessions, the most that one may have ("${option}"). End a session with DELETE, or wait until one is idle for long enough.`;
+          ? `The anonymous callers of this server have reached their common limit of ${perPrincipal} sessions ("${option}"). Sign in, or try again later.`
+          : `This caller has reached its limit of ${perPrincipal} sessions ("${option}"). End a session with DELETE, or wait until an idle session expires.`;
         return new McpError('TOO_MANY_SESSIONS', text, { headers, option });
       }
       case 'taken': {
         const text =
-          'The option "sessionIdGenerator" returned an id that is in use: ids must be unguessable and unique.';
+          'The option "sessionIdGenerator" returned an id that is already in use: session ids must be unguessable and unique.';
         logError(new ServerFactoryError(text));
         return new McpError('INTERNAL_ERROR', FAILED);
       }
@@ -246,7 +246,7 @@ class Initialization implements PendingReply {
     return { ...reply, headers: { [SESSION_ID_HEADER]: this.#id } };
   }
 
-  /** The shutdown ends the sessions that it finds: none may begin after it. @throws McpError UNAVAILABLE */
+  /** The shutdown ends the existing sessions: none may begin after it. @throws McpError UNAVAILABLE */
   #assertOpen(): void {
     if (this.host.sessions.closing) throw shutdownRefusal();
   }
@@ -269,7 +269,7 @@ function makeSessionId(generate: (() => string) | undefined): string {
 function assertKeepable({ params = {} }: JsonRpcRequest): void {
   const size = JSON.stringify(params).length;
   if (size > MAX_INITIALIZE) {
-    const text = `The parameters of "initialize" have ${size} characters as JSON; ${MAX_INITIALIZE} is the most. Say less of the client.`;
+    const text = `The parameters of "initialize" have ${size} characters as JSON; the maximum is ${MAX_INITIALIZE}. Send less information about the client.`;
     throw new McpError('INVALID_REQUEST', text);
   }
 }
@@ -284,8 +284,8 @@ export function initializeParams({ params = {} }: JsonRpcRequest): InitializePar
   const got = path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], {
     params,
   });
-  // Ids of extensions have dots: behind one, nothing is found.
+  // Ids of extensions have dots: the path cannot be followed behind one.
   const is = got === undefined ? '' : ` is ${shown(got)}`;
-  const text = `"initialize" is not as the specification has it: "${path}"${is}: ${message}. See the specification, "Lifecycle".`;
+  const text = `"initialize" does not match the specification: "${path}"${is}: ${message}. See the specification, "Lifecycle".`;
   throw new McpError('INVALID_PARAMS', text);
 }

@@ -35,7 +35,7 @@ export class SessionlessEndpoint {
   }
 }
 
-/** A client of which nothing is known but the revision that it speaks. */
+/** A client of which only the protocol revision is known. */
 class SessionlessClient implements CallingClient {
   constructor(
     private readonly protocolVersion: string,
@@ -56,7 +56,7 @@ class SessionlessClient implements CallingClient {
   }
 
   request({ method }: OutboundMessage): Promise<never> {
-    const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions"), so that an answer of the client could not find its way back. Take what is needed as arguments; clients of revision 2026-07-28 can be asked.`;
+    const text = `"${method}" cannot be sent: this endpoint has no sessions (option "sessions"), so a response of the client could not reach this request. Take the input as arguments; only clients of revision 2026-07-28 can be asked.`;
     return Promise.reject(new ServerRequestError('NO_STREAM', text));
   }
 }

@@ -6,7 +6,7 @@ import { CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY 
 import { reachesLevel } from '../../wire/notifications.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';
 
-/** A modern client need not say its name. */
+/** A modern client may omit its name. */
 const UNNAMED = { name: 'unknown', version: '' };
 
 /** The client of a modern request, as far as the request says: one object for all of them. */
@@ -30,14 +30,14 @@ export class ModernClient implements CallingClient {
     return typeof wanted === 'string' && reachesLevel(level, wanted);
   }
 
-  /** A JSON answer carries nothing else (P3): the exchange drops it then. */
+  /** A JSON response carries no other message (P3): then the exchange drops it. */
   notify(notification: OutboundMessage, call: McpCall): Promise<void> {
     return sendOrDrop(notification, call, this.runtime);
   }
 
-  /** Questions travel in results: nothing can be asked while a request is open. */
+  /** Questions are sent in results: the server cannot send a request while a request is open. */
   request({ method }: OutboundMessage): Promise<never> {
-    const text = `"${method}" cannot be sent: revision 2026-07-28 has no requests of the server. Ask with ctx.elicit(), ctx.sample() or ctx.roots().`;
+    const text = `"${method}" cannot be sent: revision 2026-07-28 has no requests from server to client. Use ctx.elicit(), ctx.sample() or ctx.roots().`;
     return Promise.reject(new ServerRequestError('NO_STREAM', text));
   }
 }

@@ -26,7 +26,7 @@ import { ModernClient } from './modern-client.js';
 import { Subscriptions } from './subscriptions.js';
 
 /**
- * The modern era (2026-07-28): every request stands for itself, says who sends it and what that client can do, and ends with
+ * The modern era (2026-07-28): every request is independent, has the name and capabilities of its client, and ends with
  * its connection.
  *
  *     classified ─▶ headers checked ─▶ dispatched ─▶ answered, or given up
@@ -60,7 +60,7 @@ export class ModernEndpoint {
     return this.requests.serve(http, [message], false, this.client);
   }
 
-  /** @throws McpError HEADER_MISMATCH: arguments that a tool wants to see in headers too are not the same there (M4) */
+  /** @throws McpError HEADER_MISMATCH: arguments that a tool mirrors into headers differ from these headers (M4) */
   #checkParams({ method, params }: JsonRpcRequest, headers: RequestHeaders): void {
     if (method !== 'tools/call') return;
     const { name, arguments: args } = (params ?? {}) as { name?: unknown; arguments?: unknown };
@@ -72,10 +72,10 @@ export class ModernEndpoint {
 /**
  * Classifies a POST of the modern era.
  *
- * A well-formed request is recognised by a few comparisons. Any other goes to the SDK's classifier, which names the fault
- * and takes as long as the whole call.
+ * A well-formed request is recognised by a few comparisons. Any other goes to the SDK's classifier, which names the
+ * fault, and takes as much time as a whole call.
  *
- * @returns the request; `undefined` for a notification, which has nothing to ask for
+ * @returns the request; `undefined` for a notification
  * @throws McpError rows M2 and M3, and the header rows of M4 that the classifier decides
  */
 function modernRequest(body: IncomingBody, headers: RequestHeaders): JsonRpcRequest | undefined {
@@ -93,7 +93,8 @@ export function loneCall({ batch, messages }: IncomingBody): JsonRpcRequest | Js
   const message = messages[0]!;
   if (batch) throw new McpError('INVALID_REQUEST', 'Revision 2026-07-28 has no batches. Send the messages one by one.');
   if (isRequest(message) || isNotification(message)) return message;
-  const text = 'A response of revision 2026-07-28 cannot be posted: answers travel with a repeated request.';
+  const text =
+    'A client of revision 2026-07-28 cannot POST a response. Repeat the request, with the answers in "inputResponses".';
   throw new McpError('INVALID_REQUEST', text);
 }
 
@@ -129,18 +130,18 @@ const CODES: Readonly<Record<number, McpErrorCode>> = {
   [-32022]: 'UNSUPPORTED_PROTOCOL_VERSION',
 };
 
-/** A notification may leave it to its header; a request that does has been refused before. */
+/** A notification may have the revision in its header only; such a request was refused before. */
 function assertRevision({ params }: JsonRpcRequest | JsonRpcNotification): void {
   const requested: unknown = params?._meta?.[PROTOCOL_VERSION_META_KEY];
   if (requested === undefined || isModernRevision(requested)) return;
-  // As `server/discover` says it: sessions are negotiated otherwise.
+  // The same revisions as in `server/discover`: legacy ones are negotiated by `initialize`.
   throw unsupportedRevision(requested, MODERN_REVISIONS);
 }
 
-/** Row M3: what the client wants is not served here, and this is. */
+/** Row M3: the error with the supported revisions. */
 export function unsupportedRevision(requested: unknown, supported: readonly string[]): McpError {
-  const text = `Protocol revision ${shown(requested)} is not served here. Use one of the supported ones.`;
-  // In the schema it is a text: the message shows any other value.
+  const text = `Protocol revision ${shown(requested)} is not supported here. Use one of the revisions in "data.supported".`;
+  // The schema requires a string; any other value is shown in the message only.
   const data = { supported, ...(typeof requested === 'string' && { requested }) };
   return new McpError('UNSUPPORTED_PROTOCOL_VERSION', text, { data });
 }

@@ -11,7 +11,7 @@ const FLAGS = {
 } as const satisfies Record<string, ChangedList>;
 const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
 
-/** What a client asks to be told of; `taskIds` is of the extension for tasks. */
+/** The notifications that a client requests; `taskIds` is of the extension for tasks. */
 export interface ListenFilter extends SubscriptionFilter {
   taskIds?: string[];
 }
@@ -20,8 +20,8 @@ export interface ListenFilter extends SubscriptionFilter {
  * The filter of a `subscriptions/listen`, in the form in which it is honored: flags only if true, each URI and each task once,
  * and no field that is not the specification's.
  *
- * @param tasks whether the endpoint keeps tasks; otherwise `taskIds` is a field like any other that is not known
- * @throws McpError INVALID_PARAMS: it does not say, not as it should, or asks for too much
+ * @param tasks whether the endpoint keeps tasks; otherwise `taskIds` is an unknown field
+ * @throws McpError INVALID_PARAMS: the filter is missing, malformed or too large
  */
 export function requestedFilter({ params }: JsonRpcRequest, tasks = false): ListenFilter {
   const refuse = (message: string): never => {
@@ -30,14 +30,14 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
   const notifications: unknown = params?.['notifications'];
   if (!isObject(notifications))
     return refuse(
-      `"subscriptions/listen" needs params.notifications, an object that says what to be told of; got ${shown(notifications)}.`,
+      `"subscriptions/listen" needs params.notifications, an object that names the notifications to send; got ${shown(notifications)}.`,
     );
   const filter: ListenFilter = {};
   for (const name of FLAG_NAMES) {
     const flag = notifications[name];
     if (flag !== undefined && typeof flag !== 'boolean')
       refuse(
-        `params.notifications.${name} must be true or false; got ${shown(flag)}. Leave it out if you do not want it.`,
+        `params.notifications.${name} must be true or false; got ${shown(flag)}. Omit it to receive no such notifications.`,
       );
     if (flag === true) filter[name] = true;
   }
@@ -47,7 +47,7 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
       return refuse(`params.notifications.${name} must be an array of ${what}, as strings; got ${shown(given)}.`);
     if (given.length > MAX_SUBSCRIPTIONS)
       refuse(
-        `params.notifications.${name} has ${given.length} ${what}; ${MAX_SUBSCRIPTIONS} is the most. Ask for less, or open another subscription.`,
+        `params.notifications.${name} has ${given.length} ${what}; the maximum is ${MAX_SUBSCRIPTIONS}. Name fewer, or open another subscription.`,
       );
     return [...new Set(given)];
   };
@@ -57,7 +57,7 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
   const long = uris.find(({ length }) => length > MAX_URI);
   if (long !== undefined)
     refuse(
-      `A URI in params.notifications.resourceSubscriptions has ${long.length} characters; ${MAX_URI} is the most.`,
+      `A URI in params.notifications.resourceSubscriptions has ${long.length} characters; the maximum is ${MAX_URI}.`,
     );
   return withUris(filter, uris);
 }
@@ -80,7 +80,7 @@ export function isEmpty(filter: SubscriptionFilter): boolean {
   return Object.keys(filter).length === 0;
 }
 
-/** A set of changes, in the order in which they came: those that a filter accepts, or those not told yet. */
+/** A set of changes, in order of arrival: those that a filter accepts, or those that were not sent yet. */
 export class ChangeSet implements Iterable<McpChange> {
   readonly #lists = new Set<ChangedList>();
   readonly #uris = new Set<string>();
@@ -111,7 +111,7 @@ export class ChangeSet implements Iterable<McpChange> {
     this.#uris.clear();
   }
 
-  /** Lists first: they are few, and say more. Changes may be taken out on the way. */
+  /** Lists come first: there are few of them, and they matter more. Changes may be removed during the iteration. */
   *[Symbol.iterator](): Iterator<McpChange> {
     for (const list of this.#lists) yield { list };
     for (const uri of this.#uris) yield { uri };

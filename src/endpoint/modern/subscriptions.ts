@@ -27,7 +27,7 @@ import {
   withUris,
 } from './subscription-filter.js';
 
-/** Seconds after which a refused newcomer may try again. */
+/** Seconds after which a refused client may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
 
 /** URIs whose guards run at the same time; after each group other work gets a turn. */
@@ -36,13 +36,14 @@ const ASKED_AT_ONCE = 50;
 /**
  * # The subscriptions of modern clients on this node
  *
- * A `subscriptions/listen` is a request that is answered for as long as the client likes: first with an acknowledgement of
- * what it will be told of, then with what changes, last, if the server ends it, with a result (M7).
+ * A `subscriptions/listen` is a request whose response stays open until the client closes it: first with an
+ * acknowledgement of the changes that it will receive, then with these changes, at last, if the server ends it, with a
+ * result (M7).
  *
  *     open ──close()──▶ closed (newcomers are refused)
  *
- * Invariants: a subscription is counted from its arrival until nothing is left of it, and so is its principal; caps refuse
- * newcomers and end no open subscription.
+ * Invariants: a subscription and its principal are counted from its arrival until everything of it is released; caps
+ * refuse new subscriptions and end no open one.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
  */
@@ -95,7 +96,7 @@ export class Subscriptions {
     return subscription;
   }
 
-  /** Ends all of them gracefully, and takes no more. Idempotent. */
+  /** Ends all subscriptions gracefully, and refuses new ones. Idempotent. */
   close(): void {
     this.#closed = true;
     for (const subscription of [...this.#open]) subscription.close();
@@ -103,7 +104,10 @@ export class Subscriptions {
 
   // ---- for the subscriptions -------------------------------------------------------------------------------------
 
-  /** Resources and tasks that are not there, or not for this caller, are left out without a word: it must not learn which. */
+  /**
+   * Resources and tasks that do not exist, or that the caller may not read, are omitted without an error: it must not
+   * learn which exist.
+   */
   async honored({ taskIds = [], ...requested }: ListenFilter, call: McpCall): Promise<ListenFilter> {
     const filter = await this.#honored(requested, call);
     const tasks = taskIds.length > 0 ? await this.tasks.runner!.honored(taskIds, call) : [];
@@ -137,11 +141,11 @@ export class Subscriptions {
     const { maxSubscriptions, maxSubscriptionsPerPrincipal } = this.limits;
     if (this.#closed) throw shutdownRefusal();
     if (this.#open.size >= maxSubscriptions) {
-      const message = `This server has ${maxSubscriptions} subscriptions, the most it may have ("maxSubscriptions"). Try again later.`;
+      const message = `This server has reached its limit of ${maxSubscriptions} subscriptions ("maxSubscriptions"). Try again later.`;
       throw new McpError('UNAVAILABLE', message, { headers: RETRY_AFTER, option: 'maxSubscriptions' });
     }
     if ((this.#held.get(principal) ?? 0) >= maxSubscriptionsPerPrincipal) {
-      const message = `There are ${maxSubscriptionsPerPrincipal} subscriptions of this caller, the most that one may have; anonymous callers count as one ("maxSubscriptionsPerPrincipal"). Close one, or try again later.`;
+      const message = `This caller has reached its limit of ${maxSubscriptionsPerPrincipal} subscriptions ("maxSubscriptionsPerPrincipal"); all anonymous callers count as one. Close a subscription, or try again later.`;
       const option = 'maxSubscriptionsPerPrincipal';
       throw new McpError('TOO_MANY_REQUESTS', message, { headers: RETRY_AFTER, option });
     }
@@ -168,11 +172,11 @@ function nextTurn(): Promise<void> {
  *       ├──close(): refused──▶ over
  *     any ──client gone──▶ over
  *
- * It collects changes from its arrival on and keeps those that the client was not notified of: while the guards
- * decide, until its response is there, and while its reader is slow. That is a set, so what waits is bounded by what was
- * asked for, and a resource that changed a hundred times is sent once.
+ * It collects changes from its arrival on and keeps those that the client was not notified of: while the guards decide,
+ * until its response is there, and while its reader is slow. That is a set, so its size is bounded by the filter, and a
+ * resource that changed a hundred times is sent once.
  *
- * Tasks are told of by what keeps them, which says what they are when it is said.
+ * The module of tasks provides their notifications, with the state at the time of sending.
  *
  * Invariants: the acknowledgement comes first, the result last; nothing is sent that was not honored; `left` is called
  * exactly once, and then nothing is subscribed any more.
@@ -197,7 +201,7 @@ class Subscription implements PendingReply {
     return this.call.principal;
   }
 
-  /** Begins to listen, and asks the guards which changes this caller may hear of. */
+  /** Begins to collect changes, and asks the guards which of them this caller may receive. */
   ask(requested: ListenFilter): void {
     this.#accepted = ChangeSet.acceptedBy(requested);
     const { changes$ } = this.host;
@@ -208,15 +212,15 @@ class Subscription implements PendingReply {
     );
   }
 
-  /** The client has gone before there was a response. */
+  /** The client has disconnected before there was a response. */
   abandon(): void {
     this.call.cancelled(new Error('The client closed the connection.'));
     this.#reply.resolve(UNREAD);
-    // A response that was opened says itself when it is over.
+    // An opened response reports its own end.
     if (this.#state.is !== 'open') this.#leave('cancelled');
   }
 
-  /** Ends it gracefully: the client learns that nothing more comes, and that this is intended. */
+  /** Ends the subscription gracefully, with a result. */
   close(): void {
     const state = this.#state;
     if (state.is === 'asked') {
@@ -242,7 +246,7 @@ class Subscription implements PendingReply {
     const state = this.#state;
     if (state.is !== 'honored') return subscriber.complete();
     this.#state = { is: 'open', subscriber, flow };
-    // However it ends: a client that wants no more closes the response.
+    // Called for every end: a client ends its subscription by closing the response.
     subscriber.add(() => this.#leave('ok'));
     subscriber.next(this.#frame({ method: ACKNOWLEDGED, params: { notifications: state.filter } }));
     if (!state.goesOn) return this.#finish(subscriber);
@@ -261,7 +265,7 @@ class Subscription implements PendingReply {
     this.#tell();
   }
 
-  /** Sends the changes that the client has not been told of, until its reader is slow. */
+  /** Sends the changes that the client has not received, until its reader is slow. */
   #tell(): void {
     const state = this.#state;
     if (state.is !== 'open') return;
@@ -272,7 +276,7 @@ class Subscription implements PendingReply {
     }
   }
 
-  /** However slow the reader is: a proper end means that nothing was kept back. */
+  /** Sends all remaining changes even to a slow reader: a graceful end means that none is missing. */
   #finish(subscriber: Subscriber<string>): void {
     for (const change of this.#untold) subscriber.next(this.#frame(notificationOf(change)));
     const meta = { ...this.#meta, [SERVER_INFO_META_KEY]: this.host.serverInfo };
@@ -295,7 +299,7 @@ class Subscription implements PendingReply {
   #fail(error: unknown): void {
     if (error instanceof McpError) return this.#refuse(error);
     if (this.#state.is === 'asked') logError(error);
-    const text = 'The subscription could not be opened. The log of the server says why.';
+    const text = 'The subscription could not be opened. See the server log.';
     this.#refuse(new McpError('INTERNAL_ERROR', text, { cause: error }));
   }
 
@@ -321,6 +325,6 @@ type SubscriptionState =
   | { readonly is: 'over' };
 
 const OVER: SubscriptionState = { is: 'over' };
-/** Of a client that has gone: it is not sent. */
+/** The reply for a client that has disconnected: it is not sent. */
 const UNREAD: McpReply = { kind: 'accepted' };
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';

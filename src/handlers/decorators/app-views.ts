@@ -14,8 +14,9 @@ import type {
 /*
  * # MCP Apps: views of tools (SEP-1865, `io.modelcontextprotocol/ui`)
  *
- * A tool names a resource, and a host shows that document in a sandboxed frame, where it gets arguments and result of the call.
- * A view is a resource of its own media type; what its sandbox may do stands in `_meta.ui`, on its list entry and on its contents.
+ * A tool names a resource, and a host shows that document in a sandboxed frame, where it gets arguments and result of
+ * the call. A view is a resource with its own media type; `_meta.ui` of its list entry and of its contents says what
+ * its sandbox may do.
  */
 
 /** The id of the extension. */
@@ -51,7 +52,7 @@ export function resourceOfView(options: AppViewOptions, origin: string): Resourc
     if (!isObject(settings)) throw refuse(`its "permissions.${name}" must be {}; got ${shown(settings)}.`);
   }
   if (domain !== undefined && (typeof domain !== 'string' || domain === '')) {
-    throw refuse(`its "domain" must be a text that is not empty; got ${shown(domain)}.`);
+    throw refuse(`its "domain" must be a non-empty string; got ${shown(domain)}.`);
   }
   if (prefersBorder !== undefined && typeof prefersBorder !== 'boolean') {
     throw refuse(`its "prefersBorder" must be true or false; got ${shown(prefersBorder)}.`);
@@ -93,14 +94,14 @@ export function metaOfTool(
   );
 }
 
-/** The view that a tool names in what lists show of it. */
+/** The view that a tool names in its list entry. */
 export function viewOf(meta: Readonly<Record<string, unknown>> | undefined): string | undefined {
   const ui = meta?.['ui'];
   const uri = isObject(ui) && ui['resourceUri'] !== undefined ? ui['resourceUri'] : meta?.[FLAT_URI_KEY];
   return typeof uri === 'string' ? uri : undefined;
 }
 
-/** What the contents of a view repeat of its list entry: hosts go by the contents. */
+/** The part of the list entry of a view that its contents repeat: hosts read it from the contents. */
 export function uiOfContents(
   mimeType: string | undefined,
   meta: Readonly<Record<string, unknown>> | undefined,
@@ -117,7 +118,10 @@ function withUi(
 ): Pick<DescribedOptions, '_meta'> {
   if (!ui) return { ...(meta && { _meta: meta }) };
   if (meta && Object.hasOwn(meta, 'ui')) {
-    throw new HandlerDefinitionError(origin, 'its "_meta.ui" would hide what its options say. Drop one of the two.');
+    throw new HandlerDefinitionError(
+      origin,
+      'its "_meta.ui" conflicts with its options for the user interface. Remove one of the two.',
+    );
   }
   return { _meta: { ...meta, ui, ...more } };
 }
@@ -139,7 +143,7 @@ function isViewUri(uri: unknown): uri is string {
   return typeof uri === 'string' && uri.startsWith('ui://');
 }
 
-/** A source of a Content Security Policy that is nothing else besides. */
+/** Whether a value is one source of a Content Security Policy, without any other directive. */
 function isSource(source: unknown): boolean {
   return typeof source === 'string' && /^[^\s;,'"]+$/.test(source);
 }

@@ -3,15 +3,15 @@ import { namesOf } from '../../common/option-checks.js';
 import type { Era } from '../../wire/era.js';
 import type { HandlerSchema } from '../schema/handler-schema.js';
 
-/** What every handler may say of itself. @publicApi */
+/** Descriptive options of every handler. @publicApi */
 export interface DescribedOptions {
-  /** For people; without it clients show `name`. */
+  /** Display name for users; without it clients show `name`. */
   title?: string;
-  /** For the model: what it is, and when to use it. */
+  /** Description for the model: what the handler does, and when to use it. */
   description?: string;
   icons?: Icon[];
   /**
-   * What else clients may know of it.
+   * Additional metadata for clients.
    *
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic#_meta
    */
@@ -25,10 +25,10 @@ export interface DescribedOptions {
  * @publicApi
  */
 export interface CacheHints {
-  /** Milliseconds; 0: to be read again each time. */
+  /** Milliseconds for which the result may be cached; 0: not at all. */
   ttlMs: number;
   /**
-   * Whether the answer is the same for every caller (`public`) or belongs to the one that asked.
+   * Whether the result is the same for every caller (`public`) or for the one that requested it (`private`).
    *
    * @default 'private'
    */
@@ -42,13 +42,13 @@ export interface CacheHints {
  * @publicApi
  */
 export interface ToolOptions extends DescribedOptions {
-  /** Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, says the specification. */
+  /** Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, according to the specification. */
   name: string;
-  /** Hints of what the tool does to the world. */
+  /** Hints about the behaviour of the tool, such as `readOnlyHint`. */
   annotations?: ToolAnnotations;
   /**
-   * What the tool takes. Arguments are checked against it, after the guards; the handler gets what the schema makes of
-   * them. Its type is not inferred from here; with Zod, write `z.infer<typeof schema>`.
+   * Schema of the arguments. They are validated after the guards have run; the handler gets the output of the schema
+   * (defaults, coercion). Their type is not inferred from it; with Zod, write `z.infer<typeof schema>`.
    *
    * A property with `x-mcp-header` is mirrored into a header by clients of 2026-07-28, and the header is checked.
    *
@@ -57,29 +57,29 @@ export interface ToolOptions extends DescribedOptions {
    */
   inputSchema?: HandlerSchema;
   /**
-   * What the tool returns, as structured content. Results are checked against it; what the schema makes of them is sent.
+   * Schema of the result, as structured content. Results are validated against it; the output of the schema is sent.
    *
    * @default no structured content
    */
   outputSchema?: HandlerSchema;
   /**
    * Whether a call of the tool may become a task, for clients of 2026-07-28 that declare the extension
-   * `io.modelcontextprotocol/tasks`: they get the task at once, and ask for its result. `'optional'` serves other clients as
-   * ever; `'required'` refuses those of 2026-07-28 that do not declare it; `'manual'` leaves it to `ctx.startTask()`. Needs
-   * `McpTasksModule` of `nestjs-mcp-streamable/tasks`.
+   * `io.modelcontextprotocol/tasks`: they get the task at once, and poll for its result. `'optional'` serves other
+   * clients without a task; `'required'` refuses those of 2026-07-28 that do not declare it; `'manual'` leaves it to
+   * `ctx.startTask()`. Needs `McpTasksModule` of `nestjs-mcp-streamable/tasks`.
    *
    * @default false
    */
   task?: false | 'optional' | 'required' | 'manual' | ToolTaskOptions;
   /**
-   * The view of MCP Apps that shows its results, by its URI: that of an `@AppView()` of the endpoint. A host without views shows
-   * the result as that of any tool.
+   * The URI of the MCP Apps view that shows the results: that of an `@AppView()` of the endpoint. A host without
+   * support for views shows the result like that of any tool.
    *
    * @default none
    * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
    */
   ui?: string | ToolUi;
-  /** Bytes of its answer as JSON; `Infinity`: any number. @default that of the endpoint */
+  /** Maximum size in bytes of its result as JSON; `Infinity`: no limit. @default that of the endpoint */
   maxResultBytes?: number;
   /** Whether its structured content is repeated as a text block. @default that of the endpoint */
   textMirror?: boolean;
@@ -94,21 +94,21 @@ export interface ToolTaskOptions {
    */
   support?: 'optional' | 'required';
   /**
-   * Milliseconds from the beginning of the handler after which its call becomes a task: quicker ones are answered as ever. `Infinity`: when
-   * the handler calls `ctx.startTask()`.
+   * Milliseconds from the beginning of the handler after which its call becomes a task: faster calls are answered
+   * directly. `Infinity`: when the handler calls `ctx.startTask()`.
    *
    * @default 0
    */
   afterMs?: number;
   /**
-   * Milliseconds that a task is kept, from its beginning on. Then it is gone, with its result, and a handler that still runs
-   * is aborted.
+   * Milliseconds that a task is kept, from its creation. Then the task and its result are removed, and a handler that
+   * still runs is aborted.
    *
    * @default the option `ttlMs` of the module
    */
   ttlMs?: number;
   /**
-   * Milliseconds that clients are asked to wait before they ask again.
+   * Milliseconds that clients should wait between two polls.
    *
    * @default the option `pollIntervalMs` of the module
    */
@@ -120,7 +120,7 @@ export interface ToolUi {
   /** The view that shows its results: the `uri` of an `@AppView()` of the same endpoint. @default none */
   resourceUri?: string;
   /**
-   * `model`: the agent sees and calls the tool; `app`: views of this server call it. Hosts see to it.
+   * `model`: the agent sees and calls the tool; `app`: views of this server call it. Enforced by hosts.
    *
    * @default ['model', 'app']
    */
@@ -138,17 +138,17 @@ export interface ResourceOptions extends DescribedOptions {
   uri: string;
   name: string;
   mimeType?: string;
-  /** Bytes, before any encoding. */
+  /** Size in bytes, before any encoding. */
   size?: number;
-  /** For whom it is, how important it is, when it changed. */
+  /** Audience, priority and time of the last change. */
   annotations?: Annotations;
   /** How long a client may keep what it has read. */
   cache?: CacheHints;
 }
 
 /**
- * Origins that a view may reach, such as `https://cdn.example.com` or `https://*.example.com`. Hosts make a Content Security
- * Policy of them; what is left out is not reached at all.
+ * Origins that a view may reach, such as `https://cdn.example.com` or `https://*.example.com`. Hosts create a Content
+ * Security Policy from them; other origins cannot be reached.
  *
  * @publicApi
  */
@@ -163,7 +163,7 @@ export interface AppViewCsp {
   baseUriDomains?: readonly string[];
 }
 
-/** What a view asks the browser for; a host may refuse. @publicApi */
+/** Browser permissions that a view requests; a host may refuse them. @publicApi */
 export interface AppViewPermissions {
   camera?: object;
   microphone?: object;
@@ -186,7 +186,7 @@ export interface AppViewOptions extends DescribedOptions, Pick<ResourceOptions, 
   csp?: AppViewCsp;
   /** @default none */
   permissions?: AppViewPermissions;
-  /** An origin that the sandbox keeps, for CORS or OAuth; each host has its own format. @default chosen by the host */
+  /** A stable origin for the sandbox, for CORS or OAuth; each host has its own format. @default chosen by the host */
   domain?: string;
   /** Whether the host draws a border around it. @default chosen by the host */
   prefersBorder?: boolean;
@@ -203,17 +203,17 @@ export interface ResourceTemplateOptions extends DescribedOptions {
   /** Such as `orders://{id}/lines{?page}`; unique in the endpoint. */
   uriTemplate: string;
   name: string;
-  /** If all of them have the same. */
+  /** Media type, if it is the same for all resources of the template. */
   mimeType?: string;
   annotations?: Annotations;
   /** How long a client may keep what it has read. */
   cache?: CacheHints;
 }
 
-/** An argument of a prompt; always a text. @publicApi */
+/** An argument of a prompt; always a string. @publicApi */
 export interface PromptArgumentOptions {
   name: string;
-  /** For people. */
+  /** Display name for users. */
   title?: string;
   description?: string;
   /** @default false */
@@ -230,13 +230,13 @@ export interface PromptOptions extends DescribedOptions {
   /** Unique in the endpoint. */
   name: string;
   /**
-   * What the prompt takes: an object whose properties are its arguments. Clients send texts, so a number must be coerced
-   * (`z.coerce.number()`).
+   * Schema of the arguments: an object whose properties are the arguments. Clients send strings, so a number must be
+   * coerced (`z.coerce.number()`).
    *
    * @default the class of the parameter of `@McpArgs()`; of a method that takes no arguments, nothing
    */
   inputSchema?: HandlerSchema;
-  /** The same without a schema: a list of texts. The required ones must be there. */
+  /** The arguments without a schema: all are strings. A call without a required one is refused. */
   arguments?: readonly PromptArgumentOptions[];
 }
 
@@ -256,9 +256,9 @@ export type CompleteOptions =
 /** To which extension a method belongs, and who may call it. @publicApi */
 export interface McpMethodOptions {
   /**
-   * The id of the extension that has the method, such as `com.example/search`. The endpoint declares it, with the settings of
-   * its option `extensions`, else `{}`; and a client that did not declare it is refused: in revision 2026-07-28 with -32021,
-   * which names it, in a session with -32601.
+   * The id of the extension that has the method, such as `com.example/search`. The endpoint declares it, with the
+   * settings of its option `extensions`, else `{}`. A client that did not declare it is refused: in revision 2026-07-28
+   * with -32021, which names the extension, in a session with -32601.
    *
    * @default none: the method is served to every client
    * @see https://modelcontextprotocol.io/seps/2133-extensions
@@ -280,20 +280,20 @@ export type CompletionValues =
   | {
       /** The first 100 are sent. */
       values: readonly string[];
-      /** How many there are in all, if known. */
+      /** Total number of matches, if known. */
       total?: number;
       hasMore?: boolean;
     };
 
-/** What the method of a resource gets. @publicApi */
+/** Arguments of the method of a resource. @publicApi */
 export interface ResourceArgs {
-  /** As the client asked for it. */
+  /** The URI that the client requested. */
   readonly uri: string;
 }
 
 /**
- * What the method of a resource template gets: the variables by name, as they stand in the URI (not decoded), beside the
- * URI itself.
+ * Arguments of the method of a resource template: the variables by name, as in the URI (not decoded), and the URI
+ * itself.
  *
  * @publicApi
  */

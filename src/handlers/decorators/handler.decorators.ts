@@ -16,7 +16,7 @@ import {
 } from './handler-options.js';
 import { McpArgs, McpCtx } from './param.decorators.js';
 
-/** What a decorator said of a method. */
+/** The declaration of a handler by a decorator. */
 export type HandlerDeclaration =
   | { readonly kind: 'tool'; readonly options: ToolOptions }
   | { readonly kind: 'resource'; readonly options: ResourceOptions }
@@ -29,16 +29,16 @@ export type HandlerDeclaration =
 const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
 
 /**
- * Nest's mark for a provider whose methods are called from outside. Without it Nest does not make the request-scoped
- * enhancers of the provider, and `APP_GUARD`s among them are silently skipped. Nest exports it from no public path.
+ * Nest's mark for a provider whose methods are called from outside. Without it Nest does not create the request-scoped
+ * enhancers of the provider, and silently skips `APP_GUARD`s among them. No public path of Nest exports it.
  */
 const ENTRY_PROVIDER_WATERMARK = '__entryProvider__';
 
 /**
- * Writes down that a method is a handler; nothing else happens until the app starts.
+ * Stores the declaration of a handler on its method; handlers are created when the app starts.
  *
- * On the function, where Nest keeps guards and interceptors, not on the class: what replaces the function (an override in
- * a subclass, a decorator that wraps it) then takes the handler away together with its guards, never the guards alone.
+ * It is stored on the function, like guards and interceptors, not on the class: replacing the function (an override in
+ * a subclass, a decorator that wraps it) removes the handler together with its guards, never the guards alone.
  *
  * @throws HandlerDefinitionError when it is no method of instances
  */
@@ -49,14 +49,14 @@ export function declareHandler(decorator: string, declaration: HandlerDeclaratio
     const owner = isStatic ? target : target.constructor;
     const fault = faultOf(decorator, declaration, key, method, isStatic);
     if (fault) throw new HandlerDefinitionError(`${owner.name}.${String(key)}`, fault);
-    // Decorators run from the last to the first; the order of the source is what counts.
+    // Decorators run from the last to the first; declarations keep the order of the source.
     const declared = [declaration, ...declarationsOf(method)];
     Reflect.defineMetadata(DECLARATIONS, declared, method as object);
     Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, owner);
   };
 }
 
-/** What the decorators said of a method, in the order of the source. */
+/** The declarations of a method, in the order of the source. */
 export function declarationsOf(method: unknown): readonly HandlerDeclaration[] {
   if (typeof method !== 'function') return [];
   return (Reflect.getOwnMetadata(DECLARATIONS, method) as readonly HandlerDeclaration[] | undefined) ?? [];
@@ -140,7 +140,7 @@ export function Resource(options: ResourceOptions): MethodDecorator {
  * forecast(): object { … }
  * ```
  *
- * The start fails when a tool names a view that is not there.
+ * The start fails when a tool names a view that does not exist.
  *
  * @see https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
  * @publicApi
@@ -151,8 +151,8 @@ export function AppView(options: AppViewOptions): MethodDecorator {
 
 /**
  * Makes a method the reader of all resources whose URI matches a template. Its arguments are the variables of the
- * template, and `uri`, see `ResourceTemplateArgs`. A resource with exactly the URI goes before a template, and of two
- * templates the one that was found first.
+ * template, and `uri`, see `ResourceTemplateArgs`. A resource with exactly that URI takes precedence over a template,
+ * and of two templates the one that was found first.
  *
  * ```ts
  * @ResourceTemplate({ uriTemplate: 'orders://{id}', name: 'order', mimeType: 'application/json' })
@@ -186,10 +186,10 @@ export function Prompt(options: PromptOptions): MethodDecorator {
 }
 
 /**
- * Makes a method propose values for an argument of a prompt, or a variable of a resource template, of the same endpoint.
- * It is called with `(value, others, ctx)`: what the user has typed, the arguments that are known already, the context.
- * It returns {@link CompletionValues} or a promise of them; the first 100 are sent. With param decorators, `value` and
- * `others` are its arguments: `@McpArgs('value')`.
+ * Makes a method propose values for an argument of a prompt, or a variable of a resource template, of the same
+ * endpoint. It is called with `(value, others, ctx)`: the input of the user so far, the arguments that are already
+ * known, the context. It returns {@link CompletionValues} or a promise of them; the first 100 are sent. With param
+ * decorators, `value` and `others` are its arguments: `@McpArgs('value')`.
  *
  * ```ts
  * @Complete({ prompt: 'review', argument: 'language' })
@@ -215,8 +215,8 @@ export function Complete(options: CompleteOptions): MethodDecorator {
 }
 
 /**
- * Makes a method serve a request that the specification does not have: one of an extension. It is called with `(params, ctx)`,
- * as a tool is with its arguments, behind the same guards, interceptors, pipes and filters; it returns the result, an object.
+ * Makes a method serve a request of an extension, which the specification does not have. It is called with
+ * `(params, ctx)`, with the same guards, interceptors, pipes and filters; it returns the result, an object.
  *
  * ```ts
  * const query = z.object({ text: z.string() });
@@ -229,7 +229,7 @@ export function Complete(options: CompleteOptions): MethodDecorator {
  *
  * It can report progress and be cancelled; in revision 2026-07-28 it cannot ask the client, as a tool can.
  *
- * @param method `prefix/name`, with a prefix of your own: those of the specification are refused at start
+ * @param method `prefix/name`, with your own prefix: prefixes of the specification are refused at start
  * @param schema of `params`, without `_meta`. @default the class of the parameter of `@McpArgs()`; of a method that takes no
  *   params, nothing
  * @throws HandlerDefinitionError when it is no method of instances; at start for a name that is taken or reserved
@@ -240,7 +240,7 @@ export function McpMethod(method: string, schema?: HandlerSchema, options: McpMe
   return declareHandler('McpMethod', { kind: 'method', options: { ...options, method, paramsSchema: schema } });
 }
 
-/** Where the handlers of a class belong. @publicApi */
+/** The endpoints of the handlers of a class. @publicApi */
 export interface McpHandlersOptions {
   /** The option `name` of an endpoint, or of several. */
   endpoint: string | readonly string[];
@@ -249,7 +249,7 @@ export interface McpHandlersOptions {
 const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
 
 /**
- * Says to which endpoint the handlers of a class belong, in an app that has several. Without it, or
+ * Assigns the handlers of a class to an endpoint, in an app with several. Without it, or
  * `McpStreamableModule.forFeature()`, they belong to the endpoint without a name.
  *
  * ```ts
@@ -266,7 +266,7 @@ const ENDPOINTS = 'nestjs-mcp-streamable:endpoints';
 export function McpHandlers({ endpoint }: McpHandlersOptions): ClassDecorator {
   const names: unknown = typeof endpoint === 'string' ? [endpoint] : endpoint;
   return (target) => {
-    // Also catches the `undefined` that circular imports leave behind: it must not mean "the usual endpoint".
+    // Also refuses `undefined`, the result of a circular import: it must not mean "the default endpoint".
     const valid = Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === 'string');
     if (!valid) {
       const reason = `@McpHandlers() takes the name of an endpoint, or several names; got ${shown(endpoint)}.`;

@@ -29,8 +29,8 @@ export const contextFactory = (_data: unknown, context: Parameters<typeof McpExe
   McpExecutionContext.isMcp(context) ? McpExecutionContext.create(context).getContext() : undefined;
 
 /**
- * Injects the {@link McpContext} of the call: who calls, and the way back to the client. `undefined` where the method is called
- * as a route.
+ * Injects the {@link McpContext} of the call: its caller, its client and its signal. `undefined` if the method is
+ * called as a route.
  *
  * @publicApi
  */

@@ -32,7 +32,7 @@ export function featureModule(providers: readonly Type[], name: string | undefin
   if (!classes) {
     throw new HandlerDefinitionError(
       'forFeature()',
-      'it takes an array of provider classes, and one of them is none. An import in a circle leaves undefined behind.',
+      'it takes an array of provider classes, and one element is not a class. It is undefined if it comes from a circular import.',
     );
   }
   const mark = new FeatureMark(providers, name);
@@ -57,15 +57,15 @@ export interface AppScan {
   readonly endpoints: readonly EndpointMark[];
   readonly features: readonly FeatureMark[];
   readonly hosts: readonly DeclaringProvider[];
-  /** Whether some module provides the class, or something in its place (as tests do). */
+  /** Whether a module provides the class, or a replacement for it (as tests do). */
   readonly provides: (type: object) => boolean;
 }
 
 /**
- * Looks through all providers and controllers of an app, without making an instance of any.
+ * Scans all providers and controllers of an app, without creating an instance.
  *
- * In the order of modules, providers, methods as Nest found them: that follows from the sources alone, so it is the same
- * on every node and in every start.
+ * Modules, providers and methods are in the order in which Nest found them, which depends on the sources alone: it is
+ * the same on every node and in every start.
  */
 export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, scanner: MetadataScanner): AppScan {
   const found = [...modules.values()].flatMap((module) =>
@@ -80,7 +80,7 @@ export function scanApp(discovery: DiscoveryService, modules: ModulesContainer, 
     endpoints: instances.filter((instance) => instance instanceof EndpointMark),
     features: instances.filter((instance) => instance instanceof FeatureMark),
     hosts: found
-      // A factory may give the instance of a class that is provided too.
+      // A factory may return the instance of a class that is also provided.
       .filter(({ wrapper, instance }) => !wrapper.isNotMetatype || !ofClasses.has(instance))
       .flatMap(({ wrapper, module }) => hostOf(wrapper, module, scanner)),
     provides: (type) => known.has(type),
@@ -103,7 +103,7 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
   if (!madeLater) return [{ wrapper, type, module, methods }];
   throw new HandlerDefinitionError(
     `${type.name} (${module})`,
-    'a factory makes it for each request, so it is not known at the start what its handlers are. Register it by its class, or by "useClass".',
+    'a factory creates it for each request, so its handlers cannot be found at the start. Register it by its class, or by "useClass".',
   );
 }
 
@@ -124,8 +124,8 @@ function classOf(instance: unknown): unknown {
  * | several, all with names | those of its marks | the app does not start |
  *
  * Marks are `@McpHandlers({ endpoint })` and `McpStreamableModule.forFeature([Class], name)`; with several, the class
- * belongs to all of them. A mark that names no endpoint stops the start too: a handler served nowhere, or at the public
- * endpoint instead of the one for administrators, would not be noticed.
+ * belongs to all of them. A mark with an unknown endpoint prevents the start, too: otherwise the handler would be
+ * served nowhere, or at the wrong endpoint, without notice.
  *
  * @throws HandlerDefinitionError
  */
@@ -153,13 +153,13 @@ export function hostsOf(
   return hosts.filter(({ type }) => {
     const marks = features.filter(({ providers }) => providers.includes(type)).map((feature) => feature.endpoint);
     const marked = [...endpointsOf(type), ...marks.filter((name) => name !== undefined)];
-    // Each of them, so that a name that no endpoint has is found.
+    // Checks each of them, to find a name that no endpoint has.
     if (marked.length > 0) return marked.map((name) => named(name, type.name)).includes(endpoint);
     const own = endpoints.length === 1 ? endpoints[0] : endpoints.find(({ name }) => name === undefined);
     if (own) return own === endpoint;
     throw new HandlerDefinitionError(
       type.name,
-      `it is not said to which endpoint it belongs, and none is without a name. Use @McpHandlers({ endpoint }) or McpStreamableModule.forFeature(). ${namesText(endpoints.map(({ name }) => String(name)))}`,
+      `its endpoint is not specified, and every endpoint of the app has a name. Use @McpHandlers({ endpoint }) or McpStreamableModule.forFeature(). ${namesText(endpoints.map(({ name }) => String(name)))}`,
     );
   });
 }

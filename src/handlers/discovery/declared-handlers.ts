@@ -64,7 +64,7 @@ export class DeclaredHandlers {
   ) {}
 
   /**
-   * To be called once, when all providers are there, and before the app listens.
+   * Call it once, when all providers exist and before the app listens.
    *
    * @throws HandlerDefinitionError, DuplicateHandlerError
    */
@@ -126,7 +126,7 @@ export class DeclaredHandlers {
   }
 
   /**
-   * A handler that takes arguments says which: by its schema, or by the class of the parameter that they come in.
+   * Options with the schema of the arguments: the given one, or the class of the parameter that takes them.
    *
    * @throws HandlerDefinitionError when neither is there
    */
@@ -148,7 +148,7 @@ export class DeclaredHandlers {
     const refusal = (index: number, why: string, cause?: unknown): HandlerDefinitionError =>
       new HandlerDefinitionError(
         origin,
-        `its parameter ${index} (counted from 0) is arguments of the call, but it has no schema, and the type of no parameter can stand for one: ${why}. Give @${decorator}() ${option}, or type a parameter that takes all of them with a class whose properties have decorators of class-validator. For any arguments on purpose: ${anything}.`,
+        `its parameter ${index} (counted from 0) takes the arguments of the call, but there is no schema for them, and the parameter type cannot replace it: ${why}. Give @${decorator}() ${option}, or type a parameter that takes all arguments with a class whose properties have decorators of class-validator. To accept any arguments: ${anything}.`,
         { cause },
       );
     const classed = args
@@ -160,7 +160,7 @@ export class DeclaredHandlers {
       if (!untyped || !decorated) return options;
       throw refusal(
         untyped.index,
-        'TypeScript left no class behind. Types that are no classes, type imports, and builds without decorator metadata (esbuild, tsx) leave none',
+        'its decorator metadata names no class. The type may not be a class, may be imported as a type, or the build (esbuild, tsx) emits no decorator metadata',
       );
     }
     const inputSchema = typed.type as Type;
@@ -195,7 +195,7 @@ function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: s
   if (open || !isObject(properties)) return;
   const unknown = args.find(({ field }) => field !== undefined && !Object.hasOwn(properties, field));
   if (!unknown) return;
-  const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which its schema does not have. ${namesText(Object.keys(properties))} ${advice}`;
+  const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which is not in its schema. ${namesText(Object.keys(properties))} ${advice}`;
   throw new HandlerDefinitionError(origin, reason);
 }
 
@@ -214,7 +214,7 @@ function declarationsIn(host: DeclaringProvider): Declared[] {
     if (declared.some(isCompletion) && declared.some(isEntry)) {
       throw new HandlerDefinitionError(
         origin,
-        '@Complete() stands on it together with another decorator; each needs a method of its own.',
+        'it has @Complete() and another MCP decorator. Give each its own method.',
       );
     }
     return declared;
@@ -237,6 +237,6 @@ function isEntry(declared: Declared): declared is Declared<EntryDeclaration> {
 function adviseOnName(name: string, origin: string): void {
   if (/^[\w.-]{1,128}$/.test(name)) return;
   logger.warn(
-    `The tool ${origin} is called ${shown(name)}. Some clients refuse names other than 1 to 128 characters of A-Z a-z 0-9 _ - .`,
+    `The tool ${origin} has the name ${shown(name)}. Some clients accept only names of 1 to 128 characters of A-Z a-z 0-9 _ - .`,
   );
 }

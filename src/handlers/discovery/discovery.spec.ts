@@ -209,7 +209,7 @@ describe('a handler belongs', () => {
     [
       'of a name that no endpoint has',
       [endpoint(), endpoint('public'), Admin],
-      'Admin cannot be served: it belongs to the endpoint "admin", which the app does not have. There are: "(without a name)", "public".',
+      'Admin cannot be served: it belongs to the endpoint "admin", which the app does not have. Available: "(without a name)", "public".',
     ],
     ['of such a name with one endpoint', [endpoint(), Admin], 'the endpoint "admin", which the app does not have'],
     [
@@ -225,7 +225,7 @@ describe('a handler belongs', () => {
     [
       'without a mark where all endpoints have names',
       [endpoint('a'), endpoint('b'), Free],
-      'Free cannot be served: it is not said to which endpoint it belongs, and none is without a name.',
+      'Free cannot be served: its endpoint is not specified, and every endpoint of the app has a name.',
     ],
   ])('nowhere, and the app does not start: %s', async (_what, providers, message) => {
     await expect(membership(providers)).rejects.toThrow(HandlerDefinitionError);
@@ -312,12 +312,12 @@ describe('declared handlers', () => {
       @Complete({ prompt: 'ask', argument: 'x' })
       again(): void {}
     }
-    await expect(load(Asking, Mixed)).rejects.toThrow('@Complete() stands on it together with another decorator');
-    await expect(load(NoPrompt)).rejects.toThrow('there is no prompt "ask" in its endpoint. There are none.');
+    await expect(load(Asking, Mixed)).rejects.toThrow('it has @Complete() and another MCP decorator');
+    await expect(load(NoPrompt)).rejects.toThrow('there is no prompt "ask" in its endpoint. None is available.');
     await expect(load(NoTemplate)).rejects.toThrow('there is no resource template "a://{b}" in its endpoint');
-    await expect(load(Asking, NoArgument)).rejects.toThrow('the prompt "ask" has no argument "y". There are: "x".');
+    await expect(load(Asking, NoArgument)).rejects.toThrow('the prompt "ask" has no argument "y". Available: "x".');
     await expect(load(Asking, Again)).rejects.toThrow(
-      'Again.complete (RootTestModule) cannot be served: the argument "x" of the prompt "ask" is completed by Again.again (RootTestModule) already.',
+      'Again.complete (RootTestModule) cannot be served: the argument "x" of the prompt "ask" is already completed by Again.again (RootTestModule).',
     );
   });
 });

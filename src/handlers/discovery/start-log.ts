@@ -13,21 +13,21 @@ const NOUNS: Readonly<Record<HandlerKind, string>> = {
   method: 'method',
 };
 
-/** Logs what an endpoint serves, and where: a handler that is missing is missing here too. */
+/** Logs the path and the handlers of an endpoint, so that a missing handler is visible. */
 export function logWhatIsServed(
   name: string | undefined,
   paths: readonly string[],
   table: HandlerTable | 'server',
 ): void {
   const endpoint = `MCP endpoint${name === undefined ? '' : ` "${name}"`} at ${paths.join(', ')}`;
-  if (table === 'server') return logger.log(`${endpoint}: served by the servers that the option "server" makes.`);
+  if (table === 'server') return logger.log(`${endpoint}: served by the option "server".`);
   const all = Object.keys(NOUNS) as HandlerKind[];
   // Few endpoints have methods of extensions.
   const kinds = all.filter((kind) => kind !== 'method' || table.size(kind) > 0);
   logger.log(`${endpoint}: ${kinds.map((kind) => counted(kind, table)).join(', ')}.`);
   if (kinds.every((kind) => table.size(kind) === 0)) {
     logger.warn(
-      `${endpoint} serves nothing: no class of this app that belongs to it has a method with @Tool(), @Resource(), @ResourceTemplate() or @Prompt(), and nothing is registered in McpRegistry. Put the class into the "providers" of a module that the app imports.`,
+      `${endpoint} has no handlers: no class of this app that belongs to it has a method with @Tool(), @Resource(), @ResourceTemplate() or @Prompt(), and nothing is registered in McpRegistry. Put the class into the "providers" of a module that the app imports.`,
     );
   }
 }
@@ -39,7 +39,7 @@ export function logWhatIsServed(
 export function logMissingShutdownHooks(): void {
   if (process.listenerCount('SIGTERM') > 0) return;
   logger.log(
-    'Nothing listens for SIGTERM: it will cut off running calls and open streams, without an answer. Call app.enableShutdownHooks() before app.listen(), and they are ended first.',
+    'The app does not handle SIGTERM: the signal ends the process without an answer to running calls and open streams. Call app.enableShutdownHooks() before app.listen(), so that they are ended first.',
   );
 }
 

@@ -32,8 +32,8 @@ export function hasGuards(host: object, method: Method): boolean {
 }
 
 /**
- * Whether nothing at all runs around a handler. Then Nest's machine would only make the parameters and call the method:
- * each of its stages is a loop over one of the lists that are looked at here.
+ * Whether a handler has no enhancers. Then Nest would only create the parameters and call the method: each of its
+ * stages loops over one of the lists that are checked here.
  */
 export function isBare(config: ApplicationConfig, host: object, method: Method): boolean {
   return ENHANCERS.every((kind) => {
@@ -43,7 +43,8 @@ export function isBare(config: ApplicationConfig, host: object, method: Method):
 }
 
 /**
- * Nest silently skips an enhancer that it cannot make, and a missing guard lets every caller in. So the start fails instead.
+ * Nest silently skips an enhancer that it cannot create, and without a guard every caller is accepted. So the start
+ * fails instead.
  *
  * @throws HandlerDefinitionError
  */
@@ -61,7 +62,7 @@ export function assertNoneSkipped(
       if (typeof enhancer !== 'function' || isMade(wrapper, enhancer, enhancerKind)) continue;
       throw new HandlerDefinitionError(
         origin,
-        `Nest would silently skip its ${kind} ${enhancer.name}, as it makes those only for providers that are registered by class. Register the provider by its class or by "useClass", or give the ${kind} as an instance.`,
+        `Nest would silently skip its ${kind} ${enhancer.name}, because it creates those only for providers that are registered by class. Register the provider by its class or by "useClass", or give the ${kind} as an instance.`,
       );
     }
     // Those of the whole app are attached to providers by their class.
@@ -69,7 +70,7 @@ export function assertNoneSkipped(
     if (!skipped) continue;
     throw new HandlerDefinitionError(
       origin,
-      `Nest would silently skip the global ${kind} ${nameOf(skipped)}, which is request- or transient-scoped: it runs such ones only around providers that are registered by a class with an MCP decorator.`,
+      `Nest would silently skip the global ${kind} ${nameOf(skipped)}, which is request- or transient-scoped: Nest runs those only around providers that are registered by a class with an MCP decorator.`,
     );
   }
 }

@@ -54,8 +54,8 @@ export class HandlerInvokers {
   ) {}
 
   /**
-   * To be called when all providers are there: in `onModuleInit` or later. The enhancers are collected when the handler first
-   * runs, so that those of `useGlobal…()` count.
+   * Call it when all providers exist: in `onModuleInit` or later. The enhancers are collected when the handler first
+   * runs, to include those of `useGlobal…()`.
    *
    * @throws HandlerDefinitionError when Nest would not run it as it is written
    */
@@ -100,9 +100,10 @@ type ContextIds = WeakMap<object, ContextId>;
  * The enhancers around a method: collected once for a static provider, else for each call, with the instance of its request.
  *
  * The request is that of HTTP: `@Inject(REQUEST)` gives it, and what a request-scoped guard of the endpoint put into a
- * request-scoped service is there in the handler. The calls of a batch share their instances, as the fields of one GraphQL
- * request do; so do the entries of one list. A transient provider that needs no request is made anew for each call.
- * Durable providers live in the context that the app's `ContextIdStrategy` gives, and get its payload as `REQUEST`.
+ * request-scoped service is there in the handler. The calls of a batch share their instances, as the fields of one
+ * GraphQL request do; so do the entries of one list. A transient provider that needs no request is created for each
+ * call. Durable providers live in the context that the app's `ContextIdStrategy` gives, and get its payload as
+ * `REQUEST`.
  */
 class Surroundings {
   #surround: Surround | undefined;
@@ -175,7 +176,7 @@ class MethodInvoker implements HandlerRunner {
     const invocation = new Invocation(this.about, raw, context);
     const response = new ResponseFacade(request);
     try {
-      // Each `await` costs a turn: only of what has to be awaited.
+      // Each `await` costs a turn, so only promises are awaited.
       const calls = this.calls.for(request);
       const call = isThenable(calls) ? await calls : calls;
       const answer = call(request, response, next, invocation);
@@ -214,7 +215,7 @@ class MethodInvoker implements HandlerRunner {
     if (this.#failureSaid) return;
     this.#failureSaid = true;
     logger.error(
-      `A guard of ${this.about.origin} failed while a list was made, so the entry was hidden. This is said once. ${inspected(error)}`,
+      `A guard of ${this.about.origin} failed while a list was made, so the entry was left out. This warning is logged once. ${inspected(error)}`,
     );
   }
 }

@@ -23,11 +23,11 @@ export interface HandlerDescription {
   readonly validate: Validate | undefined;
 }
 
-/** What a handler and its enhancers get of the call: the fourth argument in Nest. */
+/** The call as a handler and its enhancers see it: the fourth argument in Nest. */
 export class Invocation extends McpHandlerCall {
   /**
-   * The parameters are being made: all guards have let the caller in. A 401 or 403 from here on is
-   * what the handler says of its own work.
+   * The parameters are being created: all guards have accepted the caller. A 401 or 403 from here on is a failure of
+   * the handler, not a denial.
    */
   entered = false;
   #validated: { readonly args: unknown } | undefined;
@@ -57,8 +57,9 @@ export class Invocation extends McpHandlerCall {
    * Calls the method.
    *
    * @param params without those that are the context
-   * @returns what the method returned, however it comes. What comes in parts becomes an Observable of its value, which takes
-   *   part in what interceptors do: `timeout()` leaves the source, and `retry()` leaves the one before it asks for the next
+   * @returns the result of the method. A result in parts becomes an Observable of its value, so operators of
+   *   interceptors apply: `timeout()` unsubscribes from the source, and `retry()` unsubscribes before it subscribes
+   *   again
    */
   call(instance: unknown, params: unknown[]): unknown {
     const entering = this.context.entering();
@@ -68,14 +69,14 @@ export class Invocation extends McpHandlerCall {
   #call(instance: unknown, params: unknown[]): unknown {
     const { context } = this;
     const { handler, contextAt } = this.about;
-    // Guards and pipes may have taken their time: a call that is over must not have an effect.
+    // The call may have ended while guards and pipes ran: then the method must not run.
     if (context.aborted) throw new HandlerCancelled(context.signal.reason);
     for (const index of contextAt) params[index] = context;
     const returned: unknown = Reflect.apply(handler, instance, params);
     return isThenable(returned) ? returned.then((value) => this.#settled(value)) : this.#settled(returned);
   }
 
-  /** The caller has its answer: a source that an interceptor left running, without unsubscribing from it, is left. */
+  /** Unsubscribes from sources that an interceptor left running after the call was answered. */
   end(): void {
     this.#over = true;
     this.#drains?.forEach((drain) => drain.stop());
@@ -93,7 +94,7 @@ export class Invocation extends McpHandlerCall {
 
   #settled(value: unknown): unknown {
     if (!comesInParts(value)) return value;
-    // Interceptors subscribe elsewhere: the source is to find the async context of its method.
+    // Interceptors subscribe in another async context: the source must run in that of its method.
     const start = AsyncResource.bind(() => new Drain(value, this.context, this.about.origin));
     return new Observable((subscriber) => {
       if (this.#over) throw new HandlerCancelled(undefined);
@@ -122,7 +123,7 @@ function fieldOf(args: unknown, field: unknown): unknown {
     : undefined;
 }
 
-/** What guards get while a list is made. */
+/** The invocation that guards get while a list is made. */
 export class ListingInvocation extends Invocation {
   /** @throws ArgumentsAsked */
   override get args(): never {
@@ -130,7 +131,7 @@ export class ListingInvocation extends Invocation {
   }
 }
 
-/** A guard wants arguments where there are none: it cannot say whether an entry is shown. */
+/** A guard read arguments while a list is made: it cannot decide whether an entry is shown. */
 export class ArgumentsAsked extends Error {
   constructor() {
     super('A list has no arguments.');

@@ -81,7 +81,7 @@ export function surroundForGuards(
   if (listed) {
     const { guardsConsumer } = creator;
     creator.guardsConsumer = {
-      // One after the other; one that wants arguments has no say.
+      // Runs the guards one after the other; a guard that reads arguments does not decide.
       async tryActivate(guards, ...rest) {
         for (const guard of guards) {
           try {
@@ -128,7 +128,7 @@ function creatorFor(
   applicationConfig: ApplicationConfig,
   modules: ModulesContainer,
 ): Creator {
-  // All that a creator asks of the container.
+  // The part of the container that a creator uses.
   const container = { applicationConfig, getModules: () => modules };
   const creator = ExternalContextCreator.fromContainer(container as unknown as NestContainer) as unknown as Creator;
   const [moduleKey = ''] = [...modules].find(([, module]) => module === host) ?? [];

@@ -6,15 +6,15 @@ import { HandlerDefinitionError } from '../handlers.errors.js';
 import type { Invocation, Method } from './invocation.js';
 
 /**
- * Where Nest keeps what its decorators say. These keys are the same since Nest 4, but not exported by all versions from
- * the same place; the specs see to it that they hold.
+ * Where Nest keeps what its decorators say. These keys are the same since Nest 4, but not all versions export them from
+ * the same place; specs check them.
  */
 export const ROUTE_ARGUMENTS = '__routeArguments__';
 /** In the key of each entry there whose decorator was made by `createParamDecorator()`. */
 const CUSTOM_ARGUMENT = '__customRouteArgs__';
 const PARAM_TYPES = 'design:paramtypes';
 
-/** Where our copy of the metadata is kept: what stands in Nest's own place is for routes. */
+/** Key of our copy of the metadata: Nest's own key is for routes. */
 export const HANDLER_ARGUMENTS = 'nestjs-mcp-streamable:arguments';
 
 /** One decorated parameter, as Nest notes it. */
@@ -34,7 +34,7 @@ export interface ArgumentParam {
   readonly index: number;
   /** The name of the one argument; `undefined`: all of them. */
   readonly field: string | undefined;
-  /** As TypeScript left it behind; `undefined` in builds without decorator metadata. */
+  /** From the decorator metadata of TypeScript; `undefined` in builds without it. */
   readonly type: unknown;
 }
 
@@ -44,7 +44,10 @@ export interface ParamLayout {
   readonly entries: ParamEntries;
   /** Parameters that are the `McpContext`, which no pipe sees. */
   readonly contextAt: readonly number[];
-  /** One more parameter, behind those of the method: how the invocation comes to the stand-in. No pipe sees it. */
+  /**
+   * Index of an additional parameter, after those of the method, that passes the invocation to the stand-in. No pipe
+   * sees it.
+   */
   readonly invocationAt: number;
   readonly args: readonly ArgumentParam[];
   /** Arguments and the context are all there are, and no pipe stands at one of them: they can be made without Nest. */
@@ -89,7 +92,7 @@ const contextAt = (index: number): ParamEntries => ({
   [`context${CUSTOM_ARGUMENT}:${index}`]: { index, factory: contextFactory, pipes: [] },
 });
 
-/** Stands where the data of a param decorator is, and keeps pipes from the invocation. */
+/** Used as the data of the param decorator of the invocation, so that pipes skip it. */
 const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
 
 /** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
@@ -104,12 +107,13 @@ const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index'> = {
 };
 
 /**
- * Reads what the decorators say of a method's parameters, and notes for Nest how they are made. Without decorators they are
- * `(args, ctx)`, or what their types say. Of a method that is a route too, `@Param()` and `@Query()` are arguments.
+ * Reads the decorators of a method's parameters, and writes metadata for Nest on how to create them. Without decorators
+ * they are `(args, ctx)`, or what their types say. Of a method that is a route too, `@Param()` and `@Query()` are
+ * arguments.
  *
  * @param origin for messages
- * @throws HandlerDefinitionError for a parameter that only a route has, for one of which nothing says what it is, and for a
- *   route that no handler can be
+ * @throws HandlerDefinitionError for a parameter that only a route has, for one whose meaning is unknown, and for a route that
+ *   cannot be a handler
  */
 export function layoutOf(host: Host, methodName: string, origin: string): ParamLayout {
   const paramsHost = paramsHostOf(host, methodName);
@@ -159,16 +163,16 @@ function withContext(decorated: ParamEntries, types: readonly unknown[], needed:
   const hasContext = typed.length > 0 || Object.values(decorated).some(isContext);
   const [first] = unknown;
   if (first === undefined) return Object.assign({}, decorated, ...typed.map(contextAt)) as ParamEntries;
-  // `Object` is what an interface, a type import and `any` leave behind.
+  // The metadata of an interface, a type import and `any` is `Object`.
   const mayBeContext = types[first] === undefined || types[first] === Object;
   if (unknown.length === 1 && !hasContext && mayBeContext) return { ...decorated, ...contextAt(first) };
   throw new HandlerDefinitionError(
     origin,
-    `nothing says what its parameter ${first} is (counted from 0), while others have decorators. Decorate it: @McpArgs('name') for an argument, @McpCtx() for the context. A single parameter without a decorator is the context.`,
+    `its parameter ${first} (counted from 0) has no decorator, while others have one. Decorate it: @McpArgs('name') for an argument, @McpCtx() for the context. A single parameter without a decorator is the context.`,
   );
 }
 
-/** Makes what Nest's own decorators inject; the same for all handlers, as everything comes with the call. */
+/** Creates the values that Nest's own decorators inject; shared by all handlers, as all values come from the call. */
 export const handlerParams = {
   exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
     if (type === BODY || ARGUMENTS_OF_ROUTES.includes(type)) return (args[3] as Invocation).argument(data);
@@ -191,16 +195,16 @@ function assertServable(key: string, isRoute: boolean, origin: string): void {
   if (type === undefined || type in FROM_REQUEST || (isArgument(key) && (type === BODY || isRoute))) return;
   const name = OF_ROUTES[type] ?? `a decorator of type ${type}`;
   const reason = isRoute
-    ? `a parameter has ${name}, which a call over MCP does not have. Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a decorator of your own; or write a method of its own, and have both call a service.`
-    : `a parameter has ${name}, which only a route of HTTP has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a decorator of your own.`;
+    ? `a parameter has ${name}, which an MCP call does not have. Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a custom decorator; or write a separate MCP handler, and call one service from both.`
+    : `a parameter has ${name}, which only an HTTP route has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a custom decorator.`;
   throw new HandlerDefinitionError(origin, reason);
 }
 
 /** Without decorators Nest gives a route the request and the response. */
 const BARE =
-  'it is a route too, which Nest calls with the request and the response, as its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
+  'it is also a route, which Nest calls with the request and the response because its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
 const EVENTS =
-  'it is a route with @Sse(), which sends many events, while a handler has one result. Write a method of its own, and have both call a service.';
+  'it is also a route with @Sse(), which sends many events, while a handler has one result. Write a second method for the handler, and call the same service in both.';
 
 function isArgument(key: string): boolean {
   const type = typeOf(key);
@@ -216,8 +220,8 @@ function typeOf(key: string): number | undefined {
  * What Nest calls in place of a method: `ExternalContextCreator` keeps only the last value of an Observable, so that
  * progress and cancellation would be lost. The stand-in drains the result itself.
  *
- * Its prototype is the method: metadata, name and length are found through it, so that a `Reflector` sees what the
- * decorators said.
+ * Its prototype is the method: metadata, name and length are found through it, so that a `Reflector` finds the metadata
+ * of the decorators.
  */
 export function standInFor(method: Method, { invocationAt }: ParamLayout): Method {
   return withMetadataOf(method, function standIn(this: unknown, ...params: unknown[]): unknown {

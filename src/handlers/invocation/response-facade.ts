@@ -20,7 +20,7 @@ const OF_THE_TRANSPORT = new Set([
  * POST. This one has the methods of Express and of Fastify, and writes nothing:
  *
  * - status and headers are noted: those of a guard that denies become those of the HTTP answer
- * - a filter that "answers" an error decides what the client sees of it: {@link errorFor}
+ * - a filter that "answers" an error decides which error the client receives: {@link errorFor}
  * - a call that succeeds changes nothing by it
  *
  * It is not an event emitter: `finish` and `close` never come. Cancellation is `McpContext.signal`.
@@ -106,9 +106,9 @@ export class ResponseFacade {
   }
 
   /**
-   * What the error of a call is, given what was answered to it: a filter that answers 404 to an error of the database
-   * means 404. An answer of 500 says less than the error itself, which stays; so does one that has a form of its own on
-   * the wire.
+   * The error of a call after a filter has answered it: a filter that answers a database error with 404 means 404. An
+   * answer of 500 is less specific than the error itself, which is kept; so is an error that has its own form on the
+   * wire.
    */
   errorFor(error: unknown): unknown {
     const status = this.statusCode;

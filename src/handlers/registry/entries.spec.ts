@@ -232,9 +232,9 @@ describe('a definition that cannot be served', () => {
   const prompt = (options: object) => () => promptEntry({ name: 'ask', ...options }, source());
 
   it.each<[string, () => unknown, string]>([
-    ['a tool without a name', tool({}), 'its "name" must be a text that is not empty; got nothing.'],
-    ['a tool with an empty name', tool({ name: ' ' }), 'its "name" must be a text that is not empty'],
-    ['a strange title', tool({ name: 'a', title: 5 }), 'it is not what the specification calls a Tool: title: '],
+    ['a tool without a name', tool({}), 'its "name" must be a non-empty string; got nothing.'],
+    ['a tool with an empty name', tool({ name: ' ' }), 'its "name" must be a non-empty string'],
+    ['a strange title', tool({ name: 'a', title: 5 }), 'it does not match the specification of a Tool: title: '],
     ['an icon without a source', tool({ name: 'a', icons: [{}] }), 'icons.0.src: '],
     ['a strange hint', tool({ name: 'a', annotations: { readOnlyHint: 'yes' } }), 'annotations.readOnlyHint: '],
     ['a schema of a text', tool({ name: 'a', inputSchema: z.string() }), 'its "inputSchema" cannot be used: '],
@@ -254,8 +254,8 @@ describe('a definition that cannot be served', () => {
       tool({ name: 'a', inputSchema: z.object({ b: z.string().nullable().meta({ 'x-mcp-header': 'B' }) }) }),
       '"b" has an "x-mcp-header", so its "type" must be "string", "integer" or "boolean"; got ["string","null"].',
     ],
-    ['a resource without a name', resource({ name: undefined }), 'its "name" must be a text'],
-    ['a resource without a URI', resource({ uri: undefined }), 'its "uri" must be a text'],
+    ['a resource without a name', resource({ name: undefined }), 'its "name" must be a non-empty string'],
+    ['a resource without a URI', resource({ uri: undefined }), 'its "uri" must be a non-empty string'],
     ['a relative URI', resource({ uri: 'terms.md' }), 'its "uri" is "terms.md", which is not an absolute URI'],
     ['a URI with variables', resource({ uri: 'a://{b}' }), 'which has variables. Use @ResourceTemplate().'],
     ['a strange size', resource({ size: '5' }), 'size: '],
@@ -273,7 +273,7 @@ describe('a definition that cannot be served', () => {
     ['an expression that is not matched', template({ uriTemplate: 'a://{;b}' }), 'cannot match the expression {;b}'],
     ['a prefix', template({ uriTemplate: 'a://{b:3}' }), 'cannot match the expression {b:3}'],
     ['an empty expression', template({ uriTemplate: 'a://{}' }), 'cannot match the expression {}'],
-    ['a prompt without a name', prompt({ name: '' }), 'its "name" must be a text'],
+    ['a prompt without a name', prompt({ name: '' }), 'its "name" must be a non-empty string'],
     ['a prompt with both', prompt({ inputSchema: z.object({}), arguments: [] }), 'both "inputSchema" and "arguments"'],
     [
       'alternatives',

@@ -83,7 +83,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
   const wire = wireOf('Tool', fields, origin);
   const { properties } = wire.inputSchema;
   const mirrored = paramHeadersOf(inputSchema);
-  // It would make modern clients leave out the tool.
+  // Modern clients would omit the tool because of it.
   if ('fault' in mirrored) {
     throw new HandlerDefinitionError(origin, `its "inputSchema" cannot be used: ${mirrored.fault}`);
   }
@@ -223,7 +223,7 @@ function argumentsOf(
   { origin, compiler }: EntrySource,
 ): { list?: readonly PromptArgumentOptions[]; validate?: Validate } {
   if (inputSchema && list) {
-    throw new HandlerDefinitionError(origin, 'it has both "inputSchema" and "arguments". Give one of them.');
+    throw new HandlerDefinitionError(origin, 'it has both "inputSchema" and "arguments". Remove one of them.');
   }
   if (!inputSchema) return list ? { list, validate: (raw) => withRequired(list, raw) } : {};
   const { json, validate } = compiler.compile(inputSchema, 'input', origin);
@@ -256,20 +256,20 @@ type ListedType = 'Tool' | 'Resource' | 'ResourceTemplate' | 'Prompt';
 /**
  * What lists show of a handler, exactly as it is sent: fields without a value are absent.
  *
- * @throws HandlerDefinitionError when it is not what the specification says: one such entry would break a whole list
+ * @throws HandlerDefinitionError when it does not match the specification: one such entry would break a whole list
  */
 function wireOf<T extends object>(type: ListedType, fields: T, origin: string): Readonly<T> {
   const wire = frozenJson(fields);
   const { problem } = checkedBySpec(type, wire);
   if (!problem) return wire;
-  const reason = `it is not what the specification calls a ${type}: ${problemsText([problem])}.`;
+  const reason = `it does not match the specification of a ${type}: ${problemsText([problem])}.`;
   throw new HandlerDefinitionError(origin, reason);
 }
 
 /** @throws HandlerDefinitionError */
 function assertName(option: string, value: unknown, origin: string): void {
   if (typeof value === 'string' && value.trim().length > 0) return;
-  throw new HandlerDefinitionError(origin, `its "${option}" must be a text that is not empty; got ${shown(value)}.`);
+  throw new HandlerDefinitionError(origin, `its "${option}" must be a non-empty string; got ${shown(value)}.`);
 }
 
 function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Readonly<CacheHints> } {
@@ -315,7 +315,7 @@ function assertMatchable(template: UriTemplate): void {
     }
   }
   if (names.length === 0) throw new Error('it has no variables; use @Resource()');
-  if (names.includes('uri')) throw new Error('the variable "uri" would hide the URI itself; call it otherwise');
+  if (names.includes('uri')) throw new Error('the variable "uri" would hide the URI itself; rename it');
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) throw new Error(`the variable "${twice}" occurs twice`);
 }
@@ -359,7 +359,7 @@ function completionsOf(
     }
     const first = completions.find((each) => each.argument === argument)!;
     if (first !== completion) {
-      const reason = `the argument ${shown(argument)} of the ${ref} is completed by ${first.origin} already.`;
+      const reason = `the argument ${shown(argument)} of the ${ref} is already completed by ${first.origin}.`;
       throw new HandlerDefinitionError(origin, reason);
     }
   }
@@ -368,7 +368,7 @@ function completionsOf(
   );
 }
 
-/** The most proposals that one answer may have, says the specification. */
+/** Maximum number of proposals in one response, according to the specification. */
 const MAX_VALUES = 100;
 
 /**
@@ -401,6 +401,6 @@ function limited(returned: unknown): CompleteResult['completion'] {
   };
   if (!checkedBySpec('CompleteResult', { completion }).problem) return completion as CompleteResult['completion'];
   throw new TypeError(
-    `A completion returns an array of texts, or { values, total, hasMore }; it returned ${shown(returned)}.`,
+    `A completion must return an array of strings, or { values, total, hasMore }; it returned ${shown(returned)}.`,
   );
 }

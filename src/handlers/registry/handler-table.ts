@@ -22,9 +22,9 @@ import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.error
 import type { Served } from '../results/handler-outcome.js';
 
 /**
- * What an endpoint offers: one entry per tool, resource, template, prompt and method, whether it was found on a provider or
- * registered at run time. An entry is made once, at start or at registration, and shared by all sessions; what goes over
- * the wire in lists is in it as it is sent, and frozen.
+ * What an endpoint offers: one entry per tool, resource, template, prompt and method, whether it was found on a
+ * provider or registered at run time. An entry is created once, at start or at registration, and shared by all
+ * sessions; its part in lists is stored as it is sent, and frozen.
  */
 export type HandlerEntry = EntryOf<HandlerKind>;
 
@@ -94,7 +94,7 @@ export interface PromptEntry extends EntryBase<
   readonly completions: ReadonlyMap<string, Completion>;
 }
 
-/** A method of an extension; no list shows it, and it is there from the start. */
+/** A method of an extension; it is in no list, and is registered at start. */
 export interface MethodEntry extends Served<Record<string, unknown>, object> {
   readonly kind: 'method';
   /** As clients call it. */
@@ -152,7 +152,7 @@ export class HandlerTable {
   #lastOrdinal = 0;
   #refusesTasks = false;
 
-  /** The endpoint makes its servers itself and serves no entry. */
+  /** The endpoint has the option `server` and serves no entry. */
   private readonly ownServers: boolean;
 
   constructor(@Inject(MCP_OPTIONS) { server }: { readonly server?: unknown } = {}) {
@@ -192,7 +192,7 @@ export class HandlerTable {
     if (this.ownServers) {
       throw new HandlerDefinitionError(
         entry.origin,
-        'its endpoint makes its servers itself (option "server") and would not serve it. Drop the option, or give the handler to another endpoint.',
+        'its endpoint has the option "server", which serves no handlers of the app. Remove the option, or assign the handler to another endpoint.',
       );
     }
     if (this.#refusesTasks) assertNoTask(entry);
@@ -203,7 +203,11 @@ export class HandlerTable {
     this.#changed(entry.kind);
   }
 
-  /** The app keeps no tasks. @throws HandlerDefinitionError for a tool with tasks, now or when it is added */
+  /**
+   * Called when the endpoint does not support tasks.
+   *
+   * @throws HandlerDefinitionError for a tool with tasks, now or when it is added
+   */
   refuseTasks(): void {
     this.#refusesTasks = true;
     for (const entry of this.all('tool')) assertNoTask(entry);
@@ -246,6 +250,6 @@ function assertNoTask(entry: HandlerEntry): void {
   if (entry.kind !== 'tool' || !entry.task) return;
   throw new HandlerDefinitionError(
     entry.origin,
-    'it has the option "task", and its endpoint keeps no tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule, for an endpoint with a name with its name: forRoot({ endpoint: "admin" }).',
+    'it has the option "task", but its endpoint does not support tasks. Import McpTasksModule.forRoot() of "nestjs-mcp-streamable/tasks" beside McpStreamableModule; for an endpoint with a name: forRoot({ endpoint: "admin" }).',
   );
 }

@@ -98,7 +98,7 @@ describe('the registry', () => {
     expect(tool.remove()).toBe(false);
     expect(table.size('tool')).toBe(0);
     expect(changes).toEqual(['tools', 'tools']);
-    expect(() => tool.update({ title: 'x' })).toThrow('it was removed, and cannot be updated any more.');
+    expect(() => tool.update({ title: 'x' })).toThrow('it was removed, and can no longer be updated.');
   });
 
   it('does not take back what came after', () => {
@@ -151,7 +151,7 @@ describe('the registry', () => {
         () => registry.registerTool({ name: 'a' } as never),
         'tool "a" (registered at run time) cannot be served: its "handler" must be a function; got nothing.',
       ],
-      [() => registry.registerTool({ name: '', handler: () => '' }), 'its "name" must be a text that is not empty'],
+      [() => registry.registerTool({ name: '', handler: () => '' }), 'its "name" must be a non-empty string'],
       [
         () => registry.registerTool({ name: 'a', inputSchema: z.string(), handler: () => '' }),
         'its root must be an object',
@@ -172,7 +172,7 @@ describe('the registry', () => {
       ],
       [
         () => registry.registerPrompt({ name: 'ask', handler: () => '', complete: { x: () => [] } }),
-        'the prompt "ask" has no argument "x". There are none.',
+        'the prompt "ask" has no argument "x". None is available.',
       ],
     ];
     for (const [register, message] of refused) {
@@ -187,7 +187,7 @@ describe('the registry', () => {
   it('is of no use to an endpoint that makes its servers itself', () => {
     const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES);
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
-      'its endpoint makes its servers itself (option "server")',
+      'its endpoint has the option "server"',
     );
   });
 

@@ -60,18 +60,18 @@ export interface PromptRegistration<Args = Record<string, unknown>> extends Prom
   complete?: Readonly<Record<string, CompletionFunction>>;
 }
 
-/** What was registered, to be changed or taken back. @publicApi */
+/** A registered handler, which can be updated or removed. @publicApi */
 export interface McpRegistration<Changes> {
   /** The name of the tool or prompt, the URI of the resource, the URI template of the template. */
   readonly key: string;
   /**
-   * Puts new values in place of old ones; the entry keeps its place in the list. Calls that run go on with the old ones.
+   * Replaces values of the entry, which keeps its place in the list. Running calls continue with the old values.
    *
    * @throws HandlerDefinitionError when the result cannot be served, or when it was removed; nothing has changed then
    */
   update(changes: Changes): void;
   /**
-   * Takes it back. Calls that run go on.
+   * Removes the entry. Running calls continue.
    *
    * @returns whether it was still there
    */
@@ -99,7 +99,7 @@ export interface McpListed {
 }
 
 /**
- * What an endpoint offers, to be looked at and changed while it runs. Each change is announced to the sessions
+ * The handlers of an endpoint, which can be listed and changed while it runs. Each change is announced to the sessions
  * (`list_changed`), once per list and turn of the event loop.
  *
  * ```ts
@@ -131,7 +131,7 @@ export class McpRegistry {
   }
 
   /**
-   * Adds a tool. Nothing of Nest runs around its handler: guards of the endpoint alone decide who may call it.
+   * Adds a tool. No enhancers of Nest run around its handler: only the guards of the endpoint decide who may call it.
    *
    * @throws HandlerDefinitionError when it cannot be served
    * @throws DuplicateHandlerError when there is a tool of that name
@@ -200,7 +200,7 @@ export class McpRegistry {
     return {
       key,
       update: (changes) => {
-        if (!present()) throw new HandlerDefinitionError(origin, 'it was removed, and cannot be updated any more.');
+        if (!present()) throw new HandlerDefinitionError(origin, 'it was removed, and can no longer be updated.');
         const next = { ...current, ...changes, [KEYS[kind]]: key };
         const changed = registeredEntry(kind, next, this.failures);
         [current, entry] = [next, changed];
@@ -260,7 +260,7 @@ function registeredEntry<Kind extends ListedKind>(
   return ENTRIES[kind](registration, {
     origin,
     failures,
-    // Goes when the entry goes.
+    // Collected together with the entry.
     compiler: new SchemaCompiler(),
     runner: (validate) => functionRunner(handler, origin, validate),
     completions: Object.entries(complete).map(([argument, propose]) => ({ origin, argument, propose })),

@@ -32,8 +32,7 @@ export function textBlock(text: string): ContentBlock {
 }
 
 /**
- * Checks a result that a handler made itself, of which the compiler saw little. Without the check the client would refuse it,
- * and the log would not say so.
+ * Checks a complete result of a handler. Without the check the client would refuse it, without a line in the log.
  *
  * @throws HandlerResultError
  */
@@ -44,7 +43,7 @@ export function assertSpecified(type: SpecTypeName, kind: 'tool' | 'resource' | 
 
 export function notSpecified(kind: string, problem: string): HandlerResultError {
   return new HandlerResultError(
-    `A ${kind} returned a result, or content, that is not what the specification says. ${problem}`,
+    `A ${kind} returned a result, or content, that does not match the specification. ${problem}`,
   );
 }
 
@@ -53,7 +52,7 @@ export function plain(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
   if (value instanceof Uint8Array) {
     throw new HandlerResultError(
-      'A tool returned bytes without saying what they are. Return a content block: { type: "image", data: bytes.toString("base64"), mimeType: "image/png" }, or a "resource" with a "blob".',
+      'A tool returned bytes without a media type. Return a content block: { type: "image", data: bytes.toString("base64"), mimeType: "image/png" }, or a "resource" with a "blob".',
     );
   }
   const own = (value as { toJSON?: unknown } | null | undefined)?.toJSON;
@@ -70,12 +69,12 @@ export function jsonOf(value: unknown): string {
   } catch (error) {
     cause = error;
   }
-  throw new HandlerResultError('A handler returned what cannot be JSON: a cycle, a bigint, or nothing at all.', {
+  throw new HandlerResultError('A handler returned a value that cannot be JSON: a cycle, a bigint, or undefined.', {
     cause,
   });
 }
 
-/** JSON would show their private fields. @throws HandlerResultError */
+/** JSON would contain their private fields. @throws HandlerResultError */
 export function assertNoStream(value: unknown): void {
   if (value instanceof StreamableFile) {
     value.getStream().destroy();
@@ -88,10 +87,10 @@ export function assertNoStream(value: unknown): void {
 
 /** For results that are not what the handler is declared to return: the app may have an interceptor for those of routes. */
 export const IF_WRAPPED =
-  'If an interceptor of the app has wrapped it, let it leave MCP handlers alone: if (McpExecutionContext.isMcp(context)) return next.handle().';
+  'If an interceptor of the app has wrapped it, let the interceptor skip MCP handlers: if (McpExecutionContext.isMcp(context)) return next.handle().';
 
 export function unsendable(type: string): HandlerResultError {
   return new HandlerResultError(
-    `A handler returned a ${type}, which cannot be sent. Return a text, an object, or content.`,
+    `A handler returned a ${type}, which cannot be sent. Return a string, an object, or content.`,
   );
 }

@@ -20,15 +20,15 @@ export function comesInParts(value: unknown): value is Observable<unknown> | Asy
  *        ├─several results─▶ HandlerResultError
  *        └─call over, or `stop()`──▶ HandlerCancelled; at once, the source unsubscribed
  *
- * Whichever comes first; the source is left exactly once, and nothing is sent after that. Reports are sent one after the
- * other, the first at once.
+ * The first of these ends it; the source is unsubscribed exactly once, and nothing is sent after that. Reports are sent
+ * one after the other, the first at once.
  *
  * An async iterable is asked for its next value when the last report is sent, so nothing waits in memory. What a generator
  * returns counts as a value.
  *
- * An Observable cannot be paused. While many reports wait for a slow client, a report of progress takes the place of the
- * one before it: each says more than the last. So a source that only reports progress holds a few hundred in memory. Log
- * messages are never dropped: a source that logs faster than its client reads should be an async iterable.
+ * An Observable cannot be paused. While many reports wait for a slow client, a report of progress replaces the one
+ * before it: each includes the last. So a source that only reports progress holds a few hundred in memory. Log messages
+ * are never dropped: a source that logs faster than its client reads should be an async iterable.
  */
 export class Drain {
   readonly #settled = deferred<unknown>();
@@ -60,7 +60,7 @@ export class Drain {
     return this.#settled.promise;
   }
 
-  /** The result is not needed any more. Does nothing when it is there. */
+  /** Stops the drain, because the result is not needed. No effect when the result is available. */
   stop(reason?: unknown): void {
     this.#fail(new HandlerCancelled(reason));
   }
@@ -81,7 +81,7 @@ export class Drain {
       });
   }
 
-  /** Goes on by itself after the call is over when the source does not come back; `stop()` does not wait for it. */
+  /** May continue after the end of the call if the source does not return; `stop()` does not wait for it. */
   async #walk(source: AsyncIterable<unknown>): Promise<void> {
     try {
       const iterator = source[Symbol.asyncIterator]();

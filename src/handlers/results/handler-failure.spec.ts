@@ -69,7 +69,7 @@ describe('the failure of a tool', () => {
   });
 
   it.each(untold)('tells nothing of %s, and reports it', (error) => {
-    expect(failure(error)).toEqual(['Internal error in the tool "find". The log of the server says why.', 1]);
+    expect(failure(error)).toEqual(['Internal error in the tool "find". See the server log.', 1]);
   });
 
   it.each(passed)('leaves %s', (error) => {
@@ -156,7 +156,7 @@ describe('with "errorDetails"', () => {
     new Error(''),
     new Error(' \n'),
   ])('nothing is told of %s', (error) => {
-    const generic = (kind: string): string => `Internal error in the ${kind} "find". The log of the server says why.`;
+    const generic = (kind: string): string => `Internal error in the ${kind} "find". See the server log.`;
     expect(toolText(error)).toEqual({ type: 'text', text: generic('tool') });
     expect(readFailure(error)).toMatchObject({ code: -32603, message: generic('resource') });
   });

@@ -28,7 +28,7 @@ import { textBlock } from './content.js';
  * | other `Error`, or a text | `isError` with its message if `errorDetails`, else a generic text | -32603 with the same |
  * | anything else, and what throws when it is read | `isError` with a generic text | -32603 with a generic text |
  *
- * A tool's failure is a result, so that the model reads it and can do better.
+ * A tool's failure is a result, so that the model reads it and can correct its call.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
  */
@@ -47,7 +47,7 @@ export interface FailedHandler {
 
 /** Characters of the message of an `Error` that are sent to a client at most: some libraries put whole documents into it. */
 const MAX_DETAIL = 2_000;
-/** Where a stack begins that was made part of a message. */
+/** The first line of a stack trace inside a message. */
 const STACK = /^[ \t]*at .+:\d+:\d+\)?$/m;
 
 /**
@@ -75,18 +75,18 @@ export function toReadFailure(error: unknown, failed: FailedHandler): Error {
   return new ProtocolError(invalid ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, text);
 }
 
-/** What an error is to the client. */
+/** How a client sees an error. */
 interface Seen {
-  /** It has a form of its own on the wire. */
+  /** An error with its own form on the wire. */
   readonly passed?: Error;
-  /** It was thrown to be read by the client. */
+  /** Text of an error that was thrown for the client. */
   readonly text?: string;
   readonly status?: number;
-  /** What an error would say that was not. */
+  /** Message of an error that was not thrown for the client. */
   readonly detail?: string | undefined;
 }
 
-/** Never throws: an error that throws when it is read (a Proxy, a getter) must not reach the client by another way. */
+/** Never throws, even if reading the error does (a Proxy, a getter): the second error could reach the client. */
 function seenAs(error: unknown): Seen {
   try {
     if (error instanceof HandlerSignal || error instanceof HandlerDeniedError) return { passed: error };
@@ -123,7 +123,7 @@ function textFor({ text, detail }: Seen, error: unknown, { kind, name, failures,
   if (text !== undefined) return text;
   report(error);
   const told = failures.errorDetails ? detail : undefined;
-  return told ?? `Internal error in the ${kind} ${shown(name)}. The log of the server says why.`;
+  return told ?? `Internal error in the ${kind} ${shown(name)}. See the server log.`;
 }
 
 /**

@@ -21,9 +21,9 @@ export interface HandlerRunner {
   /**
    * Whether the guards that can decide without arguments let this caller in. Never rejects.
    *
-   * Costs nothing without guards. With guards: their own work, plus 2 µs, and 0.3 for each guard beyond the first.
-   * For a provider that is not static, Nest makes its enhancers for each entry of each list, which costs 20 µs
-   * (Nest 12; up to 70 on Nest 11); its constructor runs once for each HTTP request.
+   * No cost without guards. With guards: their own work, plus 2 µs, and 0.3 for each guard beyond the first. For a
+   * provider that is not static, Nest makes its enhancers for each entry of each list, which costs 20 µs (Nest 12; up
+   * to 70 on Nest 11); its constructor runs once for each HTTP request.
    */
   visible(context: McpContext): boolean | Promise<boolean>;
   /**
@@ -58,11 +58,11 @@ export interface Served<Args, Result> {
    * @throws an error that becomes a JSON-RPC error; the failure of a tool is part of its result instead
    */
   invoke(args: Args, context: McpContext): Promise<Result>;
-  /** Whether a list shows the entry to this caller: what its guards say that can say so without arguments. */
+  /** Whether a list shows the entry to this caller: decided by the guards that do not read arguments. */
   visible(context: McpContext): boolean | Promise<boolean>;
   /**
-   * Whether all of its guards let this caller in with these arguments, as they would be asked by `invoke`; nothing else
-   * runs. For what a caller gets without a call: news of a resource.
+   * Whether all of its guards accept this caller with these arguments, as in `invoke`; nothing else runs. For updates
+   * of a resource, which a caller gets without a call.
    */
   admits(args: Args, context: McpContext): Promise<boolean>;
   /** Whether guards decide who sees it: then lists are cached per caller. */

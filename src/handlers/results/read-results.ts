@@ -110,7 +110,7 @@ function messageOf(value: unknown): PromptMessage {
   if (isContentBlock(value)) return { role: 'user', content: value };
   if (isMessage(value)) return value;
   throw new HandlerResultError(
-    `A prompt returned something else than texts, content blocks and messages ({ role: "user" | "assistant", content }). ${IF_WRAPPED}`,
+    `A prompt must return strings, content blocks or messages ({ role: "user" | "assistant", content }). ${IF_WRAPPED}`,
   );
 }
 
@@ -130,6 +130,6 @@ export function toMethodResult(value: unknown): object {
   assertNoStream(result);
   if (isObject(result) && !isInputRequiredResult(result)) return result;
   throw new HandlerResultError(
-    `The handler of a method returns its result, which is an object and not of the resultType "input_required". ${IF_WRAPPED}`,
+    `The handler of a method must return an object, and not one with the resultType "input_required". ${IF_WRAPPED}`,
   );
 }

@@ -3,7 +3,7 @@ import type { McpContext } from '../../context/mcp-context.js';
 /** A registered symbol: events of another copy of this package are events too. */
 const TOOL_EVENT: unique symbol = Symbol.for('nestjs-mcp-streamable:tool-event');
 
-/** How grave a log message is, from `debug` to `emergency` (RFC 5424). @publicApi */
+/** Severity of a log message, from `debug` to `emergency` (RFC 5424). @publicApi */
 export type McpLogLevel = Parameters<McpContext['log']>[0];
 
 /** What a handler reports while it runs. @publicApi */
@@ -46,8 +46,8 @@ export type ToolEvent<T = ToolValue> = ToolProgress | ToolLog | T;
  * A report of progress, to be emitted by a handler. Nothing is sent when the client did not ask for it.
  *
  * @param progress grows with every report
- * @param total what `progress` will be in the end, if known
- * @param message for people
+ * @param total the final value of `progress`, if known
+ * @param message for users
  * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
  * @publicApi
  */
@@ -59,7 +59,7 @@ export function toolProgress(progress: number, total?: number, message?: string)
  * A log message, to be emitted by a handler. Sent if the client wants messages of that level.
  *
  * @param data anything that can be JSON
- * @param logger names what logs
+ * @param logger name of the logger
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
  * @publicApi
  */

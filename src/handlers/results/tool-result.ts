@@ -73,7 +73,7 @@ async function checked(value: unknown, check: OutputCheck): Promise<unknown> {
     return sent === undefined ? value : sent;
   } catch (cause) {
     throw new HandlerResultError(
-      `The result of the tool does not match its output schema; the cause says where. ${IF_WRAPPED}`,
+      `The result of the tool does not match its output schema; see the cause. ${IF_WRAPPED}`,
       { cause },
     );
   }
@@ -120,7 +120,7 @@ function asSpecified(result: CallToolResult): CallToolResult {
   throw notAnObject();
 }
 
-/** Texts and nothing else, as most results are: right beyond doubt, without the schema. */
+/** Whether a result has text blocks only, as most have: it is valid without a check of the schema. */
 function isPlainText({ content, ...rest }: CallToolResult): boolean {
   return (
     Object.keys(rest).length === 0 && content.every((block) => block.type === 'text' && Object.keys(block).length === 2)
@@ -132,7 +132,7 @@ function jsonBlock(value: unknown): CallToolResult['content'][number] {
 }
 
 /**
- * The bound of a tool's result. What is too large is replaced by advice, for the model to ask for less.
+ * The limit of a tool's result. A larger result is replaced by a text that asks the model to request less.
  *
  * @param args the names of its arguments; `undefined`: it takes some whose names are not known
  * @returns `undefined` for results of any size
@@ -140,11 +140,11 @@ function jsonBlock(value: unknown): CallToolResult['content'][number] {
 export function boundOf(name: string, args: readonly string[] | undefined, maxBytes: number): ResultBound | undefined {
   if (maxBytes === Infinity) return undefined;
   const names = args && args.length > 0 ? ` (${args.join(', ')})` : '';
-  const how = args?.length === 0 ? 'by another tool: this one takes no arguments' : `by its arguments${names}`;
+  const how = args?.length === 0 ? 'with another tool: this one takes no arguments' : `with its arguments${names}`;
   return {
     maxBytes,
     insteadOf: (result, bytes) => {
-      const text = `The result of "${name}" has ${bytes} bytes, and ${maxBytes} is the most. Nothing of it was sent. Ask for less, ${how}.`;
+      const text = `The result of "${name}" has ${bytes} bytes; the maximum is ${maxBytes}. None of it was sent. Ask for less, ${how}.`;
       const { resultType, _meta } = result as { resultType?: unknown; _meta?: unknown };
       const serverInfo = isObject(_meta) ? _meta[SERVER_INFO_META_KEY] : undefined;
       return {

@@ -1,7 +1,7 @@
 /**
- * Loads class-validator and class-transformer in the moment when they are needed: an app may lack them. A file of CommonJS, for
- * its `require`: jest cannot turn `import.meta` into CommonJS. Bundlers find what a call names in full, and within `try` they
- * build without it, too.
+ * Loads class-validator and class-transformer when they are first needed: they are optional. A file of CommonJS, for
+ * its `require`: jest cannot turn `import.meta` into CommonJS. Bundlers find what a call names in full, and within
+ * `try` they build without it, too.
  *
  * @throws Error with the code MODULE_NOT_FOUND
  */

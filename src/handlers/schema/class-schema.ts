@@ -15,7 +15,7 @@ const WHITELIST = 'whitelistValidation';
 const NESTED = 'nestedValidation';
 
 /**
- * The JSON Schema of a class, from the rules that the decorators of class-validator left behind.
+ * The JSON Schema of a class, from the rules of its class-validator decorators.
  *
  * @param outer the classes that this one is part of
  * @throws Error for a class without rules, or one that contains itself
@@ -51,7 +51,7 @@ export function jsonOfClass(dto: Type, packages: ClassPackages, outer: readonly 
 export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse, misfit: Misfit): Validate {
   const { validator, transformer } = packages;
   return async (raw) => {
-    // class-validator takes a list or a text for an object without rules, and would accept it.
+    // class-validator treats an array or a string as an object without rules, and would accept it.
     if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
       throw misfit([{ path: '', message: 'it is not an object' }]);
     }
@@ -106,7 +106,7 @@ function problemsOf({ property, constraints = {}, children = [] }: ValidationErr
   return [...own, ...children.flatMap((child) => problemsOf(child, path))];
 }
 
-/** The optional peers that give classes their meaning. */
+/** The optional packages that validate and convert classes. */
 export interface ClassPackages {
   readonly validator: typeof ClassValidator;
   readonly transformer: typeof ClassTransformer;
@@ -168,7 +168,7 @@ const KEYWORDS: Readonly<Record<string, Keywords>> = {
     version === undefined ? { type: 'string' } : { type: 'string', format: `ipv${version as number}` },
   isIn: ([values]) => ({ enum: values }),
   isEnum: ([, values]) => ({ enum: values }),
-  // JSON Schema applies it to texts only.
+  // JSON Schema applies it to strings only.
   isNotEmpty: always({ minLength: 1 }),
   equals: ([value]) => ({ const: value }),
   min: ([minimum]) => ({ minimum }),
@@ -186,7 +186,7 @@ const KEYWORDS: Readonly<Record<string, Keywords>> = {
   arrayUnique: always({ uniqueItems: true }),
 };
 
-/** The keywords of one rule; none for a rule that JSON Schema cannot say. */
+/** The keywords of one rule; none for a rule that JSON Schema cannot express. */
 function keywordsOf(name: string, constraints: readonly unknown[] = []): JsonSchema {
   return Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name]!(constraints) : {};
 }

@@ -29,11 +29,11 @@ export type HandlerSchema = StandardSchemaWithJSON | JsonSchema | Type;
  * Checks a value against a schema.
  *
  * @returns the value as the schema leaves it (defaults, coercion), or a promise of it
- * @throws ArgumentsError for what comes in, Error for what goes out; or rejects with it
+ * @throws ArgumentsError for arguments, Error for results; or rejects with it
  */
 export type Validate = (raw: unknown) => unknown;
 
-/** The error of a value that does not fit: another one for what a client sent than for what a handler returned. */
+/** Creates the error of a value that does not match: different for arguments and for results. */
 export type Misfit = (problems: readonly ArgumentProblem[]) => Error;
 
 /** A schema as the endpoint uses it. */
@@ -43,5 +43,5 @@ export interface CompiledSchema {
   readonly validate: Validate;
 }
 
-/** Whether a schema describes what comes in or what goes out: a default makes the two differ. */
+/** Whether a schema describes arguments or results: with defaults, its JSON Schema differs. */
 export type SchemaUse = 'input' | 'output';

@@ -60,14 +60,14 @@ export class SchemaCompiler {
       );
     }
     if (Object.values(schema).some((part) => isStandardSchema(part))) {
-      throw new Error('it is an object of schemas. Make one schema of them: z.object({ … }).');
+      throw new Error('it is an object of schemas. Combine them into one schema: z.object({ … }).');
     }
     const json = objectRoot(frozenJson(schema as JsonSchema));
     const { '~standard': standard } = fromJsonSchema(json, this.#validatorFor(json));
     return { json, validate: validateStandard(standard, ajvProblems, misfit) };
   }
 
-  /** Ajv would take a second schema with the same `$id` for the first one. */
+  /** Ajv would use the first schema in place of a second one with the same `$id`. */
   #validatorFor(schema: JsonSchema): jsonSchemaValidator {
     if (JSON.stringify(schema).includes('"$id"')) return new AjvJsonSchemaValidator();
     return (this.#shared ??= new AjvJsonSchemaValidator());
@@ -79,7 +79,7 @@ function objectRoot(json: JsonSchema): JsonSchema {
   if (json.type === 'object') return json;
   throw new Error(
     json.type === undefined
-      ? 'its root says no type. Add "type": "object".'
+      ? 'its root has no type. Add "type": "object".'
       : `its root must be an object, not ${shown(json.type)}. Wrap it: z.object({ value: … }).`,
   );
 }
@@ -95,14 +95,14 @@ function isStandardSchema(schema: unknown): schema is { readonly '~standard': St
 function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUse): JsonSchema {
   if (!jsonSchema) throw new Error(CONVERSIONS[String(vendor)] ?? noConversion(String(vendor)));
   const json = jsonSchema[use](TARGET);
-  // A union of objects says nothing of its type.
+  // A union of objects has no `type`.
   return objectRoot(json.type === undefined ? { type: 'object', ...json } : json);
 }
 
 const CONVERSIONS: Readonly<Record<string, string>> = {
   zod: 'this version of Zod cannot convert it to JSON Schema. Install zod 4.2 or later.',
   valibot:
-    'Valibot converts to JSON Schema in a package of its own. Wrap it: toStandardJsonSchema(schema) of "@valibot/to-json-schema".',
+    'Valibot needs a separate package to convert to JSON Schema. Wrap it: toStandardJsonSchema(schema) of "@valibot/to-json-schema".',
 };
 
 function noConversion(vendor: string): string {

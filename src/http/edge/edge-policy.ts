@@ -15,7 +15,7 @@ export interface EdgePolicy {
   /**
    * Decides on a request of any method before guards, parsers and handlers see it, from its head alone: the body must not be touched.
    *
-   * @returns why it is refused, or `undefined`
+   * @returns the reason for the refusal, or `undefined`
    */
   admit(request: IncomingMessage): McpError | undefined;
 }
@@ -64,7 +64,7 @@ export function hostOriginPolicy(
     warned = true;
     onUnlisted();
   };
-  // Most clients of a server name the same host: what has passed need not be taken apart again.
+  // Most clients of a server send the same host: facts that have passed are not parsed again.
   let passed: RequestFacts | undefined;
   return {
     allow: options.allow ?? SESSION_METHODS,

@@ -7,7 +7,7 @@ export type EndpointKey = symbol;
 /** The injection token of the key of the endpoint: the mark on its routes. */
 export const ENDPOINT_KEY = Symbol('nestjs-mcp-streamable:endpoint-key');
 
-/** Of our own, and a symbol, so that no decorator of the app and no plugin of Fastify can meet it by accident. */
+/** A symbol of this library, so that it cannot collide with a decorator of the app or a plugin of Fastify. */
 const ENDPOINT = Symbol('nestjs-mcp-streamable:endpoint');
 
 /** The key that `@RouteConfig()` of @nestjs/platform-fastify writes; copied, as that package is optional. */
@@ -16,9 +16,9 @@ const FASTIFY_ROUTE_CONFIG = '__fastify_route_config__';
 /**
  * Marks a route method of an endpoint's controller, so that the edge finds the route in the app's router.
  *
- * Nest copies a method's metadata to the handler that it gives to the router, whatever the path became through global
- * prefix, versioning and RouterModule: the mark is what needs no knowledge of paths. On Fastify it travels in the route's
- * `config`, since there the handler may be wrapped.
+ * Nest copies a method's metadata to the handler that it gives to the router, independent of global prefix, versioning
+ * and RouterModule, so the edge does not need to compute paths. On Fastify it travels in the route's `config`, since
+ * there the handler may be wrapped.
  *
  * The mark is on the function. Methods inherited from a common base class would belong to the endpoint that was decorated
  * last: the class that declares them must be made per endpoint.
@@ -47,16 +47,16 @@ export function endpointOfConfig(config: unknown): EndpointKey | undefined {
 }
 
 /*
- * The app's body parsers run before any guard, with the app's limits, and go by the media type. So the edge hides it until
- * the parsers are past, and the body is still on the raw stream when our own guard wants it, counting.
+ * The app's body parsers run before any guard, with the app's limits, and go by the media type. So the edge hides the
+ * media type until the parsers have run, and the session guard can read the body from the raw stream.
  *
- * The state is one property of the request; it dies with it.
+ * The state is one property of the request.
  */
 
 const MARK = Symbol('nestjs-mcp-streamable:edge');
 
 interface EdgeMark {
-  /** Whose edge has let the request pass. */
+  /** The endpoint whose edge has admitted the request. */
   readonly endpoint: EndpointKey;
   /** The `Content-Type` while it is hidden; `null`: there was none. `undefined`: nothing is hidden. */
   hidden: string | null | undefined;
@@ -64,13 +64,13 @@ interface EdgeMark {
 
 type EdgedRequest = IncomingMessage & { [MARK]?: EdgeMark };
 
-/** Notes that the edge of an endpoint has decided in favour of a request. @internal */
+/** Records that the edge of an endpoint has admitted a request. @internal */
 export function markAdmitted(request: EdgedRequest, endpoint: EndpointKey): void {
   // Of two endpoints that share a path on Express, told apart by a version in a header, both edges decide.
   request[MARK] = { endpoint, hidden: request[MARK]?.hidden };
 }
 
-/** Whether the edge of this endpoint has decided in favour of the request. @internal */
+/** Whether the edge of this endpoint has admitted the request. @internal */
 export function wasAdmitted(request: EdgedRequest, endpoint: EndpointKey): boolean {
   return request[MARK]?.endpoint === endpoint;
 }
@@ -79,7 +79,7 @@ export function wasAdmitted(request: EdgedRequest, endpoint: EndpointKey): boole
  * Hides the media type of an admitted request from the app's parsers.
  *
  * @param request the raw one
- * @param disguise what they see instead; an empty one is not even taken by parsers of every type
+ * @param disguise the media type that they see instead; parsers of every type skip an empty one
  * @internal
  */
 export function hideMediaType(request: EdgedRequest, disguise: string): void {

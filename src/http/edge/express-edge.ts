@@ -4,11 +4,11 @@ import type { AdapterEdge, EdgeDecision } from './edge-policy.js';
 import { type EndpointKey, endpointOfHandler, hideMediaType, restoreMediaType } from './endpoint-route.js';
 
 /*
- * The edge on Express 5: one layer in front of the app's router. What it needs to know of the routes it reads from the
- * router's stack, when a request comes and the stack has grown since, as routes are declared after the edge.
+ * The edge on Express 5: one layer in front of the app's router. It reads the routes from the router's stack, when a
+ * request arrives and the stack has grown, because routes are declared after the edge.
  *
- * Of the router this uses `stack`, and of a layer `match()`, `route` and `handle`: the names that Express keeps from
- * version to version because half the ecosystem reads them.
+ * It uses `stack` of the router, and `match()`, `route` and `handle` of a layer: names that are stable across versions
+ * of Express, because many packages read them.
  */
 
 type Handler = (request: ExpressRequest, response: ServerResponse, next: (error?: unknown) => void) => unknown;

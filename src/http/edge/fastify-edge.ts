@@ -7,12 +7,12 @@ import { endpointOfConfig, type EndpointKey, hideMediaType, restoreMediaType } f
  * The edge on Fastify: hooks of the endpoint's routes, known by the mark in their config. They run after the `onRequest`
  * hooks of the app, and after the `app.use()` middleware that middie runs in one of those; before parsers and guards.
  *
- * The methods that the controller does not declare get a route as well, for the edge to refuse them.
+ * Methods that the controller does not declare also get a route, so that the edge can refuse them.
  */
 
 /**
- * Fastify refuses bodies that no parser is there for. The parser of this type reads nothing, so that the body stays on the
- * raw stream; the type is exact, hence stronger than the app's patterns and `*`.
+ * Fastify refuses bodies without a parser. The parser of this type reads nothing, so the body stays on the raw stream;
+ * an exact type takes precedence over the app's patterns and `*`.
  */
 const DISGUISE = 'application/vnd.nestjs-mcp-streamable';
 
@@ -94,7 +94,7 @@ const restore: RequestHook = (request, _reply, done) => {
   done();
 };
 
-/** `OPTIONS` is let pass by the edge, for the CORS of the app: without one there is no such route (E2). */
+/** The edge admits `OPTIONS` for the CORS of the app; without CORS there is no such route (E2). */
 function declareOthers(fastify: Fastify, { url, config, constraints }: RouteDeclaration): void {
   const method = fastify.supportedMethods.filter((one) => !DECLARED.includes(one));
   fastify.route({ method, url, config, constraints, handler: (_request, reply) => reply.callNotFound() });

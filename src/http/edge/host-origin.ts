@@ -4,9 +4,9 @@ import { McpError, shown } from '../../wire/errors.js';
 import { McpOptionError } from '../../common/option-checks.js';
 
 /*
- * Against DNS rebinding: a page of evil.com, whose name was made to point to 127.0.0.1 or into a private network, has
- * the browser send our server requests that look same-origin to it. The browser cannot hide the name: it is in `Host`,
- * and in `Origin` when there is one.
+ * Protects against DNS rebinding: a page of evil.com, whose name resolves to 127.0.0.1 or to a private address, makes
+ * the browser send requests that it considers same-origin. The browser cannot hide the name: it is in `Host`, and in
+ * `Origin` when there is one.
  *
  * A server on loopback is meant for this machine only, so there only loopback names pass by default, also when the
  * server listens on all addresses: what counts is the address that this connection arrived on. A reverse proxy on the
@@ -27,18 +27,19 @@ export interface RequestFacts {
 /** Options of {@link compileHostRules}. @publicApi */
 export interface HostOriginOptions {
   /**
-   * Hosts that requests may name, with or without a port; without one, every port is meant. Case does not matter.
+   * Values that the header `Host` may have, with or without a port; without a port, every port is allowed. Case is
+   * ignored.
    *
-   * Empty: on loopback only loopback names, on network addresses every host, which the log warns of once. With a
-   * reverse proxy on the same machine that passes the public name on, that name must be listed.
+   * Empty: connections on loopback may use loopback names only; connections on network addresses may use every host,
+   * and a warning is logged once. If a reverse proxy on the same machine forwards the public host name, list that name.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
    */
   readonly allowedHosts?: readonly string[];
   /**
-   * Origins that browsers may call from, such as `https://app.example.com`, besides the endpoint's own. `null` allows
-   * sandboxed frames and local files, and thereby every site that opens one.
+   * Origins from which browsers may call, such as `https://app.example.com`, in addition to the endpoint's own. `null`
+   * allows sandboxed frames and local files, and with them every site that opens one.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
@@ -75,7 +76,7 @@ const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
   https: '443',
 } as never;
 
-/** @throws McpOptionError for an entry that could never match */
+/** @throws McpOptionError for an entry that cannot match any request */
 export function compileHostRules(options: HostOriginOptions): HostOriginRules {
   const hosts = (options.allowedHosts ?? []).map((entry) => {
     const text = textOf(entry);
@@ -123,7 +124,7 @@ export function checkHostAndOrigin(
   const loopback = isLoopbackAddress(facts.localAddress);
   const host = facts.host === undefined ? undefined : parseAuthority(facts.host);
   if (!host || !hostAllowed(host, loopback, rules)) {
-    // A text that is not a host name cannot be listed.
+    // A value that is not a host name cannot be listed.
     const name = host && host.name.length <= LONGEST_HOST ? host.name : undefined;
     const option = name === undefined ? undefined : 'allowedHosts';
     const advice =
@@ -133,9 +134,9 @@ export function checkHostAndOrigin(
     return new McpError('FORBIDDEN_HOST', `The Host ${shown(facts.host)} is not allowed here. ${advice}`, { option });
   }
   if (facts.origin !== undefined && !originAllowed(facts.origin, host, loopback, rules)) {
-    // A text that is not an origin cannot be listed.
+    // A value that is not an origin cannot be listed.
     const option = facts.origin === 'null' || parseOrigin(facts.origin) ? 'allowedOrigins' : undefined;
-    const text = `The Origin ${shown(facts.origin)} is not allowed here. If pages from there may call this server, add it to the option "allowedOrigins" as it stands here.`;
+    const text = `The Origin ${shown(facts.origin)} is not allowed here. If pages of that origin may call this server, add it to the option "allowedOrigins" exactly as shown.`;
     return new McpError('FORBIDDEN_ORIGIN', text, { option });
   }
   if (!loopback && rules.hosts.length === 0) onUnlisted();
@@ -148,7 +149,7 @@ function hostAllowed(host: Authority, loopback: boolean, rules: HostOriginRules)
   return !loopback && rules.hosts.length === 0;
 }
 
-/** Browsers leave the default port out of the Host, whatever the scheme was before a proxy took TLS off. */
+/** Browsers omit the default port from the Host; a proxy may have terminated TLS, so either default is possible. */
 function samePort(listed: string | undefined, actual: string | undefined): boolean {
   return listed === undefined || listed === actual || (actual === undefined && (listed === '443' || listed === '80'));
 }
@@ -162,7 +163,7 @@ function originAllowed(text: string, host: Authority, loopback: boolean, rules: 
   return isOwn(origin, host);
 }
 
-/** The scheme is not compared: behind a proxy that takes TLS off we cannot know our own. */
+/** The scheme is not compared: behind a proxy that terminates TLS the server does not know its own. */
 function isOwn(origin: Origin, host: Authority): boolean {
   const own = DEFAULT_PORTS[origin.scheme];
   return own !== undefined && origin.name === host.name && (origin.port ?? own) === (host.port ?? own);
@@ -176,8 +177,8 @@ export function isCrossOrigin(origin: string | undefined, host: string | undefin
 }
 
 /**
- * Whether a request comes from this machine and names it: by the address of the socket and the Host. One that a proxy has passed
- * on does not, as far as its headers tell.
+ * Whether a request comes from this machine and names it, by the address of the socket and the Host. A request with
+ * headers of a proxy does not.
  *
  * @internal
  */

@@ -18,9 +18,9 @@ import { type EndpointKey, markAdmitted, wasAdmitted } from './endpoint-route.js
  * hides the media type of the rest from the app's parsers until they are past.
  */
 
-/** Puts an endpoint behind its policy. What it knows of routes is in the app's router. @internal */
+/** Applies the policy of an endpoint to the routes in the app's router. @internal */
 export class HttpEdge {
-  /** The paths of the endpoint, by the app's router: there are none before its routes are declared. */
+  /** The paths of the endpoint in the app's router; empty before its routes are declared. */
   paths: () => string[] = () => [];
 
   constructor(
@@ -47,9 +47,9 @@ export class HttpEdge {
   }
 
   /**
-   * Answers some requests in front of the app's routes, whatever their path is: with a document that is outside of the global
-   * prefix, guards and interceptors of the app. To be called from `onModuleInit()` at the latest. On Fastify, `onRequest`
-   * hooks of the app and `app.use()` middleware come before it.
+   * Answers some requests in front of the app's routes, whatever their path is: with a document that is independent of
+   * the global prefix, guards and interceptors of the app. To be called from `onModuleInit()` at the latest. On
+   * Fastify, `onRequest` hooks of the app and `app.use()` middleware come before it.
    *
    * @param answer answers a request on the raw response, or returns `false`
    */
@@ -64,7 +64,7 @@ export class HttpEdge {
 
   private async refuse(request: IncomingMessage, response: ServerResponse, refusal: McpError): Promise<void> {
     this.onRefused?.(request, refusal);
-    // A body that came with its head is there a turn later.
+    // A body in the same packet as its head arrives one turn later.
     await Promise.resolve();
     discardBody(request, response, this.clock);
     const body = JSON.stringify(refusal.toResponse());
@@ -88,8 +88,8 @@ function typeOf(adapter: HttpServer): keyof typeof EDGES {
 }
 
 /**
- * For the endpoint's first guard: the decision again, in case the request came round the edge. That happens when something
- * hides the routes from it, such as the route tracing of Nest 11 (`setOnRouteTriggered`), which drops their metadata.
+ * For the endpoint's first guard: the decision again, in case the request bypassed the edge. That happens when the
+ * routes are hidden from it, as by the route tracing of Nest 11 (`setOnRouteTriggered`), which drops their metadata.
  *
  * @param request the raw one
  * @returns why the request is refused, or `undefined`
@@ -103,7 +103,7 @@ export function admittedOrRefused(
   return wasAdmitted(request, endpoint) ? undefined : refusalOf(request, policy);
 }
 
-/** Why the edge refuses a request, if it does (E1, E2). @internal */
+/** The refusal of a request by the edge, if any (E1, E2). @internal */
 export function refusalOf(request: IncomingMessage, policy: EdgePolicy): McpError | undefined {
   const refusal = policy.admit(request);
   const { method } = request;

@@ -20,11 +20,11 @@ export function assertOwnPath(
   });
   if (path !== other || (versioning && areApart(endpoints, versioning))) return;
   const names = endpoints.map(({ name }) => (name === undefined ? 'without a name' : `"${name}"`)).join(' and ');
-  const text = `Two MCP endpoints of this app (${names}) are served at "${path}", so one would hide the other. Give each a "path" of its own, or a "version" of the app.`;
+  const text = `Two MCP endpoints of this app (${names}) are served at "${path}", so one would hide the other. Give each its own "path", or its own "version" of the app.`;
   throw new McpOptionError('path', text);
 }
 
-/** A neutral endpoint takes what asks for a version, too, unless the version is in the path. */
+/** A neutral endpoint also serves requests that ask for a version, unless the version is in the path. */
 function areApart([one, other]: readonly [EndpointName, EndpointName], { type }: VersioningOptions): boolean {
   const versions = [one, other].map(({ version }) => [version].flat());
   const neutral = type !== VersioningType.URI && versions.flat().includes(VERSION_NEUTRAL);
@@ -35,7 +35,7 @@ function areApart([one, other]: readonly [EndpointName, EndpointName], { type }:
 export function assertOwnName({ name, path }: EndpointName, other: EndpointName): void {
   if (name !== other.name) return;
   const same = name === undefined ? 'no name' : `the name "${name}"`;
-  const text = `Two MCP endpoints of this app, at "${path}" and "${other.path}", have ${same}. Give each a "name" of its own.`;
+  const text = `Two MCP endpoints of this app, at "${path}" and "${other.path}", have ${same}. Give each its own "name".`;
   throw new McpOptionError('name', text);
 }
 

@@ -5,7 +5,7 @@ import type { RedisClient } from '../connection/redis-clients.js';
 import { type RedisConnection, RedisScript } from '../connection/redis-connection.js';
 import { RedisUnavailableError } from '../redis.errors.js';
 
-/** Dead nodes that one beat claims; the next beats, or other nodes, claim the rest. */
+/** Maximum number of dead nodes that one beat claims; later beats, or other nodes, claim the rest. */
 const CLAIMED_AT_ONCE = 4;
 
 /**
@@ -13,9 +13,9 @@ const CLAIMED_AT_ONCE = 4;
  *
  *     resting ──start()──▶ beating, every `heartbeatMs`, one beat at a time ──stop()──▶ stopped (no longer among the nodes)
  *
- * Only the clock of Redis counts. A beat that fails is left out: the next one comes soon enough, and no node counts as dead
- * because Redis was away. A node that learns from its beat that it was no longer known had counted as dead: it goes on, but
- * its calls may have been ended, and its readers forgotten.
+ * Only the clock of Redis counts. A failed beat is skipped: the next one is soon enough, and no node counts as dead
+ * because Redis was unavailable. A node whose beat finds that it was not registered had counted as dead: it continues,
+ * but other nodes may have ended its calls and removed its readers.
  */
 export class Heartbeat {
   /** The dead nodes that this node has claimed; it claims none while this has no subscriber. */
@@ -44,8 +44,8 @@ export class Heartbeat {
   }
 
   /**
-   * To be awaited before this node opens calls that another node would have to end: only a node that has beaten can count as
-   * dead.
+   * Await it before this node opens calls that another node may have to end: only a node that has sent a beat can count
+   * as dead.
    *
    * @throws (rejects) RedisUnavailableError
    */
@@ -98,7 +98,7 @@ export class Heartbeat {
       this.beaten(forgotten);
       for (const node of lost) this.lost$.next({ node, done: () => this.#done(node) });
     } catch (error) {
-      // Redis is away, which the connection has logged.
+      // Redis is unavailable, which the connection has logged.
       this.#failure = error;
     }
   }
@@ -116,11 +116,11 @@ export class Heartbeat {
  *     :nodes  zset  score: the last beat
  *     :lost   zset  nodes that have died; score: the end of the lease of the node that ends their calls
  *
- * When no node has beaten for half of the time after which a node is dead, it was Redis that was away: that time counts for no
- * node, so that one that lives is heard in time, and one that has died meanwhile is found as soon as without it.
+ * When no node has sent a beat for half of the time after which a node is dead, Redis was unavailable: that time does
+ * not count for any node, so that running nodes can send a beat in time, and dead ones are still found.
  *
- * The node that claims a dead one has as long to end its calls before others try: it may be dead itself by then, or may not have
- * heard of it.
+ * The node that claims a dead one has the same time to end its calls before others try, in case it has died, or has not
+ * received the claim.
  *
  * ARGV: node, milliseconds without a beat after which a node is dead, life, how many nodes to claim. Returns whether this node was
  * known, and the dead nodes that it has claimed.

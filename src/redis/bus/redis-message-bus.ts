@@ -7,7 +7,7 @@ import { Heartbeat } from './heartbeat.js';
 import { Subscription } from './subscription.js';
 
 const NODE_ID_LENGTH = 10;
-/** Messages that may wait for Redis; more of them are lost. */
+/** Maximum number of messages that wait for Redis; further ones are lost. */
 const MOST_UNDER_WAY = 10_000;
 /** With a key, as a cluster routes by keys alone: so all messages of a node take one connection, in order. */
 const PUBLISH = `return redis.call('PUBLISH', ARGV[1], ARGV[2])`;
@@ -15,14 +15,14 @@ const PUBLISH = `return redis.call('PUBLISH', ARGV[1], ARGV[2])`;
 /**
  * # The message bus on Redis
  *
- * Plain pub/sub: a channel of each node, one of all, and one for the notice that messages of a node were lost. Messages of a
- * node to itself do not pass Redis, so that they arrive while Redis is away.
+ * Plain pub/sub: a channel of each node, one of all, and one for the notice that messages of a node were lost. Messages
+ * of a node to itself are not sent through Redis, so they arrive while Redis is unavailable.
  *
  *     idle ──first subscriber to one of its streams──▶ open (subscribed, beating) ──close()──▶ closed
  *
- * A message whose PUBLISH fails is not repeated: the logs and records are the truth. `reconnected$` emits whenever some may
- * have been lost: the subscription was interrupted (or came late: between the first subscriber and the first subscription),
- * another node could not publish, or this node had counted as dead.
+ * A message whose PUBLISH fails is not repeated: the logs and records are authoritative. `reconnected$` emits whenever
+ * some may have been lost: the subscription was interrupted (or came late: between the first subscriber and the first
+ * subscription), another node could not publish, or this node had counted as dead.
  *
  * Closing it closes the connection, which the stores share: the module closes it last.
  *
@@ -39,7 +39,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   readonly #heartbeat: Heartbeat;
   readonly #connected = deferred();
   readonly #publishing = new Set<Promise<void>>();
-  /** Messages were lost, of which the other nodes do not know yet. */
+  /** Messages were lost, and the other nodes have not been notified yet. */
   #lost = false;
   #state: 'idle' | 'open' | 'closed' = 'idle';
 
@@ -61,7 +61,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     return this.#connected.promise;
   }
 
-  /** Settles when other nodes know of this one, if it takes part at all. @throws (rejects) RedisUnavailableError @internal */
+  /** Settles when this node is registered, if the bus is used. @throws (rejects) RedisUnavailableError @internal */
   async known(): Promise<void> {
     if (this.#state === 'open') await this.#heartbeat.known();
   }
@@ -127,7 +127,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
   #beaten(forgotten: boolean): void {
     if (forgotten) {
       this.connection.outages.warn(
-        `This node ("${this.nodeId}") is no longer known to the others: it counted as dead and they ended its open calls, or Redis has lost its data. It goes on. Raise "deadAfterMs" if the process or its machine pauses for long.`,
+        `This node ("${this.nodeId}") is no longer registered in Redis: the other nodes considered it dead and ended its open calls, or Redis lost its data. This node continues to serve. Raise "deadAfterMs" if the process or its machine pauses for long.`,
       );
       this.#reconnected$.next();
     }
@@ -160,7 +160,7 @@ export class RedisMessageBus<Message = unknown> implements McpMessageBus<Message
     if (channel === this.connection.keys.gaps) return this.#reconnected$.next();
     const envelope = parsed<Message>(text);
     if (!envelope) {
-      const strange = `A message on the channel "${channel}" is no message of this library and was ignored.`;
+      const strange = `A message on the channel "${channel}" is not a message of this library and was ignored.`;
       return this.connection.outages.debug(strange);
     }
     if (envelope.from !== this.nodeId) this.#messages$.next(envelope.message);

@@ -13,8 +13,8 @@ const LONGEST_PAUSE_MS = 500;
  *     connecting ──subscribed──▶ subscribed ──connection lost, or silent──▶ connecting (a new one, after a pause that grows) …
  *     any ──close()──▶ closed
  *
- * The connection does not reconnect by itself: so every interruption is noticed, and in a cluster the next connection may
- * lead to another node.
+ * The connection does not reconnect automatically, so that every interruption is noticed, and in a cluster the next
+ * connection may use another node.
  */
 export class Subscription {
   /** While it is subscribed. */
@@ -33,7 +33,7 @@ export class Subscription {
     this.#running ??= this.#run();
   }
 
-  /** Pings: a connection may be dead without having been closed. */
+  /** Pings Redis, since a connection may be dead without being closed. */
   check(): void {
     const client = this.#client;
     client?.ping().catch(() => client.disconnect());

@@ -9,7 +9,7 @@ export type RedisClient = Redis | Cluster;
 const CONNECTION_NAME = 'nestjs-mcp-streamable';
 
 /**
- * Our own client, not connected yet. A given instance is copied and otherwise left alone.
+ * A client of this library, not connected yet. A given instance is copied, and not used otherwise.
  *
  * @throws RedisSetupError `ioredis` is not installed, or the target is none of its clients
  */
@@ -65,15 +65,15 @@ function loadIoredis(): typeof ioredis {
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
     throw new RedisSetupError(
-      'redisBackend() was given a URL, and the package "ioredis" is not installed. Install it (npm install ioredis), or pass an instance of your own.',
+      'redisBackend() was given a URL, but the package "ioredis" is not installed. Install it (npm install ioredis), or pass an instance of ioredis.',
       { cause },
     );
   }
 }
 
 /**
- * Nothing is queued while there is no connection, ioredis sends nothing again by itself, every command ends in time: the
- * caller decides whether to repeat it.
+ * No command is queued without a connection, ioredis repeats no command, and every command ends in time: the caller
+ * decides whether to repeat it.
  */
 function settings({ commandTimeoutMs, retryMs }: ClientLimits): RedisOptions {
   return {

@@ -17,19 +17,19 @@ import {
 
 /** Upper bound of the pause between two attempts to connect. */
 const LONGEST_RETRY_MS = 1_000;
-/** At most one line per outage in this time: a connection that comes and goes is one outage. */
+/** Milliseconds in which an unstable connection counts as one outage, with one line in the log. */
 const QUIET_MS = 10_000;
 /** Commands under way at a time: enough to keep the connection busy, few enough not to fill it. */
 const BATCH = 64;
 
 /**
- * # The way to Redis, shared by the two stores and the bus
+ * # The connection to Redis, shared by the stores and the bus
  *
  *     idle ──first command──▶ connecting ──connected, or not within `commandTimeoutMs`──▶ open ──close()──▶ closed
  *
- * It connects at its first use, so that a module that is merely imported keeps no process alive. The first commands wait for
- * the first connection; from then on a command fails at once while there is none, and in time when there is no answer. The
- * client reconnects by itself, without end.
+ * It connects at its first use, so that importing the module does not keep the process alive. The first commands wait
+ * for the first connection; from then on a command fails at once while there is none, and in time when there is no
+ * answer. The client reconnects by itself, without end.
  *
  * @publicApi
  */
@@ -163,7 +163,7 @@ local function now()
 end
 `;
 
-/** Whole numbers as texts: Lua itself would write 1e+15. */
+/** Formats integers as strings: Lua would write 1e+15. */
 const HELPERS = `
 local call = redis.call
 local function int(n) return string.format('%.0f', n) end
@@ -199,7 +199,7 @@ export interface ConnectionInternals {
 }
 
 /**
- * Logs once that Redis is away, and once that it is back, however many connections and commands notice.
+ * Logs once that Redis is unavailable, and once that it is available again, for all connections and commands.
  *
  *     fine ──a part fails──▶ away (logged, unless an outage was logged just now) ──every part works──▶ fine (logged, if that was)
  */
@@ -216,7 +216,7 @@ class OutageLog {
       this.#logged = true;
       this.#loggedAt = this.clock.now();
       this.#logger.error(
-        `Redis is away: ${describe(cause)}. Requests on sessions are answered with 503, open streams stay, and everything goes on when it is back.`,
+        `Redis is unavailable: ${describe(cause)}. Requests in sessions are answered with 503, and open streams stay open, until Redis is available again.`,
       );
     }
     this.#failing.add(part);
@@ -225,7 +225,7 @@ class OutageLog {
   works(part: string): void {
     if (!this.#failing.delete(part) || this.#failing.size > 0 || !this.#logged) return;
     this.#logged = false;
-    this.#logger.log('Redis is back.');
+    this.#logger.log('Redis is available again.');
   }
 
   warn(message: string): void {

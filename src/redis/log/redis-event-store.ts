@@ -23,7 +23,7 @@ import { RedisScript } from '../connection/redis-connection.js';
 import { decoded, encoded } from '../redis-keys.js';
 import * as log from './session-log.scripts.js';
 
-/** Milliseconds for which it is known what a node runs, when no other node has ended it. */
+/** Milliseconds for which the open streams of a node are kept, if no other node has ended them. */
 const NOTED_MS = 7 * 86_400_000;
 
 /**
@@ -43,7 +43,7 @@ export class RedisEventStore implements McpEventStore {
 
   /**
    * @param nodeId of the message bus: an append publishes nothing for readers on this node
-   * @param known settles when other nodes would notice that this one has died
+   * @param known settles when other nodes can detect the death of this one
    */
   constructor(
     private readonly connection: RedisConnection,

@@ -19,12 +19,12 @@ const IDLE_TIMEOUTS_KEPT = 3;
 /**
  * # The sessions in Redis
  *
- * A record is a hash in the slot of its session; an index in a slot of its own has all sessions and their owners. Scripts
- * change each of the two in one step. A call that concerns both takes two steps, in an order in which it may break off: the
- * record is the truth (see session.scripts.ts).
+ * A record is a hash in the slot of its session; an index in a slot of its own has all sessions and their owners.
+ * Scripts change each of the two in one step. A call that changes both takes two steps, in an order in which it may be
+ * interrupted: the record is authoritative (see session.scripts.ts).
  *
- * Exactly one caller gets a deleted record, because only one script can remove its key. If the answer to that caller is lost,
- * the session is gone all the same, and its log expires when it was not used for `expireAfterMs`.
+ * Exactly one caller gets a deleted record, because only one script can remove its key. If the answer to that caller is
+ * lost, the session has ended nevertheless, and its log expires when it was not used for `expireAfterMs`.
  *
  * @publicApi
  */
@@ -104,7 +104,11 @@ export class RedisSessionStore implements McpSessionStore {
     return this.connection.run(script, this.connection.keys.sessions, this.#lifeMs, ...args);
   }
 
-  /** Ends a claimed session. @returns its record; `undefined` if it was touched meanwhile, or is gone, or Redis is away */
+  /**
+   * Ends a claimed session.
+   *
+   * @returns its record; `undefined` if it was touched or removed meanwhile, or Redis is unavailable
+   */
   async #end(id: string, before: string): Promise<McpSessionRecord | undefined> {
     try {
       const removed = await this.connection.run(scripts.removeRecord, this.#key(id), before);
@@ -120,7 +124,7 @@ export class RedisSessionStore implements McpSessionStore {
     }
   }
 
-  /** Without its record an entry means nothing: one that stays is removed when it is claimed as expired. */
+  /** An entry without a record has no effect, and is removed when it is claimed as expired. */
   async #leaveIndex(id: string): Promise<void> {
     await this.#index(scripts.leave, encoded(id)).catch(() => {});
   }

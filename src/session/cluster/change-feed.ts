@@ -9,11 +9,11 @@ export type HeardChange = McpChange | 'missed';
 /**
  * # The changes of an endpoint, from every node to every node
  *
- * Sessions learn of a change through their logs, on any node. Clients without a session have no log; this feed is for them:
- * a change that one node publishes reaches all nodes by the bus, the publishing one too. Nothing is stored: a change is a
- * hint to look again, and `missed` means that some hints may have been lost.
+ * Sessions receive a change through their logs, on any node. Clients without a session have no log; this feed serves
+ * them: the bus delivers a change that one node publishes to all nodes, including the publishing one. Nothing is
+ * stored: a change is a hint to look again, and `missed` means that some hints may have been lost.
  *
- * Invariant: `listeners` is the number of subscribers of `changes$`, which shows one that was never unsubscribed.
+ * Invariant: `listeners` is the number of subscribers of `changes$`, so tests detect a missing unsubscribe.
  *
  * @internal
  */

@@ -7,8 +7,8 @@ import { SessionRuntime } from '../live/session-runtime.js';
 /**
  * Receives the messages of other nodes about the sessions that are live here.
  *
- * Each message is a hint that something in the stores has changed. Hints may be lost while the bus is away; then every live
- * session is refreshed once it is back.
+ * Each message is a hint that something in the stores has changed. Hints may be lost while the bus is disconnected;
+ * every live session is refreshed when it has reconnected.
  */
 @Injectable()
 export class ClusterListener {

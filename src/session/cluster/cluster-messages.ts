@@ -11,7 +11,7 @@ import type { SessionPatch } from '../store/session-store.js';
  * - `session-ended`: its record is gone, and why
  * - `appended`: there is more to read on a stream
  * - `replaced`: a reader is not the newest of its stream any more; with `upTo` its response is to end now
- * - `inbox`: the client sent something to another node than the one that waits for it, or something for all copies
+ * - `inbox`: the client sent a message to another node than the one that waits for it, or a message for all copies
  * - `patched`: the client changed the record of a session, and other live copies follow
  */
 export type ClusterMessage =

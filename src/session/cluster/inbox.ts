@@ -21,16 +21,16 @@ import type { SessionRuntime } from '../live/session-runtime.js';
  * into the log of its session, on a stream of its own, before the client gets its 202; the bus carries only a hint. Every
  * live copy of the session reads on from where it stopped, also when the hint was lost.
  *
- *     idle ──look──▶ reading ──all read, or the log is away for long──▶ idle
+ *     idle ──look──▶ reading ──all read, or the log stays unavailable──▶ idle
  *
  * Invariants:
- * - a message of a client is in the log, within its bounds, or was refused (503): nothing is lost silently behind a 202;
+ * - a message of a client is in the log, within its bounds, or was refused (503): no message is lost after a 202;
  * - each entry is handed over once, in the order of the log; a node ignores its own entries.
  */
 export class Inbox {
   /** Index of the last entry that was read. */
   #seen = 0;
-  /** Settles when it is known where to begin; `undefined`: at the beginning, or it is known. */
+  /** Settles when the first entry to read is known; `undefined`: it is known, or is the first one of the log. */
   #skipping: Promise<void> | undefined;
   #reading = false;
   /** An entry was announced during the read. */
@@ -53,10 +53,10 @@ export class Inbox {
   }
 
   /**
-   * Hands on the messages for other nodes.
+   * Puts the messages for other nodes into the log.
    *
    * @returns settles when it is in the log
-   * @throws McpError (rejects) UNAVAILABLE while the log is away, SESSION_NOT_FOUND when the session is gone
+   * @throws McpError (rejects) UNAVAILABLE while the log is unavailable, SESSION_NOT_FOUND when the session has ended
    */
   async put(messages: readonly JsonRpcMessage[]): Promise<void> {
     const { nodeId: from, peers } = this.runtime;
@@ -70,8 +70,8 @@ export class Inbox {
   }
 
   /**
-   * Begins behind the entries from before this copy of the session: they concern others. Only the first look waits for it, and
-   * it reads once: entries from now on must not be skipped.
+   * Skips the entries that are older than this copy of the session: they are for others. Only the first look waits for
+   * it, and it reads once: later entries must not be skipped.
    */
   skip(): void {
     if (this.runtime.store.scope === 'node') return;
@@ -84,7 +84,7 @@ export class Inbox {
     this.#skipping = skipped.finally(() => (this.#skipping = undefined));
   }
 
-  /** Another node has announced an entry: reads, and repeats that while the log is away. */
+  /** Reads the entry that another node has announced; retries while the log is unavailable. */
   look(): void {
     this.#again = true;
     if (this.#reading) return;

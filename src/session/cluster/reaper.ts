@@ -14,11 +14,11 @@ const NODE_DIED =
 /**
  * # Ends the calls of dead nodes
  *
- * A dead node never answers its calls, so another node does: each call that was logged is answered with an error, on its own
- * stream, where a client that comes back to any node finds it. The readers of the dead node stay in the log until newer ones
- * claim their streams.
+ * A dead node never answers its calls, so another node does: it answers each logged call with an error, on the stream
+ * of the call, where a client that reconnects to any node finds it. The readers of the dead node stay in the log until
+ * newer ones claim their streams.
  *
- * All of it can be done twice: an answered call is open no longer, and a stream that has ended takes no append. That also
+ * All steps can be repeated: an answered call is not open, and a stream that has ended accepts no append. That also
  * fences a node that only seemed dead.
  */
 @Injectable()
@@ -32,7 +32,7 @@ export class Reaper {
     @Inject(LiveSessions) private readonly sessions: LiveSessions,
   ) {
     const { retry, clock } = runtime;
-    // Repeated until the log is back: no other node has claimed the dead one.
+    // Retries until the log is available: no other node has claimed the dead node.
     const patience = { ...retry, giveUpAfterMs: Number.POSITIVE_INFINITY };
     this.#retry = new Retry(patience, clock, (error) => error instanceof EventStoreError);
     bus.lost$.subscribe({
@@ -63,7 +63,7 @@ export class Reaper {
     }
   }
 
-  /** The reader may be here. */
+  /** The reader may be on this node. */
   #notify(session: string, stream: string, reader: ReaderRef | undefined): void {
     if (reader && reader.node !== this.runtime.nodeId) return this.runtime.peers.appended(session, stream, reader);
     this.sessions.peek(session)?.session.streams.look(stream);

@@ -28,7 +28,7 @@ export function admit(
 ): JsonRpcRequest[] {
   const requests = messages.filter(isRequest);
   if (inFlight.size + requests.length > MAX_CALLS) {
-    const text = `This session has ${MAX_CALLS} requests in flight, the most it may have. Wait for answers before you send more.`;
+    const text = `This session has reached its limit of ${MAX_CALLS} requests in flight. Wait for answers before you send more.`;
     throw new McpError('TOO_MANY_REQUESTS', text, { requestId: requests[0]!.id });
   }
   if (batch) assertBatch(messages.length, requests, protocolVersion);
@@ -36,12 +36,12 @@ export function admit(
     const { id: requestId } = request;
     if (isInitializeRequest(request) === initialized) {
       const text = initialized
-        ? 'This session is initialized already. Send "initialize" without Mcp-Session-Id to start another one.'
+        ? 'This session is already initialized. Send "initialize" without Mcp-Session-Id to start another one.'
         : `"${request.method}" came before "initialize". Initialize the session first.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
     if (inFlight.has(requestId)) {
-      const text = `A request with the id ${JSON.stringify(requestId)} is in flight in this session. Give each request an id of its own.`;
+      const text = `A request with the id ${JSON.stringify(requestId)} is already in flight in this session. Give each request its own id.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
     if (request.method === 'resources/subscribe') assertSubscribable(request, subscriptions);
@@ -57,11 +57,11 @@ function assertSubscribable({ id: requestId, params }: JsonRpcRequest, subscript
   };
   if (subscriptions >= MAX_SUBSCRIPTIONS) {
     refuse(
-      `This session has ${MAX_SUBSCRIPTIONS} subscriptions, the most it may have. Unsubscribe from something first.`,
+      `This session has reached its limit of ${MAX_SUBSCRIPTIONS} subscriptions. Unsubscribe from a resource first.`,
     );
   }
   if (typeof uri === 'string' && uri.length > MAX_URI) {
-    refuse(`The URI has ${uri.length} characters; ${MAX_URI} is the most.`);
+    refuse(`The URI has ${uri.length} characters; the maximum is ${MAX_URI}.`);
   }
 }
 
@@ -75,11 +75,11 @@ export function assertBatch(size: number, requests: readonly JsonRpcRequest[], p
       `Revision "${protocolVersion}" of the protocol has no batches. Send the messages one by one, or negotiate "2025-03-26".`,
     );
   }
-  if (size > MAX_BATCH) refuse(`The batch has ${size} messages; ${MAX_BATCH} is the most. Send it in parts.`);
+  if (size > MAX_BATCH) refuse(`The batch has ${size} messages; the maximum is ${MAX_BATCH}. Send it in parts.`);
   if (requests.some(isInitializeRequest)) refuse('"initialize" cannot be part of a batch. Send it alone.');
   const ids = requests.map(({ id }) => id);
   const requestId = ids.find((id, position) => ids.indexOf(id) !== position);
   if (requestId === undefined) return;
-  const text = `Two requests of this batch have the id ${JSON.stringify(requestId)}. Give each request an id of its own.`;
+  const text = `Two requests of this batch have the id ${JSON.stringify(requestId)}. Give each request its own id.`;
   throw new McpError('INVALID_REQUEST', text, { requestId });
 }

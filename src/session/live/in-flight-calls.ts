@@ -1,7 +1,7 @@
 import { currentMcpCall, type McpCall } from '../../context/mcp-call.js';
 import type { RequestId } from '../../wire/json-rpc.js';
 
-/** Ids of cancelled requests that are kept, for handlers that go on sending. */
+/** Number of ids of cancelled requests that are kept, for handlers that continue to send. */
 const REMEMBERED = 256;
 
 /** The request that a message of the server belongs to. */
@@ -17,8 +17,8 @@ const NOTHING: Related = { is: 'nothing' };
  * The requests of one session that are being served, by id; freed when answered.
  *
  * A message of a handler is related by the id that the SDK gives, and otherwise by the async context in which it was
- * sent. A client may use the id of a finished request again: when the async context knows better which of the two
- * requests is meant, it decides.
+ * sent. A client may use the id of a finished request again: then the async context decides which of the two requests
+ * is meant.
  */
 export class InFlightCalls {
   readonly #calls = new Map<RequestId, McpCall>();
@@ -75,7 +75,7 @@ export class InFlightCalls {
   }
 }
 
-/** The latest cancelled requests of a session: nothing is sent on their behalf any more. */
+/** The latest cancelled requests of a session: no further message is sent for them. */
 export class CancelledRequests {
   readonly #ids = new Set<RequestId>();
 

@@ -35,8 +35,9 @@ export interface KnownSession {
 /**
  * # The sessions that are live on this node
  *
- * The {@link McpSessionStore} holds the record of a session; its live copy is a {@link McpSession}. The first request that names
- * a session without a live copy makes one from the record: after a restart, or on another node than before.
+ * The {@link McpSessionStore} holds the record of a session; its live copy is a {@link McpSession}. The first request
+ * that names a session without a live copy creates one from the record: after a restart, or on another node than
+ * before.
  *
  *     record only ──request──▶ live ──end──▶ (nothing)
  *
@@ -53,7 +54,7 @@ export class LiveSessions {
   readonly #initializing = new Map<string, McpSession>();
   readonly #ending = new Set<Promise<void>>();
   readonly #drops: Retry;
-  /** Until this node stops: it may be the only one left, and records of nodes that are gone expire too. */
+  /** Runs until this node stops: it may be the only node left, and must also end expired sessions of dead nodes. */
   readonly #sweeping: ClockTimer;
   #closing = false;
 
@@ -73,7 +74,7 @@ export class LiveSessions {
   get size(): number {
     return this.#live.size;
   }
-  /** The node stops: no session becomes live any more. */
+  /** The node is stopping: no further session becomes live. */
   get closing(): boolean {
     return this.#closing;
   }
@@ -87,7 +88,7 @@ export class LiveSessions {
     return this.#live.get(id);
   }
 
-  /** Finds a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is away */
+  /** Finds a session, live or not. @throws McpError (rejects) UNAVAILABLE while the store is unavailable */
   lookup(id: string): KnownSession | undefined | Promise<KnownSession | undefined> {
     const live = this.#live.get(id);
     if (live) return { info: live.session.info, live };
@@ -120,7 +121,7 @@ export class LiveSessions {
    */
   async discard(id: string, session: McpSession | undefined): Promise<void> {
     await session?.end('initialize-failed');
-    // A record that stays expires.
+    // A record that could not be deleted expires.
     await this.store.delete(id).catch((error: unknown) => this.runtime.storeFault(id, error));
     if (!session) return;
     this.#initializing.delete(id);
@@ -156,20 +157,20 @@ export class LiveSessions {
   /**
    * Ends a session, wherever it is live.
    *
-   * @returns whether there was one to end: `true` to exactly one caller
+   * @returns whether this call ended the session: `true` for exactly one caller
    */
   async end(id: string, reason: SessionEndReason): Promise<boolean> {
     const record = await this.store.delete(id);
     // An earlier attempt may have removed the record without getting the answer. Ending the rest twice does no harm.
     const taken = record !== undefined || this.store.scope === 'node';
     const rest = record !== undefined || (!taken && this.#live.has(id));
-    // The node that got the record reports the end, once; the client gets the reason in any case.
+    // Only the node that removed the record reports the end; the client gets the reason in any case.
     if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', endedText(reason));
     this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, notifyNodes: rest, record });
     return record !== undefined;
   }
 
-  /** Gives up the live copy and keeps the record, as a restart would. Open calls are answered with an error. */
+  /** Removes the live copy and keeps the record, as a restart would. Open calls are answered with an error. */
   async release(id: string, reason: SessionEndReason = 'shutdown'): Promise<void> {
     const live = this.#live.get(id);
     this.#live.delete(id);
@@ -177,8 +178,8 @@ export class LiveSessions {
   }
 
   /**
-   * Ends all live copies; records and logs go only if no other node could use them. Calls are answered first: a store that
-   * is away delays no answer.
+   * Ends all live copies; removes records and logs only if no other node could use them. Calls are answered first, so
+   * that an unavailable store delays no answer.
    */
   async shutdown(): Promise<void> {
     this.#closing = true;
@@ -208,7 +209,7 @@ export class LiveSessions {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
-  /** No other node can drop what lies in this process. */
+  /** Whether the logs are in this process, so that no other node can drop them. */
   get #ownsLogs(): boolean {
     return this.runtime.store.scope === 'node';
   }
@@ -240,7 +241,7 @@ export class LiveSessions {
     if (rest.notifyNodes) this.runtime.peers.ended(id, reason);
   }
 
-  /** Drops a log; tried again after passing faults, as no other node will. Never rejects. */
+  /** Drops a log; retries after transient faults, since no other node would. Never rejects. */
   async forget(id: string, reason: SessionEndReason = 'ended-elsewhere'): Promise<void> {
     const lastError = { code: REQUEST_FAILED, message: endedText(reason) };
     const drop = () => this.runtime.store.drop(id, lastError);
@@ -263,19 +264,19 @@ export class LiveSessions {
     }
     runtime.dispatcher.sessionRebuilt?.(session, saidIn(record));
     runtime.event({ type: 'rebuilt', sessionId: id, session: session.info });
-    // It may have ended, or have been changed on another node, since its record was read.
+    // The session may have ended or changed on another node since its record was read.
     this.#touchNow(live);
     if (this.store.scope === 'shared') this.#verify(live);
     return live;
   }
 
-  /** A log of this process has not survived a restart as the record has. */
+  /** Opens the log again: one in the memory of this process did not survive a restart as the record did. */
   async #openLog(live: LiveSession): Promise<void> {
     const { runtime } = this;
     const { sessionId: id } = live.session;
     try {
       await runtime.ask(id, () => runtime.store.open(id));
-      // It ended meanwhile, and `open` has made its log again.
+      // The session ended meanwhile, and `open` has created its log again.
       if (live.session.over) await this.forget(id);
     } catch (error) {
       // The next request tries again.
@@ -290,7 +291,7 @@ export class LiveSessions {
     this.#finish(id, 'ended-elsewhere', { forget: this.#ownsLogs });
   }
 
-  /** Messages of other nodes may have been lost: compares records, and looks at streams and inboxes. */
+  /** Compares records, and checks streams and inboxes, because messages of other nodes may have been lost. */
   refreshAll(): void {
     for (const live of this.#live.values()) {
       this.#verify(live);
@@ -339,11 +340,11 @@ export class LiveSessions {
     const { session, touchedAt, askedAt } = live;
     const { idleTimeoutMs } = this.timing;
     const now = this.runtime.clock.now();
-    // It ended by itself, while the store was away.
+    // The session ended on this node while the store was unavailable.
     if (session.over)
       this.end(session.sessionId, 'terminated').catch((error: unknown) => this.runtime.storeFault('', error));
     else if (session.busy || session.lastSeenAt > touchedAt) this.#touch(live);
-    // Idle here. Another node that ended it has sent a message, which may have been lost.
+    // Idle on this node. The message of another node that ended it may have been lost.
     else if (
       this.store.scope === 'shared' &&
       now - Math.max(touchedAt, askedAt) >= Math.min(idleTimeoutMs, VERIFY_MS)
@@ -381,16 +382,16 @@ function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSes
   };
 }
 
-/** The cleaning up that the node does that got the record. */
+/** The cleanup by the node that removed the record. */
 interface Rest {
-  /** The log goes too. */
+  /** Whether the log is dropped, too. */
   readonly forget: boolean;
   readonly notifyNodes?: boolean;
   /** Taken from the store by this end. */
   readonly record?: McpSessionRecord | undefined;
 }
 
-/** Sessions that one sweep ends at most; the next one goes on. */
+/** Maximum number of sessions that one sweep ends; the next sweep continues. */
 const EXPIRED_AT_ONCE = 1_000;
 /** An unused copy is compared with its record at least this often. */
 const VERIFY_MS = 1_800_000;

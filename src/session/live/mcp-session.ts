@@ -62,7 +62,7 @@ export class McpSession implements CallingClient {
   readonly #calls: InFlightCalls;
   readonly #streams: SessionStreams;
   readonly #outgoing: OutgoingMessages;
-  /** Made by the first subscriber, or the end: it would cost memory in each of thousands of sessions. */
+  /** Created by the first subscriber, or at the end, to save memory in thousands of sessions. */
   #closed$: AsyncSubject<SessionEndReason> | undefined;
   #inbox: Inbox | undefined;
   #info: McpSessionInfo;
@@ -125,7 +125,7 @@ export class McpSession implements CallingClient {
   get initialized(): boolean {
     return this.#lifetime.is === 'live';
   }
-  /** Nothing can be sent or received any more. */
+  /** Whether the session has ended: it neither sends nor receives messages. */
   get over(): boolean {
     return this.#lifetime.is === 'ended';
   }
@@ -181,7 +181,7 @@ export class McpSession implements CallingClient {
     return this.#streams.open(lastEventId);
   }
 
-  /** The client has changed another live copy, and this one follows. @internal */
+  /** Applies a change that the client made on another live copy. @internal */
   follow(patch: SessionPatch): void {
     this.state.note(patch);
     this.runtime.dispatcher.sessionChanged?.(this, patch);
@@ -236,12 +236,12 @@ export class McpSession implements CallingClient {
       const call = new McpCall(http, message, this);
       runInCall(call, () => this.runtime.dispatcher.notification(call));
     } catch (error) {
-      // Listeners of the application may throw, too: the client gets no error for that.
+      // Listeners of the app may throw, too; the client gets no error for that.
       this.report(error);
     }
   }
 
-  /** The client gives up a request. `initialize` cannot be cancelled. */
+  /** The client cancels a request. `initialize` cannot be cancelled. */
   #cancel(id: RequestId, reason: unknown): void {
     const call = this.#calls.get(id);
     if (!call || call.method === 'initialize') return;
@@ -249,10 +249,10 @@ export class McpSession implements CallingClient {
   }
 
   /**
-   * Before messages are received here, those for other nodes are handed on, so that nothing is dropped behind a 202; and
-   * messages that the client sent to other nodes before are taken first.
+   * Forwards the messages for other nodes before the others are received here, so that no message is lost after a 202;
+   * first takes messages that the client sent to other nodes before.
    *
-   * @throws McpError (rejects) as `receive` does, and UNAVAILABLE while the log is away
+   * @throws McpError (rejects) as `receive` does, and UNAVAILABLE while the log is unavailable
    * @internal
    */
   async handOn(body: IncomingBody): Promise<void> {
@@ -312,7 +312,7 @@ export class McpSession implements CallingClient {
     return of instanceof McpCall ? this.#calls.relatedTo(of) : this.#calls.related(of);
   }
 
-  /** Ends the responses that read the standalone stream: their clients come back. @internal */
+  /** Ends the responses that read the standalone stream; their clients reconnect. @internal */
   closeStandaloneStream(): void {
     if (this.primes) this.#streams.disconnectStandalone();
   }
@@ -328,7 +328,7 @@ export class McpSession implements CallingClient {
     return reachesLevel(level, this.state.logLevel);
   }
 
-  /** The client may rely on an answered change: so it is recorded first. @internal */
+  /** Records the change before the answer is sent, because the client relies on an answered change. @internal */
   succeeded(call: McpCall, result: object): Promise<void> | undefined {
     if (call.method === 'initialize' && this.#lifetime.is === 'new') {
       const { protocolVersion } = result as { protocolVersion?: unknown };
@@ -341,8 +341,8 @@ export class McpSession implements CallingClient {
     const recorded = this.runtime.patched(this.sessionId, patch);
     this.state.note(patch, recorded);
     return recorded.catch(() => {
-      // A change that is in no record must not be answered with success.
-      const text = 'The storage of this server is away, so the change could not be kept. Try again later.';
+      // A change that was not recorded must not be answered with success.
+      const text = 'The storage of this server is unavailable, so the change could not be stored. Try again later.';
       throw new McpError('INTERNAL_ERROR', text);
     });
   }

@@ -18,9 +18,9 @@ import type { McpSessionEvent, SessionEndReason } from '../session-events.js';
 import { type McpSessionRecord, McpSessionStore, type SessionPatch } from '../store/session-store.js';
 import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session.options.js';
 
-/** Seconds after which a request may be repeated that failed because a store was away. */
+/** Seconds after which a client may repeat a request that failed because a store was unavailable. */
 const RETRY_AFTER = { 'Retry-After': '5' };
-/** Store faults that are further apart than this are two outages. */
+/** Store faults that are further apart than this count as two outages. */
 const QUIET_MS = 60_000;
 
 /**
@@ -78,8 +78,7 @@ export class SessionRuntime implements StreamEnvironment {
   }
 
   /**
-   * Runs a call of a store on behalf of a request. A failing store is neither the client's fault nor a defect of this node:
-   * the client is asked to come back, and the operator gets an event.
+   * Runs a call of a store on behalf of a request. The client is asked to retry later, and the app gets an event.
    *
    * @throws McpError UNAVAILABLE (503, `Retry-After`) with the store's error as its cause
    */
@@ -89,7 +88,7 @@ export class SessionRuntime implements StreamEnvironment {
     } catch (error) {
       if (error instanceof McpError) throw error;
       this.storeFault(sessionId, error);
-      const text = 'The storage of this server is away at the moment. Try again soon.';
+      const text = 'The storage of this server is unavailable. Try again soon.';
       throw new McpError('UNAVAILABLE', text, { headers: RETRY_AFTER, cause: error });
     }
   }
@@ -103,7 +102,7 @@ export class SessionRuntime implements StreamEnvironment {
     this.observer.asked(request, session, answer);
   }
 
-  /** A session is over for good, and this node has ended it. Its store may have another clock. */
+  /** Reports a session that this node has ended for good. Its store may have another clock. */
   sessionOver({ id: sessionId, protocolVersion, createdAt }: McpSessionRecord): void {
     const durationMs = Math.max(0, this.clock.now() - createdAt);
     this.observer.sessionEnded({ sessionId, protocolVersion, durationMs });
@@ -114,7 +113,7 @@ export class SessionRuntime implements StreamEnvironment {
     this.event({ type: 'store-fault', sessionId, streamId, fatal: false, error });
   }
 
-  /** Records a change that the client has made to its session. Rejects when the store was away for too long. */
+  /** Records a change that the client has made to its session. Rejects when the store was unavailable for too long. */
   async patched(sessionId: string, patch: SessionPatch): Promise<void> {
     try {
       await this.#patches.run(() => this.records.patch(sessionId, patch));
@@ -146,8 +145,8 @@ interface SessionsInUse {
 }
 
 /**
- * Logs faults of sessions for operators. While a store is away every request fails: that is one error per outage, and then
- * detail for debugging.
+ * Logs faults of sessions for operators. While a store is unavailable every request fails: the first failure of an
+ * outage is logged as an error, the others at `debug`.
  */
 @Injectable()
 export class FaultLog {
@@ -166,8 +165,8 @@ export class FaultLog {
 
   #storeFault({ streamId, error }: Extract<McpSessionEvent, { type: 'store-fault' }>): void {
     if (error instanceof EventStoreError) {
-      // Caused by the client, which sends too much, reads too little, or has gone: not for the operator.
-      return logger.debug(`Stream "${streamId}" was refused by the event store: ${String(error)}`);
+      // Caused by the client, which sends too much, reads too slowly, or has disconnected: logged at `debug` only.
+      return logger.debug(`The event store refused an operation on stream "${streamId}": ${String(error)}`);
     }
     const now = this.clock.now();
     const text = `A store failed${streamId && ` (stream "${streamId}")`}: ${String(error)}`;

@@ -118,7 +118,7 @@ function changes(record: McpSessionRecord, patch: SessionPatch): Partial<McpSess
   };
 }
 
-/** A copy through JSON loses the same as one on another machine would. Values may be deep: no recursion. */
+/** Copies through JSON, with the same losses as a store on another machine. Values may be deep: no recursion. */
 function frozenCopy<T>(value: T): T {
   const copy = JSON.parse(JSON.stringify(value)) as T;
   const left: unknown[] = [copy];

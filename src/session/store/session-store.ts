@@ -6,10 +6,11 @@
  * Written for the implementer of a store:
  *
  * - **Calls run concurrently**, from several nodes. Each call is atomic; two patches of one record both take effect.
- * - **Caps.** `create` counts records, in total and per principal, and refuses newcomers. It never evicts.
+ * - **Caps.** `create` counts records, in total and per principal, and refuses new ones above the caps. It never
+ *   evicts.
  * - **Time** is the store's own, so that clocks of nodes need not agree: `create` and `touch` stamp `lastSeenAt`.
  * - **Ends.** `delete` and `claimExpired` give a record to exactly one caller, which then cleans up the rest.
- * - Keys come from outside: `constructor` and `__proto__` are ids like any other.
+ * - Keys come from clients: `constructor` and `__proto__` are ids like any other.
  *
  * A record is made before `initialize` is answered, and deleted if that fails. If its node dies in between, the record is
  * idle, and expires.
@@ -23,7 +24,7 @@ export interface McpSessionStore {
   readonly scope: 'node' | 'shared';
 
   /**
-   * Makes a record, if its id is free and the caps allow it; otherwise changes nothing.
+   * Creates a record, if its id is unused and the caps allow it; otherwise changes nothing.
    *
    * @param caps for the principal of the record; without one: for the anonymous callers, which count together
    */
@@ -31,7 +32,7 @@ export interface McpSessionStore {
 
   get(id: string): Promise<McpSessionRecord | undefined>;
 
-  /** Changes a record in one step. @returns the record after the change, or `undefined` if it is gone */
+  /** Changes a record in one step. @returns the record after the change, or `undefined` if there is none */
   patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined>;
 
   /** Records activity. @returns whether the session still exists */
@@ -59,13 +60,13 @@ export const McpSessionStore = Symbol('nestjs-mcp-streamable:McpSessionStore');
 
 /** How many records there may be. @publicApi */
 export interface SessionCaps {
-  /** In all; `Infinity`: no cap. */
+  /** Of all sessions together; `Infinity`: no cap. */
   total: number;
-  /** Of the principal of the newcomer; `Infinity`: no cap but that of all. */
+  /** Of the principal of the new record; `Infinity`: only the total cap applies. */
   perPrincipal: number;
 }
 
-/** `taken`: the id has a record, so the id generator is broken. @publicApi */
+/** `taken`: the id already has a record, so the id generator is defective. @publicApi */
 export type CreateOutcome = 'created' | 'total-cap' | 'principal-cap' | 'taken';
 
 /** The parameters of the client's `initialize`. @publicApi */
@@ -85,7 +86,7 @@ export interface McpSessionRecord {
   routeParams?: Readonly<Record<string, unknown>>;
   /** The negotiated revision. */
   protocolVersion: string;
-  /** The parameters of `initialize`: replayed into a fresh server when the session is rebuilt. */
+  /** The parameters of `initialize`: replayed into a new server when the session is rebuilt. */
   initialize: InitializeParams;
   /** Set by `logging/setLevel`. */
   logLevel?: string;

@@ -25,9 +25,9 @@ export class OutboundRequests {
     /** Unique for each live copy of a session; begins with the id of the node, and `-`. */
     private readonly prefix: string,
     private readonly clock: Clock,
-    /** Milliseconds that the client has for its answer, whatever the request allows. */
+    /** Milliseconds that the client has for its answer, even if the request allows more. */
     private readonly limitMs: number,
-    /** Sends the cancellation on the same way as the request: that of its call, if it had one. */
+    /** Sends the cancellation on the same stream as the request: that of its call, if it had one. */
     private readonly recall: (cancelled: JsonRpcNotification, call: McpCall | undefined) => Promise<void>,
   ) {}
 
@@ -39,8 +39,8 @@ export class OutboundRequests {
    * Notes a request.
    *
    * @returns the request as it goes over the wire, and its answer: a result as it came
-   * @throws (rejects) ProtocolError: the client answered with an error, or not in time; ServerRequestError: the call or the
-   *   session is over, or `signal` has given it up
+   * @throws (rejects) ProtocolError: the client answered with an error, or not in time; ServerRequestError: the call or
+   *   the session is over, or `signal` has aborted
    */
   issue(
     { method, params }: OutboundMessage,
@@ -63,13 +63,13 @@ export class OutboundRequests {
     return { message: { ...message, params: { ...params, _meta } }, answer: answer.promise };
   }
 
-  /** The request was not sent after all. */
+  /** Removes a request that could not be sent. */
   withdraw(id: RequestId, error: unknown): void {
     const pending = this.#pending.get(id);
     if (pending) this.#fail(pending, error);
   }
 
-  /** Takes a client's response. @returns whether one was waited for */
+  /** Takes a client's response. @returns whether a request waited for it */
   answered(response: JsonRpcResponse): boolean {
     const pending = response.id === undefined ? undefined : this.#pending.get(response.id);
     if (!pending) return false;
@@ -98,7 +98,7 @@ export class OutboundRequests {
   failOf(call: McpCall): void {
     for (const pending of this.#pending.values()) {
       if (pending.call !== call) continue;
-      const text = `The answer to "${pending.method}" is not awaited any more: the request on whose behalf it was sent is over.`;
+      const text = `The answer to "${pending.method}" is no longer awaited: the client request that it belongs to is over.`;
       this.#fail(pending, new ServerRequestError('CALL_OVER', text));
     }
   }
@@ -132,7 +132,7 @@ export class OutboundRequests {
     this.#fail(pending, error);
   }
 
-  /** So that the client stops asking its user. A log that fails is reported elsewhere. */
+  /** Tells the client to stop asking its user. A failure of the log is reported elsewhere. */
   #cancelAtClient({ id: requestId, call }: Pending, reason: string): void {
     const params = { requestId, reason };
     this.recall({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, call).catch(() => {});

@@ -54,7 +54,7 @@ export class OutgoingMessages {
   async request(question: OutboundMessage, options: OutboundOptions, related: Related): Promise<unknown> {
     this.#assertUnderstood(question);
     const call = this.#callThatCarries(question.method, related);
-    // With a call nothing is awaited: it may be over in the next moment.
+    // For a call there is no await here: the call may end meanwhile.
     if (!call) await this.#assertReader(question.method);
     const { signal } = options;
     if (signal?.aborted) throw givenUp(signal.reason);
@@ -84,7 +84,7 @@ export class OutgoingMessages {
     return store.scope === 'shared' && issuerElsewhere(wireId, nodeId) !== undefined;
   }
 
-  /** A call is over: the requests on its behalf fail. */
+  /** A call is over: its requests to the client fail. */
   failOf(call: McpCall): void {
     this.#requests?.failOf(call);
   }
@@ -156,7 +156,7 @@ export class OutgoingMessages {
     if (related.is === 'nothing') return undefined;
     if (related.is !== 'open') {
       void this.late(method, related.requestId, 'refused');
-      const text = `"${method}" cannot be sent: the request on whose behalf it is sent is over. Send it before the handler returns.`;
+      const text = `"${method}" cannot be sent: the client request that it belongs to is over. Send it before the handler returns.`;
       throw new ServerRequestError('CALL_OVER', text);
     }
     const { exchange } = related.call;
@@ -165,8 +165,8 @@ export class OutgoingMessages {
     if (carries === 'messages') return related.call;
     const why =
       carries === 'answers'
-        ? '"responseMode" is "json", and a JSON answer carries nothing else. Use "auto" or "sse".'
-        : 'the client closed the connection before it learnt how to come back to it.';
+        ? '"responseMode" is "json", and a JSON response carries no other message. Use "auto" or "sse".'
+        : 'the client closed the connection before it received an event id to resume from.';
     throw new ServerRequestError('NO_STREAM', `"${method}" cannot be sent: ${why}`);
   }
 
@@ -185,11 +185,11 @@ export class OutgoingMessages {
 /** The error for a handler whose message the log did not take; the client may see its text. */
 function unsent(method: string, error: unknown): unknown {
   if (error instanceof EventStoreError || error instanceof ServerRequestError) return error;
-  const text = `"${method}" could not be sent: the storage of this server is away at the moment. The request may be repeated: try again soon.`;
+  const text = `"${method}" could not be sent: the storage of this server is unavailable. The request may be repeated: try again soon.`;
   return new ServerRequestError('STORE_UNAVAILABLE', text, { cause: error });
 }
 
-/** Late notifications that are still worth something to the client, on the standalone stream (behaviour P8). */
+/** Late notifications that are still useful to the client, and go to the standalone stream (P8). */
 const OUTLIVES_ITS_REQUEST = /^notifications\/(?!progress$|cancelled$)/;
 
 export function outlivesItsRequest(method: string): boolean {

@@ -24,13 +24,13 @@ import type { SessionRuntime } from '../live/session-runtime.js';
 /**
  * # The streams of a live session
  *
- * A {@link McpStream} exists while it is written or read. Its log outlives it: a client that comes back later gets a new
- * object over the same log.
+ * A {@link McpStream} exists while it is written or read. Its log outlives it: for a client that resumes later, a new
+ * object is created over the same log.
  */
 export class SessionStreams implements StreamObserver {
   /** Made with the first: an idle session has none. */
   #streams: Map<string, McpStream> | undefined;
-  /** Responses that wait for the log to be back. */
+  /** Responses that wait until the log is available. */
   #held: Set<Subscriber<string>> | undefined;
   /** Commands to a shared log that no message waits for. */
   #bookkeeping: Set<Promise<unknown>> | undefined;
@@ -62,7 +62,7 @@ export class SessionStreams implements StreamObserver {
     return (await this.#find(STANDALONE_STREAM).newestReader()) !== undefined;
   }
 
-  /** Ends the responses that read the standalone stream, on any node; their clients come back. */
+  /** Ends the responses that read the standalone stream, on any node; their clients reconnect. */
   disconnectStandalone(): void {
     if (!this.#closed) this.#find(STANDALONE_STREAM).disconnectReaders();
   }
@@ -85,7 +85,7 @@ export class SessionStreams implements StreamObserver {
       const text = `Last-Event-ID "${shown}" is not an event id of this server ("<stream>_<index>"). Send the id of the last event you received, or none.`;
       throw new McpError('BAD_REQUEST', text);
     }
-    // The client has its id before the first append is done.
+    // The client knows the id of the stream before its first append is complete.
     const { begun } = this.#streams?.get(cursor?.stream ?? STANDALONE_STREAM) ?? {};
     if (begun) return { kind: 'stream', open: (flow) => this.#whenBack(begun, cursor, flow) };
     let start: Start | undefined;
@@ -96,7 +96,7 @@ export class SessionStreams implements StreamObserver {
       this.#event({ type: 'store-fault', streamId: '', fatal: false, error });
       return { kind: 'stream', open: (flow) => this.#whenBack(undefined, cursor, flow) };
     }
-    // After an empty 200 both official clients come back endlessly; 405 is quiet in both (G2).
+    // After an empty 200 both official clients reconnect endlessly; after 405 neither reports an error (G2).
     if (!start) return { kind: 'empty', status: 405, headers: { Allow: 'GET, POST, DELETE' } };
     return { kind: 'stream', open: (flow) => this.frames$(start.stream, start.after, { flow, claim: start.claim }) };
   }
@@ -104,7 +104,7 @@ export class SessionStreams implements StreamObserver {
   /**
    * Makes the response the newest reader of its stream.
    *
-   * @param heldMs for so many milliseconds its client has waited for the log to be back
+   * @param heldMs milliseconds that its client has waited for the log
    * @returns `undefined` when there is nothing left to send, now or ever
    */
   async #claim(cursor: Cursor | undefined, heldMs = 0): Promise<Start | undefined> {
@@ -115,7 +115,7 @@ export class SessionStreams implements StreamObserver {
     } catch (error) {
       if (!(error instanceof StreamNotFoundError)) throw error;
       const id = formatEventId(cursor!.stream, cursor!.index);
-      const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never begun, or it finished and its time is over. Repeat the request, or send no Last-Event-ID.`;
+      const text = `Last-Event-ID "${id}" names a stream that this session does not have: it was never started, or it finished and has expired. Repeat the request, or send no Last-Event-ID.`;
       throw new McpError('BAD_REQUEST', text);
     }
     const after = Math.min(cursor?.index ?? claim.delivered, claim.last);
@@ -125,8 +125,8 @@ export class SessionStreams implements StreamObserver {
   }
 
   /**
-   * Holds the response while the log is away (G11): after two refused GETs the official clients give up for good. A refusal
-   * ends the response, and so does a reader that has claimed the stream meanwhile: the client may have given this response up.
+   * Holds the response while the log is unavailable (G11): after two refused GETs the official clients never try again.
+   * A refusal ends the response, and so does a newer reader of the stream: the client may have abandoned this response.
    *
    * @param begun settles when the log may know the stream
    */
@@ -164,8 +164,8 @@ export class SessionStreams implements StreamObserver {
   }
 
   /**
-   * The frames of one response: the client's cursor, then the events after it. A stream that begins is not named before the log
-   * knows it: a client that comes back to another node must find it there.
+   * The frames of one response: the client's cursor, then the events after it. The id of a new stream is not sent
+   * before the stream is in the log: a client that resumes on another node must find it there.
    */
   frames$(stream: McpStream, after: number, { flow, headOnly, claim }: FrameOptions): Observable<string> {
     return new Observable((subscriber) => {
@@ -273,7 +273,7 @@ export class SessionStreams implements StreamObserver {
     return this.#keep(this.#find(id));
   }
 
-  /** Not kept, if it is a new one. */
+  /** Returns the open stream, or a new one that is not added. */
   #find(id: string): McpStream {
     return this.#streams?.get(id) ?? new McpStream(id, this.sessionId, this.runtime, this);
   }
@@ -321,7 +321,7 @@ class StreamFrames implements Observer<StoredEvent> {
   }
 }
 
-/** A logged stream as the sink of an exchange: its client can come back for missed events. */
+/** A logged stream as the sink of an exchange: its client can resume it. */
 export class LoggedSink implements ExchangeSink {
   constructor(
     readonly stream: McpStream,
@@ -340,7 +340,7 @@ export class LoggedSink implements ExchangeSink {
     return this.stream.disconnectReaders();
   }
 
-  /** Its events are not needed any more. */
+  /** Its events are no longer needed. */
   abandon(): void {
     this.stream.write({ end: true }).catch(() => {});
   }

@@ -6,9 +6,9 @@ import type { INestApplication } from '@nestjs/common';
 /*
  * # HTTP without a port
  *
- * Each request gets a pair of streams: one half goes to the app's server as a connection, the other one to the client of
- * `node:http`. All layers of the app are the real ones: Node's parser, the adapter, its hooks, the router. What the halves
- * lack of a socket is added; above all, a half that is destroyed ends the other one, which Node 20 leaves to the user.
+ * Each request gets a pair of streams: one half goes to the app's server as a connection, the other one to the client
+ * of `node:http`. All layers of the app are the real ones: Node's parser, the adapter, its hooks, the router. Missing
+ * members of a socket are added; above all, destroying one half ends the other one, which Node 20 does not do.
  */
 
 /** A `fetch` that reaches one app. @publicApi */
@@ -19,7 +19,7 @@ const LOOPBACK = '127.0.0.1';
 const BASE = 'http://localhost';
 
 /**
- * Connects clients of `node:http` to an app that listens nowhere. Each request has a connection of its own.
+ * Connects clients of `node:http` to an app that does not listen. Each request has its own connection.
  *
  * @publicApi
  */
@@ -49,7 +49,7 @@ export class AppAgent extends Agent {
     return client;
   }
 
-  /** Cuts all connections, as a network that breaks does. */
+  /** Destroys all connections, like a network failure. */
   cut(): void {
     for (const half of this.#open) half.destroy();
   }
@@ -109,7 +109,7 @@ function responseOf(message: IncomingMessage, method: string): Response {
 /** @returns the half of the client, and that of the server */
 function socketPair(): [client: Duplex, server: Duplex] {
   const [client, server] = duplexPair().map(asSocket) as [Duplex, Duplex];
-  // A client that has gone is gone at once.
+  // A disconnect of the client takes effect at once.
   client.once('close', () => server.destroy());
   // What a server has written before still arrives, and then the end.
   server.once('close', () => {

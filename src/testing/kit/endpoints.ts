@@ -42,6 +42,6 @@ export function pathOf(app: INestApplication): string {
   const endpoints = endpointsOf(app);
   const paths = endpoints.flatMap(({ module }) => module.paths);
   if (paths.length === 1) return paths[0]!;
-  const text = `This app serves MCP at ${paths.join(', ') || 'no path that can be found'}. Say which path the client is to use: createMcpTestClient(app, { endpoint: '${paths[0] ?? '/mcp'}' }).`;
+  const text = `This app serves MCP at ${paths.join(', ') || 'no path that can be found'}. Choose the path that the client uses: createMcpTestClient(app, { endpoint: '${paths[0] ?? '/mcp'}' }).`;
   throw new TypeError(text);
 }

@@ -3,7 +3,7 @@ import type { INestApplication } from '@nestjs/common';
 import { InMemoryStateStore, type McpCounts } from '../../index.js';
 import { type AppEndpoint, endpointsOf } from './endpoints.js';
 
-/** What the endpoints of an app hold. @publicApi */
+/** Counts of everything that the endpoints of an app hold. @publicApi */
 export interface McpLeftovers extends McpCounts {
   /** Responses that are open streams. */
   openResponses: number;
@@ -20,8 +20,8 @@ const { now } = Date;
 const POLL_MS = 5;
 
 /**
- * Expects that clients have left nothing behind in an app: no session, no call, stream, subscription, log or timer. Ends that
- * are on their way may take a moment.
+ * Asserts that an app holds nothing of its clients: no session, call, stream, subscription, log or timer. Waits for
+ * ends that are in progress.
  *
  * @param options `withinMs`: how long the ends may take @default 5000
  * @throws AssertionError (rejects) with what is left
@@ -39,7 +39,7 @@ export async function expectNothingLeft(
     if (now() >= deadline) {
       const expected = Object.fromEntries(Object.keys(actual).map((name) => [name, 0]));
       const list = left.map(([name, count]) => `${name}: ${count}`).join(', ');
-      const message = `The MCP endpoints of the app are not empty after ${withinMs} ms: ${list}. Close all clients; end sessions whose clients have gone with McpSessionService.terminateAll().`;
+      const message = `The MCP endpoints of the app are not empty after ${withinMs} ms: ${list}. Close all clients; end the sessions that remain with McpSessionService.terminateAll().`;
       throw new AssertionError({ message, actual, expected, operator: 'expectNothingLeft' });
     }
     await new Promise((resolve) => void setTimeout(resolve, POLL_MS));

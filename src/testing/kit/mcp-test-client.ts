@@ -9,7 +9,7 @@ import { AppAgent, type AppFetch, fetchOver } from './app-agent.js';
 import { pathOf } from './endpoints.js';
 import { sendRaw, type McpRawAnswer, type McpRawMessage } from './raw-message.js';
 
-/** A test calls one endpoint of an app in one era, as one caller. @publicApi */
+/** Options of a test client: the endpoint, the era and the caller. @publicApi */
 export interface McpTestClientOptions {
   /** The path of the endpoint. @default that of the app's only one */
   endpoint?: string;
@@ -23,15 +23,15 @@ export interface McpTestClientOptions {
   elicit?: (params: Sdk.ElicitRequest['params']) => Sdk.ElicitResult | Promise<Sdk.ElicitResult>;
   /** Answers sampling requests. The client has the capability if this is given. */
   sample?: (params: SamplingQuestion['params']) => SamplingAnswer | Promise<SamplingAnswer>;
-  /** What `roots/list` answers. The client has the capability if this is given. */
+  /** The answer to `roots/list`. The client has the capability if this is given. */
   roots?: McpAnswer<{ method: 'roots/list' }>['roots'];
   /** Beside those that follow from the answers above. */
   capabilities?: Sdk.ClientCapabilities;
   /** Asks for log messages from this level up. @default none in the modern era, else what the server sends */
   logLevel?: McpLogLevel;
   /**
-   * Follows tasks: `callTool()` returns the result of the task, and `progress` has what it said of itself. It polls every few
-   * milliseconds, whatever the server says. `false`: the client knows no tasks.
+   * Follows tasks: `callTool()` returns the result of the task, and `progress` has its status messages. It polls every
+   * few milliseconds, without regard to the interval of the server. `false`: the client does not support tasks.
    *
    * @default true
    */
@@ -40,7 +40,7 @@ export interface McpTestClientOptions {
   clientInfo?: { name: string; version: string };
 }
 
-/** One call of a tool, with what the client was told meanwhile. @publicApi */
+/** The result of a tool call, with the notifications that the client received meanwhile. @publicApi */
 export interface McpToolCallResult<Structured = unknown> {
   /** The texts of the content, one per line. */
   text: string;
@@ -48,9 +48,9 @@ export interface McpToolCallResult<Structured = unknown> {
   /** `structuredContent`. */
   structured: Structured;
   isError: boolean;
-  /** What the handler reported, in order. */
+  /** The progress of the handler, in order. */
   progress: Sdk.Progress[];
-  /** All others that came while the call ran, those of the session's standalone stream too. */
+  /** All other notifications during the call, also those of the session's standalone stream. */
   notifications: McpTestNotification[];
 }
 
@@ -97,7 +97,7 @@ const QUICK: Clock = {
  * await mcp.close();
  * ```
  *
- * @param app of Express or Fastify; initialized, if it is not. It may listen, and need not.
+ * @param app of Express or Fastify; initialized, if it is not. It need not listen.
  * @throws Error (rejects) without the package `@modelcontextprotocol/client`; and with what the client throws, if the
  *   endpoint refuses it
  * @publicApi
@@ -134,14 +134,14 @@ export async function createAppFetch(app: INestApplication): Promise<AppFetch> {
 export class McpTestClient implements AsyncDisposable {
   /** The HTTP of the app, without a port and without the headers of this client. */
   readonly fetch: AppFetch;
-  /** Everything that the server has told this client, progress left out. */
+  /** All notifications that this client has received, except progress. */
   readonly notifications: McpTestNotification[] = [];
   readonly #resumptions: (() => void)[] = [];
   #away = false;
   #closed: Promise<void> | undefined;
 
   private constructor(
-    /** The official client: all that has no shorthand here. */
+    /** The official client, for everything without a method here. */
     readonly client: Sdk.Client,
     private readonly transport: Sdk.StreamableHTTPClientTransport,
     private readonly agent: AppAgent,
@@ -203,7 +203,7 @@ export class McpTestClient implements AsyncDisposable {
     const params = { name, arguments: args, ...this.#metaWith(meta) };
     const result = await this.client.callTool(params, {
       onprogress: (each: Sdk.Progress & { _meta?: Record<string, unknown> }) => {
-        // Says that a task is there, and nothing new.
+        // The progress event of a poll without a new status message.
         if (each._meta?.[POLLED_META_KEY] !== undefined) return;
         progress.push(each);
         onprogress?.(each);
@@ -223,7 +223,7 @@ export class McpTestClient implements AsyncDisposable {
     };
   }
 
-  /** What the endpoint lists for this caller, all pages. */
+  /** The lists of the endpoint for this caller, with all pages. */
   readonly list = {
     tools: async (): Promise<Sdk.Tool[]> => (await this.client.listTools()).tools,
     resources: async (): Promise<Sdk.Resource[]> => (await this.client.listResources()).resources,
@@ -263,15 +263,15 @@ export class McpTestClient implements AsyncDisposable {
   }
 
   /**
-   * Cuts all connections of this client, as a network that breaks does. A stream of a session that is cut waits for
-   * {@link reconnect}; in the modern era cutting cancels the calls that run.
+   * Destroys all connections of this client, like a network failure. A stream of a session then waits for
+   * {@link reconnect}; in the modern era, running calls are cancelled.
    */
   dropStreams(): void {
     this.#away = true;
     this.agent.cut();
   }
 
-  /** Resumes the streams that {@link dropStreams} has cut, from the last event that came. */
+  /** Resumes the streams that {@link dropStreams} has interrupted, after the last received event. */
   reconnect(): void {
     this.#away = false;
     for (const resume of this.#resumptions.splice(0)) resume();
@@ -288,7 +288,7 @@ export class McpTestClient implements AsyncDisposable {
 
   async #close(): Promise<void> {
     try {
-      // A session that has ended before, or with the app, is no failure of the test.
+      // A session that has already ended is not a failure of the test.
       if (this.sessionId !== undefined) await this.transport.terminateSession().catch(() => {});
       await this.client.close();
     } finally {
