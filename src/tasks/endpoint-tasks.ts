@@ -9,6 +9,7 @@ import type { McpCall } from '../context/mcp-call.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { type TaskNotification, type TaskPort, type TaskRunner, type ToolTask } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
+import { assertExtension } from '../methods/capabilities.js';
 import { McpError } from '../wire/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../wire/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
@@ -207,7 +208,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   }
 
   async honored(ids: readonly string[], call: McpCall): Promise<readonly string[]> {
-    assertSupportsTasks(call);
+    assertExtension(TASKS_EXTENSION, call);
     const honored: string[] = [];
     for (let start = 0; start < ids.length; start += ASKED_AT_ONCE) {
       const asked = ids.slice(start, start + ASKED_AT_ONCE);
@@ -352,19 +353,11 @@ function supportsTasks(call: McpCall): boolean {
   return extensionOf(call.client.capabilities, TASKS_EXTENSION) !== undefined;
 }
 
-/** @throws McpError MISSING_CLIENT_CAPABILITY */
-function assertSupportsTasks(call: McpCall): void {
-  if (supportsTasks(call)) return;
-  const requiredCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
-  const text = `"${call.method}" needs a client that knows tasks: declare the extension "${TASKS_EXTENSION}" among the client capabilities of the request.`;
-  throw new McpError('MISSING_CLIENT_CAPABILITY', text, { data: { requiredCapabilities } });
-}
-
 /** Of a tool that must be a task, for a client that knows none: refused when its guards and its schema have had their say. */
 function refusing(call: McpCall): TaskPort {
   return {
     task: undefined,
-    entering: async () => assertSupportsTasks(call),
+    entering: async () => assertExtension(TASKS_EXTENSION, call),
     start: () => Promise.resolve(undefined),
     forbid: () => {},
     ask: () => Promise.reject(new Error('There is no task.')),

@@ -155,6 +155,20 @@ export function rpcErrorOf(thrown: unknown): RpcError | undefined {
   }
 }
 
+/**
+ * What HTTP refuses a request with for a thrown value: an {@link McpError}, or, from any copy of the SDK, the error for a client
+ * that lacks a capability (M6).
+ *
+ * @returns `undefined` for anything else: HTTP has no status for it
+ * @internal
+ */
+export function refusalOf(thrown: unknown): McpError | undefined {
+  if (thrown instanceof McpError) return thrown;
+  const told = rpcErrorOf(thrown);
+  if (told?.code !== ANSWERS.MISSING_CLIENT_CAPABILITY.rpcCode) return undefined;
+  return new McpError('MISSING_CLIENT_CAPABILITY', told.message, { data: told.data, cause: thrown });
+}
+
 /** Longer values are cut: enough to recognise one's own, too short to fill a log. */
 const SHOWN_CHARACTERS = 100;
 
