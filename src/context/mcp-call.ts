@@ -106,6 +106,16 @@ export interface ResultBound {
   insteadOf(result: object, bytes: number): object;
 }
 
+/** A call that became a task, for what runs the task. @internal */
+export interface CallOfTask {
+  /** Of its result. */
+  readonly bound: ResultBound | undefined;
+  /** Aborts the handler. */
+  abort(reason: unknown): void;
+  /** The task is over: nothing runs on behalf of its caller any more. */
+  end(): void;
+}
+
 /**
  * One JSON-RPC request or notification of a client while it is served: who sent it, the way back to its client, and
  * whether its result is still needed.
@@ -121,12 +131,11 @@ export class McpCall implements McpHttpCall {
   #abort: AbortController | undefined;
   #cancelled: { readonly reason: unknown } | undefined;
   #answered = false;
+  #task: 'none' | 'running' | 'over' = 'none';
   /** A guard of the handler did not let the caller in, however the client is told. @internal */
   denied = false;
   /** A handler was found for it. @internal */
   handled = false;
-  /** It is answered with a task. @internal */
-  isTask = false;
   /** How HTTP shall say what the answer says. @internal */
   refusal: HttpRefusal | undefined;
   /** Of a tool whose result may not be of any size. @internal */
@@ -174,6 +183,14 @@ export class McpCall implements McpHttpCall {
   get state(): CallState {
     if (this.#answered) return 'answered';
     return this.#cancelled ? 'cancelled' : 'open';
+  }
+  /** It is answered with a task. @internal */
+  get isTask(): boolean {
+    return this.#task !== 'none';
+  }
+  /** Whether its handler runs on behalf of the caller: until it is answered, or its task is over. @internal */
+  get isServed(): boolean {
+    return this.state === 'open' || this.#task === 'running';
   }
   /** Whether `signal` has aborted, without making it (3 µs). @internal */
   get aborted(): boolean {
@@ -239,10 +256,13 @@ export class McpCall implements McpHttpCall {
     if (!this.#answered) this.#cancel(reason);
   }
 
-  /** The call is answered with a task, and its handler goes on. @returns aborts the handler @internal */
-  becameTask(): (reason: unknown) => void {
-    this.isTask = true;
-    return (reason) => this.#cancel(reason);
+  /** The call is answered with a task, and its handler goes on. @internal */
+  becameTask(): CallOfTask {
+    const { bound } = this;
+    // It bounds the result of the task, not the answer to the call.
+    this.bound = undefined;
+    this.#task = 'running';
+    return { bound, abort: (reason) => this.#cancel(reason), end: () => void (this.#task = 'over') };
   }
 
   #cancel(reason: unknown): void {

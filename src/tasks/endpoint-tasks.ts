@@ -142,7 +142,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
         await this.store.delete(about.id).catch(() => this.#leftOrphan());
         return undefined;
       }
-      const task = new RunningTask(about, this, call.becameTask(), call.bound);
+      const task = new RunningTask(about, this, call.becameTask());
       this.#running.set(task.id, task);
       this.#keepTicking();
       this.changed(task.id);
@@ -200,8 +200,17 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     return cancelled;
   }
 
-  /** Hands answers to the handler that waits for them, wherever it is. */
+  /**
+   * Hands answers to the handler that waits for them, wherever it is.
+   *
+   * @throws McpError PAYLOAD_TOO_LARGE; UNAVAILABLE when the store is away
+   */
   async answer(id: string, answers: Readonly<Record<string, object>>): Promise<void> {
+    const bytes = Buffer.byteLength(JSON.stringify(answers));
+    if (bytes > this.maxResultBytes) {
+      const text = `The answers have ${bytes} bytes as JSON; ${this.maxResultBytes} is the most that a task may keep ("maxResultBytes"). Send less.`;
+      throw new McpError('PAYLOAD_TOO_LARGE', text, { option: 'maxResultBytes' });
+    }
     const taken = await this.#asking(() => this.store.answer(id, answers, this.clock.now()));
     if (taken.length > 0) this.changed(id);
     this.#running.get(id)?.look();

@@ -170,6 +170,17 @@ describe('answers', () => {
     expect((await caller.get(id)).result.content[0].text).toBe('["right"]');
   });
 
+  it('that are too large are refused, and leave the question open', async () => {
+    const { caller, service } = await started({ tasks: { maxResultBytes: 1_000 } });
+    const id = await caller.begin('asks');
+    await until(async () => (await caller.get(id)).status === 'input_required');
+    const refused = await caller.update(id, { a: accept({ yes: 'x'.repeat(1_000) }) });
+    expect(refused).toMatchObject({ status: 413, error: { message: expect.stringContaining('"maxResultBytes"') } });
+    expect(await service.get(id)).toMatchObject({ status: 'input_required', answers: {} });
+    await caller.update(id, { a: accept({ yes: true }), other: accept({ large: 'x'.repeat(1_000) }) });
+    expect(Object.keys((await caller.get(id)).inputRequests)).toEqual(['b']);
+  });
+
   it('that never fit are asked for eight times', async () => {
     const { caller } = await started({ providers: [TaskTools, Asker] });
     const id = await caller.begin('ask_keys', { keys: ['a'] });

@@ -1,4 +1,7 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type McpContext, McpCtx, McpToolCaller, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
+import { gate } from '../support/app.js';
 import { ADAPTERS } from '../support/adapters.js';
 import { TaskTools } from './task-tools.js';
 import { accept, TASKS, tasksApps, until } from './tasks-app.js';
@@ -173,7 +176,58 @@ describe('what becomes a task', () => {
   });
 });
 
+@Injectable()
+class Bounded {
+  @Tool({ name: 'bounded', task: 'optional', maxResultBytes: 100 })
+  bounded(): string {
+    return 'x'.repeat(200);
+  }
+}
+
+@Injectable()
+class Agent {
+  readonly doors = [gate(), gate()] as const;
+  readonly callers: string[] = [];
+
+  constructor(@Inject(McpToolCaller) private readonly tools: McpToolCaller) {}
+
+  @Tool({ name: 'who' })
+  who(@McpCtx() ctx: McpContext): string {
+    return String(ctx.principal);
+  }
+
+  @Tool({ name: 'agent', task: 'optional' })
+  async agent(): Promise<void> {
+    const [first] = this.doors.map(async ({ promise }) => {
+      await promise;
+      const { content } = await this.tools.callTool('who');
+      this.callers.push((content[0] as { text: string }).text);
+    });
+    await first;
+  }
+}
+
 describe('a task', () => {
+  it('calls other tools on behalf of its caller, and what it has left behind does not', async () => {
+    const { app, as } = await started({ providers: [TaskTools, Agent] });
+    const { doors, callers } = app.get(Agent);
+    const ann = await as('ann');
+    const id = await ann.begin('agent');
+    doors[0].open();
+    await until(async () => (await ann.get(id)).status === 'completed');
+    doors[1].open();
+    await until(() => callers.length === 2);
+    expect(callers).toEqual(['ann', 'undefined']);
+  });
+
+  it('has a result that is bounded as that of any call; what says that there is a task is not', async () => {
+    const { caller } = await started({ providers: [TaskTools, Bounded] });
+    const id = await caller.begin('bounded');
+    await until(async () => (await caller.get(id)).status === 'completed');
+    const { result } = await caller.get(id);
+    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('100 is the most') }] });
+  });
+
   it('T4: goes on when its client has gone', async () => {
     const { caller, tools } = await started();
     const leaving = new AbortController();
