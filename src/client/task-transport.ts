@@ -16,7 +16,7 @@ import {
   type RequestId,
 } from '../wire/json-rpc.js';
 import { isModernRevision } from '../wire/revisions.js';
-import { pause } from './waiting.js';
+import { pause, sharedController } from './waiting.js';
 
 /** `_meta` of a progress notification that says that a task was asked for, and nothing more. @internal */
 export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
@@ -53,6 +53,8 @@ export class TaskTransport implements Transport {
   /** No client makes up such an id. */
   readonly #name = `task-${randomToken(8)}-`;
   #lastId = 0;
+  /** Of the last call; `undefined` while there was none that may become a task. */
+  #meta: Meta | undefined;
 
   constructor(
     private readonly inner: Transport,
@@ -92,14 +94,18 @@ export class TaskTransport implements Transport {
   async send(message: JsonRpcMessage, options: TransportSendOptions = {}): Promise<void> {
     if (isNotification(message) && message.method === 'notifications/cancelled') {
       const call = this.#calls.get(message.params?.['requestId'] as RequestId);
+      call?.abort.abort(message.params?.['reason']);
       // The request was answered long ago: what is cancelled is the task.
-      if (call?.followed) return call.abort.abort(message.params?.['reason']);
+      if (call?.followed) return;
     }
     if (!isRequest(message) || message.method !== 'tools/call' || !isModern(message)) {
       return this.inner.send(message, options);
     }
     const call = new FollowedCall(message, options.requestSignal);
     this.#calls.set(message.id, call);
+    this.#meta = call.meta;
+    const { signal } = call.abort;
+    signal.addEventListener('abort', () => call.followed || this.#calls.delete(message.id), { once: true });
     const taskId = this.#taskIn(message);
     if (taskId !== undefined) {
       call.followed = true;
@@ -138,9 +144,14 @@ export class TaskTransport implements Transport {
     const call = this.#calls.get(message.id);
     const result = 'result' in message ? message.result : undefined;
     const { resultType, taskId, pollIntervalMs } = (result ?? {}) as Partial<Task> & { resultType?: unknown };
-    if (!call || resultType !== 'task' || typeof taskId !== 'string') {
+    if (resultType !== 'task' || typeof taskId !== 'string' || !this.#meta) {
       this.#calls.delete(message.id);
       return false;
+    }
+    if (!call) {
+      // Its call was given up while the answer was under way.
+      void this.#cancel(taskId, this.#meta);
+      return true;
     }
     call.followed = true;
     call.pollMs = pollMsOf(pollIntervalMs);
@@ -209,17 +220,20 @@ export class TaskTransport implements Transport {
 
   /** The client does not wait any more. */
   async #giveUp(call: FollowedCall, taskId: string): Promise<void> {
-    if (!this.#calls.delete(call.request.id)) return;
-    await this.#request(call, 'tasks/cancel', { taskId }).catch(() => {});
+    if (this.#calls.delete(call.request.id)) await this.#cancel(taskId, call.meta);
   }
 
-  #tell({ request, ...call }: FollowedCall, { statusMessage }: Partial<Task>): void {
+  async #cancel(taskId: string, meta: Meta): Promise<void> {
+    await this.#request(meta, 'tasks/cancel', { taskId }).catch(() => {});
+  }
+
+  #tell({ request, said }: FollowedCall, { statusMessage }: Partial<Task>): void {
     const progressToken = request.params?._meta?.progressToken;
     if (progressToken === undefined) return;
-    const news = statusMessage !== undefined && statusMessage !== call.said.message;
-    if (news) call.said.message = statusMessage;
+    const news = statusMessage !== undefined && statusMessage !== said.message;
+    if (news) said.message = statusMessage;
     const params = {
-      ...{ progressToken, progress: ++call.said.count },
+      ...{ progressToken, progress: ++said.count },
       ...(news ? { message: statusMessage } : { _meta: { [POLLED_META_KEY]: true } }),
     };
     this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/progress', params });
@@ -230,7 +244,7 @@ export class TaskTransport implements Transport {
     const { signal } = call.abort;
     for (let failures = 1; ; failures++) {
       try {
-        const answer = await this.#request(call, method, params, signal);
+        const answer = await this.#request(call.meta, method, params, signal);
         call.polls++;
         if ('result' in answer) return answer.result;
         const { code, message, data } = answer.error;
@@ -240,13 +254,13 @@ export class TaskTransport implements Transport {
         if (signal.aborted || Number.isSafeInteger((error as { code?: unknown }).code) || failures >= MAX_FAILURES) {
           throw error;
         }
-        await pause(call.pollMs, this.clock, signal);
+        await pause(Math.max(call.pollMs, POLL_MS.default), this.clock, signal);
       }
     }
   }
 
   async #request(
-    { request }: FollowedCall,
+    meta: Meta,
     method: string,
     params: Record<string, unknown>,
     signal?: AbortSignal,
@@ -254,13 +268,13 @@ export class TaskTransport implements Transport {
     const id = `${this.#name}${++this.#lastId}`;
     const answer = deferred<JsonRpcResponse>();
     this.#asked.set(id, answer);
-    // As the call: the same client asks.
-    const { progressToken: _, ...meta } = request.params?._meta ?? {};
     const message = declaring({ jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } });
     const abort = (): void => answer.reject(signal!.reason);
     signal?.addEventListener('abort', abort, { once: true });
     try {
-      quiet(this.inner.send(message, signal ? { requestSignal: signal } : {})).catch(answer.reject);
+      const onRequestStreamEnd = (): void => answer.reject(new Error('The response ended without an answer.'));
+      const options = { onRequestStreamEnd, ...(signal && { requestSignal: signal }) };
+      quiet(this.inner.send(message, options)).catch(answer.reject);
       return await answer.promise;
     } finally {
       signal?.removeEventListener('abort', abort);
@@ -271,7 +285,7 @@ export class TaskTransport implements Transport {
 
 /** A call from its request to the answer that the client gets. */
 class FollowedCall {
-  readonly abort = new AbortController();
+  readonly abort = sharedController();
   /** It is a task. */
   followed = false;
   pollMs = POLL_MS.default;
@@ -285,7 +299,15 @@ class FollowedCall {
   ) {
     signal?.addEventListener('abort', () => this.abort.abort(signal.reason), { once: true });
   }
+
+  /** What requests for the task say of their client: the same as the call. */
+  get meta(): Meta {
+    const { progressToken: _, ...meta } = this.request.params?._meta ?? {};
+    return meta;
+  }
 }
+
+type Meta = Readonly<Record<string, unknown>>;
 
 /** As `tasks/get` says it. */
 interface Task {
