@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../common/clock.js';
 import { deferred, type Deferred, quiet } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { errorResponse } from '../wire/errors.js';
+import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
 import { TASKS_EXTENSION } from '../wire/extensions.js';
 import {
   isNotification,
@@ -24,8 +24,6 @@ export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
 const POLL_MS = { default: 1_000, least: 20, most: 60_000 };
 /** Polls in a row that may fail. */
 const MAX_FAILURES = 5;
-/** JSON-RPC code of a task that came to nothing. */
-const FAILED = -32000;
 
 /**
  * # A transport for the official `Client` that follows tasks
@@ -176,9 +174,9 @@ export class TaskTransport implements Transport {
       }
     } catch (error) {
       if (signal.aborted) return this.#giveUp(call, taskId);
-      const { code = FAILED, data } = error as { code?: unknown; data?: unknown };
+      const { code = REQUEST_FAILED, data } = error as { code?: unknown; data?: unknown };
       const text = `The task ${taskId} of "${String(call.request.params?.['name'])}" could not be followed: ${(error as Error).message}`;
-      const answer = errorResponse(id, Number.isSafeInteger(code) ? (code as number) : FAILED, text, data);
+      const answer = errorResponse(id, Number.isSafeInteger(code) ? (code as number) : REQUEST_FAILED, text, data);
       this.#answer(call, answer as JsonRpcResponse);
     }
   }
@@ -191,11 +189,11 @@ export class TaskTransport implements Transport {
       case 'completed':
         return ofResult({ ...result, resultType: 'complete' });
       case 'failed': {
-        const { code = FAILED, message = 'The task failed.', data } = error ?? {};
+        const { code = REQUEST_FAILED, message = 'The task failed.', data } = error ?? {};
         return errorResponse(id, code, message, data) as JsonRpcResponse;
       }
       case 'cancelled':
-        return errorResponse(id, FAILED, `The task ${taskId} was cancelled.`) as JsonRpcResponse;
+        return errorResponse(id, REQUEST_FAILED, `The task ${taskId} was cancelled.`) as JsonRpcResponse;
       case 'input_required': {
         // What was answered may still be among them, where nodes see each other late.
         const open = Object.entries(inputRequests).filter(([key]) => !(isObject(given) && Object.hasOwn(given, key)));
@@ -250,10 +248,7 @@ export class TaskTransport implements Transport {
         const { code, message, data } = answer.error;
         throw Object.assign(new Error(message), { code, data });
       } catch (error) {
-        // An answer is an answer; what could not be asked is asked again.
-        if (signal.aborted || Number.isSafeInteger((error as { code?: unknown }).code) || failures >= MAX_FAILURES) {
-          throw error;
-        }
+        if (signal.aborted || isFinal(error) || failures >= MAX_FAILURES) throw error;
         await pause(Math.max(call.pollMs, POLL_MS.default), this.clock, signal);
       }
     }
@@ -318,6 +313,15 @@ interface Task {
   readonly result?: object;
   readonly error?: { readonly code?: number; readonly message?: string; readonly data?: unknown };
   readonly inputRequests?: Readonly<Record<string, unknown>>;
+}
+
+/** Codes of answers that say nothing of the task: the request failed, took too long, or the server has a fault. */
+const PASSING: ReadonlySet<unknown> = new Set([REQUEST_FAILED, REQUEST_TIMEOUT, -32603]);
+
+/** Whether the server has answered for the task; otherwise it is asked again. */
+function isFinal(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return Number.isSafeInteger(code) && !PASSING.has(code);
 }
 
 function pollMsOf(pollIntervalMs: unknown): number {

@@ -96,9 +96,15 @@ describe('a task is asked for', () => {
     expect(answer().result).toEqual({ content: [], resultType: 'complete' });
   });
 
-  it('again when an attempt failed, or was never answered, after a second at least', async () => {
+  it.each<[string, Fate]>([
+    ['could not be sent', new Error('broken')],
+    // As a node that cannot reach its store says it on a stream that has begun.
+    ['failed at the server', { error: { code: -32000, message: 'The storage of tasks is away.' } }],
+    ['took the server too long', { error: { code: -32001, message: 'Too late.' } }],
+    ['met a fault of the server', { error: { code: -32603, message: 'A fault.' } }],
+  ])('again when a poll %s, after a second at least', async (_, fate) => {
     const { script, clock, transport, answer } = await opened();
-    script.get = (times) => (times < 5 ? new Error('broken') : DONE);
+    script.get = (times) => (times < 5 ? fate : DONE);
     await transport.send(CALL);
     await clock.advance(100);
     for (let n = 1; n < 5; n++) {
