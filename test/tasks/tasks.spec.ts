@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type McpContext, McpCtx, McpToolCaller, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { gate } from '../support/app.js';
+import { LineClient } from '../stdio/line-client.js';
 import { ADAPTERS } from '../support/adapters.js';
 import { TaskTools } from './task-tools.js';
 import { accept, TASKS, tasksApps, until } from './tasks-app.js';
@@ -273,6 +274,22 @@ describe('a task', () => {
     expect(tools.seen[1]).toBe('aborted: The server shuts down.');
     expect(await service.get(id)).toMatchObject({ status: 'failed', error: { code: -32603 } });
   });
+});
+
+it('over stdio a call becomes a task all the same, which is asked for and listened to', async () => {
+  const { app, tools, service } = await started();
+  const client = await LineClient.of(app);
+  const known = { extensions: { [TASKS]: {} } };
+  const ask = (method: string, params: object) => client.answer(client.modern(method, params, known));
+  const { taskId } = (await ask('tools/call', { name: 'slow', arguments: { label: 'A' } })).result;
+  client.modern('subscriptions/listen', { notifications: { taskIds: [taskId] } }, known);
+  await client.next({ method: 'notifications/subscriptions/acknowledged' });
+  expect((await ask('tasks/get', { taskId })).result.status).toBe('working');
+  tools.door.open();
+  const { params } = await client.next({ method: 'notifications/tasks' });
+  expect(params).toMatchObject({ taskId, status: 'completed', result: { content: [{ text: 'done A' }] } });
+  await client.end();
+  expect(service.running).toBe(0);
 });
 
 it('the extension is declared by server/discover', async () => {
