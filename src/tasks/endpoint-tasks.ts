@@ -17,7 +17,6 @@ import { TaskCall, type TaskMaker } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskStore, type NewTask } from './task-store.js';
 import { TaskWatch } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
-import { taskResult } from './task-wire.js';
 
 /** An id as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
@@ -99,22 +98,14 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 
   // ---- calls -----------------------------------------------------------------------------------------------------
 
-  async serve(
+  serve(
     call: McpCall,
     { key, task }: { readonly key: string; readonly task?: ToolTask },
     work: (port?: TaskPort) => Promise<object>,
   ): Promise<object> {
     if (!task || this.#state !== 'open') return work();
     if (!supportsTasks(call)) return task.support === 'required' ? work(refusing(call)) : work();
-    const made = await new TaskCall(this, call, key, task).follow(work);
-    if (!made.task) {
-      if (made.outcome.status === 'rejected') throw made.outcome.reason;
-      return made.outcome.value;
-    }
-    return {
-      ...taskResult({ ...made.task.about, ...WORKING, lastUpdatedAt: made.task.about.createdAt }),
-      resultType: 'task',
-    };
+    return new TaskCall(this, call, key, task).serve(work);
   }
 
   async make(
@@ -133,7 +124,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
       ttlMs: ttlMs ?? options.ttlMs,
       pollIntervalMs: pollIntervalMs ?? options.pollIntervalMs,
     };
-    if (this.#state !== 'open') return undefined;
+    if (this.#state !== 'open' || !wanted()) return undefined;
     this.#making.add(about.id);
     try {
       await this.#create(about);
@@ -374,6 +365,5 @@ function refusing(call: McpCall): TaskPort {
   };
 }
 
-const WORKING = { status: 'working' } as const;
 const LOST = 'The server that ran this task was lost before it was done.';
 const ORPHAN = 'The server could not begin this task.';

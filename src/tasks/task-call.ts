@@ -5,6 +5,7 @@ import type { McpCall } from '../context/mcp-call.js';
 import type { McpTask, TaskPort, ToolTask } from '../context/mcp-tasks.js';
 import { McpError } from '../wire/errors.js';
 import type { RunningTask, TaskOutcome } from './running-task.js';
+import { taskResult } from './task-wire.js';
 
 /** What makes tasks. */
 export interface TaskMaker {
@@ -43,21 +44,24 @@ export class TaskCall implements TaskPort {
     private readonly options: ToolTask,
   ) {}
 
-  /** Runs the work. @returns the task it has become, or `undefined`: then the work says how the call is answered */
-  async follow(work: (port: TaskPort) => Promise<object>): Promise<{ task?: RunningTask; outcome: TaskOutcome }> {
+  /** Runs the work. @returns the task that the call has become, as its client is told; else the result of the work */
+  async serve(work: (port: TaskPort) => Promise<object>): Promise<object> {
     const settled: Promise<TaskOutcome> = work(this).then(
       (value) => ({ status: 'fulfilled', value }),
       (reason: unknown) => ({ status: 'rejected', reason }),
     );
     await Promise.race([settled, this.#became.promise]);
     const task = this.#task;
-    if (!task) {
-      // A task that is being stored is not wanted any more.
-      this.#settle('ordinary');
-      return { outcome: await settled };
+    if (task) {
+      settled.then((outcome) => task.settle(outcome)).catch(() => {});
+      const { about } = task;
+      return { ...taskResult({ ...about, status: 'working', lastUpdatedAt: about.createdAt }), resultType: 'task' };
     }
-    settled.then((outcome) => task.settle(outcome)).catch(() => {});
-    return { task, outcome: UNKNOWN };
+    // A task that is being stored is not wanted any more.
+    this.#settle('ordinary');
+    const outcome = await settled;
+    if (outcome.status === 'rejected') throw outcome.reason;
+    return outcome.value;
   }
 
   get task(): McpTask | undefined {
@@ -134,6 +138,3 @@ export class TaskCall implements TaskPort {
     this.#timer = undefined;
   }
 }
-
-/** The work of a task goes on. */
-const UNKNOWN: TaskOutcome = { status: 'fulfilled', value: {} };
