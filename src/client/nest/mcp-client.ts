@@ -74,7 +74,9 @@ export class McpClient implements BeforeApplicationShutdown {
     const client = await this.client();
     // Progress lets a task take its time; in the other era nothing of it is needed.
     const patient = this.#followsTasks && client.getProtocolEra() === 'modern';
-    const all = patient ? { onprogress: () => {}, resetTimeoutOnProgress: true, ...options } : options;
+    const all = patient
+      ? { resetTimeoutOnProgress: true, ...options, onprogress: newsOnly(options?.onprogress) }
+      : options;
     return client.callTool({ name, arguments: args }, all);
   }
 
@@ -98,10 +100,7 @@ export class McpClient implements BeforeApplicationShutdown {
       const call = async (): Promise<void> => {
         const client = await this.client();
         if (signal.aborted) return;
-        const onprogress = (progress: Progress & { _meta?: Record<string, unknown> }): void => {
-          // Says that a task is there, and nothing new.
-          if (progress._meta?.[POLLED_META_KEY] === undefined) subscriber.next({ type: 'progress', ...progress });
-        };
+        const onprogress = newsOnly((progress) => subscriber.next({ type: 'progress', ...progress }));
         const all: RequestOptions = { resetTimeoutOnProgress: true, ...options, signal, onprogress };
         const result = await client.callTool({ name, arguments: args }, all);
         subscriber.next({ type: 'result', result });
@@ -179,6 +178,13 @@ export class McpClient implements BeforeApplicationShutdown {
     const message = `The MCP client "${this.name}" is closed: the application is shutting down.`;
     return new ClientTransportError('NOT_CONNECTED', message);
   }
+}
+
+/** Leaves out what says that a task is there, and nothing new. */
+function newsOnly(onprogress: RequestOptions['onprogress']): (progress: Progress) => void {
+  return (progress: Progress & { _meta?: Record<string, unknown> }) => {
+    if (progress._meta?.[POLLED_META_KEY] === undefined) onprogress?.(progress);
+  };
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
