@@ -270,15 +270,15 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   #keepTicking(): void {
     const needed = this.#state !== 'stopped' && (this.#running.size + this.#watches > 0 || this.#orphans);
     if (needed && !this.#tick) {
-      this.#tick = this.clock.setInterval(() => void this.#look(), this.options.leaseMs / RENEWALS);
+      this.#tick = this.clock.setInterval(() => void this.#onTick(), this.options.leaseMs / RENEWALS);
     } else if (!needed && this.#tick) {
       this.clock.clear(this.#tick);
       this.#tick = undefined;
     }
   }
 
-  /** One tick. A store that is away is asked again at the next. */
-  async #look(): Promise<void> {
+  /** A store that is away is asked again at the next one. */
+  async #onTick(): Promise<void> {
     if (this.#ticking) return;
     this.#ticking = true;
     try {
