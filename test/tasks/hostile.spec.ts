@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import { McpArgs, type McpContext, McpCtx, McpRegistry, Tool } from 'nestjs-mcp-streamable';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { FORGED_IDS } from '../../src/testing/contract.js';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { NodeBackend } from '../support/node-backend.js';
 import { TaskTools } from './task-tools.js';
@@ -315,17 +315,30 @@ describe('a store that is away', () => {
     expect((await store.get(running))!.status).toBe('working');
   });
 
-  it('a client that leaves while its task is being stored leaves no task behind', async () => {
-    const { caller, backend, store, tools } = await faulty();
-    backend.pause();
-    const leaving = new AbortController();
-    const call = caller.post('tools/call', { name: 'slow', arguments: { label: 'A' } }, leaving.signal);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    leaving.abort();
-    await call.catch(() => {});
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    backend.back();
-    await until(async () => (await store.list()).length === 0);
-    expect(tools.seen).toEqual([]);
-  });
+  it.each(['slow', 'registered'])(
+    'a client that leaves while its task is being stored leaves none behind (%s)',
+    async (name) => {
+      const { app, caller, backend, store, tools } = await faulty();
+      app.get(McpRegistry).registerTool({
+        name: 'registered',
+        task: 'optional',
+        handler: () => {
+          tools.seen.push('registered');
+          return 'x';
+        },
+      });
+      backend.pause();
+      const leaving = new AbortController();
+      const call = caller.post('tools/call', { name, arguments: { label: 'A' } }, leaving.signal);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      leaving.abort();
+      await call.catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      const removed = vi.spyOn(store, 'delete');
+      backend.back();
+      await until(() => removed.mock.results.length === 1);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      expect([await store.list(), tools.seen]).toEqual([[], []]);
+    },
+  );
 });
