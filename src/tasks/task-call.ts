@@ -35,7 +35,8 @@ export class TaskCall implements TaskPort {
   #making: Promise<RunningTask | undefined> | undefined;
   #task: RunningTask | undefined;
   #timer: ClockTimer | undefined;
-  #entered = false;
+  /** One for all runs of the method: an interceptor may repeat it. */
+  #entering: Promise<void> | undefined;
 
   constructor(
     private readonly maker: TaskMaker,
@@ -69,18 +70,9 @@ export class TaskCall implements TaskPort {
   }
 
   entering(): Promise<void> | undefined {
-    // An interceptor may run the method again.
-    if (this.#entered) return undefined;
-    this.#entered = true;
     const { afterMs } = this.options;
-    if (afterMs === 0)
-      return quiet(
-        this.start().then(
-          () => {},
-          (error: unknown) => this.#refuse(error),
-        ),
-      );
-    if (afterMs !== Infinity && this.#state === 'waiting') {
+    if (afterMs === 0) return (this.#entering ??= quiet(this.#enter()));
+    if (afterMs !== Infinity && this.#state === 'waiting' && !this.#timer) {
       // When there is no room, it stays an ordinary call.
       this.#timer = this.maker.clock.setTimeout(() => void quiet(this.start()), afterMs);
     }
@@ -125,10 +117,14 @@ export class TaskCall implements TaskPort {
     }
   }
 
-  /** There is no task, and the handler has not run: HTTP says why, as of any request that is refused. */
-  #refuse(error: unknown): never {
-    if (error instanceof McpError) this.call.refuseWith(error.status, error.headers ?? {});
-    throw error;
+  async #enter(): Promise<void> {
+    try {
+      await this.start();
+    } catch (error) {
+      // There is no task, and the handler has not run: HTTP says why, as of any request that is refused.
+      if (error instanceof McpError) this.call.refuseWith(error.status, error.headers ?? {});
+      throw error;
+    }
   }
 
   #settle(state: 'waiting' | 'making' | 'task' | 'ordinary'): void {

@@ -1,8 +1,15 @@
-import { Injectable } from '@nestjs/common';
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Injectable,
+  type NestInterceptor,
+  UseInterceptors,
+} from '@nestjs/common';
 import { McpArgs, type McpContext, McpCtx, McpRegistry, Tool } from 'nestjs-mcp-streamable';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { FORGED_IDS } from '../../src/testing/contract.js';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { type Observable, retry } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { NodeBackend } from '../support/node-backend.js';
@@ -73,6 +80,25 @@ describe('what is no task', () => {
   });
 });
 
+@Injectable()
+class Again implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(retry(2));
+  }
+}
+
+@Injectable()
+class Retried {
+  readonly runs: string[] = [];
+
+  @Tool({ name: 'retried', task: 'optional' })
+  @UseInterceptors(Again)
+  retried(@McpCtx() ctx: McpContext): string {
+    if (this.runs.push(String(ctx.task?.id)) === 1) throw new Error('The first run fails.');
+    return `run ${this.runs.length} of ${this.runs.at(-1)}`;
+  }
+}
+
 describe('caps', () => {
   it('T5: refuse one task more, and its handler does not run', async () => {
     const { as, caller, tools, service } = await started({
@@ -92,6 +118,16 @@ describe('caps', () => {
     const fifth = await carl.call('slow', { label: 'C' });
     expect(fifth).toMatchObject({ status: 429, error: { message: expect.stringContaining('"maxTasks"') } });
     expect([tools.seen.length, (await service.list()).length]).toEqual([4, 4]);
+  });
+
+  it('T5: refuse it as often as an interceptor tries again', async () => {
+    const { app, caller } = await started({ providers: [TaskTools, Retried], tasks: { maxTasks: 1 } });
+    const { runs } = app.get(Retried);
+    const id = await caller.begin('retried');
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect((await caller.get(id)).result.content[0].text).toBe(`run 2 of ${id}`);
+    expect((await caller.call('retried')).status).toBe(429);
+    expect(runs).toHaveLength(2);
   });
 
   it('leave a call that became none in time an ordinary one', async () => {
