@@ -206,7 +206,7 @@ describe('answers', () => {
     expect((await caller.get(id)).result.content[0].text).toBe('["right"]');
   });
 
-  it('that are too large are refused, and leave the question open', async () => {
+  it('T3: that are too large are refused, and leave the question open', async () => {
     const { caller, service } = await started({ tasks: { maxResultBytes: 1_000 } });
     const id = await caller.begin('asks');
     await until(async () => (await caller.get(id)).status === 'input_required');
