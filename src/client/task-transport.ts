@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../common/clock.js';
 import { deferred, type Deferred, quiet } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
-import { errorResponse } from '../wire/errors.js';
+import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
 import { TASKS_EXTENSION } from '../wire/extensions.js';
 import {
   isNotification,
@@ -16,7 +16,7 @@ import {
   type RequestId,
 } from '../wire/json-rpc.js';
 import { isModernRevision } from '../wire/revisions.js';
-import { pause } from './waiting.js';
+import { pause, sharedController } from './waiting.js';
 
 /** `_meta` key of a progress notification of a poll without a new status. @internal */
 export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
@@ -24,8 +24,6 @@ export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
 const POLL_MS = { default: 1_000, least: 20, most: 60_000 };
 /** Polls in a row that may fail. */
 const MAX_FAILURES = 5;
-/** JSON-RPC code of a task that failed without a code, or was cancelled. */
-const FAILED = -32000;
 
 /**
  * # A transport for the official `Client` that follows tasks
@@ -53,6 +51,8 @@ export class TaskTransport implements Transport {
   /** A random prefix, so that the ids differ from those of the client. */
   readonly #name = `task-${randomToken(8)}-`;
   #lastId = 0;
+  /** Of the last call; `undefined` while there was none that may become a task. */
+  #meta: Meta | undefined;
 
   constructor(
     private readonly inner: Transport,
@@ -92,14 +92,18 @@ export class TaskTransport implements Transport {
   async send(message: JsonRpcMessage, options: TransportSendOptions = {}): Promise<void> {
     if (isNotification(message) && message.method === 'notifications/cancelled') {
       const call = this.#calls.get(message.params?.['requestId'] as RequestId);
+      call?.abort.abort(message.params?.['reason']);
       // The request was already answered, so the task is cancelled.
-      if (call?.followed) return call.abort.abort(message.params?.['reason']);
+      if (call?.followed) return;
     }
     if (!isRequest(message) || message.method !== 'tools/call' || !isModern(message)) {
       return this.inner.send(message, options);
     }
     const call = new FollowedCall(message, options.requestSignal);
     this.#calls.set(message.id, call);
+    this.#meta = call.meta;
+    const { signal } = call.abort;
+    signal.addEventListener('abort', () => call.followed || this.#calls.delete(message.id), { once: true });
     const taskId = this.#taskIn(message);
     if (taskId !== undefined) {
       call.followed = true;
@@ -138,9 +142,14 @@ export class TaskTransport implements Transport {
     const call = this.#calls.get(message.id);
     const result = 'result' in message ? message.result : undefined;
     const { resultType, taskId, pollIntervalMs } = (result ?? {}) as Partial<Task> & { resultType?: unknown };
-    if (!call || resultType !== 'task' || typeof taskId !== 'string') {
+    if (resultType !== 'task' || typeof taskId !== 'string' || !this.#meta) {
       this.#calls.delete(message.id);
       return false;
+    }
+    if (!call) {
+      // Its call was given up while the answer was under way.
+      void this.#cancel(taskId, this.#meta);
+      return true;
     }
     call.followed = true;
     call.pollMs = pollMsOf(pollIntervalMs);
@@ -165,9 +174,9 @@ export class TaskTransport implements Transport {
       }
     } catch (error) {
       if (signal.aborted) return this.#giveUp(call, taskId);
-      const { code = FAILED, data } = error as { code?: unknown; data?: unknown };
+      const { code = REQUEST_FAILED, data } = error as { code?: unknown; data?: unknown };
       const text = `The task ${taskId} of "${String(call.request.params?.['name'])}" could not be followed: ${(error as Error).message}`;
-      const answer = errorResponse(id, Number.isSafeInteger(code) ? (code as number) : FAILED, text, data);
+      const answer = errorResponse(id, Number.isSafeInteger(code) ? (code as number) : REQUEST_FAILED, text, data);
       this.#answer(call, answer as JsonRpcResponse);
     }
   }
@@ -180,11 +189,11 @@ export class TaskTransport implements Transport {
       case 'completed':
         return ofResult({ ...result, resultType: 'complete' });
       case 'failed': {
-        const { code = FAILED, message = 'The task failed.', data } = error ?? {};
+        const { code = REQUEST_FAILED, message = 'The task failed.', data } = error ?? {};
         return errorResponse(id, code, message, data) as JsonRpcResponse;
       }
       case 'cancelled':
-        return errorResponse(id, FAILED, `The task ${taskId} was cancelled.`) as JsonRpcResponse;
+        return errorResponse(id, REQUEST_FAILED, `The task ${taskId} was cancelled.`) as JsonRpcResponse;
       case 'input_required': {
         // May still include answered questions, if nodes see updates late.
         const open = Object.entries(inputRequests).filter(([key]) => !(isObject(given) && Object.hasOwn(given, key)));
@@ -209,17 +218,20 @@ export class TaskTransport implements Transport {
 
   /** The client has cancelled the call. */
   async #giveUp(call: FollowedCall, taskId: string): Promise<void> {
-    if (!this.#calls.delete(call.request.id)) return;
-    await this.#request(call, 'tasks/cancel', { taskId }).catch(() => {});
+    if (this.#calls.delete(call.request.id)) await this.#cancel(taskId, call.meta);
   }
 
-  #tell({ request, ...call }: FollowedCall, { statusMessage }: Partial<Task>): void {
+  async #cancel(taskId: string, meta: Meta): Promise<void> {
+    await this.#request(meta, 'tasks/cancel', { taskId }).catch(() => {});
+  }
+
+  #tell({ request, said }: FollowedCall, { statusMessage }: Partial<Task>): void {
     const progressToken = request.params?._meta?.progressToken;
     if (progressToken === undefined) return;
-    const news = statusMessage !== undefined && statusMessage !== call.said.message;
-    if (news) call.said.message = statusMessage;
+    const news = statusMessage !== undefined && statusMessage !== said.message;
+    if (news) said.message = statusMessage;
     const params = {
-      ...{ progressToken, progress: ++call.said.count },
+      ...{ progressToken, progress: ++said.count },
       ...(news ? { message: statusMessage } : { _meta: { [POLLED_META_KEY]: true } }),
     };
     this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/progress', params });
@@ -230,23 +242,20 @@ export class TaskTransport implements Transport {
     const { signal } = call.abort;
     for (let failures = 1; ; failures++) {
       try {
-        const answer = await this.#request(call, method, params, signal);
+        const answer = await this.#request(call.meta, method, params, signal);
         call.polls++;
         if ('result' in answer) return answer.result;
         const { code, message, data } = answer.error;
         throw Object.assign(new Error(message), { code, data });
       } catch (error) {
-        // Answers are final; requests that could not be sent are repeated.
-        if (signal.aborted || Number.isSafeInteger((error as { code?: unknown }).code) || failures >= MAX_FAILURES) {
-          throw error;
-        }
-        await pause(call.pollMs, this.clock, signal);
+        if (signal.aborted || isFinal(error) || failures >= MAX_FAILURES) throw error;
+        await pause(Math.max(call.pollMs, POLL_MS.default), this.clock, signal);
       }
     }
   }
 
   async #request(
-    { request }: FollowedCall,
+    meta: Meta,
     method: string,
     params: Record<string, unknown>,
     signal?: AbortSignal,
@@ -254,13 +263,13 @@ export class TaskTransport implements Transport {
     const id = `${this.#name}${++this.#lastId}`;
     const answer = deferred<JsonRpcResponse>();
     this.#asked.set(id, answer);
-    // With the `_meta` of the call, since it is the same client.
-    const { progressToken: _, ...meta } = request.params?._meta ?? {};
     const message = declaring({ jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } });
     const abort = (): void => answer.reject(signal!.reason);
     signal?.addEventListener('abort', abort, { once: true });
     try {
-      quiet(this.inner.send(message, signal ? { requestSignal: signal } : {})).catch(answer.reject);
+      const onRequestStreamEnd = (): void => answer.reject(new Error('The response ended without an answer.'));
+      const options = { onRequestStreamEnd, ...(signal && { requestSignal: signal }) };
+      quiet(this.inner.send(message, options)).catch(answer.reject);
       return await answer.promise;
     } finally {
       signal?.removeEventListener('abort', abort);
@@ -271,7 +280,7 @@ export class TaskTransport implements Transport {
 
 /** A call from its request to the answer that the client gets. */
 class FollowedCall {
-  readonly abort = new AbortController();
+  readonly abort = sharedController();
   /** It is a task. */
   followed = false;
   pollMs = POLL_MS.default;
@@ -285,7 +294,15 @@ class FollowedCall {
   ) {
     signal?.addEventListener('abort', () => this.abort.abort(signal.reason), { once: true });
   }
+
+  /** What requests for the task say of their client: the same as the call. */
+  get meta(): Meta {
+    const { progressToken: _, ...meta } = this.request.params?._meta ?? {};
+    return meta;
+  }
 }
+
+type Meta = Readonly<Record<string, unknown>>;
 
 /** As `tasks/get` says it. */
 interface Task {
@@ -296,6 +313,15 @@ interface Task {
   readonly result?: object;
   readonly error?: { readonly code?: number; readonly message?: string; readonly data?: unknown };
   readonly inputRequests?: Readonly<Record<string, unknown>>;
+}
+
+/** Codes of answers that say nothing of the task: the request failed, took too long, or the server has a fault. */
+const PASSING: ReadonlySet<unknown> = new Set([REQUEST_FAILED, REQUEST_TIMEOUT, -32603]);
+
+/** Whether the server has answered for the task; otherwise it is asked again. */
+function isFinal(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return Number.isSafeInteger(code) && !PASSING.has(code);
 }
 
 function pollMsOf(pollIntervalMs: unknown): number {

@@ -109,6 +109,16 @@ export interface ResultBound {
   insteadOf(result: object, bytes: number): object;
 }
 
+/** A call that became a task, for what runs the task. @internal */
+export interface CallOfTask {
+  /** Of its result. */
+  readonly bound: ResultBound | undefined;
+  /** Aborts the handler. */
+  abort(reason: unknown): void;
+  /** The task is over: nothing runs on behalf of its caller any more. */
+  end(): void;
+}
+
 /**
  * One JSON-RPC request or notification of a client while it is served: its caller, its client, and whether its result
  * is still needed.
@@ -124,12 +134,11 @@ export class McpCall implements McpHttpCall {
   #abort: AbortController | undefined;
   #cancelled: { readonly reason: unknown } | undefined;
   #answered = false;
+  #task: 'none' | 'running' | 'over' = 'none';
   /** A guard of the handler refused the caller. @internal */
   denied = false;
   /** A handler was found for it. @internal */
   handled = false;
-  /** It is answered with a task. @internal */
-  isTask = false;
   /** HTTP status and headers of the answer, if it is a refusal. @internal */
   refusal: HttpRefusal | undefined;
   /** Set for a tool whose results have a size limit. @internal */
@@ -177,6 +186,14 @@ export class McpCall implements McpHttpCall {
   get state(): CallState {
     if (this.#answered) return 'answered';
     return this.#cancelled ? 'cancelled' : 'open';
+  }
+  /** It is answered with a task. @internal */
+  get isTask(): boolean {
+    return this.#task !== 'none';
+  }
+  /** Whether its handler runs on behalf of the caller: until it is answered, or its task is over. @internal */
+  get isServed(): boolean {
+    return this.state === 'open' || this.#task === 'running';
   }
   /** Whether `signal` has aborted, without making it (3 µs). @internal */
   get aborted(): boolean {
@@ -242,10 +259,13 @@ export class McpCall implements McpHttpCall {
     if (!this.#answered) this.#cancel(reason);
   }
 
-  /** The call is answered with a task, and its handler continues. @returns aborts the handler @internal */
-  becameTask(): (reason: unknown) => void {
-    this.isTask = true;
-    return (reason) => this.#cancel(reason);
+  /** The call is answered with a task, and its handler continues. @internal */
+  becameTask(): CallOfTask {
+    const { bound } = this;
+    // It limits the result of the task, not the answer to the call.
+    this.bound = undefined;
+    this.#task = 'running';
+    return { bound, abort: (reason) => this.#cancel(reason), end: () => void (this.#task = 'over') };
   }
 
   #cancel(reason: unknown): void {

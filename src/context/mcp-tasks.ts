@@ -82,7 +82,7 @@ export interface TaskRunner {
     tool: { readonly key: string; readonly task?: ToolTask },
     work: (port?: TaskPort) => Promise<object>,
   ): Promise<object>;
-  /** Those of the tasks that the caller may hear of. @throws (rejects) McpError MISSING_CLIENT_CAPABILITY */
+  /** Those of the tasks that the caller may hear of. @throws (rejects) MissingRequiredClientCapabilityError */
   honored(ids: readonly string[], call: McpCall): Promise<readonly string[]>;
   /** What becomes of tasks, each at most once a second. Nothing is emitted while the reader is slow. Never errors. */
   watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification>;

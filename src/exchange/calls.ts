@@ -3,14 +3,12 @@ import { deferred, type Deferred, isThenable, within } from '../common/promises.
 import { type McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
-import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, rpcErrorOf } from '../wire/errors.js';
+import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, refusalOf, rpcErrorOf } from '../wire/errors.js';
 import type { JsonRpcResponse } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { CallObserver } from './call-observer.js';
 
 const INTERNAL_ERROR = -32603;
-/** The one error of a handler that HTTP has a status for (M6). */
-const MISSING_CAPABILITY = -32021;
 
 /**
  * # The calls that run on this node, and how each of them ends
@@ -157,7 +155,8 @@ export class Calls {
     if (call.era === 'modern') {
       // Of the dispatcher, before a handler ran (M5): HTTP says it too. Errors of handlers are of other classes.
       if (refusal instanceof McpError && call.exchange!.refuse(refusal)) return this.#answered(call);
-      if (told?.code === MISSING_CAPABILITY && !call.refusal) call.refuseWith(400, {});
+      const lacking = call.refusal ? undefined : refusalOf(error);
+      if (lacking) call.refuseWith(lacking.status, {});
     }
     const { code, message, data } = rpcErrorOf(refusal)!;
     this.#answer(call, this.#textOf(errorResponse(id, code, message, data) as JsonRpcResponse, call));

@@ -156,7 +156,7 @@ function requestOf(name: string, args: object, { meta }: McpToolCallOptions): Js
 function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
   const named = principal !== undefined || request !== undefined;
   const running = currentMcpCall();
-  if (running?.state === 'open' && !named) {
+  if (running?.isServed && !named) {
     return { era: 'legacy', principal: running.principal, request: running.request };
   }
   const headed = request && 'headers' in request ? request : { headers: {}, ...request };

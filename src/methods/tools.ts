@@ -1,5 +1,6 @@
 import { isObject } from '../wire/json-rpc.js';
-import type { TaskHost, TaskPort } from '../context/mcp-tasks.js';
+import type { McpContext } from '../context/mcp-context.js';
+import type { TaskHost } from '../context/mcp-tasks.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
 import { shown } from '../wire/errors.js';
@@ -29,18 +30,12 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
       if (!tool) throw invalidParams(`Tool ${shown(name)} not found. "tools/list" returns the available tools.`);
       const given = args ?? NO_ARGUMENTS;
       served.bound = tool.bound;
-      const run = (port?: TaskPort): Promise<object> =>
-        calls.run(
-          served,
-          name,
-          { name, arguments: args },
-          (context) => tool.invoke(given, context) as Promise<object>,
-          port,
-        );
+      const params = { name, arguments: args };
+      const handler = (context: McpContext): Promise<object> => tool.invoke(given, context) as Promise<object>;
       // Revisions before 2026-07-28 have no such tasks.
-      if (!tool.task || !tasks.runner || served.era === 'legacy') return run();
+      if (!tool.task || !tasks.runner || served.era === 'legacy') return calls.run(served, name, params, handler);
       return tasks.runner.serve(served, tool, (port) =>
-        run(port).catch((error: unknown) => {
+        calls.run(served, name, params, handler, port).catch((error: unknown) => {
           throw withoutUrlRequired(error);
         }),
       );

@@ -9,6 +9,7 @@ import type { McpCall } from '../context/mcp-call.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { type TaskNotification, type TaskPort, type TaskRunner, type ToolTask } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
+import { assertExtension } from '../methods/capabilities.js';
 import { McpError } from '../wire/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../wire/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
@@ -16,7 +17,6 @@ import { TaskCall, type TaskMaker } from './task-call.js';
 import { ACTIVE, type McpStoredTask, type McpTaskStore, type NewTask } from './task-store.js';
 import { TaskWatch } from './task-watch.js';
 import type { ResolvedTasksOptions } from './tasks.options.js';
-import { taskResult } from './task-wire.js';
 
 /** An id as {@link randomToken} makes it. Any other text of a client is refused before the store is asked. */
 const ID = new RegExp(`^[A-Za-z0-9]{${TOKEN_LENGTH}}$`);
@@ -98,22 +98,14 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
 
   // ---- calls -----------------------------------------------------------------------------------------------------
 
-  async serve(
+  serve(
     call: McpCall,
     { key, task }: { readonly key: string; readonly task?: ToolTask },
     work: (port?: TaskPort) => Promise<object>,
   ): Promise<object> {
     if (!task || this.#state !== 'open') return work();
     if (!supportsTasks(call)) return task.support === 'required' ? work(refusing(call)) : work();
-    const made = await new TaskCall(this, call, key, task).follow(work);
-    if (!made.task) {
-      if (made.outcome.status === 'rejected') throw made.outcome.reason;
-      return made.outcome.value;
-    }
-    return {
-      ...taskResult({ ...made.task.about, ...WORKING, lastUpdatedAt: made.task.about.createdAt }),
-      resultType: 'task',
-    };
+    return new TaskCall(this, call, key, task).serve(work);
   }
 
   async make(
@@ -132,7 +124,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
       ttlMs: ttlMs ?? options.ttlMs,
       pollIntervalMs: pollIntervalMs ?? options.pollIntervalMs,
     };
-    if (this.#state !== 'open') return undefined;
+    if (this.#state !== 'open' || !wanted()) return undefined;
     this.#making.add(about.id);
     try {
       await this.#create(about);
@@ -141,7 +133,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
         await this.store.delete(about.id).catch(() => this.#leftOrphan());
         return undefined;
       }
-      const task = new RunningTask(about, this, call.becameTask(), call.bound);
+      const task = new RunningTask(about, this, call.becameTask());
       this.#running.set(task.id, task);
       this.#keepTicking();
       this.changed(task.id);
@@ -199,15 +191,24 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     return cancelled;
   }
 
-  /** Hands answers to the handler that waits for them, wherever it is. */
+  /**
+   * Hands answers to the handler that waits for them, wherever it is.
+   *
+   * @throws McpError PAYLOAD_TOO_LARGE; UNAVAILABLE when the store is away
+   */
   async answer(id: string, answers: Readonly<Record<string, object>>): Promise<void> {
+    const bytes = Buffer.byteLength(JSON.stringify(answers));
+    if (bytes > this.maxResultBytes) {
+      const text = `The answers have ${bytes} bytes as JSON; ${this.maxResultBytes} is the most that a task may keep ("maxResultBytes"). Send less.`;
+      throw new McpError('PAYLOAD_TOO_LARGE', text, { option: 'maxResultBytes' });
+    }
     const taken = await this.#asking(() => this.store.answer(id, answers, this.clock.now()));
     if (taken.length > 0) this.changed(id);
     this.#running.get(id)?.look();
   }
 
   async honored(ids: readonly string[], call: McpCall): Promise<readonly string[]> {
-    assertSupportsTasks(call);
+    assertExtension(TASKS_EXTENSION, call);
     const honored: string[] = [];
     for (let start = 0; start < ids.length; start += ASKED_AT_ONCE) {
       const asked = ids.slice(start, start + ASKED_AT_ONCE);
@@ -269,15 +270,15 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   #keepTicking(): void {
     const needed = this.#state !== 'stopped' && (this.#running.size + this.#watches > 0 || this.#orphans);
     if (needed && !this.#tick) {
-      this.#tick = this.clock.setInterval(() => void this.#look(), this.options.leaseMs / RENEWALS);
+      this.#tick = this.clock.setInterval(() => void this.#onTick(), this.options.leaseMs / RENEWALS);
     } else if (!needed && this.#tick) {
       this.clock.clear(this.#tick);
       this.#tick = undefined;
     }
   }
 
-  /** One tick. A store that is away is asked again at the next. */
-  async #look(): Promise<void> {
+  /** A store that is away is asked again at the next one. */
+  async #onTick(): Promise<void> {
     if (this.#ticking) return;
     this.#ticking = true;
     try {
@@ -352,19 +353,11 @@ function supportsTasks(call: McpCall): boolean {
   return extensionOf(call.client.capabilities, TASKS_EXTENSION) !== undefined;
 }
 
-/** @throws McpError MISSING_CLIENT_CAPABILITY */
-function assertSupportsTasks(call: McpCall): void {
-  if (supportsTasks(call)) return;
-  const requiredCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
-  const text = `"${call.method}" needs a client that supports tasks: declare the extension "${TASKS_EXTENSION}" in the client capabilities of the request.`;
-  throw new McpError('MISSING_CLIENT_CAPABILITY', text, { data: { requiredCapabilities } });
-}
-
-/** Of a tool that must be a task, for a client that knows none: refused when its guards and its schema have had their say. */
+/** For a tool that requires a task and a client that does not support tasks: refuses after the guards and the schema. */
 function refusing(call: McpCall): TaskPort {
   return {
     task: undefined,
-    entering: async () => assertSupportsTasks(call),
+    entering: async () => assertExtension(TASKS_EXTENSION, call),
     start: () => Promise.resolve(undefined),
     forbid: () => {},
     ask: () => Promise.reject(new Error('There is no task.')),
@@ -372,6 +365,5 @@ function refusing(call: McpCall): TaskPort {
   };
 }
 
-const WORKING = { status: 'working' } as const;
 const LOST = 'The server that ran this task failed before the task had ended.';
 const ORPHAN = 'The server could not start this task.';

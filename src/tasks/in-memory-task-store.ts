@@ -18,8 +18,8 @@ const MAX_LOST = 100;
 /**
  * # Tasks in the memory of this process
  *
- * There is no timer: what has expired is not found, and is removed when a task is created, listed, or a lease renewed. Values are kept as JSON, so that callers share no object with
- * the store.
+ * There is no timer: what has expired is not found, and is removed when a task is created, listed, or a lease renewed. Values are
+ * kept as JSON, so that callers share no object with the store.
  *
  * Invariant: `#leases` has every node with a task that has not ended.
  *

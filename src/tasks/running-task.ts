@@ -2,7 +2,7 @@ import type { InputRequest } from '@modelcontextprotocol/server';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred, within } from '../common/promises.js';
 import { Retry } from '../common/retry.js';
-import type { ResultBound } from '../context/mcp-call.js';
+import type { CallOfTask } from '../context/mcp-call.js';
 import type { McpTask } from '../context/mcp-tasks.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
@@ -62,9 +62,7 @@ export class RunningTask implements McpTask {
   constructor(
     readonly about: NewTask,
     private readonly node: TaskNode,
-    private readonly abort: (reason: unknown) => void,
-    /** Of the tool: what is larger is replaced by advice, as in any answer. */
-    private readonly bound?: ResultBound,
+    private readonly call: CallOfTask,
   ) {
     const { clock } = node;
     const { ttlMs, id } = about;
@@ -220,8 +218,9 @@ export class RunningTask implements McpTask {
     return { status: 'completed', statusMessage: '', result, lastUpdatedAt };
   }
 
+  /** What is larger than the tool allows is replaced by advice, as in any answer. */
   #bounded(result: object): object {
-    const { bound } = this;
+    const { bound } = this.call;
     const bytes = bound ? bytesOf(result) : 0;
     return bound && bytes > bound.maxBytes ? bound.insteadOf(result, bytes) : result;
   }
@@ -248,7 +247,7 @@ export class RunningTask implements McpTask {
 
   #end(reason: unknown): void {
     if (this.#state === 'over') return;
-    this.abort(reason);
+    this.call.abort(reason);
     this.#leave(reason);
   }
 
@@ -265,6 +264,7 @@ export class RunningTask implements McpTask {
     this.#quiet(reason);
     this.#writes.cancel();
     this.node.clock.clear(this.#expiry);
+    this.call.end();
     this.node.left(this);
   }
 }

@@ -5,6 +5,7 @@ import type { McpCall } from '../context/mcp-call.js';
 import type { McpTask, TaskPort, ToolTask } from '../context/mcp-tasks.js';
 import { McpError } from '../wire/errors.js';
 import type { RunningTask, TaskOutcome } from './running-task.js';
+import { taskResult } from './task-wire.js';
 
 /** What makes tasks. */
 export interface TaskMaker {
@@ -34,7 +35,8 @@ export class TaskCall implements TaskPort {
   #making: Promise<RunningTask | undefined> | undefined;
   #task: RunningTask | undefined;
   #timer: ClockTimer | undefined;
-  #entered = false;
+  /** One for all runs of the method: an interceptor may repeat it. */
+  #entering: Promise<void> | undefined;
 
   constructor(
     private readonly maker: TaskMaker,
@@ -43,21 +45,24 @@ export class TaskCall implements TaskPort {
     private readonly options: ToolTask,
   ) {}
 
-  /** Runs the work. @returns the task it has become, or `undefined`: then the work says how the call is answered */
-  async follow(work: (port: TaskPort) => Promise<object>): Promise<{ task?: RunningTask; outcome: TaskOutcome }> {
+  /** Runs the work. @returns the task that the call has become, as its client is told; else the result of the work */
+  async serve(work: (port: TaskPort) => Promise<object>): Promise<object> {
     const settled: Promise<TaskOutcome> = work(this).then(
       (value) => ({ status: 'fulfilled', value }),
       (reason: unknown) => ({ status: 'rejected', reason }),
     );
     await Promise.race([settled, this.#became.promise]);
     const task = this.#task;
-    if (!task) {
-      // A task that is being stored is not wanted any more.
-      this.#settle('ordinary');
-      return { outcome: await settled };
+    if (task) {
+      settled.then((outcome) => task.settle(outcome)).catch(() => {});
+      const { about } = task;
+      return { ...taskResult({ ...about, status: 'working', lastUpdatedAt: about.createdAt }), resultType: 'task' };
     }
-    settled.then((outcome) => task.settle(outcome)).catch(() => {});
-    return { task, outcome: UNKNOWN };
+    // A task that is being stored is not wanted any more.
+    this.#settle('ordinary');
+    const outcome = await settled;
+    if (outcome.status === 'rejected') throw outcome.reason;
+    return outcome.value;
   }
 
   get task(): McpTask | undefined {
@@ -65,18 +70,9 @@ export class TaskCall implements TaskPort {
   }
 
   entering(): Promise<void> | undefined {
-    // An interceptor may run the method again.
-    if (this.#entered) return undefined;
-    this.#entered = true;
     const { afterMs } = this.options;
-    if (afterMs === 0)
-      return quiet(
-        this.start().then(
-          () => {},
-          (error: unknown) => this.#refuse(error),
-        ),
-      );
-    if (afterMs !== Infinity && this.#state === 'waiting') {
+    if (afterMs === 0) return (this.#entering ??= quiet(this.#enter()));
+    if (afterMs !== Infinity && this.#state === 'waiting' && !this.#timer) {
       // When there is no room, it stays an ordinary call.
       this.#timer = this.maker.clock.setTimeout(() => void quiet(this.start()), afterMs);
     }
@@ -121,10 +117,14 @@ export class TaskCall implements TaskPort {
     }
   }
 
-  /** There is no task, and the handler has not run: HTTP says why, as of any request that is refused. */
-  #refuse(error: unknown): never {
-    if (error instanceof McpError) this.call.refuseWith(error.status, error.headers ?? {});
-    throw error;
+  async #enter(): Promise<void> {
+    try {
+      await this.start();
+    } catch (error) {
+      // There is no task, and the handler has not run: HTTP says why, as of any request that is refused.
+      if (error instanceof McpError) this.call.refuseWith(error.status, error.headers ?? {});
+      throw error;
+    }
   }
 
   #settle(state: 'waiting' | 'making' | 'task' | 'ordinary'): void {
@@ -134,6 +134,3 @@ export class TaskCall implements TaskPort {
     this.#timer = undefined;
   }
 }
-
-/** The work of a task goes on. */
-const UNKNOWN: TaskOutcome = { status: 'fulfilled', value: {} };

@@ -46,7 +46,8 @@ export interface McpTasksOptions {
   /** Tasks of all anonymous callers together; otherwise like `maxTasks`. @default 1000 */
   maxAnonymousTasks?: number;
   /**
-   * Bytes that a result may have as JSON. A task whose result is larger has failed.
+   * Bytes that a result may have as JSON, and the answers of one `tasks/update`. A task whose result is larger has failed; larger
+   * answers are refused with 413.
    *
    * @default 262144 (256 KiB)
    */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { errorResponse, McpError, type McpErrorCode } from './errors.js';
+import { errorResponse, McpError, type McpErrorCode, refusalOf } from './errors.js';
 
 const TABLE: [McpErrorCode, number, number][] = [
   ['PARSE_ERROR', 400, -32700],
@@ -51,6 +51,22 @@ describe('McpError', () => {
   it('sends neither stack nor cause', () => {
     const text = JSON.stringify(new McpError('INTERNAL_ERROR', 'Sorry.', { cause: new Error('secret') }).toResponse());
     expect(text).not.toMatch(/secret|spec\.ts/);
+  });
+});
+
+describe('refusalOf', () => {
+  it('M6: is 400 for a client without a capability, from any copy of the SDK', () => {
+    const data = { requiredCapabilities: { roots: {} } };
+    const thrown = Object.assign(new Error('No roots.'), { code: -32021, data });
+    expect(refusalOf(thrown)).toMatchObject({ status: 400, rpcCode: -32021, message: 'No roots.', data });
+  });
+
+  it('is an McpError itself, and nothing for any other value', () => {
+    const refusal = new McpError('UNAVAILABLE', 'Later.');
+    expect(refusalOf(refusal)).toBe(refusal);
+    for (const other of [undefined, new Error('x'), { code: -32602, message: 'x' }]) {
+      expect(refusalOf(other)).toBeUndefined();
+    }
   });
 });
 

@@ -159,6 +159,20 @@ export function rpcErrorOf(thrown: unknown): RpcError | undefined {
   }
 }
 
+/**
+ * The HTTP refusal for a thrown value: an {@link McpError}, or, from any copy of the SDK, the error for a client
+ * that lacks a capability (M6).
+ *
+ * @returns `undefined` for anything else: it has no HTTP status
+ * @internal
+ */
+export function refusalOf(thrown: unknown): McpError | undefined {
+  if (thrown instanceof McpError) return thrown;
+  const told = rpcErrorOf(thrown);
+  if (told?.code !== ANSWERS.MISSING_CLIENT_CAPABILITY.rpcCode) return undefined;
+  return new McpError('MISSING_CLIENT_CAPABILITY', told.message, { data: told.data, cause: thrown });
+}
+
 /** Longer values are truncated, so that they do not fill the log. */
 const SHOWN_CHARACTERS = 100;
 

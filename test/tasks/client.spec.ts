@@ -71,6 +71,20 @@ it('its Observable shows what the task says of itself', async () => {
   expect((await passing(clock, events)).map(gist)).toEqual(['first', 'second', [{ type: 'text', text: 'the end' }]]);
 });
 
+it('the progress of callTool() is what the task says of itself', async () => {
+  const { client, clock, tools, ...app } = await connected();
+  const said: (string | undefined)[] = [];
+  const result = client.callTool('reports', {}, { onprogress: ({ message }) => said.push(message) });
+  await until(() => tools.reports$.observed);
+  await working({ clock, ...app });
+  tools.report(1, 'first');
+  await clock.advance(5_000);
+  tools.reports$.next('the end');
+  tools.reports$.complete();
+  expect((await passing(clock, result)).content).toEqual([{ type: 'text', text: 'the end' }]);
+  expect(said).toEqual(['first']);
+});
+
 it('questions of a task are answered by the handlers of the client', async () => {
   const asked: unknown[] = [];
   const { client, clock } = await connected({

@@ -1,9 +1,16 @@
-import { Injectable } from '@nestjs/common';
-import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Injectable,
+  type NestInterceptor,
+  UseInterceptors,
+} from '@nestjs/common';
+import { McpArgs, type McpContext, McpCtx, McpRegistry, Tool } from 'nestjs-mcp-streamable';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { FORGED_IDS } from '../../src/testing/contract.js';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
-import { describe, expect, it } from 'vitest';
+import { type Observable, retry } from 'rxjs';
+import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { NodeBackend } from '../support/node-backend.js';
 import { TaskTools } from './task-tools.js';
@@ -73,6 +80,25 @@ describe('what is no task', () => {
   });
 });
 
+@Injectable()
+class Again implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(retry(2));
+  }
+}
+
+@Injectable()
+class Retried {
+  readonly runs: string[] = [];
+
+  @Tool({ name: 'retried', task: 'optional' })
+  @UseInterceptors(Again)
+  retried(@McpCtx() ctx: McpContext): string {
+    if (this.runs.push(String(ctx.task?.id)) === 1) throw new Error('The first run fails.');
+    return `run ${this.runs.length} of ${this.runs.at(-1)}`;
+  }
+}
+
 describe('caps', () => {
   it('T5: refuse one task more, and its handler does not run', async () => {
     const { as, caller, tools, service } = await started({
@@ -92,6 +118,16 @@ describe('caps', () => {
     const fifth = await carl.call('slow', { label: 'C' });
     expect(fifth).toMatchObject({ status: 429, error: { message: expect.stringContaining('"maxTasks"') } });
     expect([tools.seen.length, (await service.list()).length]).toEqual([4, 4]);
+  });
+
+  it('T5: refuse it as often as an interceptor tries again', async () => {
+    const { app, caller } = await started({ providers: [TaskTools, Retried], tasks: { maxTasks: 1 } });
+    const { runs } = app.get(Retried);
+    const id = await caller.begin('retried');
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect((await caller.get(id)).result.content[0].text).toBe(`run 2 of ${id}`);
+    expect((await caller.call('retried')).status).toBe(429);
+    expect(runs).toHaveLength(2);
   });
 
   it('leave a call that became none in time an ordinary one', async () => {
@@ -176,6 +212,17 @@ describe('answers', () => {
     await caller.update(id, { a: accept({ text: 'late' }), 'a-2': accept({ text: 'right' }) });
     await until(async () => (await caller.get(id)).status === 'completed');
     expect((await caller.get(id)).result.content[0].text).toBe('["right"]');
+  });
+
+  it('T3: that are too large are refused, and leave the question open', async () => {
+    const { caller, service } = await started({ tasks: { maxResultBytes: 1_000 } });
+    const id = await caller.begin('asks');
+    await until(async () => (await caller.get(id)).status === 'input_required');
+    const refused = await caller.update(id, { a: accept({ yes: 'x'.repeat(1_000) }) });
+    expect(refused).toMatchObject({ status: 413, error: { message: expect.stringContaining('"maxResultBytes"') } });
+    expect(await service.get(id)).toMatchObject({ status: 'input_required', answers: {} });
+    await caller.update(id, { a: accept({ yes: true }), other: accept({ large: 'x'.repeat(1_000) }) });
+    expect(Object.keys((await caller.get(id)).inputRequests)).toEqual(['b']);
   });
 
   it('that never fit are asked for eight times', async () => {
@@ -312,17 +359,30 @@ describe('a store that is away', () => {
     expect((await store.get(running))!.status).toBe('working');
   });
 
-  it('a client that leaves while its task is being stored leaves no task behind', async () => {
-    const { caller, backend, store, tools } = await faulty();
-    backend.pause();
-    const leaving = new AbortController();
-    const call = caller.post('tools/call', { name: 'slow', arguments: { label: 'A' } }, leaving.signal);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    leaving.abort();
-    await call.catch(() => {});
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    backend.back();
-    await until(async () => (await store.list()).length === 0);
-    expect(tools.seen).toEqual([]);
-  });
+  it.each(['slow', 'registered'])(
+    'a client that leaves while its task is being stored leaves none behind (%s)',
+    async (name) => {
+      const { app, caller, backend, store, tools } = await faulty();
+      app.get(McpRegistry).registerTool({
+        name: 'registered',
+        task: 'optional',
+        handler: () => {
+          tools.seen.push('registered');
+          return 'x';
+        },
+      });
+      backend.pause();
+      const leaving = new AbortController();
+      const call = caller.post('tools/call', { name, arguments: { label: 'A' } }, leaving.signal);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      leaving.abort();
+      await call.catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      const removed = vi.spyOn(store, 'delete');
+      backend.back();
+      await until(() => removed.mock.results.length === 1);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      expect([await store.list(), tools.seen]).toEqual([[], []]);
+    },
+  );
 });

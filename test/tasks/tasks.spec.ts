@@ -1,4 +1,8 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type McpContext, McpCtx, McpToolCaller, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
+import { gate } from '../support/app.js';
+import { LineClient } from '../stdio/line-client.js';
 import { ADAPTERS } from '../support/adapters.js';
 import { TaskTools } from './task-tools.js';
 import { accept, TASKS, tasksApps, until } from './tasks-app.js';
@@ -173,7 +177,58 @@ describe('what becomes a task', () => {
   });
 });
 
+@Injectable()
+class Bounded {
+  @Tool({ name: 'bounded', task: 'optional', maxResultBytes: 100 })
+  bounded(): string {
+    return 'x'.repeat(200);
+  }
+}
+
+@Injectable()
+class Agent {
+  readonly doors = [gate(), gate()] as const;
+  readonly callers: string[] = [];
+
+  constructor(@Inject(McpToolCaller) private readonly tools: McpToolCaller) {}
+
+  @Tool({ name: 'who' })
+  who(@McpCtx() ctx: McpContext): string {
+    return String(ctx.principal);
+  }
+
+  @Tool({ name: 'agent', task: 'optional' })
+  async agent(): Promise<void> {
+    const [first] = this.doors.map(async ({ promise }) => {
+      await promise;
+      const { content } = await this.tools.callTool('who');
+      this.callers.push((content[0] as { text: string }).text);
+    });
+    await first;
+  }
+}
+
 describe('a task', () => {
+  it('calls other tools on behalf of its caller, and what it has left behind does not', async () => {
+    const { app, as } = await started({ providers: [TaskTools, Agent] });
+    const { doors, callers } = app.get(Agent);
+    const ann = await as('ann');
+    const id = await ann.begin('agent');
+    doors[0].open();
+    await until(async () => (await ann.get(id)).status === 'completed');
+    doors[1].open();
+    await until(() => callers.length === 2);
+    expect(callers).toEqual(['ann', 'undefined']);
+  });
+
+  it('has a result that is bounded as that of any call; what says that there is a task is not', async () => {
+    const { caller } = await started({ providers: [TaskTools, Bounded] });
+    const id = await caller.begin('bounded');
+    await until(async () => (await caller.get(id)).status === 'completed');
+    const { result } = await caller.get(id);
+    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('the maximum is 100') }] });
+  });
+
   it('T4: goes on when its client has gone', async () => {
     const { caller, tools } = await started();
     const leaving = new AbortController();
@@ -219,6 +274,22 @@ describe('a task', () => {
     expect(tools.seen[1]).toBe('aborted: The server is shutting down.');
     expect(await service.get(id)).toMatchObject({ status: 'failed', error: { code: -32603 } });
   });
+});
+
+it('over stdio a call becomes a task all the same, which is asked for and listened to', async () => {
+  const { app, tools, service } = await started();
+  const client = await LineClient.of(app);
+  const known = { extensions: { [TASKS]: {} } };
+  const ask = (method: string, params: object) => client.answer(client.modern(method, params, known));
+  const { taskId } = (await ask('tools/call', { name: 'slow', arguments: { label: 'A' } })).result;
+  client.modern('subscriptions/listen', { notifications: { taskIds: [taskId] } }, known);
+  await client.next({ method: 'notifications/subscriptions/acknowledged' });
+  expect((await ask('tasks/get', { taskId })).result.status).toBe('working');
+  tools.door.open();
+  const { params } = await client.next({ method: 'notifications/tasks' });
+  expect(params).toMatchObject({ taskId, status: 'completed', result: { content: [{ text: 'done A' }] } });
+  await client.end();
+  expect(service.running).toBe(0);
 });
 
 it('the extension is declared by server/discover', async () => {

@@ -77,7 +77,9 @@ export class McpClient implements BeforeApplicationShutdown {
     const client = await this.client();
     // Progress restarts the timeout of a task; there are no such tasks in the legacy era.
     const patient = this.#followsTasks && client.getProtocolEra() === 'modern';
-    const all = patient ? { onprogress: () => {}, resetTimeoutOnProgress: true, ...options } : options;
+    const all = patient
+      ? { resetTimeoutOnProgress: true, ...options, onprogress: newsOnly(options?.onprogress) }
+      : options;
     return client.callTool({ name, arguments: args }, all);
   }
 
@@ -101,10 +103,7 @@ export class McpClient implements BeforeApplicationShutdown {
       const call = async (): Promise<void> => {
         const client = await this.client();
         if (signal.aborted) return;
-        const onprogress = (progress: Progress & { _meta?: Record<string, unknown> }): void => {
-          // The progress event of a poll without a new status message.
-          if (progress._meta?.[POLLED_META_KEY] === undefined) subscriber.next({ type: 'progress', ...progress });
-        };
+        const onprogress = newsOnly((progress) => subscriber.next({ type: 'progress', ...progress }));
         const all: RequestOptions = { resetTimeoutOnProgress: true, ...options, signal, onprogress };
         const result = await client.callTool({ name, arguments: args }, all);
         subscriber.next({ type: 'result', result });
@@ -182,6 +181,13 @@ export class McpClient implements BeforeApplicationShutdown {
     const message = `The MCP client "${this.name}" is closed: the application is shutting down.`;
     return new ClientTransportError('NOT_CONNECTED', message);
   }
+}
+
+/** Leaves out the progress events of polls without a new status message. */
+function newsOnly(onprogress: RequestOptions['onprogress']): (progress: Progress) => void {
+  return (progress: Progress & { _meta?: Record<string, unknown> }) => {
+    if (progress._meta?.[POLLED_META_KEY] === undefined) onprogress?.(progress);
+  };
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

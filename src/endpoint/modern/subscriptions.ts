@@ -12,7 +12,7 @@ import { logError } from '../../context/operator-log.js';
 import { CallObserver } from '../../exchange/call-observer.js';
 import { ChangeFeed, type HeardChange } from '../../session/cluster/change-feed.js';
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '../../wire/era.js';
-import { McpError, rpcErrorOf, shutdownRefusal } from '../../wire/errors.js';
+import { McpError, refusalOf, rpcErrorOf, shutdownRefusal } from '../../wire/errors.js';
 import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { notificationOf } from '../../wire/notifications.js';
 import { messageFrame } from '../../wire/sse.js';
@@ -297,7 +297,8 @@ class Subscription implements PendingReply {
   }
 
   #fail(error: unknown): void {
-    if (error instanceof McpError) return this.#refuse(error);
+    const refusal = refusalOf(error);
+    if (refusal) return this.#refuse(refusal);
     if (this.#state.is === 'asked') logError(error);
     const text = 'The subscription could not be opened. See the server log.';
     this.#refuse(new McpError('INTERNAL_ERROR', text, { cause: error }));

@@ -12,7 +12,7 @@ import type {
   ResourceTemplateOptions,
   ToolOptions,
 } from '../decorators/handler-options.js';
-import { HandlerDefinitionError } from '../handlers.errors.js';
+import { HandlerCancelled, HandlerDefinitionError } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
@@ -278,6 +278,8 @@ function functionRunner(
       const args: unknown = validate ? await validate(raw) : raw;
       const entering = context.entering();
       if (entering) await entering;
+      // Checking arguments, and storing a task, take their time: a call that is over must not have an effect.
+      if (context.aborted) throw new HandlerCancelled(context.signal.reason);
       const returned = await handler(args as never, context);
       return comesInParts(returned) ? new Drain(returned, context, origin).result : returned;
     },
