@@ -26,6 +26,7 @@ import {
   ValidationPipe,
 } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
+import { Transform } from 'class-transformer';
 import { IsInt, IsOptional, IsString } from 'class-validator';
 import {
   McpArgs,
@@ -52,6 +53,10 @@ class PageDto {
   @IsInt() page!: number;
 }
 
+class PriceDto {
+  @Transform(({ value }) => Number(value) * 100) @IsInt() cents!: number;
+}
+
 /** One guard for both: where the id is differs. */
 @Injectable()
 class OwnOrders implements CanActivate {
@@ -76,6 +81,11 @@ class ShopController {
   @Tool({ name: 'get_page' })
   page(@Query() { page }: PageDto): object {
     return { page, type: typeof page };
+  }
+  @Post('prices')
+  @Tool({ name: 'set_price' })
+  price(@Body() price: PriceDto): object {
+    return { isDto: price instanceof PriceDto, cents: price.cents };
   }
   @UseGuards(OwnOrders)
   @Post('orders/:id')
@@ -159,6 +169,13 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
       },
     };
   }
+
+  it('transforms the arguments once, by the ValidationPipe of the app', async () => {
+    const { call, http } = await start();
+    const price = { isDto: true, cents: 500 };
+    expect(await http('shop/prices', { cents: 5 })).toMatchObject({ body: price });
+    expect(await call('set_price', { cents: 5 })).toMatchObject(price);
+  });
 
   it.each(['legacy', 'modern'] as const)(
     'takes parameters of the path and the query as arguments (%s)',

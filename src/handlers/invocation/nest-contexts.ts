@@ -1,4 +1,4 @@
-import type { ArgumentsHost, CanActivate, Type } from '@nestjs/common';
+import { type ArgumentsHost, type CanActivate, type Type, ValidationPipe } from '@nestjs/common';
 import {
   type ApplicationConfig,
   type ContextId,
@@ -8,6 +8,7 @@ import {
 } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { HandlerSignal } from '../handlers.errors.js';
+import { rawOf } from '../schema/class-schema.js';
 import type { ProviderWrapper } from './enhancers.js';
 import { ArgumentsAsked, type Invocation, type Method } from './invocation.js';
 import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
@@ -60,7 +61,14 @@ export function surroundForCalls(
       externalErrorProxy.createProxy(target, { next: (error, host) => filtered(error, host, handler) }, type),
   };
   creator.pipesConsumer = {
-    apply: async (value, metadata, pipes) => (isPiped(metadata) ? pipesConsumer.apply(value, metadata, pipes) : value),
+    apply: async (value, metadata, pipes) => {
+      if (!isPiped(metadata)) return value;
+      const argument = await value;
+      // The pipe makes an instance itself: of another instance, so that `@Transform()` would run twice.
+      const raw = pipes.some((pipe) => pipe instanceof ValidationPipe) ? rawOf(argument) : undefined;
+      const result = await pipesConsumer.apply(raw ?? argument, metadata, pipes);
+      return raw && result === raw ? argument : result;
+    },
   };
   return (instance, contextId) => {
     const inquirer = contextId && wrapper.id;

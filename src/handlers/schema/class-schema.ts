@@ -47,6 +47,13 @@ export function jsonOfClass(dto: Type, packages: ClassPackages, outer: readonly 
   };
 }
 
+const RAW = new WeakMap<object, object>();
+
+/** The arguments that an instance was made of, if {@link validateClass} made it. */
+export function rawOf(instance: unknown): object | undefined {
+  return RAW.get(instance as object);
+}
+
 /** The check that class-validator makes of a class; what comes in becomes an instance, what goes out plain again. */
 export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse, misfit: Misfit): Validate {
   const { validator, transformer } = packages;
@@ -58,7 +65,9 @@ export function validateClass(dto: Type, packages: ClassPackages, use: SchemaUse
     const instance = transformer.plainToInstance(dto, raw) as object;
     const failures = await validator.validate(instance, { forbidUnknownValues: false });
     if (failures.length > 0) throw misfit(failures.flatMap((failure) => problemsOf(failure)));
-    return use === 'input' ? instance : transformer.instanceToPlain(instance);
+    if (use === 'output') return transformer.instanceToPlain(instance);
+    RAW.set(instance, raw);
+    return instance;
   };
 }
 
