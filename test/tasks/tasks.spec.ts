@@ -174,7 +174,7 @@ describe('what becomes a task', () => {
 });
 
 describe('a task', () => {
-  it('T4: goes on when its client has gone', async () => {
+  it('T4: continues when its client has disconnected', async () => {
     const { caller, tools } = await started();
     const leaving = new AbortController();
     const response = await caller.post('tools/call', { name: 'slow', arguments: { label: 'A' } }, leaving.signal);
