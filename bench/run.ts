@@ -60,7 +60,7 @@ const { values: options } = parseArgs({
 function among(kind: string, names: readonly string[], known: readonly string[]): readonly string[] {
   const unknown = names.find((name) => !known.includes(name));
   if (unknown === undefined) return names;
-  throw new Error(`There is no ${kind} "${unknown}". There are: ${[...new Set(known)].join(', ')}.`);
+  throw new Error(`Unknown ${kind} "${unknown}". Available: ${[...new Set(known)].join(', ')}.`);
 }
 
 function secondsOf(name: WorkName, plan: Plan): number {
@@ -98,7 +98,7 @@ async function measure(plan: Plan, works: readonly Work[]): Promise<WorkResult[]
 
 const rounds = Number(options.rounds ?? (options.quick ? QUICK_ROUNDS : FULL_ROUNDS));
 if (!Number.isInteger(rounds) || rounds < 1)
-  throw new Error(`--rounds wants a number from 1, not "${options.rounds}".`);
+  throw new Error(`--rounds must be a number of at least 1; got "${options.rounds}".`);
 const only = among(
   'work',
   options.only,
@@ -110,7 +110,7 @@ const subjects = among(
   SUBJECTS.map(({ name }) => name),
 );
 const works = WORKS.filter(({ name }) => only.length === 0 || only.includes(name));
-if (!PINNED) console.warn('Server and load share cores: taskset is missing, or there is only one.');
+if (!PINNED) console.warn('Server and load share cores: taskset is missing, or there is only one core.');
 const plan: Plan = {
   quick: options.quick,
   rounds,

@@ -37,7 +37,7 @@ const { values: options } = parseArgs({
   },
 });
 const minutes = Number(options.minutes);
-if (!(minutes > 0)) throw new Error(`--minutes wants a number above 0, not "${options.minutes}".`);
+if (!(minutes > 0)) throw new Error(`--minutes must be a number above 0; got "${options.minutes}".`);
 const random = seeded(Number(options.seed));
 const durationMs = minutes * 60_000;
 /** How long visitors come before they have to leave again. */
@@ -148,7 +148,7 @@ async function busy(server: ServerProcess, count: Count, ms: number, enough = In
 
 async function tooLong(): Promise<never> {
   await delay(VISIT_MS, undefined, { ref: false });
-  throw new Error(`It was not over after ${VISIT_MS} ms.`);
+  throw new Error(`The visit did not end within ${VISIT_MS} ms.`);
 }
 
 /** @throws when something that should end does not */
@@ -163,7 +163,7 @@ async function quiet({ server, keys }: Soaked, began: number, visits: number): P
       const seconds = Math.round((performance.now() - began) / 1000);
       return { seconds, visits, memory: heap + external, gauges: await server.gauges() };
     }
-    if (performance.now() > deadline) throw new Error(`Still there after ${SETTLE_MS} ms: ${JSON.stringify(left)}`);
+    if (performance.now() > deadline) throw new Error(`Not released within ${SETTLE_MS} ms: ${JSON.stringify(left)}`);
     await delay(100);
   }
 }
@@ -182,30 +182,31 @@ const toGo = (seconds: number): string => inWords(durationMs / 1000 - seconds);
 function chosen(option: 'adapter' | 'backend', all: readonly string[]): readonly string[] {
   const wanted = options[option];
   if (wanted === 'both') return all;
-  if (!all.includes(wanted)) throw new Error(`--${option} wants ${all.join(', ')} or both, not "${wanted}".`);
+  if (!all.includes(wanted)) throw new Error(`--${option} must be ${all.join(', ')} or both; got "${wanted}".`);
   return [wanted];
 }
 
 const adapters = chosen('adapter', ['express', 'fastify']);
 const backends = chosen('backend', ['memory', 'redis']);
 const redis = backends.includes('redis') ? await SharedRedis.obtain('The soak test with --backend redis') : undefined;
-if (backends.includes('redis') && !redis && backends.length === 1) throw new Error('There is nothing to test.');
+if (backends.includes('redis') && !redis && backends.length === 1)
+  throw new Error('No backend can be tested: Redis is not available.');
 const stores = [...(backends.includes('memory') ? [undefined] : []), ...(redis ? [redis] : [])];
 const named = stores.flatMap((store) => adapters.map((adapter) => titleOf(adapter, store)));
 console.log(
-  `The soak test: ${VISITORS} visitors at a time come to ${named.join(' and to ')}${named.length > 1 ? ', side by side' : ''}, for ` +
-    `${inWords(durationMs / 1000)} after a warm-up of up to ${inWords(WARM_UP_MS / 1000)}: about ` +
-    `${inWords((durationMs + WARM_UP_MS) / 1000)}. Each time that all have left (about every ${inWords(busyMs / 1000)}, and the ` +
-    `${inWords(idleMs / 1000)} that forgotten sessions take) there is a row; nothing may grow from row to row.\n`,
+  `The soak test: ${VISITORS} concurrent visitors per server, on ${named.join(' and ')}, for ${inWords(durationMs / 1000)} ` +
+    `after a warm-up of up to ${inWords(WARM_UP_MS / 1000)}: about ${inWords((durationMs + WARM_UP_MS) / 1000)}. A row is ` +
+    `printed whenever all visits have ended (about every ${inWords(busyMs / 1000)}, plus ${inWords(idleMs / 1000)} until ` +
+    `forgotten sessions expire); no value may grow from row to row.\n`,
 );
-console.log('| server | seconds | to go | visits | memory, KiB | handles | listeners | left over |');
+console.log('| server | seconds | remaining | visits | memory, KiB | handles | listeners | left over |');
 console.log('| --- | --: | --: | --: | --: | --: | --: | --: |');
 try {
   const soaked = await Promise.all(stores.flatMap((store) => adapters.map((adapter) => start(adapter, store))));
   // One that fails does not end the others.
   const failed = (await Promise.all(soaked.map((one) => soak(one).catch((error: unknown) => [told(error)])))).flat();
   if (failed.length > 0) throw new Error(`The soak test failed: ${failed.join('; ')}.`);
-  console.log('\nNothing grew.');
+  console.log('\nPassed: no resource grew.');
 } finally {
   await redis?.stop();
 }

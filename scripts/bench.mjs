@@ -24,7 +24,7 @@ async function compare() {
 
 async function measure() {
   console.log(
-    'Builds, and installs the peers if they are not there: a minute at most, then the benchmark says how long it takes.',
+    'Builds, and installs the peers if they are missing: a minute at most; then the benchmark prints its duration.',
   );
   if (!isInstalled(peers)) must('npm', ['ci', ...SILENT], { cwd: peers });
   // Builds are the same whatever Node.js makes them; what is measured is the run alone.

@@ -84,4 +84,4 @@ try {
   server.close();
 }
 if (faults.length > 0) throw new Error(`${faults.length} faults in the documentation site:\n${faults.join('\n')}`);
-console.log(`${pages.length} pages: none wider than ${WIDTH} pixels, nothing from elsewhere, the search works.`);
+console.log(`${pages.length} pages: none wider than ${WIDTH} pixels, no external resources, the search works.`);

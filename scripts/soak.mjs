@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { build, root } from './build.mjs';
 
-console.log('Builds, some seconds; then the soak test says how long it takes.');
+console.log('Building takes some seconds; then the soak test prints its duration.');
 await build('tsconfig.bench.json');
 const args = ['--enable-source-maps', 'build/bench/soak.js', ...process.argv.slice(2)];
 const { status, signal } = spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' });

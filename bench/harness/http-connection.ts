@@ -69,7 +69,7 @@ export class HttpConnection {
 
   /** @param head request line and headers, each line ended, without `Host` and `Content-Length` */
   send(head: string, body: string, sink: Sink): void {
-    if (this.#state.is !== 'idle') throw new Error('One exchange at a time.');
+    if (this.#state.is !== 'idle') throw new Error('A connection carries one exchange at a time.');
     this.#state = { is: 'head', sink };
     const length = body === '' ? '' : `Content-Length: ${body.length}\r\n`;
     this.socket.write(`${head}Host: 127.0.0.1\r\n${length}\r\n${body}`, 'latin1');

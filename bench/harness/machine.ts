@@ -21,7 +21,7 @@ export function machine(): Machine {
   const versions: Record<string, string> = { 'nestjs-mcp-streamable': versionIn('package.json') };
   for (const name of SHARED) {
     const [ours, theirs] = ['', 'bench/peers/'].map((tree) => versionIn(`${tree}node_modules/${name}/package.json`));
-    if (ours !== theirs) throw new Error(`${name} is ${ours} here and ${theirs} in bench/peers: make them the same.`);
+    if (ours !== theirs) throw new Error(`${name} is ${ours} here and ${theirs} in bench/peers: use the same version.`);
     versions[name] = ours!;
   }
   for (const name of PEERS) versions[name] = versionIn(`bench/peers/node_modules/${name}/package.json`);

@@ -21,7 +21,7 @@ export function askedFor(args: readonly string[]): { major: number; rest: string
   if (at < 0) return { major: MAJOR, rest: [...args] };
   const [, inline] = args[at]!.split('=');
   const value = inline ?? args[at + 1] ?? '';
-  if (!/^\d+$/.test(value)) throw new Error(`--node wants a major version such as ${MAJOR}, not "${value}".`);
+  if (!/^\d+$/.test(value)) throw new Error(`--node must be a major version, such as ${MAJOR}; got "${value}".`);
   return { major: Number(value), rest: args.toSpliced(at, inline === undefined ? 2 : 1) };
 }
 

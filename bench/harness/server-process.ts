@@ -44,7 +44,7 @@ export class ServerProcess {
     });
     const [message] = (await Promise.race([once(child, 'message', { signal }), exit])) as [Message];
     exit.catch(() => {});
-    if (!('listening' in message)) throw new Error(`${file} did not say where it listens.`);
+    if (!('listening' in message)) throw new Error(`${file} did not report its address.`);
     if (message.node !== process.version) {
       child.kill();
       throw new Error(`Node.js ${message.node} runs ${file}, and ${process.version} the bench: they must be the same.`);

@@ -17,7 +17,7 @@ const proxy = roundRobin(PORTS.map((port) => new URL(`http://127.0.0.1:${port}`)
 proxy.listen(Number(PORT), '127.0.0.1');
 await once(proxy, 'listening');
 console.log(
-  `Two nodes behind http://127.0.0.1:${PORT}/mcp. Call "where" a few times; kill one node (pids ${nodes.map(({ pid }) => pid).join(', ')}) and go on.`,
+  `Two nodes behind http://127.0.0.1:${PORT}/mcp. Call "where" a few times, kill one node (pids ${nodes.map(({ pid }) => pid).join(', ')}), and call it again.`,
 );
 
 async function stop(): Promise<void> {

@@ -18,7 +18,7 @@ const app = await NestFactory.create(AppModule.protectedBy(issuer, resource), {
 app.enableShutdownHooks();
 await app.listen(Number(PORT), '127.0.0.1');
 const client = relative('.', fileURLToPath(new URL('client.js', import.meta.url)));
-console.log(`${resource} wants tokens of ${issuer}. Try: node ${client} ${resource}`);
+console.log(`${resource} accepts tokens of ${issuer}. Try: node ${client} ${resource}`);
 
 const stop = (): void => {
   authorizationServer.close();

@@ -49,7 +49,7 @@ export class UserWithoutBrowser implements OAuthClientProvider {
         if (name !== undefined) cookies.set(name, value ?? '');
       }
       const location = response.headers.get('location');
-      if (location === null) throw new Error(`${next.href} was answered with ${response.status}, and leads nowhere.`);
+      if (location === null) throw new Error(`${next.href} was answered with ${response.status}, without a redirect.`);
       next = new URL(location, next);
     }
     this.#callback = next.searchParams;

@@ -2,7 +2,7 @@
 export function connectHelp(url: string): string {
   return `
 The documents are served at ${url}
-What happens there is shown at ${new URL('mcp-live', url).href}
+Its live page is at ${new URL('mcp-live', url).href}
 
 1. With curl
 
@@ -37,7 +37,7 @@ ${asJson({ mcpServers: { docs: { command: 'npx', args: ['mcp-remote', url] } } }
 
 npx @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list
 
-Each call is printed below when it has ended. Ctrl-C ends the server.
+Each call is printed below when it ends. Ctrl-C stops the server.
 `;
 }
 

@@ -38,7 +38,7 @@ export class DocsNotifier implements OnModuleInit, OnModuleDestroy {
       const updated = { method: 'notifications/resources/updated', params: { uri } };
       await this.sessions.notify(({ id }) => this.listeners.has(id), updated);
     } catch (error) {
-      this.#logger.warn(`Not all sessions were notified of ${name}: ${String(error)}`);
+      this.#logger.warn(`Some sessions were not notified of ${name}: ${String(error)}`);
     }
   }
 }

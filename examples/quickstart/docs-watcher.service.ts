@@ -47,7 +47,7 @@ export class DocsWatcher {
     return merge(...folders.map(touched$)).pipe(
       auditTime(SETTLE_MS),
       catchError((error) => {
-        new Logger(DocsWatcher.name).warn(`Changes are no longer noticed: ${error}`);
+        new Logger(DocsWatcher.name).warn(`Changes of documents are no longer detected: ${error}`);
         return EMPTY;
       }),
     );

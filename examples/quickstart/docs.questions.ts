@@ -11,12 +11,12 @@ export class DocsQuestions {
   @Tool({ name: 'choose_doc', description: 'Lets the user choose a document, and reads it' })
   async choose(@McpCtx() ctx: McpContext): Promise<string> {
     const names = (await this.docs.list()).map(({ name }) => name);
-    if (names.length === 0) return 'There is nothing to choose from.';
+    if (names.length === 0) return 'There are no documents to choose from.';
     const { action, content } = await ctx.elicit('choice', {
       message: 'Which document?',
       requestedSchema: { type: 'object', properties: { name: { type: 'string', enum: names } }, required: ['name'] },
     });
-    return action === 'accept' ? this.docs.read(String(content?.['name'])) : 'Nothing was chosen.';
+    return action === 'accept' ? this.docs.read(String(content?.['name'])) : 'The user chose no document.';
   }
 
   @Tool({
@@ -31,6 +31,6 @@ export class DocsQuestions {
       maxTokens: 500,
     });
     const block = [content].flat().find(({ type }) => type === 'text');
-    return block?.type === 'text' ? block.text : 'The model gave no text.';
+    return block?.type === 'text' ? block.text : 'The model returned no text.';
   }
 }

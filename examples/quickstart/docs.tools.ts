@@ -41,8 +41,8 @@ export class DocsTools {
 
   @Tool({ name: 'watch_docs', description: 'Notifies this session of documents that change' })
   watch(@McpCtx() { session }: McpContext): string {
-    if (!session) return 'There is no session that could be notified.';
+    if (!session) return 'This call has no session to notify.';
     this.notifier.listeners.add(session.id);
-    return 'Changes will be notified until the session ends.';
+    return 'This session is notified of changes until it ends.';
   }
 }

@@ -34,7 +34,7 @@ try {
   await start(readSettings(process.env));
 } catch (error) {
   const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-  if (taken) console.error('The port is taken. Choose another one: PORT=3001 npm start');
+  if (taken) console.error('The port is in use. Choose another one: PORT=3001 npm start');
   else console.error(error instanceof SettingsError ? error.message : error);
   process.exitCode = 1;
 }

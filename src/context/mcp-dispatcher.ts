@@ -13,7 +13,8 @@ export interface McpDispatcher {
    * Serves a request, in the async context of its call. A result that comes after the call was cancelled is dropped.
    *
    * @returns the result, as it is sent; or a promise of it
-   * @throws an error with a JSON-RPC code (`code`, a safe integer) and a text for the client; anything else becomes -32603
+   * @throws an error with a JSON-RPC code (`code`, a safe integer) and a message for the client; any other error
+   *   becomes -32603
    */
   request(call: McpCall): object | Promise<object>;
   /** Takes a notification of the client. Never throws. */

@@ -14,7 +14,7 @@ import type { StreamFlow } from './mcp-exchange.js';
 /** When calls of a tool become tasks; every option of its declaration decided, but those that the module has. @internal */
 export interface ToolTask {
   readonly support: 'optional' | 'required';
-  /** Milliseconds; `Infinity`: when the handler says so. */
+  /** Milliseconds; `Infinity`: when the handler calls `startTask()`. */
   readonly afterMs: number;
   readonly ttlMs?: number | undefined;
   readonly pollIntervalMs?: number | undefined;

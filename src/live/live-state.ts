@@ -55,7 +55,7 @@ function changedRows(before: ReadonlyMap<string, Row>, after: ReadonlyMap<string
       if (fields) set.push({ key, ...fields });
     }
   }
-  // Without a new row there are as many as before, unless some are gone.
+  // Without a new row, the number of rows is the same unless some were removed.
   const gone = [...before.keys()].filter((key) => !after.has(key));
   if (set.length === 0 && gone.length === 0) return undefined;
   return { ...(set.length > 0 && { set }), ...(gone.length > 0 && { gone }) };

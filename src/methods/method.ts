@@ -20,7 +20,7 @@ export interface ServedMethod<Params = unknown> {
   read(request: JsonRpcRequest, era: Era): Params;
   /**
    * @returns the result, or a promise of it
-   * @throws an error with a JSON-RPC code and a text for the client
+   * @throws an error with a JSON-RPC code and a message for the client
    */
   serve(params: Params, call: McpCall): object | Promise<object>;
 }

@@ -40,7 +40,7 @@ export interface McpEventStore {
   /** `node`: the log lives and dies with this process. `shared`: other nodes read it too. */
   readonly scope: 'node' | 'shared';
 
-  /** Makes the log of a session. Idempotent; a session that was dropped, and is not forgotten yet, stays dropped. */
+  /** Creates the log of a session. Idempotent; a session that was dropped, and is not forgotten yet, stays dropped. */
   open(session: string): Promise<void>;
 
   /**

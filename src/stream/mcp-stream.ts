@@ -30,16 +30,16 @@ const NONE: readonly never[] = [];
  *        └──not opened for a whole tick──▶ released
  *
  * A silent one ends at the next keep-alive tick, so that two readers of one client do not evict each other in a loop,
- * or as soon as the newest leaves. Nodes notify each other; if a message is lost, `refresh` finds it in the log.
+ * or when the newest leaves. Nodes notify each other of it; if the message is lost, `refresh` finds it.
  *
- * Most streams `0` are only read, other streams are only written: parts are created when they are needed.
+ * Most streams `0` are never written, and others are never read, so parts are created only when needed.
  */
 export class McpStream implements ReadableLog {
   #writer: StreamWriter | undefined;
   /** For the readers here. */
   #signal$: Subject<StreamSignal> | undefined;
   #retry: Retry | undefined;
-  /** The newest reader, if it is on this node. One on another node may have replaced it without notice yet. */
+  /** The newest reader, if it is on this node, as far as messages of other nodes have arrived. */
   #newest: AttachedReader | undefined;
   #silent: readonly AttachedReader[] = NONE;
   /** Index of the newest event, when this object alone writes the stream. */

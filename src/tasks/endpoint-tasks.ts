@@ -199,7 +199,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   async answer(id: string, answers: Readonly<Record<string, object>>): Promise<void> {
     const bytes = Buffer.byteLength(JSON.stringify(answers));
     if (bytes > this.maxResultBytes) {
-      const text = `The answers have ${bytes} bytes as JSON; ${this.maxResultBytes} is the most that a task may keep ("maxResultBytes"). Send less.`;
+      const text = `The answers have ${bytes} bytes as JSON; ${this.maxResultBytes} is the maximum ("maxResultBytes"). Send less.`;
       throw new McpError('PAYLOAD_TOO_LARGE', text, { option: 'maxResultBytes' });
     }
     const taken = await this.#asking(() => this.store.answer(id, answers, this.clock.now()));

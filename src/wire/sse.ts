@@ -16,7 +16,7 @@ export function messageFrame(id: string | undefined, data: string): string {
  * The priming event: gives a client its cursor before there is any message (2025-11-25, G9).
  *
  * @param id the cursor that the response continues from
- * @param retryMs whole milliseconds after which the client may come back
+ * @param retryMs whole milliseconds after which the client may reconnect
  * @internal
  */
 export function primingFrame(id: string, retryMs: number): string {

@@ -41,7 +41,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     return McpStreamableModule.forRoot({ serverInfo, path, name: path, ...(auth && { auth }), ...more });
   };
 
-  it('A1, A9: says where to log in, and no more than is needed', async () => {
+  it('A1, A9: names the authorization servers, and only the needed fields', async () => {
     const app = await start({
       auth: { requiredScopes: ['notes:read'], resourceName: 'Notes', resourceDocumentation: 'https://notes.test/docs' },
     });

@@ -203,7 +203,7 @@ describe.each(ADAPTERS)('scopes of handlers, on %s', (adapter) => {
       expect(stream.messages.at(-1)).toMatchObject({ error: { data: { scopes: ['notes:read', 'notes:write'] } } });
     });
 
-    it('A11: lists that depend on a token are for nobody else', async () => {
+    it('A11: lists that depend on a token are private', async () => {
       const listCache = { ttlMs: 1_000, scope: 'public' } as const;
       const headers = await bearer(idp(), 'notes:read');
       for (const [auth, given] of [
@@ -279,7 +279,7 @@ describe.each(ONE_ADAPTER)('@RequireScopes()', (adapter) => {
     ]);
   });
 
-  it('takes what is no array of scopes for none, whoever has left it', async () => {
+  it('treats scopes that are not an array as none', async () => {
     for (const scopes of ['ab', 'a', null, {}, [['a']], undefined]) {
       const guard = {
         canActivate: (context: { switchToHttp(): { getRequest(): object } }) =>

@@ -204,7 +204,7 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect(verify).toHaveBeenCalledTimes(3);
   });
 
-  it('what an app writes on the user or the token of a request is gone at the next one', async () => {
+  it('changes of an app to the user or the token of a request do not affect the next one', async () => {
     verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra: { sub: 'ann' } })));
     const seen: unknown[] = [];
     const guard = {

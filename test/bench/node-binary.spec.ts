@@ -23,7 +23,7 @@ describe('the Node.js that measures', () => {
   it.each([['--node'], ['--node='], ['--node', '--quick'], ['--node', 'v20'], ['--node', '20.1']])(
     'is not chosen by %s %s',
     (...args) => {
-      expect(() => askedFor(args)).toThrow('--node wants a major version such as 24, not "');
+      expect(() => askedFor(args)).toThrow('--node must be a major version, such as 24; got "');
     },
   );
 

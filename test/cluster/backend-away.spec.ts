@@ -207,7 +207,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     await call.end();
   });
 
-  it('G11: a GET that is held ends when its session turns out to be gone', async () => {
+  it('G11: a GET that is held ends when its session has ended', async () => {
     a!.backend.away();
     const stream = await (await client.get()).sse().opened();
     expect((await there.delete()).status).toBe(204);
@@ -252,7 +252,7 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('nodes: what waits for longer than half a minute fails, and whoever sent it is told', async () => {
+  it('nodes: messages that wait for longer than half a minute fail, and their senders get an error', async () => {
     const call = await (await client.call('talks', {}, { id: 'c' })).sse().count(1);
     a!.backend.away();
     hold.open();

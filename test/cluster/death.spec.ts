@@ -177,7 +177,7 @@ describe.each(ONE_ADAPTER)('a node that dies on %s', (adapter) => {
     expect(gists(call.messages)).toEqual(['one', 'error -32000']);
   });
 
-  it('nodes: calls of which nothing was logged are gone with their connection', async () => {
+  it('nodes: calls without a logged message end with their connection', async () => {
     const call = client.call('quick');
     await (await call).text();
     deployment.kill(a!);

@@ -81,7 +81,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await b.app.settled(NOTHING);
   });
 
-  it('S13: a node whose bus says nothing lets go of what has ended elsewhere', async () => {
+  it('S13: a node without messages of the bus releases sessions that have ended elsewhere', async () => {
     const [a, b] = [await start(), await start()];
     const [busy, idle, listening] = [
       await a.app.client().initialize(),
@@ -105,7 +105,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     await a.app.settled(NOTHING);
   });
 
-  it('nodes: it does so at once when the bus is back, and that is no sign of life of the others', async () => {
+  it('nodes: it does so at once when the bus reconnects, which does not count as activity', async () => {
     const [a, b] = [await start(), await start()];
     const [gone, stays] = [await a.app.client().initialize(), await a.app.client().initialize()];
     const before = (await a.app.service.get(stays.sessionId!))!.lastSeenAt;
@@ -160,7 +160,7 @@ describe.each(ONE_ADAPTER)('ends across nodes on %s', (adapter) => {
     for (const stream of streams) stream.destroy();
   });
 
-  it('nodes: clocks that disagree end nobody too early, and everybody in time', async () => {
+  it('nodes: with different clocks, sessions end neither too early nor too late', async () => {
     const [early, late] = [new ManualClock(0), new ManualClock(Date.UTC(2040, 0, 1))];
     const [a, b] = [await start({ clock: early }), await start({ clock: late })];
     const advance = async (ms: number): Promise<void> => {

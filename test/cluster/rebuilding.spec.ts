@@ -100,7 +100,7 @@ describe.each(ONE_ADAPTER)('what happens while nodes do not hear of it on %s', (
     expect((await a.app.service.get(client.sessionId!))?.subscriptions).toEqual(['doc:1']);
   });
 
-  it('nodes: a session of which a node has not heard expires there, when the node that has it is gone', async () => {
+  it('nodes: a session of a dead node expires on a node that does not know it', async () => {
     const [a, b] = [await start('a'), await start('b')];
     b.bus.fate = () => 'lost';
     await a.app.client().initialize(LATEST);

@@ -156,7 +156,7 @@ describe.each(ONE_ADAPTER)('list_changed on %s', (adapter) => {
     again.destroy();
   });
 
-  it('tells nobody who has left or comes later', async () => {
+  it('does not notify earlier or later subscribers', async () => {
     const app = await start();
     const [{ client: gone, stream: over }, stays] = [await listening(app), await listening(app)];
     await (await gone.delete()).text();

@@ -101,7 +101,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     return listeners.map(toldOf);
   };
 
-  it('reaches who subscribed to the resource, once, and nobody else', async () => {
+  it('reaches each subscriber of the resource once, and no other session', async () => {
     const app = await start();
     const listeners = [
       await listening(app, TERMS),
@@ -172,7 +172,7 @@ describe.each(ONE_ADAPTER)('resources/updated on %s', (adapter) => {
     expect(await afterAll(app, [listener])).toEqual([[TERMS, ORDER]]);
   });
 
-  it('reaches nobody who has left, and none of who comes later', async () => {
+  it('does not reach earlier or later subscribers', async () => {
     const app = await start();
     const [gone, stays] = [await listening(app, TERMS), await listening(app, TERMS)];
     await (await gone.client.delete()).text();

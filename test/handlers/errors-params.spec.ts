@@ -62,7 +62,7 @@ describe.each(ONE_ADAPTER)('requests that ask wrongly, on %s', (adapter) => {
     expect(body).toMatchObject({ id, error: { code: -32602 } });
   });
 
-  it('methods that nobody serves are not found', async () => {
+  it('methods without a handler are not found', async () => {
     const app = await start();
     const client = await app.client().initialize();
     for (const method of ['tools/unknown', 'constructor', '__proto__', 'tasks/list', 'sampling/createMessage']) {

@@ -155,7 +155,7 @@ describe.each(ONE_ADAPTER)('arguments and results that do not fit, on %s', (adap
     expect(logOf(app).texts('error')).toEqual([]);
   });
 
-  it('tell nobody what is wrong who may not call', async () => {
+  it('are not reported to callers that may not call', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const response = await client.call('denied', {});

@@ -140,7 +140,10 @@ describe.each(ONE_ADAPTER)('results, on %s,', (adapter) => {
     app.service.calls$.subscribe(({ outcome }) => void outcomes.push(outcome));
     const client = new ModernClient(app.url);
     const { result } = await client.ask('tools/call', asked('later', { length: 2_000 }), { progressToken: 'p' });
-    expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('the maximum is 1000') }] });
+    expect(result).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('the maximum is 1000') }],
+    });
     expect(result).not.toHaveProperty('structuredContent');
     expect(outcomes).toEqual(['tool_error']);
   });

@@ -125,7 +125,7 @@ describe.each(ONE_ADAPTER)('the end of results that come in parts, on %s', (adap
     );
   });
 
-  it('leaves a source alone that comes when nobody waits any more', async () => {
+  it('does not subscribe to a source after its call is over', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const { id, posted } = await call(client, 'tool', 'late');

@@ -239,7 +239,7 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     expect(heard).toEqual([[1, 3, undefined], 'half', [3, 3, 'all']]);
   });
 
-  it.each(CASES)('go on when the client has gone, and wait for it (%s, %s)', async (form, kind) => {
+  it.each(CASES)('continue when the client has disconnected, and wait for it (%s, %s)', async (form, kind) => {
     const app: TestApp = await start();
     const client = await app.client().initialize();
     const posted = call(client, kind, `${form}directed`, 'token');

@@ -83,7 +83,7 @@ describe.each(ONE_ADAPTER)('the registry of a running endpoint on %s', (adapter)
     expect(told).toHaveLength(3);
   });
 
-  it('says nothing of what was there at the start', async () => {
+  it('does not announce handlers found at the start', async () => {
     await start();
     const { told } = await connect();
     expect(told).toEqual([]);

@@ -172,7 +172,7 @@ describe.each(ADAPTERS)('providers of a request, on %s', (adapter) => {
     expect(told).toMatchObject({ user: 'anna', call: 'official', same: true });
   });
 
-  it('share with request-scoped guards around them, and with nobody else', async () => {
+  it('share instances with request-scoped guards around them only', async () => {
     const app = await start();
     for (const { user, name, answer } of await crowd(app, 'guarded')) {
       expect(answer).toMatchObject({ user, call: name, before: [`guarded ${name}`], same: true });

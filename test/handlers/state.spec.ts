@@ -144,7 +144,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
     await over();
   });
 
-  it('is nobody else’s: whoever has no such state is told what to do, and not whether there is one', async () => {
+  it('is of one principal: other callers get advice, and cannot tell whether it exists', async () => {
     const { app, over } = await withTime();
     const ann = await meet(app, as('ann'));
     const { cart } = await carted(ann);
@@ -233,7 +233,7 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
 describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Tools] });
 
-  it('for whoever names its handle as Mcp-Session-Id', async () => {
+  it('for a request with its handle as Mcp-Session-Id', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, idleTimeoutMs: IDLE });
     const { cart } = await carted(await modern(app, as('ann')));
@@ -266,7 +266,7 @@ describe.each(ONE_ADAPTER)('a state is no session, on %s', (adapter) => {
 describe.each(ONE_ADAPTER)('state in a Keyv as it is, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Tools] });
 
-  it('goes from call to call and from node to node, is nobody else’s, and is deleted', async () => {
+  it('is kept from call to call and from node to node, is of one principal, and is deleted', async () => {
     const stateStore: McpStateStore = new Keyv({ throwOnErrors: true });
     const [here, there] = [await start({ stateStore }), await start({ stateStore })];
     const ann = await legacy(here, as('ann'));

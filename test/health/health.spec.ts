@@ -133,7 +133,7 @@ describe.each(ADAPTERS)('McpHealthIndicator with Terminus on %s', (adapter) => {
   describeRedis(
     'over Redis',
     () => {
-      it('down within the time limit while Redis is away or silent, and up when it is back', async () => {
+      it('down within the time limit while Redis is unavailable or silent, and up again afterwards', async () => {
         const redis = await RedisServer.start();
         await start({ eras: 'legacy', backend: () => redisBackend(redis.url, { commandTimeoutMs: 2_000 }) });
         try {

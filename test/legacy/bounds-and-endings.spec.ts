@@ -19,7 +19,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     return app;
   }
 
-  it('G11: holds a GET while the log is away, and reads it when it is back', async () => {
+  it('G11: holds a GET while the log is unavailable, and reads it afterwards', async () => {
     const clock = new ManualClock();
     const eventStore = new FaultyEventStore(new InMemoryEventStore({}, clock), clock);
     const { service, ...rest } = await start({ eventStore, clock });

@@ -80,7 +80,7 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
       await expectRefusal(await client.post(padded(1_001)), { status: 413, code: -32000 });
     });
 
-    it('E6: is counted while reading when nobody says it beforehand', async () => {
+    it('E6: is counted while reading when there is no Content-Length', async () => {
       await start({ maxBodyBytes: 10_000 });
       const client = await app.client().initialize();
       const text = 'x'.repeat(9_000);

@@ -28,7 +28,7 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
     log.release();
   });
 
-  it('E13: the cap in all refuses a newcomer with 503, and evicts nobody', async () => {
+  it('E13: the total cap refuses a new session with 503, and evicts none', async () => {
     await start({ maxSessions: 2 });
     const ann = await app.client(as('ann')).initialize();
     const bob = await app.client(as('bob')).initialize();
@@ -63,7 +63,7 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
     await app.settled({ sessions: 1, readers: 0 });
   });
 
-  it('E13: the cap of one principal refuses this one with 429, and nobody else', async () => {
+  it('E13: the cap of one principal refuses only that principal, with 429', async () => {
     await start({ maxSessionsPerPrincipal: 2 });
     const first = await app.client(as('ann')).initialize();
     // A fresh token makes no other principal.

@@ -45,7 +45,7 @@ describe.each(ADAPTERS)('a client that leaves, on %s', (adapter) => {
     await posted.hangUp();
   }
 
-  it('P4: before an id was sent: the handler goes on, its answer is nobody’s', async () => {
+  it('P4: before an id was sent: the handler continues, and its answer is dropped', async () => {
     const clock = new ManualClock();
     const app = await start({ clock, sseAfterMs: 500, tools: { talks } });
     const client = await app.client().initialize();

@@ -141,7 +141,7 @@ describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
     await app.settled({ inFlight: 0, streams: 0 });
   });
 
-  it('P13: is noticed by nobody else', async () => {
+  it('P13: does not affect other responses', async () => {
     const clock = new ManualClock();
     const app = await start({
       clock,

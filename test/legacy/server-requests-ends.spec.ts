@@ -145,7 +145,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('P7: reports the progress of the client to whoever asked', async () => {
+  it('P7: reports the progress of the client to the sender of the request', async () => {
     const heard: unknown[] = [];
     const app = await start({ tools: { asks: asking(() => ({ onprogress: (progress) => heard.push(progress) })) } });
     const events = recordedEvents(app);
@@ -256,7 +256,7 @@ describe.each(ONE_ADAPTER)('the end of server requests on %s', (adapter) => {
     await expect(gone).rejects.toMatchObject({ code: 'UNKNOWN_SESSION' });
   });
 
-  it('P7: that nobody waited for can still be answered after its call, or times out', async () => {
+  it('P7: that was not awaited can still be answered after its call, or times out', async () => {
     const clock = new ManualClock();
     const asked = gate<string>();
     const ask = asking();

@@ -69,7 +69,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     ]);
   });
 
-  it('P7: on the POST stream while its client is away, and found there by the client that comes back', async () => {
+  it('P7: on the POST stream while its client is disconnected, and received when the client resumes', async () => {
     const ask = gate();
     const app = await start({
       tools: {
@@ -92,7 +92,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     expect(gists(resumed.messages)).toEqual(['request roots/list', JSON.stringify(ROOTS)]);
   });
 
-  it('P7: on the standalone stream, when it belongs to no request and somebody listens', async () => {
+  it('P7: on the standalone stream, when it belongs to no request and a client reads it', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const standalone = await client.listen();
@@ -105,7 +105,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('P7: fails at once, typed, when nobody listens to the standalone stream', async () => {
+  it('P7: fails at once, typed, when no client reads the standalone stream', async () => {
     const app = await start({ clock: new ManualClock() });
     const client = await app.client().initialize(LATEST, CAPABLE);
     const ask = () => outcome(app.service.request(client.sessionId!, { method: 'ping' }));
@@ -206,7 +206,7 @@ describe.each(ONE_ADAPTER)('the way of server requests on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('P7: has an id that no other request of the server has, whoever asks', async () => {
+  it('P7: has an id that no other request of the server has', async () => {
     const app = await start({
       tools: {
         asks: async (_, ctx) => {

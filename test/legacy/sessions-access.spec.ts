@@ -100,7 +100,7 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
       await app.settled({ sessions: 0, live: 0, logs: 0, timers: 0 });
     });
 
-    it('S6: two session ids are none, whoever they belong to', async () => {
+    it('S6: two session ids are invalid, with any owners', async () => {
       await start();
       const [one, other] = [await app.client().initialize(), await app.client().initialize()];
       const both = { 'mcp-session-id': [one.sessionId!, other.sessionId!] } as never;

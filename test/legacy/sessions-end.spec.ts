@@ -219,7 +219,7 @@ describe.each(ONE_ADAPTER)('the end of a session on %s', (adapter) => {
     await eventually(() => expect(events.filter(({ type }) => type === 'closed')).toHaveLength(1));
   });
 
-  it('S14: terminateAll() ends every session, whoever it belongs to', async () => {
+  it('S14: terminateAll() ends the sessions of all principals', async () => {
     const clients = await Promise.all(Array.from({ length: 20 }, () => app.client().initialize()));
     const streams = await Promise.all(clients.map((client) => client.listen()));
     expect(await app.service.terminateAll()).toBe(20);

@@ -111,7 +111,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     ]);
   });
 
-  it('P1: says that nobody waits for what a client answered', async () => {
+  it('P1: reports an answer of a client to an unknown request', async () => {
     const client = await app.client().initialize();
     await client.respond('nobody asked', {});
     await client.notify('notifications/progress', { progressToken: '__proto__', progress: 1 });
@@ -123,7 +123,7 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     ]);
   });
 
-  it('G6: says that a client came back for events that are gone', async () => {
+  it('G6: reports that a client resumed at evicted events', async () => {
     await app.close();
     await start({ eventLog: { maxEvents: 100 } });
     const client = await app.client().initialize();

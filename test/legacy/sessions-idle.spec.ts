@@ -36,7 +36,7 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
   beforeEach(() => start());
   afterEach(() => app.close());
 
-  it('S13: a session without a sign of life ends as by DELETE', async () => {
+  it('S13: a session without activity ends as by DELETE', async () => {
     const client = await app.client().initialize();
     await app.service.notify(client.sessionId!, {
       method: 'notifications/message',

@@ -148,7 +148,7 @@ describe.each(ONE_ADAPTER)('initialize on %s', (adapter) => {
     await app.settled({ sessions: 0, live: 0, logs: 0 });
   });
 
-  it('S3: ignores the id of a session that never was, has ended, or is somebody else’s', async () => {
+  it('S3: ignores the id of a session that never existed, has ended, or belongs to another principal', async () => {
     await start({ guards: [trustingGuard] });
     const ended = await app.client(as('ann')).initialize();
     await (await ended.delete()).text();

@@ -132,7 +132,7 @@ describe.each(ONE_ADAPTER)('a session on two nodes on %s', (adapter) => {
     await response.text();
   });
 
-  it('S7: a stranger is a stranger on either node', async () => {
+  it('S7: another principal is refused on both nodes', async () => {
     await Promise.all([a!.close(), b!.close()]);
     await start(new Deployment(), { guards: [trustingGuard] });
     const client = await a!.client(as('ann')).initialize();

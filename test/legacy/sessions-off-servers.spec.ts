@@ -210,7 +210,7 @@ describe.each(ONE_ADAPTER)("S17: an application's own server without sessions, o
     await app.settled(NOTHING);
   });
 
-  it('S15: one that is being made when the app stops serves nobody', async () => {
+  it('S15: one that is being created when the app stops serves no request', async () => {
     const making = gate();
     const go = gate();
     const { server } = served.options;

@@ -391,7 +391,7 @@ describe.each(ADAPTERS)('S17: sessions "off" on %s', (adapter) => {
         await app.settled(NOTHING);
       });
 
-      it('caps of sessions refuse nobody', async () => {
+      it('caps of sessions refuse no request', async () => {
         const app = await start({ maxSessions: 1, maxSessionsPerPrincipal: 1, maxAnonymousSessions: 1 });
         for (const headers of [{}, {}, as('anna'), as('anna')]) {
           const client = app.client(headers);

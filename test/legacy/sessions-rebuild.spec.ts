@@ -240,7 +240,7 @@ describe.each(ONE_ADAPTER)('a session that is rebuilt from its record on %s', (a
     await app.settled({ sessions: 1, live: 1, readers: 2, inFlight: 0 });
   });
 
-  it('S7, rebuild: strangers do not have it rebuilt', async () => {
+  it('S7, rebuild: requests of other principals do not rebuild it', async () => {
     await app.close();
     await start({ guards: [trustingGuard] });
     const client = await app.client(as('ann')).initialize();

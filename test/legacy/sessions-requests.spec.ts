@@ -115,7 +115,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     await eventually(() => expect(nobodys()).toHaveLength(1));
   });
 
-  it('P7: fails at once when nobody listens, and sends nothing', async () => {
+  it('P7: fails at once when no client reads the stream, and sends nothing', async () => {
     const client = await withRoots();
     await expect(askRoots(client.sessionId!)).rejects.toMatchObject({
       name: 'ServerRequestError',
@@ -141,7 +141,7 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     expect(stream.messages).toEqual([]);
   });
 
-  it('P7: inside a call that is answered as JSON it fails, whoever listens', async () => {
+  it('P7: inside a call that is answered as JSON it fails, even with an open standalone stream', async () => {
     await app.close();
     await start({ responseMode: 'json' });
     const client = await withRoots();

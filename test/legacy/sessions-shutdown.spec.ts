@@ -88,7 +88,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
     }
   });
 
-  it('S15: keeps the records of a shared session store, and drops the logs that nobody else has', async () => {
+  it('S15: keeps the records of a shared session store, and drops the logs of this node', async () => {
     const { clock, sessionStore, eventStore } = stores();
     await start({ clock, sessionStore: shared<McpSessionStore>(sessionStore), eventStore, drainMs: 0 });
     const { client, over } = await busySession(REPEATABLE);
@@ -164,7 +164,7 @@ describe.each(ADAPTERS)('shutdown on %s', (adapter) => {
     expect(events.filter(({ type }) => type === 'closed')).toHaveLength(1);
   });
 
-  it('S14: a server that is closed while the session store is away ends its session all the same', async () => {
+  it('S14: a server that is closed while the session store is unavailable still ends its session', async () => {
     const { clock, sessionStore, eventStore } = stores();
     let away = false;
     const remove = (id: string) => (away ? Promise.reject(new Error('away')) : sessionStore.delete(id));

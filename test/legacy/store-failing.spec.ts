@@ -162,7 +162,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     again.destroy();
   });
 
-  it('that is away for a while loses nothing, and holds up nobody but those who wait for it', async () => {
+  it('that is unavailable for a while loses no message, and delays only its own streams', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { me: 'a' })).sse().count(1);
@@ -184,7 +184,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     standalone.destroy();
   });
 
-  it('that is away for longer than half a minute fails the streams that wait for it, and later ones work', async () => {
+  it('that is unavailable for longer than half a minute fails the streams that wait for it, and later ones work', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { me: 'a' })).sse().count(1);
@@ -208,7 +208,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     expect(gists(again.messages)).toEqual(['b one', 'b two', 'said']);
   });
 
-  it('that is away while a handler goes on talking costs a bounded amount of memory', async () => {
+  it('that is unavailable while a handler sends messages costs a bounded amount of memory', async () => {
     const codes = new Set<unknown>();
     const done = gate();
     const app = await start({
@@ -282,7 +282,7 @@ describe.each(ONE_ADAPTER)('a failing event store on %s', (adapter) => {
     expect(gists(again.messages)).toEqual(['a one', 'a two', 'said']);
   });
 
-  it('that is away when its session ends does not keep it from ending', async () => {
+  it('that is unavailable when its session ends does not prevent the end', async () => {
     const app = await start();
     const client = await app.client().initialize();
     const stream = await (await client.call('talks', { me: 'a' })).sse().count(1);

@@ -62,7 +62,7 @@ describe.each(ADAPTERS)('tasks on the live page on %s', (adapter) => {
     expect(await act(page, `calls/${key}/cancel`)).toMatchObject({ status: 404, body: { error: 'UNKNOWN_CALL' } });
   });
 
-  it('go on when their store is away', async () => {
+  it('continue while their store is unavailable', async () => {
     const id = await caller.begin('slow', { label: 'x' });
     await seen(() => reader.first.calls.size === 1);
     const { key } = reader.row('calls');

@@ -86,7 +86,7 @@ describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
     await app.client().initialize();
   }, 120_000);
 
-  it('E13: who fills the server with sessions is refused, and evicts nobody', async () => {
+  it('E13: a caller with too many sessions is refused, and evicts no session', async () => {
     await start({ guards: [trustingGuard], maxSessionsPerPrincipal: 20 });
     const ann = await app.client(as('ann')).initialize();
     const answers = await Promise.all(

@@ -355,7 +355,7 @@ describe('what a server asks and tells', () => {
     };
     const outcomeOf = (asked: Promise<unknown>): Promise<unknown> => asked.catch((error: unknown) => error);
 
-    it('hears of progress, which begins its time anew when it shall', async () => {
+    it('receives progress, which restarts its timeout if configured', async () => {
       const { clock, app, session, stream } = await listening();
       const heard: unknown[] = [];
       const options = {

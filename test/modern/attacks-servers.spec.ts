@@ -39,7 +39,7 @@ describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern re
     return { app, client: new ModernClient(app.url) };
   };
 
-  it('server: one that its handler closes answers nevertheless, and hears of it once', async () => {
+  it('server: one that its handler closes answers nevertheless, and is notified once', async () => {
     let closed = 0;
     const signals: AbortSignal[] = [];
     const { app, client } = await start(() => {
@@ -74,7 +74,7 @@ describe.each(ONE_ADAPTER)("attacks by an application's own servers on modern re
     await app.settled(NOTHING);
   });
 
-  it('server: one whose "onclose" throws hurts nobody, however its request ends', async () => {
+  it('server: one whose "onclose" throws affects no other request, however its request ends', async () => {
     const entered = gate();
     const { app, client } = await start(() => {
       const server = serverWith((_, ctx) => {

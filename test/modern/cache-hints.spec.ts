@@ -156,7 +156,7 @@ describe.each(ONE_ADAPTER)('M10: cache hints on %s', (adapter) => {
     expect(await read(app, 'app://orders/7')).toEqual(PRIVATE);
   });
 
-  it('are private for callers who are somebody, whoever has found out', async () => {
+  it('are private for callers with a principal', async () => {
     const principal = ({ headers }: { headers: Record<string, string> }) => headers['authorization'];
     const app = await start({ listCache: HOUR, principal });
     expect(await read(app, 'app://terms', as('ann'))).toEqual(PRIVATE);

@@ -213,7 +213,7 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
     await connectionsGone(app);
   });
 
-  it('concurrency: who leaves takes nobody along, although all have the same id', async () => {
+  it('concurrency: a disconnect ends no other request, although all have the same id', async () => {
     const hold = gate();
     const entered: McpContext[] = [];
     const waits: Tool = async (_, ctx) => {

@@ -151,7 +151,7 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     expect(await looked.promise).toMatchObject({ message: expect.stringContaining('closed') });
   });
 
-  it('P4: a posted cancellation cancels nobody: the connection is the request', async () => {
+  it('P4: a posted cancellation has no effect: closing the connection cancels the request', async () => {
     const { app, client } = await start({ handlers });
     const posted = client.call('deaf', {}, { id: 1 });
     const { signal } = await entered.promise;
@@ -233,7 +233,7 @@ describe.each(ADAPTERS)('a modern client that leaves, on %s', (adapter) => {
     expect(left).toEqual([]);
   });
 
-  it('E7: what cannot be read is refused as everywhere', async () => {
+  it('E7: malformed messages are refused', async () => {
     const { client } = await start({ handlers });
     const message = client.message('tools/call', { name: 'waits' });
     await expectRefusal(await client.post('{"jsonrpc', client.headersOf(message)), { status: 400, code: -32700 });

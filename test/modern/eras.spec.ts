@@ -90,7 +90,7 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
       await expectLegacyRefused(await client.call('greet', {}, { id: 'x' }), 'x', LATEST);
     });
 
-    it('§0: notifications are taken, 202, and concern nobody', async () => {
+    it('§0: notifications are accepted with 202, and ignored', async () => {
       const app = await startModern();
       const response = await app.client().post({ jsonrpc: '2.0', method: 'notifications/initialized' });
       expect(response.status).toBe(202);

@@ -163,7 +163,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     expect(gists(stream.messages)).toEqual(['a word', 'said']);
   });
 
-  it('P8: what its handlers say after the answer, or to nobody, is dropped and hurts nobody', async () => {
+  it('P8: messages of its handlers after the answer, or without a client, are dropped without an error', async () => {
     const app = await start(mcpServer);
     const client = new ModernClient(app.url);
     const response = await client.call('late', {}, { logLevel: 'info' });
@@ -257,7 +257,7 @@ describe.each(ONE_ADAPTER)("an application's own server for modern requests, on 
     expect(gists(stream.messages)).toEqual(['a word', 'said']);
   });
 
-  it('S15: a server that is being made when the app stops serves nobody', async () => {
+  it('S15: a server that is being created when the app stops serves no request', async () => {
     const making = gate();
     const made = gate();
     const app = await start(async (context) => {

@@ -181,7 +181,7 @@ describe.each(ADAPTERS)('the form of a modern answer, on %s', (adapter) => {
     expect((await response.json()).error.code).toBe(-32602);
   });
 
-  it('P8: what comes after the answer is dropped, and hurts nobody', async () => {
+  it('P8: messages after the answer are dropped, without an error', async () => {
     const later = gate();
     const said = gate<unknown[]>();
     const late: Tool = (_, ctx) => {

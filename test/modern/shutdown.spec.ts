@@ -92,7 +92,7 @@ describe.each(ADAPTERS)('shutdown with modern requests, on %s', (adapter) => {
     expect([aborted, left]).toEqual([26, 25]);
   });
 
-  it('E13: whoever comes while it shuts down is told to come again', async () => {
+  it('E13: requests while it shuts down get 503 and Retry-After', async () => {
     const arrived = gate();
     const go = gate();
     await app.shutDown();

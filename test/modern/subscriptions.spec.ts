@@ -126,7 +126,7 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
     expect(stream.primes).toEqual([]);
   });
 
-  it('M7: a caller never hears of a resource that its guards hide, nor that there is one', async () => {
+  it('M7: a caller is never notified of a resource that its guards hide, and cannot tell that it exists', async () => {
     const app = await start();
     const uris = [SALARIES, 'nowhere://at/all', TERMS];
     const filter = { promptsListChanged: true, resourceSubscriptions: uris };
@@ -173,7 +173,7 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
     await app.settled({ subscriptions: 0, openResponses: 0 });
   });
 
-  it('M7: one more than there may be gets 503, one more than the caller may have 429, and nobody is ended', async () => {
+  it('M7: above the total limit gets 503, above the limit of the caller 429, and no open one is ended', async () => {
     const app = await start({ maxSubscriptions: 4, maxSubscriptionsPerPrincipal: 2 });
     const filter = { promptsListChanged: true };
     const streams = [await listen(app, filter), await listen(app, filter)];

@@ -64,7 +64,7 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     expect(await owners()).toEqual(['acme']);
   });
 
-  it.each([undefined, null, '', Number.NaN])('may be nobody: %j is the anonymous caller', async (nobody) => {
+  it.each([undefined, null, '', Number.NaN])('may be absent: %j is the anonymous caller', async (nobody) => {
     await start(() => nobody, []);
     expect(await whoami(await app.client().initialize())).toBe('undefined');
     expect(await owners()).toEqual([undefined]);

@@ -124,7 +124,7 @@ describe.each(ADAPTERS)('a session guard of the app on %s', (adapter) => {
     expect(await app.service.list()).toHaveLength(1);
   });
 
-  it('widens access: whom it lets in uses the session of somebody else', async () => {
+  it('widens access: an admitted caller uses the session of another principal', async () => {
     await start();
     desk.operators.add('op');
     const ann = await app.client('mcp', as('ann')).initialize();
@@ -160,7 +160,7 @@ describe.each(ADAPTERS)('a session guard of the app on %s', (adapter) => {
     expect(app.log.texts('error')).toEqual(['the desk at 10.1.2.3 is closed']);
   });
 
-  it('that does not do its work lets nobody in, and the log says why', async () => {
+  it('that skips the check of the base class admits no caller, and the log has the reason', async () => {
     await start(CarelessGuard);
     const client = app.client('mcp', as('ann'));
     await expectGenericFailure(await client.post(client.initializeMessage()), null);

@@ -94,7 +94,7 @@ describe('Prometheus', () => {
     standalone.destroy();
   });
 
-  it('a session store that is away: its gauges are missing, those of the node are there', async () => {
+  it('an unavailable session store: its gauges are missing, those of the node are present', async () => {
     await start();
     const { service } = app;
     const { counts } = service;

@@ -91,6 +91,29 @@ describe('docs/options.md', () => {
   });
 });
 
+describe('texts of the package that pages quote', () => {
+  const sources = readdirSync(new URL('src', root), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'))
+    .map((name) => read(`src/${name}`))
+    .join('\n');
+  const BLOCKS = ['docs/troubleshooting.md', 'docs/security.md', 'docs/handlers.md'].flatMap((page) =>
+    [...read(page).matchAll(/```text\n([^]*?)```/g)].map(([, text]) => [page, text!.trim()] as const),
+  );
+  /** What others say: Nest, and the official client. */
+  const OF_OTHERS = [/^Cannot POST/, /^Please make sure that the argument/, /^MCP error -32001/];
+
+  it.each(BLOCKS)('are in the sources: %s, %s', (_, text) => {
+    const lines = text.split('\n').filter((line) => !OF_OTHERS.some((other) => other.test(line)));
+    // Between two values, what is left of a template.
+    const pieces = lines.join(' ').split(/"[^"]*"|\([^)]*\)|\d+|\/[\w/]*|\w+\.\w+|…|\. /);
+    const words = pieces.map((piece) => piece.trim()).filter((piece) => piece.split(' ').length > 2);
+    const missing = words.filter((piece) => !sources.includes(piece));
+    // A short one may be of two templates.
+    expect(missing.filter((piece) => piece.split(' ').length > 5)).toEqual([]);
+    if (words.length > 0) expect(missing.length).toBeLessThan(words.length);
+  });
+});
+
 describe('docs/errors.md', () => {
   const page = read('docs/errors.md');
 

@@ -26,7 +26,7 @@ describeRedis('nodes whose clocks are days apart', () => {
     await room.close();
   });
 
-  it('agree on who is idle, whoever began the session and whoever looks', async () => {
+  it('agree on which sessions are idle, on every node', async () => {
     for (const [at, { sessionStore }] of nodes.entries()) await begin(sessionStore, `session-${at}`);
     for (const { sessionStore } of nodes) expect(await sessionStore.claimExpired(IDLE_MS, 10)).toEqual([]);
     for (const { sessionStore } of nodes) {

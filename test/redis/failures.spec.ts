@@ -80,7 +80,7 @@ describeRedis(
       await stubbornly(() => eventStore.open('s'));
     });
 
-    it('says once that Redis is away, and once that it is back', async () => {
+    it('logs once that Redis is unavailable, and once that it is available again', async () => {
       const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
       const log = vi.spyOn(Logger.prototype, 'log').mockImplementation(() => {});
       const { eventStore, messageBus } = node();
@@ -175,7 +175,7 @@ describeRedis(
       await vi.waitFor(() => expect(heard.at(-1)).toBe('after'));
     });
 
-    it('holds a bounded number of messages for a Redis that is away', async () => {
+    it('keeps a bounded number of messages while Redis is unavailable', async () => {
       const { messageBus } = node();
       await messageBus.connected();
       await server.kill();
@@ -188,7 +188,7 @@ describeRedis(
       expect(heard.at(-1)).toBe('to itself all the same');
     });
 
-    it('takes nobody for dead because Redis was away', async () => {
+    it('considers no node dead because Redis was unavailable', async () => {
       const nodes = [node(), node(), node()];
       const lost: string[] = [];
       for (const { messageBus } of nodes) messageBus.lost$.subscribe(({ node }) => lost.push(node));
@@ -226,7 +226,7 @@ describeRedis(
       await vi.waitFor(() => expect(told).toBeGreaterThan(0));
     });
 
-    it('is closed once and for all, also while Redis is away', async () => {
+    it('is closed for good, also while Redis is unavailable', async () => {
       const backend = node();
       await backend.messageBus.connected();
       await server.kill();

@@ -137,13 +137,13 @@ describeRedis('nodes that live and die', () => {
     await Promise.all([close(), clock.advance(10_000)]);
   });
 
-  it('nobody mourns a node that has closed', async () => {
+  it('a node that has closed is not reported as dead', async () => {
     const [one, other] = [await living(), await living()];
     await one.messageBus.close();
     expect(await registered()).toEqual([other.messageBus.nodeId]);
   });
 
-  it('whoever does not listen for the dead is told of none; whoever comes later is', async () => {
+  it('a node claims dead nodes only while it has a subscriber', async () => {
     const dead = await pausable();
     const deaf = room.node(QUICK).messageBus;
     await deaf.connected();

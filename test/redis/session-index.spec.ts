@@ -68,7 +68,7 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
   });
 
-  it('that were claimed by somebody who died are claimed again', async () => {
+  it('that were claimed by a node that died are claimed again', async () => {
     await begin('s');
     await room.advance(10 * MINUTE_MS);
     // Claimed, and not ended: as far as the first step goes.

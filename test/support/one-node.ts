@@ -42,7 +42,7 @@ export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, re
   [/legacy\/sessions-events/, /had to make room/, PER_NODE],
   [
     /legacy\/sessions-(initialize|rebuild)/,
-    /makes one server|once and for all|is rebuilt once|have it rebuilt/,
+    /makes one server|once and for all|is rebuilt once|do not rebuild it/,
     SERVERS,
   ],
   [/legacy\/sessions-rebuild/, /keeps the log level|keeps the subscriptions|while it is being rebuilt/, SERVERS],
@@ -64,7 +64,7 @@ export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, re
   [/legacy\/edge-caps/, /E13: everybody gets 503/, SHUTDOWN],
   [/legacy\/edge-caps/, /is a warning, the next ones are not/, WARNINGS],
   [/legacy\/edge-origin/, /the first other is one/, WARNINGS],
-  [/modern\/subscriptions/, /one more than there may be|why it was refused/, PER_NODE],
+  [/modern\/subscriptions/, /above the total limit|why it was refused/, PER_NODE],
   [/modern\/own-server/, /has its own for as long as it lasts/, SERVERS],
   [/modern\/(own-server|attacks-servers)/, /when the app stops|however its request ends$/, CLOSED],
 ];

@@ -41,7 +41,7 @@ describe('a task of another caller', () => {
     expect(tools.seen).toHaveLength(1);
   });
 
-  it('T5, T7: is heard of by nobody else', async () => {
+  it('T5, T7: is visible to its caller only', async () => {
     const { as, tools } = await started();
     const [ann, bob] = [await as('ann'), await as('bob')];
     const [hers, his] = [await ann.begin('slow', { label: 'A' }), await bob.begin('slow', { label: 'B' })];
@@ -315,7 +315,7 @@ describe('a subscription to tasks', () => {
   });
 });
 
-describe('a store that is away', () => {
+describe('an unavailable store', () => {
   const faulty = async () => {
     const backend = new NodeBackend();
     const clock = new ManualClock();
@@ -345,7 +345,7 @@ describe('a store that is away', () => {
     expect((await caller.get(id)).result).toMatchObject({ content: [{ text: 'done A' }] });
   });
 
-  it('whose answer to the creation got lost keeps no task that nobody runs', async () => {
+  it('whose answer to the creation was lost keeps no task without a running handler', async () => {
     const { caller, backend, store, tools, clock } = await faulty();
     const running = await caller.begin('slow', { label: 'A' });
     backend.loseAnswers('create');

@@ -134,7 +134,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     await until(() => a.tools.seen.length === 2);
   });
 
-  it('a tool’s caller who listens at B hears of the task that A runs', async () => {
+  it('a caller that subscribes at B is notified of the task that A runs', async () => {
     const [a, b] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     const heard = await b.caller.listen([id]);
@@ -174,7 +174,7 @@ function nodesTests(open: () => Shared | Promise<Shared>): void {
     await heard.close();
   });
 
-  it('A stops: its tasks have failed when it is gone', async () => {
+  it('A stops: its tasks have failed', async () => {
     const [a, b] = await three();
     const id = await a.caller.begin('slow', { label: 'x' });
     await until(() => a.tools.seen.length === 1);

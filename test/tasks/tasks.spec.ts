@@ -209,7 +209,7 @@ class Agent {
 }
 
 describe('a task', () => {
-  it('calls other tools on behalf of its caller, and what it has left behind does not', async () => {
+  it('calls other tools on behalf of its caller, and work that it left behind does not', async () => {
     const { app, as } = await started({ providers: [TaskTools, Agent] });
     const { doors, callers } = app.get(Agent);
     const ann = await as('ann');
@@ -221,7 +221,7 @@ describe('a task', () => {
     expect(callers).toEqual(['ann', 'undefined']);
   });
 
-  it('has a result that is bounded as that of any call; what says that there is a task is not', async () => {
+  it('has the limit of the tool for its result, and not for the answer with the task', async () => {
     const { caller } = await started({ providers: [TaskTools, Bounded] });
     const id = await caller.begin('bounded');
     await until(async () => (await caller.get(id)).status === 'completed');
@@ -229,7 +229,7 @@ describe('a task', () => {
     expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining('the maximum is 100') }] });
   });
 
-  it('T4: goes on when its client has gone', async () => {
+  it('T4: continues when its client has disconnected', async () => {
     const { caller, tools } = await started();
     const leaving = new AbortController();
     const response = await caller.post('tools/call', { name: 'slow', arguments: { label: 'A' } }, leaving.signal);

@@ -294,7 +294,7 @@ describe('a tool that the app calls itself', () => {
     expect(ends.map(({ outcome }) => outcome)).toEqual(['cancelled']);
   });
 
-  it('has its result though what hears of its progress throws, which is logged', async () => {
+  it('has its result although the progress callback throws, which is logged', async () => {
     await start();
     const log = new RecordedLog().attach();
     const onprogress = () => {

@@ -32,9 +32,9 @@ interface ReadResource {
 }
 
 /**
- * The result of a resource from what its method returned: a text, bytes, contents (one or several), a whole result, or
- * any other object, which is sent as JSON. Every entry of the contents says its URI and media type: its own, else those
- * of the resource, else what follows from the value.
+ * The result of a resource from what its method returned: a string, bytes, contents (one or several), a whole result,
+ * or any other object, which is sent as JSON. Every entry of the contents says its URI and media type: its own, else
+ * those of the resource, else what follows from the value.
  *
  * @throws ResourceNotFoundError for `undefined` and `null`
  * @throws HandlerResultError when it cannot be sent
@@ -87,8 +87,8 @@ function base64(bytes: Uint8Array): string {
 }
 
 /**
- * The result of a prompt from what its method returned: a text or a content block (a message of the user), messages (one
- * or several), or a whole result. Nothing gives no messages.
+ * The result of a prompt from what its method returned: a string or a content block (a message of the user), messages
+ * (one or several), or a whole result. Nothing gives no messages.
  *
  * @throws HandlerResultError for anything else
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage

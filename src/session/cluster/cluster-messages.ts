@@ -8,7 +8,7 @@ import type { SessionPatch } from '../store/session-store.js';
 /**
  * The messages between nodes about sessions. They are hints only: a node that misses one finds the same in the stores later.
  *
- * - `session-ended`: its record is gone, and why
+ * - `session-ended`: its record was removed, and the reason
  * - `appended`: there is more to read on a stream
  * - `replaced`: a reader is not the newest of its stream any more; with `upTo` its response is to end now
  * - `inbox`: the client sent a message to another node than the one that waits for it, or a message for all copies

@@ -264,7 +264,7 @@ export class SessionStreams implements StreamObserver {
     all.add(settled);
   }
 
-  /** An error of the log may mean that the session is gone. @internal */
+  /** An error of the log may mean that the session has ended. @internal */
   suspect(error: unknown): void {
     if (error instanceof SessionGoneError && !this.#closed) this.runtime.suspect(this.sessionId);
   }
