@@ -7,11 +7,11 @@ import type { StreamFlow } from './mcp-exchange.js';
 /*
  * # Calls that become tasks (the extension `io.modelcontextprotocol/tasks`)
  *
- * The port between the method `tools/call` and the module that keeps tasks. It is not used without the module: then no
- * tool of the app has the option `task`.
+ * The port between the method `tools/call` and the module of tasks. It is not used without the module: then no tool of the
+ * app has the option `task`.
  */
 
-/** When calls of a tool become tasks; every option of its declaration decided, but those that the module has. @internal */
+/** When calls of a tool become tasks: the options of the tool with their defaults, without those of the module. @internal */
 export interface ToolTask {
   readonly support: 'optional' | 'required';
   /** Milliseconds; `Infinity`: when the handler calls `startTask()`. */
@@ -22,7 +22,7 @@ export interface ToolTask {
 
 /** The task that a call has become. @publicApi */
 export interface McpTask {
-  /** As the client knows it; unguessable. */
+  /** The id that the client gets; unguessable. */
   readonly id: string;
   /**
    * Sets the status message of the task, which clients read as `statusMessage`. Written at most once a second; the last
@@ -31,7 +31,7 @@ export interface McpTask {
   update(statusMessage: string): void;
 }
 
-/** How one call may become a task, and how its handler speaks to the client when it has. @internal */
+/** Makes one call a task, and carries messages of its handler to the client from then on. @internal */
 export interface TaskPort {
   /** The task, once the call is one. */
   readonly task: McpTask | undefined;
@@ -39,19 +39,19 @@ export interface TaskPort {
    * Settles when the method of the handler may run: all guards have accepted the caller, and the arguments are valid.
    */
   entering(): Promise<void> | undefined;
-  /** Makes the call a task now. @returns `undefined` when it stays an ordinary call */
+  /** Makes the call a task now. @returns `undefined` if it stays an ordinary call */
   start(): Promise<McpTask | undefined>;
-  /** The call is answered with questions: it cannot become a task any more. */
+  /** Called when the call is answered with questions: it cannot become a task any more. */
   forbid(): void;
-  /** Asks through the task. @returns the answer as it came; rejects when the task ends first */
+  /** Asks through the task. @returns the answer, unchecked; rejects if the task ends first */
   ask(key: string, question: InputRequest, signal?: AbortSignal): Promise<unknown>;
   progress(report: { progress: number; total?: number | undefined; message?: string | undefined }): void;
 }
 
-/** A task as a notification says it. @internal */
+/** The content of a notification about a task. @internal */
 export type TaskNotification = { readonly method: string; readonly params: Record<string, unknown> };
 
-/** A task while it runs, as operators see it. @internal */
+/** A running task, for operators. @internal */
 export interface TaskView {
   readonly about: {
     readonly id: string;
@@ -60,16 +60,16 @@ export interface TaskView {
     /** Milliseconds since the epoch. */
     readonly createdAt: number;
   };
-  /** It waits for answers. */
+  /** Whether it waits for answers. */
   readonly asks: boolean;
 }
 
-/** What keeps the tasks of an endpoint. @internal */
+/** The tasks of an endpoint. @internal */
 export interface TaskRunner {
-  /** Tasks that run on this node. */
+  /** The number of tasks that run on this node. */
   readonly running: number;
   tasks(): Iterable<TaskView>;
-  /** @returns whether there was such a task, that had not ended. @throws (rejects) McpError UNAVAILABLE */
+  /** @returns whether there was a task that had not ended. @throws (rejects) McpError UNAVAILABLE */
   cancel(id: string): Promise<boolean>;
   /**
    * Serves a call of a tool that may become a task.
@@ -82,15 +82,15 @@ export interface TaskRunner {
     tool: { readonly key: string; readonly task?: ToolTask },
     work: (port?: TaskPort) => Promise<object>,
   ): Promise<object>;
-  /** Those of the tasks that the caller may hear of. @throws (rejects) MissingRequiredClientCapabilityError */
+  /** The ids among these whose notifications the caller may get. @throws (rejects) MissingRequiredClientCapabilityError */
   honored(ids: readonly string[], call: McpCall): Promise<readonly string[]>;
-  /** What becomes of tasks, each at most once a second. Nothing is emitted while the reader is slow. Never errors. */
+  /** The changes of tasks, each task at most once a second; none while the reader is slow. Never errors. */
   watch(ids: readonly string[], flow: StreamFlow): Observable<TaskNotification>;
-  /** Takes no more tasks, and lets those that run end, for `limitMs` at most; then they fail. */
+  /** Accepts no more tasks, and gives running tasks `limitMs` to end; then they fail. */
   drain(limitMs: number): Promise<void>;
 }
 
-/** Where the module of tasks puts what runs them, for one endpoint. @internal */
+/** The place of the {@link TaskRunner} of one endpoint; the module of tasks sets it. @internal */
 @Injectable()
 export class TaskHost {
   runner: TaskRunner | undefined;

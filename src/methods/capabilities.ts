@@ -24,7 +24,7 @@ export interface McpExtensionOptions {
   extensions?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** Declared by every endpoint, also when a list is empty: handlers may be registered later, and are announced then. */
+/** Declared by every endpoint, also when a list is empty: handlers may be registered later, which clients are notified of. */
 const CORE: ServerCapabilities = Object.freeze({
   tools: { listChanged: true },
   prompts: { listChanged: true },
@@ -35,7 +35,7 @@ const CORE: ServerCapabilities = Object.freeze({
 
 type Extensions = NonNullable<ServerCapabilities['extensions']>;
 
-/** What an endpoint declares to clients of each era; complete before the app listens. */
+/** The capabilities that an endpoint declares in each era; complete before the app listens. */
 @Injectable()
 export class EndpointCapabilities {
   readonly #declared: Record<Era, ServerCapabilities>;
@@ -61,9 +61,9 @@ export class EndpointCapabilities {
   }
 
   /**
-   * Declares an extension. Settings that were declared before stay: those of the app's option count.
+   * Declares an extension. Settings that were declared before stay, so that those of the app's option have precedence.
    *
-   * @param era that has it; without one, both
+   * @param era the era of the extension; without one, both
    */
   declare(id: string, settings: ExtensionSettings, era?: Era): void {
     for (const each of era ? [era] : (['legacy', 'modern'] as const)) {
@@ -92,10 +92,10 @@ function checkedSettings(id: string, settings: unknown): ExtensionSettings {
 }
 
 /**
- * Of a client without a session nothing is known in the legacy era: calling the method shows that it knows the extension.
+ * Passes if the client of a call declared the extension. In the legacy era the capabilities of a client without a session are
+ * not known: it passes, too.
  *
- * @throws MissingRequiredClientCapabilityError -32021 in revision 2026-07-28, McpError METHOD_NOT_FOUND in a session, when the
- *   client of a call did not declare the extension
+ * @throws MissingRequiredClientCapabilityError -32021 in revision 2026-07-28, McpError METHOD_NOT_FOUND in a session
  */
 export function assertExtension(id: string, call: McpCall): void {
   if (call.era === 'legacy' && !call.session) return;

@@ -16,22 +16,22 @@ import type { ServedMethod, ServedMethods } from './method.js';
 import { findResource } from './resources.js';
 
 /**
- * An extension of the protocol that a module of this package gives to an endpoint: a provider anywhere in the app, found when
- * the endpoint starts. Apps write `@McpMethod()`.
+ * An extension of the protocol that a module of this package adds to an endpoint: a provider anywhere in the app, found when
+ * the endpoint starts. Apps use `@McpMethod()`.
  *
  * @internal
  */
 export abstract class McpExtension {
   abstract readonly id: string;
-  /** What clients read of it. */
+  /** The settings that clients read in the capabilities. */
   readonly settings: ExtensionSettings = {};
-  /** The era that has it. @default both */
+  /** The era of the extension. @default both */
   readonly era?: Era;
   /** The option `name` of its endpoint. @default the only one, or the one without a name */
   readonly endpoint?: string | undefined;
 
   /**
-   * Its methods at one endpoint. Clients that did not declare the extension are refused before.
+   * The methods of the extension at one endpoint. Clients that did not declare it are refused before.
    *
    * @param endpoint finds the parts of the endpoint: `endpoint.get(HandlerCalls)`
    */
@@ -40,7 +40,7 @@ export abstract class McpExtension {
   }
 }
 
-/** Adds to an endpoint what extensions have: those of the package's modules, and the methods of decorated handlers. */
+/** Adds the extensions of the package's modules and the methods of decorated handlers to an endpoint. */
 @Injectable()
 export class EndpointExtensions {
   constructor(
@@ -54,7 +54,7 @@ export class EndpointExtensions {
     @Inject(MCP_OPTIONS) private readonly options: { readonly server?: unknown },
   ) {}
 
-  /** To be called once, when the handlers are found. @throws HandlerDefinitionError */
+  /** Call it once, after the handlers are found. @throws HandlerDefinitionError */
   load(): void {
     const instances = this.discovery.getProviders().map(({ instance }): unknown => instance);
     const endpoints = instances.filter((instance) => instance instanceof EndpointMark);
@@ -68,9 +68,9 @@ export class EndpointExtensions {
   }
 
   /**
-   * Declares the extension of views if there are any. To be called when the app has registered what it has at the start.
+   * Declares the extension of views if there are any. Call it after the app has registered its handlers at the start.
    *
-   * @throws HandlerDefinitionError for a tool whose view is not there
+   * @throws HandlerDefinitionError for a tool whose view does not exist
    */
   loadViews(): void {
     if (this.#hasViews()) this.capabilities.declare(APPS_EXTENSION, {});

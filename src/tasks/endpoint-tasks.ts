@@ -29,7 +29,7 @@ const QUIET_MS = 10_000;
 /** Times that a lease is renewed before it would end. */
 const RENEWALS = 3;
 
-/** What nodes tell each other: look at the record of this task. */
+/** A message between nodes: the record of this task has changed. */
 interface TaskSignal {
   readonly type: 'task';
   readonly id: string;
@@ -38,19 +38,19 @@ interface TaskSignal {
 /**
  * # The tasks of an endpoint on this node
  *
- * The store has the tasks, and its records are the truth; the bus carries signals to look at them, which may get lost. So a
- * node looks again at each tick, three times per lease, while it runs a task or a client listens to one:
+ * The records of the store decide. The bus carries signals to read them, which may get lost. So a node reads them again at each
+ * tick, three times per lease, while it runs a task or a client listens to one:
  *
  * - it renews its lease, which is one for all its tasks
- * - it looks at its tasks that wait for answers, and at those that have ended without its doing
- * - it makes tasks fail whose node has let its lease run out, and its own that were stored and never begun
- * - once per lease it looks at the tasks that clients listen to
+ * - it reads its tasks that wait for answers, and those that were ended by other nodes
+ * - it makes tasks fail if the lease of their node has expired, and its own tasks that were stored and did not start
+ * - once per lease it reads the tasks that clients listen to
  *
  *     open ──drain()──▶ draining (calls stay ordinary) ──none runs, or the time is over──▶ stopped
  */
 export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   readonly #running = new Map<string, RunningTask>();
-  /** Ids of tasks that are being stored. */
+  /** Ids of tasks whose creation is in progress. */
   readonly #making = new Set<string>();
   readonly #changes$ = new Subject<string>();
   readonly #missed$ = new Subject<void>();
@@ -59,7 +59,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
   #ticking = false;
   #ticks = 0;
   #saidAwayAt = Number.NEGATIVE_INFINITY;
-  /** The store may have tasks of this node that it does not run. */
+  /** Whether the store may have tasks of this node that it does not run. */
   #orphans = false;
   #state: 'open' | 'draining' | 'stopped' = 'open';
   #idle: Deferred<void> | undefined;
@@ -91,7 +91,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     return this.#changes$;
   }
 
-  /** Clients that listen to tasks on this node. */
+  /** The number of clients that listen to tasks on this node. */
   get watches(): number {
     return this.#watches;
   }
@@ -129,7 +129,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     try {
       await this.#create(about);
       if (!wanted() || (this.#state as string) === 'stopped') {
-        // The client does not know of it.
+        // The client has not got its id.
         await this.store.delete(about.id).catch(() => this.#leftOrphan());
         return undefined;
       }
@@ -163,14 +163,14 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     throw new McpError('TOO_MANY_REQUESTS', text, { headers: RETRY_AFTER, option });
   }
 
-  // ---- what clients and the app ask for --------------------------------------------------------------------------
+  // ---- requests of clients and of the app --------------------------------------------------------------------------
 
   /**
-   * The task of an id, with what its record says now.
+   * Reads a task.
    *
-   * @param of whose it must be
-   * @returns `undefined` if there is none (any more), or it is not theirs
-   * @throws McpError UNAVAILABLE when the store is away
+   * @param of the owner that it must have
+   * @returns `undefined` if there is none, it has expired, or it has another owner
+   * @throws McpError UNAVAILABLE if the store is unavailable
    */
   async find(id: string, of?: { readonly principal: string | undefined }): Promise<McpStoredTask | undefined> {
     if (!ID.test(id)) return undefined;
@@ -181,20 +181,20 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     return this.#asking(() => this.store.get(id));
   }
 
-  /** @returns whether there was such a task, that had not ended */
+  /** @returns whether there was a task that had not ended */
   async cancel(id: string): Promise<boolean> {
     const change = { status: 'cancelled', statusMessage: '', lastUpdatedAt: this.clock.now() } as const;
     const cancelled = await this.#asking(() => this.store.patch(id, ACTIVE, change));
     if (cancelled) this.changed(id);
-    // Not by the bus alone, which may be away.
+    // Not by the bus alone, which may be unavailable.
     this.#running.get(id)?.look();
     return cancelled;
   }
 
   /**
-   * Hands answers to the handler that waits for them, wherever it is.
+   * Passes answers to the handler that waits for them, on whichever node it runs.
    *
-   * @throws McpError PAYLOAD_TOO_LARGE; UNAVAILABLE when the store is away
+   * @throws McpError PAYLOAD_TOO_LARGE; UNAVAILABLE if the store is unavailable
    */
   async answer(id: string, answers: Readonly<Record<string, object>>): Promise<void> {
     const bytes = Buffer.byteLength(JSON.stringify(answers));
@@ -261,7 +261,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     this.#missed$.next();
   }
 
-  /** The store may have a task that no node runs: the next tick looks for it. */
+  /** Notes that the store may have a task that no node runs: the next tick looks for it. */
   #leftOrphan(): void {
     this.#orphans = true;
     this.#keepTicking();
@@ -277,7 +277,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     }
   }
 
-  /** A store that is away is asked again at the next one. */
+  /** A store that is unavailable is asked again at the next tick. */
   async #onTick(): Promise<void> {
     if (this.#ticking) return;
     this.#ticking = true;
@@ -285,16 +285,16 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
       const { active, lost } = await this.store.renew(this.bus.nodeId, this.options.leaseMs);
       const known = new Set(active);
       for (const task of this.#running.values()) if (task.asks || !known.has(task.id)) task.look();
-      // Stored, but the answer of the store got lost.
+      // Stored, but the answer of the store was lost.
       const orphans = active.filter((id) => !this.#running.has(id) && !this.#making.has(id));
       for (const id of orphans) await this.#fail(id, ORPHAN);
       for (const id of lost) await this.#fail(id, LOST);
-      // One whose creation is under way may become one.
+      // A task whose creation is in progress may become an orphan.
       if (this.#making.size === 0) this.#orphans = false;
-      // Signals may have got lost that no connection has missed.
+      // A signal may be lost without a lost connection.
       if (++this.#ticks % RENEWALS === 0) this.#missed$.next();
     } catch {
-      // Said by the store.
+      // The store has logged it.
     } finally {
       this.#ticking = false;
       this.#keepTicking();
@@ -320,7 +320,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     this.#tick = undefined;
   }
 
-  /** The endpoint is closed. */
+  /** Called when the endpoint is closed. */
   close(): void {
     this.clock.clear(this.#tick);
     this.#tick = undefined;
@@ -328,7 +328,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     this.#missed$.complete();
   }
 
-  /** An outage is said now and then, not for each request. */
+  /** Logs an outage from time to time, not for each request. */
   #sayAway(error: unknown): void {
     const now = this.clock.now();
     if (now - this.#saidAwayAt < QUIET_MS) return;

@@ -12,14 +12,14 @@ import {
   type TaskLimits,
 } from './task-store.js';
 
-/** How many lost tasks one renewal names. */
+/** Maximum number of lost tasks that one renewal returns. */
 const MAX_LOST = 100;
 
 /**
  * # Tasks in the memory of this process
  *
- * There is no timer: what has expired is not found, and is removed when a task is created, listed, or a lease renewed. Values are
- * kept as JSON, so that callers share no object with the store.
+ * There is no timer: an expired task is not found, and is removed when a task is created or listed, or a lease is renewed.
+ * Values are kept as JSON, so that callers share no object with the store.
  *
  * Invariant: `#leases` has every node with a task that has not ended.
  *
@@ -158,7 +158,7 @@ interface Entry {
 
 type Outcome = Pick<McpStoredTask, 'result' | 'error'>;
 
-/** `Object.fromEntries` defines properties: a key such as `__proto__` is a key like any other. */
+/** `Object.fromEntries` defines properties, also for a key such as `__proto__`. */
 function parsed(values: ReadonlyMap<string, string>): Record<string, unknown> {
   return Object.fromEntries(Array.from(values, ([key, json]) => [key, JSON.parse(json) as unknown]));
 }

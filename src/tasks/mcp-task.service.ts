@@ -3,7 +3,7 @@ import type { Observable } from 'rxjs';
 import type { McpStoredTask, McpTaskInfo, McpTaskStatus } from './task-store.js';
 import { TasksExtension } from './tasks-extension.js';
 
-/** How many tasks there are, by status, in the store; and how many run on this node. @publicApi */
+/** Numbers of tasks in the store, by status, and on this node. @publicApi */
 export type McpTaskCounts = Readonly<Record<McpTaskStatus | 'running', number>>;
 
 /**
@@ -20,14 +20,14 @@ export class McpTaskService {
   /**
    * Tasks without their results, the oldest first.
    *
-   * @param filter `principal`: of this caller alone; `null`: of anonymous ones
-   * @throws (rejects) what the store throws
+   * @param filter `principal`: tasks of this caller; `null`: of anonymous callers
+   * @throws (rejects) the error of the store
    */
   list(filter?: { principal?: string | null }): Promise<McpTaskInfo[]> {
     return this.extension.tasks.store.list(filter);
   }
 
-  /** @returns the task, with its questions, result or error; `undefined` if there is none (any more) */
+  /** @returns the task with its questions, result or error; `undefined` if there is none, or it has expired */
   get(id: string): Promise<McpStoredTask | undefined> {
     return this.extension.tasks.find(id);
   }
@@ -35,27 +35,27 @@ export class McpTaskService {
   /**
    * Cancels a task as its client would: its handler is aborted, on whichever node it runs.
    *
-   * @returns whether there was such a task, that had not ended
+   * @returns whether there was a task that had not ended
    */
   cancel(id: string): Promise<boolean> {
     return this.extension.tasks.cancel(id);
   }
 
-  /** The current counts. @throws (rejects) what the store throws */
+  /** The current counts. @throws (rejects) the error of the store */
   async counts(): Promise<McpTaskCounts> {
     const counts = { working: 0, input_required: 0, completed: 0, failed: 0, cancelled: 0, running: this.running };
     for (const { status } of await this.list()) counts[status]++;
     return counts;
   }
 
-  /** Tasks that run on this node: known without asking the store. */
+  /** The number of tasks that run on this node; does not ask the store. */
   get running(): number {
     return this.extension.tasks.running;
   }
 
   /**
-   * The id of each task that has changed, on any node: a hint to look at it. Hot; never errors; completes when the endpoint
-   * closes.
+   * Emits the id of each task that has changed, on any node; read the task to see the change. Hot; never errors; completes
+   * when the endpoint closes.
    */
   get changes$(): Observable<string> {
     return this.extension.tasks.changes$;

@@ -7,7 +7,7 @@ import { TasksExtension } from './tasks-extension.js';
 export interface McpTasksAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
   /** As of `forRoot()`: Nest needs it before the factory runs. */
   endpoint?: string;
-  /** Tokens of what the factory gets. */
+  /** Tokens of the arguments of the factory. */
   inject?: FactoryProvider['inject'];
   /** @returns the other options, or a promise of them */
   useFactory: (...injected: never[]) => McpTasksFactoryOptions | Promise<McpTasksFactoryOptions>;
@@ -16,7 +16,7 @@ export interface McpTasksAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
 type McpTasksFactoryOptions = Omit<McpTasksOptions, 'endpoint'>;
 
 /**
- * Tasks of an endpoint: calls of tools with the option `task` outlive their request, for clients that know the extension
+ * Tasks of an endpoint: calls of tools with the option `task` outlive their request, for clients that support the extension
  * `io.modelcontextprotocol/tasks`.
  *
  * ```ts
@@ -30,7 +30,7 @@ type McpTasksFactoryOptions = Omit<McpTasksOptions, 'endpoint'>;
  */
 @Module({})
 export class McpTasksModule {
-  /** @throws McpOptionError; at start when there is no such endpoint, or its nodes share no store of tasks */
+  /** @throws McpOptionError; at start if the endpoint does not exist, or its nodes share no task store */
   static forRoot(options: McpTasksOptions = {}): DynamicModule {
     return moduleOf({ provide: TASKS_OPTIONS, useValue: resolveTasksOptions(options) }, options.endpoint);
   }

@@ -12,23 +12,23 @@ import { ACTIVE, hasEnded, type McpTaskStore, type NewTask, type TaskChange, typ
 const MESSAGE_MS = 1_000;
 /** Characters of a status message. */
 const MAX_MESSAGE = 1_000;
-/** Milliseconds that the last write of a node that stops may take. */
+/** Maximum duration in milliseconds of the last write of a node that stops. */
 const LAST_WRITE_MS = 2_000;
 
-/** What the tasks of a node share. */
+/** The parts of a node that its tasks share. */
 export interface TaskNode {
   readonly store: McpTaskStore;
   readonly clock: Clock;
   readonly maxResultBytes: number;
-  /** The record of a task has changed: tells all nodes. */
+  /** Notifies all nodes that the record of a task has changed. */
   changed(id: string): void;
-  /** The task is over here. */
+  /** Called when the task is over on this node. */
   left(task: RunningTask): void;
-  /** Takes what the operator must see. */
+  /** Logs an error for the operator. */
   report(text: string, error?: unknown): void;
 }
 
-/** How the work of a task has ended. */
+/** The result or the error of the work of a task. */
 export type TaskOutcome = PromiseSettledResult<object>;
 
 /**
@@ -38,22 +38,22 @@ export type TaskOutcome = PromiseSettledResult<object>;
  *        ├──cancelled, failed or expired, as its record says──▶ over (the handler is aborted)
  *        └──ttlMs over, node stops────────────────────────────▶ over (the same)
  *
- * The record is the truth: what this node writes counts only while the task has not ended there, and what other nodes write
- * (answers, a cancellation) is found by looking at the record, after a signal, or at the next tick.
+ * The record decides: a write of this node has an effect only while the task has not ended in the record. Writes of other nodes
+ * (answers, a cancellation) are found by reading the record, after a signal or at the next tick.
  *
- * Invariants: a question has a key that no other question of the task had; `left` is called once, and then no timer is armed
- * and nothing waits.
+ * Invariants: each question has a key of its own for the life of the task; `left` is called once, and after it no timer is armed
+ * and no promise is pending.
  */
 export class RunningTask implements McpTask {
   readonly #waiting = new Map<string, Deferred<unknown>>();
-  /** Keys that were asked. */
+  /** Keys of all questions so far. */
   readonly #used = new Set<string>();
-  /** Questions that are written in this turn, together. */
+  /** Questions that are written together at the end of this turn. */
   #asking: Record<string, InputRequest> | undefined;
   #message: string | undefined;
   #messageTimer: ClockTimer | undefined;
   #state: 'running' | 'settling' | 'over' = 'running';
-  /** How it ends, once the work is done. */
+  /** The change that ends the task, once the work is done. */
   #last: TaskChange | undefined;
   #looking: 'no' | 'yes' | 'again' = 'no';
   readonly #expiry: ClockTimer;
@@ -76,7 +76,7 @@ export class RunningTask implements McpTask {
     return this.about.id;
   }
 
-  /** It waits for answers. */
+  /** Whether the task waits for answers. */
   get asks(): boolean {
     return this.#waiting.size > 0;
   }
@@ -87,7 +87,7 @@ export class RunningTask implements McpTask {
     if (!this.#messageTimer) this.#writeMessage();
   }
 
-  /** @returns the answer; rejects when the task, or the wish for it, ends first */
+  /** @returns the answer; rejects when the task ends or `signal` aborts first */
   ask(key: string, question: InputRequest, signal?: AbortSignal): Promise<unknown> {
     if (this.#state !== 'running') {
       const text = `The question "${key}" cannot be asked: the handler has returned, or its task has ended. Ask before, and await the answer.`;
@@ -112,7 +112,7 @@ export class RunningTask implements McpTask {
     return answer.promise;
   }
 
-  /** The work is done. @returns when that is stored */
+  /** Ends the task with the outcome of its work. Resolves when that is stored. */
   async settle(outcome: TaskOutcome): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'settling';
@@ -126,13 +126,13 @@ export class RunningTask implements McpTask {
     this.#leave();
   }
 
-  /** Looks at the record: questions may have been answered, and the task may have ended. */
+  /** Reads the record: questions may have been answered, and the task may have ended. */
   look(): void {
     if (this.#looking !== 'no') this.#looking = 'again';
     else if (this.#state === 'running') void this.#look();
   }
 
-  /** The node stops. */
+  /** Ends the task because the node stops. */
   async stop(): Promise<void> {
     if (this.#isOver) return;
     const reason = new Error('The server is shutting down.');
@@ -160,7 +160,7 @@ export class RunningTask implements McpTask {
     do {
       this.#looking = 'yes';
       const record = await this.node.store.get(this.id).catch((): 'unknown' => 'unknown');
-      // Also when it was not asked again: what the record says does not change any more.
+      // Also when it was not read again: the record of an ended task does not change.
       if (this.#state !== 'running') break;
       if (record === 'unknown') continue;
       if (!record || hasEnded(record.status)) {
@@ -225,7 +225,7 @@ export class RunningTask implements McpTask {
     return bound && bytes > bound.maxBytes ? bound.insteadOf(result, bytes) : result;
   }
 
-  /** As JSON, if it is that and not too large. */
+  /** The result, or the failure if it is not JSON or too large. */
   #kept<T extends object>(what: 'result' | 'error', value: T): T | Fault {
     const { maxResultBytes } = this.node;
     try {
@@ -251,7 +251,7 @@ export class RunningTask implements McpTask {
     this.#leave(reason);
   }
 
-  /** Nothing waits any more. */
+  /** Rejects everything that waits. */
   #quiet(reason: unknown): void {
     if (this.#messageTimer) this.node.clock.clear(this.#messageTimer);
     for (const { reject } of this.#waiting.values()) reject(reason);
@@ -275,7 +275,7 @@ export function failed(error: TaskFailure, lastUpdatedAt: number): TaskChange {
   return { status: 'failed', statusMessage: message.slice(0, MAX_MESSAGE), error: told, lastUpdatedAt };
 }
 
-/** What JSON cannot write is found later. */
+/** The size as JSON; 0 if it cannot be JSON, which is found later. */
 function bytesOf(result: object): number {
   try {
     return Buffer.byteLength(JSON.stringify(result));
@@ -284,7 +284,7 @@ function bytesOf(result: object): number {
   }
 }
 
-/** Why a task has failed though its handler has not. */
+/** Failures of tasks whose handler did not fail. */
 class Fault implements TaskFailure {
   readonly code = -32603;
   constructor(readonly message: string) {}

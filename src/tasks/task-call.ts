@@ -7,15 +7,15 @@ import { McpError } from '../wire/errors.js';
 import type { RunningTask, TaskOutcome } from './running-task.js';
 import { taskResult } from './task-wire.js';
 
-/** What makes tasks. */
+/** Creates tasks. */
 export interface TaskMaker {
   readonly clock: Clock;
   /**
-   * Stores a new task; what it gives runs from then on.
+   * Stores a new task, which runs from then on.
    *
-   * @param wanted asked when it is stored; no: it is removed again
-   * @returns `undefined` when it is not wanted any more, or the node stops
-   * @throws McpError when there are too many, or the store is away
+   * @param wanted called after the task is stored; if it returns `false`, the task is removed again
+   * @returns `undefined` if it is not wanted any more, or the node stops
+   * @throws McpError if a limit is reached, or the store is unavailable
    */
   make(call: McpCall, tool: string, task: ToolTask, wanted: () => boolean): Promise<RunningTask | undefined>;
 }
@@ -110,7 +110,7 @@ export class TaskCall implements TaskPort {
       this.#became.resolve(task);
       return task;
     } catch (error) {
-      // May be tried again.
+      // The handler may call it again.
       this.#making = undefined;
       if (this.#state === 'making') this.#settle('waiting');
       throw error;
@@ -121,7 +121,7 @@ export class TaskCall implements TaskPort {
     try {
       await this.start();
     } catch (error) {
-      // There is no task, and the handler has not run: HTTP says why, as of any request that is refused.
+      // There is no task, and the handler has not run: HTTP has the status of the refusal.
       if (error instanceof McpError) this.call.refuseWith(error.status, error.headers ?? {});
       throw error;
     }

@@ -15,8 +15,8 @@ interface UpdateParams extends TaskParams {
 const DONE = Object.freeze({ resultType: 'complete' });
 
 /**
- * `tasks/get`, `tasks/update` and `tasks/cancel` of the extension `io.modelcontextprotocol/tasks`. A task of another caller is
- * unknown, in the same words.
+ * `tasks/get`, `tasks/update` and `tasks/cancel` of the extension `io.modelcontextprotocol/tasks`. The error for a task of
+ * another caller is that of an unknown task.
  *
  * @see https://modelcontextprotocol.io/extensions/tasks
  */
@@ -34,7 +34,7 @@ export function taskMethods(tasks: EndpointTasks): ServedMethods {
     async serve({ taskId, inputResponses }, call) {
       const task = await tasks.find(taskId, call);
       if (!task) throw unknownTask(taskId);
-      // However many keys the client has sent.
+      // The client may have sent any number of keys.
       const asked = Object.keys(task.questions).filter((key) => Object.hasOwn(inputResponses, key));
       if (asked.length === 0) return DONE;
       await tasks.answer(taskId, Object.fromEntries(asked.map((key) => [key, inputResponses[key]!])));
@@ -66,7 +66,7 @@ function updateParams(request: JsonRpcRequest): UpdateParams {
       `"${request.method}" needs params.inputResponses, an object with an answer for each key; got ${shown(inputResponses)}.`,
     );
   }
-  // What is no answer is ignored, as in rounds. `fromEntries` defines properties: "__proto__" is a key like any other.
+  // Values that are no answers are ignored, as in rounds. `fromEntries` defines properties, also for "__proto__".
   const answers = Object.entries(inputResponses).filter(
     (entry): entry is [string, Record<string, unknown>] => isObject(entry[1]) && !('method' in entry[1]),
   );

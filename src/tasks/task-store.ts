@@ -1,49 +1,49 @@
 /**
  * # The task store
  *
- * Keeps the tasks of an endpoint: what clients ask for, whichever node runs the task.
+ * Stores the tasks of an endpoint, so that every node can answer for a task, whichever node runs it.
  *
  *     working ◀──answer──┬──ask──▶ input_required
  *        └───────────────┴──patch──▶ completed | failed | cancelled, for good
  *
  * Written for the implementer of a store:
  *
- * - **Records** are plain JSON. What a caller does to one that it gave, or was given, changes nothing in the store.
- * - **Time**: a task is gone `ttlMs` after `create`, whatever happens to it. No call prolongs its life.
- * - **Leases**: each node that runs tasks renews its lease, one for all of them. A task whose node has let its lease run out
- *   is `lost`: any node that sees it makes it fail. A task that has ended is never lost.
- * - Calls run concurrently, from several nodes; each of them is atomic. A call may be repeated when its answer got lost.
+ * - **Records** are plain JSON. Changes that a caller makes to an object that it passed or got have no effect on the store.
+ * - **Time**: a task is removed `ttlMs` after `create`, whether or not it has ended. No call prolongs it.
+ * - **Leases**: each node that runs tasks renews one lease for all of them. A task is `lost` if the lease of its node has
+ *   expired: any node that reads it makes it fail. A task that has ended is never lost.
+ * - Calls run concurrently, from several nodes; each of them is atomic. A call may be repeated if its answer was lost.
  *
  * The contract test is exported by `nestjs-mcp-streamable/testing`.
  *
  * @publicApi
  */
 export interface McpTaskStore {
-  /** Whether other nodes see the tasks, or they live with this process. */
+  /** Whether other nodes see the tasks. `false`: they are in the memory of this process. */
   readonly scope: 'node' | 'shared';
 
   /**
-   * Keeps a new task, `working`, and lets the lease of its node last for `leaseMs` at least. When it resolves, `get` finds the
-   * task on every node.
+   * Stores a new task with the status `working`, and extends the lease of its node to `leaseMs` at least. When it resolves,
+   * `get` finds the task on every node.
    *
-   * @returns `'created'`, or which cap refuses it; then nothing has changed
+   * @returns `'created'`, or the limit that was reached; then nothing has changed
    */
   create(task: NewTask, limits: TaskLimits, leaseMs: number): Promise<'created' | 'total-cap' | 'principal-cap'>;
 
-  /** @returns the task; `undefined` if there is none (any more) */
+  /** @returns the task; `undefined` if there is none, or it has expired */
   get(id: string): Promise<McpStoredTask | undefined>;
 
   /**
-   * Changes a task, if its status is one of `expected`. An end (`completed`, `failed`, `cancelled`) removes its questions and
-   * answers.
+   * Changes a task, if its status is one of `expected`. A final status (`completed`, `failed`, `cancelled`) removes its
+   * questions and answers.
    *
    * @returns whether it was changed
    */
   patch(id: string, expected: readonly McpTaskStatus[], change: TaskChange): Promise<boolean>;
 
   /**
-   * Adds questions to a task that has not ended, which makes it `input_required`. A key that was asked before, and answered,
-   * is left out.
+   * Adds questions to a task that has not ended, and sets its status to `input_required`. A key that was answered before is
+   * left out.
    *
    * @param questions by key; any text may be a key
    * @param at milliseconds since the epoch: `lastUpdatedAt`
@@ -52,10 +52,9 @@ export interface McpTaskStore {
   ask(id: string, questions: Readonly<Record<string, unknown>>, at: number): Promise<boolean>;
 
   /**
-   * Answers questions of a task: those that are asked, and not yet answered; other keys are ignored. The last answer makes
-   * the task `working`.
+   * Stores answers to the open questions of a task; other keys are ignored. The last answer sets the status to `working`.
    *
-   * @returns the keys whose answers were taken
+   * @returns the keys whose answers were stored
    */
   answer(id: string, answers: Readonly<Record<string, object>>, at: number): Promise<string[]>;
 
@@ -66,7 +65,7 @@ export interface McpTaskStore {
    * Renews the lease of a node.
    *
    * @param leaseMs 0 ends it
-   * @returns the tasks of the node that have not ended, and some that are lost, of other nodes: the same ones again until they
+   * @returns the tasks of the node that have not ended, and some lost tasks of other nodes: each call returns them until they
    *   have ended
    */
   renew(node: string, leaseMs: number): Promise<TaskLease>;
@@ -82,7 +81,7 @@ export type McpTaskStatus = 'working' | 'input_required' | 'completed' | 'failed
 export interface NewTask {
   /** Unguessable, of `[A-Za-z0-9]`. */
   readonly id: string;
-  /** Whose it is; `undefined`: anonymous. */
+  /** The principal that owns it; `undefined`: anonymous. */
   readonly principal: string | undefined;
   /** The name of the tool. */
   readonly tool: string;
@@ -90,31 +89,31 @@ export interface NewTask {
   readonly node: string;
   /** Milliseconds since the epoch, by the clock of its node. */
   readonly createdAt: number;
-  /** Milliseconds that it is kept. */
+  /** Milliseconds that it is kept, from `createdAt` on. */
   readonly ttlMs: number;
   /** Milliseconds that clients are asked to wait between two polls. */
   readonly pollIntervalMs: number;
 }
 
-/** What is known of a task without its result. @publicApi */
+/** A task without its result. @publicApi */
 export interface McpTaskInfo extends NewTask {
   readonly status: McpTaskStatus;
-  /** What it does at the moment, or why it ended. */
+  /** The current step of its work, or the reason of its end. */
   readonly statusMessage?: string;
   readonly lastUpdatedAt: number;
 }
 
 /** A task as it is stored. @publicApi */
 export interface McpStoredTask extends McpTaskInfo {
-  /** Of a task that is `completed`. */
+  /** The result, if it is `completed`. */
   readonly result?: object;
-  /** Of a task that has `failed`: a JSON-RPC error. */
+  /** The JSON-RPC error, if it has `failed`. */
   readonly error?: TaskFailure;
-  /** Those that wait for an answer, by key. */
+  /** Open questions, by key. */
   readonly questions: Readonly<Record<string, unknown>>;
-  /** Those that were answered, until the task ends. */
+  /** Answers, by key, until the task ends. */
   readonly answers: Readonly<Record<string, object>>;
-  /** It has not ended, and the lease of its node has. */
+  /** The task has not ended, and the lease of its node has expired. */
   readonly lost: boolean;
 }
 
@@ -125,7 +124,7 @@ export interface TaskFailure {
   readonly data?: unknown;
 }
 
-/** What changes of a task; what is absent stays. @publicApi */
+/** A change of a task; absent fields stay as they are. @publicApi */
 export interface TaskChange {
   readonly status?: McpTaskStatus;
   readonly statusMessage?: string;
@@ -135,10 +134,10 @@ export interface TaskChange {
   readonly lastUpdatedAt: number;
 }
 
-/** How many tasks there may be, those that have ended included. `Infinity`: no cap. @publicApi */
+/** Maximum numbers of tasks, ended ones included. `Infinity`: no limit. @publicApi */
 export interface TaskLimits {
   readonly total: number;
-  /** Of the principal of the task; anonymous callers count as one. */
+  /** For the principal of the task; anonymous callers count as one. */
   readonly perPrincipal: number;
 }
 
@@ -148,7 +147,7 @@ export interface TaskLease {
   readonly lost: string[];
 }
 
-/** Of a task that has not ended. */
+/** The statuses of a task that has not ended. */
 export const ACTIVE: readonly McpTaskStatus[] = ['working', 'input_required'];
 
 export function hasEnded(status: McpTaskStatus): boolean {

@@ -8,25 +8,26 @@ import { detailedTask } from './task-wire.js';
 /** Milliseconds between two notifications of one task. */
 const QUIET_MS = 1_000;
 
-/** What a watch needs. */
+/** The parts that a watch uses. */
 export interface WatchedTasks {
   readonly clock: Clock;
   /** Ids of tasks that have changed. */
   readonly changes$: Observable<string>;
-  /** Changes may have been missed. */
+  /** Emits when changes may have been missed. */
   readonly missed$: Observable<void>;
   find(id: string): Promise<McpStoredTask | undefined>;
-  /** How many watches there are has changed. */
+  /** Called with 1 or -1 when the number of watches changes. */
   count(difference: 1 | -1): void;
 }
 
 /**
- * # What one client hears of its tasks
+ * # The notifications of one client about its tasks
  *
- * A notification says what the record says when it is sent, so a task that changed a hundred times is said once; each task at
- * most once a second. While the reader is slow nothing is read. A task that has ended is said once, and then forgotten.
+ * A notification has the state of the record when it is sent: a task that changed a hundred times gets one notification, and
+ * each task at most one a second. While the reader is slow, no record is read. After the notification of its end a task is
+ * not watched any more.
  *
- * It begins with what has happened to the tasks before: between the answer of a call and the subscription a task may end.
+ * It begins with changes before the subscription: a task may end between the answer to its call and the subscription.
  */
 export class TaskWatch {
   readonly notifications$: Observable<TaskNotification>;
@@ -51,7 +52,7 @@ class Watched {
   #reading = false;
   #pause: ClockTimer | undefined;
   #over = false;
-  /** What was said last; before anything was, what the client knows from the answer to its call. */
+  /** The state in the last notification; at first, the state in the answer to the call. */
   #said = 'working';
 
   constructor(
@@ -92,7 +93,7 @@ class Watched {
         this.#rest();
       } else this.go();
     } catch {
-      // The store is away: said there. The task is looked at again after a while.
+      // The store is unavailable, which is logged elsewhere. The task is read again later.
       this.#reading = false;
       this.#dirty = true;
       if (!this.#over) this.#rest();
@@ -107,7 +108,7 @@ class Watched {
   }
 }
 
-/** What distinguishes two states of a task; a new task has said all with its status. */
+/** The parts in which two states of a task differ; of a new task, its status. */
 function gistOf({ status, statusMessage, lastUpdatedAt, createdAt, questions }: McpStoredTask): string {
   if (status === 'working' && !statusMessage && lastUpdatedAt === createdAt) return 'working';
   return JSON.stringify([status, statusMessage, lastUpdatedAt, Object.keys(questions)]);

@@ -11,7 +11,7 @@ export interface WireTask extends Record<string, unknown> {
   readonly pollIntervalMs: number;
 }
 
-/** What a call that became a task is answered with, but for its `resultType`. */
+/** The answer to a call that became a task, without its `resultType`. */
 export function taskResult(task: McpTaskInfo): WireTask {
   const { id, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = task;
   return {
@@ -25,7 +25,7 @@ export function taskResult(task: McpTaskInfo): WireTask {
   };
 }
 
-/** The same with what its status brings: questions, a result or an error. */
+/** The same with the fields of its status: questions, a result or an error. */
 export function detailedTask(task: McpStoredTask): WireTask {
   const { status, questions, result, error } = task;
   return {

@@ -33,7 +33,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     throw new Error('The app is not initialized yet. Use its tasks after app.init() or app.listen().');
   }
 
-  /** @throws McpOptionError when there is another one, or the nodes of the endpoint share no store of tasks */
+  /** @throws McpOptionError if the endpoint has tasks already, or its nodes share no task store */
   override methods(endpoint: ModuleRef): ServedMethods {
     const host = endpoint.get(TaskHost, { strict: true });
     if (host.runner) {
@@ -49,7 +49,7 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     return taskMethods(this.#tasks);
   }
 
-  /** @throws McpOptionError when it belongs to no endpoint */
+  /** @throws McpOptionError if no endpoint has its name */
   onApplicationBootstrap(): void {
     if (this.#tasks) return;
     const text =

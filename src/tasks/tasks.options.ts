@@ -6,48 +6,48 @@ export interface McpTasksOptions {
   /** The option `name` of the endpoint whose tools become tasks. @default the endpoint without a name */
   endpoint?: string;
   /**
-   * Where tasks are kept.
+   * The store of the tasks.
    *
    * @default that of the option `backend` of the endpoint; without one, the memory of this process
    */
   store?: McpTaskStore;
   /**
-   * Milliseconds that a task is kept, from its beginning on, whether it has ended or not; then it is gone with its result, and
-   * a handler that still runs is aborted. Tools may say otherwise (`task: { ttlMs }`). Raising it lets clients come back
-   * later, and raises what is kept.
+   * Milliseconds that a task is kept, from its creation on, whether it has ended or not; then it is removed with its result,
+   * and a handler that still runs is aborted. A tool may have its own (`task: { ttlMs }`). Higher: clients may return later,
+   * and more is kept.
    *
    * @default 600000 (10 minutes)
    * @see https://modelcontextprotocol.io/extensions/tasks
    */
   ttlMs?: number;
   /**
-   * Milliseconds that clients are asked to wait between two polls. Lower: results are seen sooner, and there are more requests.
+   * Milliseconds that clients are asked to wait between two polls. Lower: clients get results sooner, and send more requests.
    *
    * @default 1000
    */
   pollIntervalMs?: number;
   /**
    * Milliseconds after which the tasks of a node that did not renew its lease fail. It renews its lease three times in
-   * this time, with one write for all its tasks. Lower: clients learn sooner of a dead node, but one that merely paused loses
-   * its tasks.
+   * this time, with one write for all its tasks. Lower: tasks of a dead node fail sooner, but a node that paused loses its
+   * tasks sooner, too.
    *
    * @default 15000
    */
   leaseMs?: number;
   /**
-   * Tasks in all, those that have ended included, until their `ttlMs` is over. One more is refused with 429. What is kept is
-   * bounded by this times `maxResultBytes`.
+   * Maximum number of tasks, ended ones included, until their `ttlMs` is over. One more is refused with 429. The memory of the
+   * store is bounded by this times `maxResultBytes`.
    *
    * @default 5000
    */
   maxTasks?: number;
-  /** Tasks of one principal; otherwise like `maxTasks`. @default 100 */
+  /** Maximum number of tasks of one principal; otherwise like `maxTasks`. @default 100 */
   maxTasksPerPrincipal?: number;
-  /** Tasks of all anonymous callers together; otherwise like `maxTasks`. @default 1000 */
+  /** Maximum number of tasks of all anonymous callers together; otherwise like `maxTasks`. @default 1000 */
   maxAnonymousTasks?: number;
   /**
-   * Bytes that a result may have as JSON, and the answers of one `tasks/update`. A task whose result is larger has failed; larger
-   * answers are refused with 413.
+   * Maximum size in bytes of a result as JSON, and of the answers of one `tasks/update`. A task with a larger result fails;
+   * larger answers are refused with 413.
    *
    * @default 262144 (256 KiB)
    */

@@ -12,14 +12,13 @@ import type { RedisConnection, RedisScript } from '../connection/redis-connectio
 import { encoded } from '../redis-keys.js';
 import * as scripts from './task.scripts.js';
 
-/** How many lost tasks one renewal names. */
+/** Maximum number of lost tasks that one renewal returns. */
 const MAX_LOST = 100;
 
 /**
  * # Tasks in Redis
  *
- * All of them lie in one slot, so that caps are checked and counted, and tasks that are lost are found, in one step. See
- * task.scripts.ts for what there is.
+ * All keys are in one slot, so that one script checks the limits and finds lost tasks. task.scripts.ts lists the keys.
  *
  * @publicApi
  */
@@ -95,12 +94,12 @@ export class RedisTaskStore implements McpTaskStore {
   }
 }
 
-/** No principal has the code of the anonymous caller. */
+/** The anonymous caller has a code that no principal has. */
 function ownerOf(principal: string | undefined): string {
   return principal === undefined ? '' : `=${encoded(principal)}`;
 }
 
-/** A key as the name of a field: JSON escapes lone surrogates, which have no UTF-8. */
+/** A key as the name of a field. JSON escapes lone surrogates, which cannot be UTF-8. */
 function codeOf(key: string): string {
   return JSON.stringify(key);
 }
@@ -112,7 +111,7 @@ function keyOf(code: string): string {
 function infoOf([about, status, statusMessage, updated]: (string | null)[]): McpTaskInfo {
   return {
     ...(JSON.parse(about!) as NewTask),
-    // JSON leaves out what is undefined.
+    // JSON leaves out undefined values.
     principal: (JSON.parse(about!) as NewTask).principal,
     status: status as McpTaskStatus,
     ...(statusMessage !== null && { statusMessage: statusMessage! }),
@@ -120,7 +119,7 @@ function infoOf([about, status, statusMessage, updated]: (string | null)[]): Mcp
   };
 }
 
-/** `Object.fromEntries` defines properties: a key such as `__proto__` is a key like any other. */
+/** `Object.fromEntries` defines properties, also for a key such as `__proto__`. */
 function valuesOf(fields: ReadonlyMap<string, string>, kind: 'q' | 'a'): Record<string, unknown> {
   const entries = [...fields].filter(([name]) => name.startsWith(`${kind}:`));
   return Object.fromEntries(entries.map(([name, json]) => [keyOf(name.slice(2)), JSON.parse(json) as unknown]));

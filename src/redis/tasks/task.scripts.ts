@@ -1,7 +1,7 @@
 import { RedisScript } from '../connection/redis-connection.js';
 
 /**
- * # What there is of tasks
+ * # The keys of tasks
  *
  *     :task:<id>    hash  'about', 'owner', 'node', 'status', 'message', 'updated', 'outcome'; 'q:<key>' and 'a:<key>':
  *                         questions, and answers
@@ -10,7 +10,7 @@ import { RedisScript } from '../connection/redis-connection.js';
  *     :on:<node>    set   tasks of a node that have not ended
  *     :nodes        zset  nodes that have tasks; score: when their lease ends
  *
- * Values are texts that only the nodes understand. Tasks expire by themselves; what names them is corrected in passing.
+ * Values are texts that only the nodes read. Task keys expire in Redis; the indexes are cleaned by the next script that reads them.
  */
 const TASKS = `
 local base = KEYS[1]
@@ -19,7 +19,7 @@ local function task(id) return base..'task:'..id end
 local function of(owner) return base..'of:'..owner end
 local function on(node) return base..'on:'..node end
 
--- Keeps a key for so long at least.
+-- Extends the life of a key to these milliseconds at least.
 local function live(key, ms)
   if call('PTTL', key) < tonumber(ms) then call('PEXPIRE', key, ms) end
 end
@@ -37,7 +37,7 @@ local function running(node)
 end
 `;
 
-/** ARGV: id, owner, node, milliseconds that it is kept, lease, cap of all, cap of the owner (-1: none), about, time. */
+/** ARGV: id, owner, node, milliseconds that it is kept, lease, limit in all, limit of the owner (-1: none), about, time. */
 export const create = new RedisScript(
   'create task',
   `${TASKS}
@@ -91,7 +91,7 @@ return 1
 `,
 );
 
-/** ARGV: id, time; keys and questions. Returns whether there was such a task that had not ended. */
+/** ARGV: id, time; keys and questions. Returns whether there was a task that had not ended. */
 export const ask = new RedisScript(
   'ask for a task',
   `${TASKS}
@@ -145,7 +145,7 @@ return 1
 `,
 );
 
-/** ARGV: node, milliseconds of its lease, how many lost ones. Returns those of the node, and lost ones of others. */
+/** ARGV: node, milliseconds of its lease, maximum of lost tasks. Returns the tasks of the node, and lost tasks of others. */
 export const renew = new RedisScript(
   'renew tasks',
   `${TASKS}
