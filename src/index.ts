@@ -1,3 +1,5 @@
+/** @module nestjs-mcp-streamable */
+
 export { McpServer, Server } from './sdk/server-factory.js';
 
 export { McpStreamableModule } from './mcp-streamable.module.js';
