@@ -12,6 +12,7 @@ import {
   Ip,
   Param,
   ParseIntPipe,
+  Patch,
   Post,
   Query,
   Req,
@@ -57,6 +58,9 @@ class PriceDto {
   @Transform(({ value }) => Number(value) * 100) @IsInt() cents!: number;
 }
 
+/** As in many apps: nothing else than the class has. */
+const STRICT = { transform: true, whitelist: true, forbidNonWhitelisted: true };
+
 /** One guard for both: where the id is differs. */
 @Injectable()
 class OwnOrders implements CanActivate {
@@ -86,6 +90,16 @@ class ShopController {
   @Tool({ name: 'set_price' })
   price(@Body() price: PriceDto): object {
     return { isDto: price instanceof PriceDto, cents: price.cents };
+  }
+  @Patch('lines/:id')
+  @Tool({ name: 'change_line', inputSchema: z.object({ id: z.number(), name: z.string() }) })
+  change(@Param('id', ParseIntPipe) id: number, @Body(new ValidationPipe(STRICT)) line: AddDto): object {
+    return { id, line, isDto: line instanceof AddDto };
+  }
+  @Patch('pages/:page')
+  @Tool({ name: 'change_page' })
+  changePage(@Param('page', ParseIntPipe) page: number, @Body(new ValidationPipe(STRICT)) body: PageDto): object {
+    return { page, body };
   }
   @UseGuards(OwnOrders)
   @Post('orders/:id')
@@ -158,9 +172,9 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
         const { structuredContent, content, isError } = await client.callTool({ name, arguments: { ...args } });
         return isError ? (content as { text: string }[])[0]!.text : structuredContent;
       },
-      http: async (path: string, body?: object) => {
+      http: async (path: string, body?: object, method = 'POST') => {
         const init = body && {
-          method: 'POST',
+          method,
           body: JSON.stringify(body),
           headers: { 'content-type': 'application/json' },
         };
@@ -169,6 +183,14 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
       },
     };
   }
+
+  it('gives a body the arguments that no other parameter names, unless its class has them', async () => {
+    const { call, http } = await start();
+    const changed = { id: 7, line: { name: 'lamp' }, isDto: true };
+    expect(await http('shop/lines/7', { name: 'lamp' }, 'PATCH')).toMatchObject({ status: 200, body: changed });
+    expect(await call('change_line', { id: 7, name: 'lamp' })).toMatchObject(changed);
+    expect(await call('change_page', { page: 7 })).toMatchObject({ page: 7, body: { page: 7 } });
+  });
 
   it('transforms the arguments once, by the ValidationPipe of the app', async () => {
     const { call, http } = await start();

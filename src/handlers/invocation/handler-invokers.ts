@@ -67,7 +67,8 @@ export class HandlerInvokers {
     if (!handler) throw new HandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
     const layout = layoutOf(host, methodName, origin);
     assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
-    const about: HandlerDescription = { kind, name, origin, handler, host, contextAt: layout.contextAt, validate };
+    const { contextAt, omitted } = layout;
+    const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, validate };
     const called = { wrapper, methodName, standIn: standInFor(handler, layout) };
     const asked = { wrapper, methodName, standIn: emptyStandInFor(handler) };
     const lazily = (prepare: () => Surround): Surroundings => new Surroundings(wrapper, this.#contextIds, prepare);

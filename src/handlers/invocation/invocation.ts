@@ -20,6 +20,8 @@ export interface HandlerDescription {
   readonly host: McpHandlerCall['about']['host'];
   /** The parameters that are the `McpContext`. */
   readonly contextAt: readonly number[];
+  /** Arguments that parameters without a name do not get. */
+  readonly omitted?: readonly string[] | undefined;
   readonly validate: Validate | undefined;
 }
 
@@ -50,7 +52,7 @@ export class Invocation extends McpHandlerCall {
   /** The arguments as the handler gets them: validated when the first parameter needs them, and once. */
   argument(field?: unknown): unknown {
     const { args } = (this.#validated ??= { args: this.#validate() });
-    return isThenable(args) ? args.then((valid) => fieldOf(valid, field)) : fieldOf(args, field);
+    return isThenable(args) ? args.then((valid) => this.#part(valid, field)) : this.#part(args, field);
   }
 
   /**
@@ -92,6 +94,13 @@ export class Invocation extends McpHandlerCall {
     }
   }
 
+  #part(args: unknown, field: unknown): unknown {
+    const { omitted } = this.about;
+    if (typeof field === 'string') return fieldOf(args, field);
+    if (!omitted?.some((name) => fieldOf(args, name) !== undefined)) return args;
+    return Object.fromEntries(Object.entries(args as object).filter(([name]) => !omitted.includes(name)));
+  }
+
   #settled(value: unknown): unknown {
     if (!comesInParts(value)) return value;
     // Interceptors subscribe in another async context: the source must run in that of its method.
@@ -116,8 +125,7 @@ export class Invocation extends McpHandlerCall {
   }
 }
 
-function fieldOf(args: unknown, field: unknown): unknown {
-  if (typeof field !== 'string') return args;
+function fieldOf(args: unknown, field: string): unknown {
   return typeof args === 'object' && args !== null && Object.hasOwn(args, field)
     ? (args as Record<string, unknown>)[field]
     : undefined;

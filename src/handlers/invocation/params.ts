@@ -50,6 +50,8 @@ export interface ParamLayout {
    */
   readonly invocationAt: number;
   readonly args: readonly ArgumentParam[];
+  /** Of a route: named arguments that parameters without a name do not get, unless their class has them. */
+  readonly omitted: readonly string[] | undefined;
   /** Arguments and the context are all there are, and no pipe stands at one of them: they can be made without Nest. */
   readonly plain: boolean;
   /** Without decorators the first parameter is arguments, which the method may ignore. */
@@ -138,18 +140,30 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   ] as const;
   const entries: ParamEntries = Object.fromEntries([invocation, ...piped]);
   Reflect.defineMetadata(HANDLER_ARGUMENTS, entries, paramsHost, methodName);
-  const args = piped.filter(([key]) => isArgument(key));
+  const args = piped
+    .filter(([key]) => isArgument(key))
+    .map(([, { index, data }]) => ({ index, field: data as string | undefined, type: types[index] }));
   return {
     entries,
     contextAt: Object.values(all)
       .filter(isContext)
       .map(({ index }) => index),
     invocationAt,
-    args: args.map(([, { index, data }]) => ({ index, field: data as string | undefined, type: types[index] })),
-    plain: args.length === piped.length && args.every(([, { pipes }]) => !pipes?.length),
+    args,
+    omitted: isRoute ? omittedOf(args) : undefined,
+    plain: args.length === piped.length && piped.every(([, { pipes }]) => !pipes?.length),
     decorated,
     isRoute,
   };
+}
+
+/** On a route `@Param('id')` is no part of `@Body()`: a pipe that refuses other properties would refuse each call. */
+function omittedOf(args: readonly ArgumentParam[]): readonly string[] | undefined {
+  const classes = args.flatMap(({ field, type }) => (field === undefined && typeof type === 'function' ? [type] : []));
+  const ofClass = (field: string): boolean =>
+    classes.some(({ prototype }) => Reflect.hasMetadata('design:type', prototype as object, field));
+  const omitted = args.flatMap(({ field }) => (field === undefined || ofClass(field) ? [] : [field]));
+  return omitted.length > 0 ? omitted : undefined;
 }
 
 /** Beside decorated parameters, one without a decorator is the context. */
