@@ -1,6 +1,6 @@
 // `npm run docs:check`: builds the documentation site, then looks at each page in Chromium as wide as a phone: none scrolls sideways,
 // none loads anything from elsewhere, and the search finds a word without a network.
-import { createReadStream, existsSync, readdirSync } from 'node:fs';
+import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join } from 'node:path';
 import { chromium } from 'playwright-core';
@@ -20,14 +20,16 @@ const TYPES = {
   '.json': 'application/json',
 };
 const WIDTH = 400;
+/** The folder in which the site is served, as `homepage` in package.json has it. */
+const base = new URL(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).homepage).pathname;
 
 /** The pages, and the files beside them; as hosts of static files do it, `/options` is options.html. */
 const server = createServer((request, response) => {
   const path = decodeURIComponent(new URL(request.url, 'http://site').pathname).replace(/\/$/, '/index');
   const file = [path, `${path}.html`]
-    .map((each) => join(site, each))
+    .map((each) => join(site, each.slice(base.length)))
     .find((each) => extname(each) !== '' && existsSync(each));
-  if (file === undefined) {
+  if (file === undefined || !path.startsWith(base)) {
     response.writeHead(404).end();
     return;
   }
@@ -39,7 +41,7 @@ const origin = `http://127.0.0.1:${server.address().port}`;
 
 const pages = readdirSync(site, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.html') && name !== '404.html')
-  .map((name) => `/${name.replaceAll('\\', '/').replace(/(?:index)?\.html$/, '')}`);
+  .map((name) => `${base}${name.replaceAll('\\', '/').replace(/(?:index)?\.html$/, '')}`);
 
 const executablePath = [process.env.CHROMIUM_PATH, '/usr/bin/chromium', '/usr/bin/chromium-browser'].find(
   (path) => path !== undefined && existsSync(path),
@@ -75,7 +77,7 @@ try {
     if (width > WIDTH) faults.push(`${path} is ${width} pixels wide, on a screen of ${WIDTH}`);
   }
   const page = await openPage();
-  await page.goto(`${origin}/getting-started`, { waitUntil: 'networkidle' });
+  await page.goto(`${origin}${base}getting-started`, { waitUntil: 'networkidle' });
   await page.keyboard.press('Control+k');
   await page.fill('#localsearch-input', 'allowedHosts');
   await page.waitForSelector('.VPLocalSearchBox .result', { timeout: 10_000 });

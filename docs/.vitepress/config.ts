@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { defineConfig, type DefaultTheme } from 'vitepress';
 
-const { repository } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+const { homepage, repository } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  homepage: string;
   repository: { url: string };
 };
 const github = repository.url.replace(/^git\+|\.git$/g, '');
@@ -82,6 +83,8 @@ const sidebar: DefaultTheme.SidebarItem[] = [
 export default defineConfig({
   title: 'nestjs-mcp-streamable',
   description: 'An MCP server inside your NestJS app: Streamable HTTP, sessions, resumable streams, guards.',
+  // GitHub Pages serves the site in a folder.
+  base: new URL(homepage).pathname,
   outDir: '../build/docs',
   cacheDir: '../build/docs-cache',
   cleanUrls: true,
@@ -126,9 +129,9 @@ export default defineConfig({
 
 /** Runs in the browser: guides go before the pages about the code, and before the API reference, which repeats most words. */
 function weightOf(page: string): number {
-  if (page.startsWith('/api/')) return 0.1;
-  if (/^\/(?:protocol-rules|architecture|decisions|glossary)/.test(page)) return 0.5;
-  return page.startsWith('/troubleshooting') ? 2 : 1;
+  if (page.includes('/api/')) return 0.1;
+  if (/\/(?:protocol-rules|architecture|decisions|glossary)/.test(page)) return 0.5;
+  return page.includes('/troubleshooting') ? 2 : 1;
 }
 
 /** A heading as GitHub makes an anchor of it. */
