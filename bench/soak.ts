@@ -157,13 +157,15 @@ async function quiet({ server, keys }: Soaked, began: number, visits: number): P
   for (;;) {
     const gauges = await server.gauges();
     const { handles: _, listeners: __, ...mustEnd } = gauges;
-    const left = Object.entries({ ...mustEnd, keys: (await keys()).length }).filter(([, value]) => value > 0);
+    const names = await keys();
+    const left = Object.entries({ ...mustEnd, keys: names.length }).filter(([, value]) => value > 0);
     if (left.length === 0) {
       const { heap, external } = await server.memory();
       const seconds = Math.round((performance.now() - began) / 1000);
       return { seconds, visits, memory: heap + external, gauges: await server.gauges() };
     }
-    if (performance.now() > deadline) throw new Error(`Not released within ${SETTLE_MS} ms: ${JSON.stringify(left)}`);
+    if (performance.now() > deadline)
+      throw new Error(`Not released within ${SETTLE_MS} ms: ${JSON.stringify(left)} ${names.slice(0, 20).join(' ')}`);
     await delay(100);
   }
 }

@@ -68,6 +68,14 @@ describeRedis('the sessions in Redis', () => {
     expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
   });
 
+  it('end in their time when they were touched during a claim, not after its lease', async () => {
+    await begin('s');
+    await room.redis.admin.zadd(`${room.prefix}:{:sessions}:seen`, 1, 's');
+    expect(await store.claimExpired(10_000, 9)).toEqual([]);
+    await room.advance(10_001);
+    expect(await store.claimExpired(10_000, 9)).toHaveLength(1);
+  });
+
   it('that were claimed by a node that died are claimed again', async () => {
     await begin('s');
     await room.advance(10 * MINUTE_MS);

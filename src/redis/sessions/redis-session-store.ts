@@ -113,7 +113,7 @@ export class RedisSessionStore implements McpSessionStore {
     try {
       const removed = await this.connection.run(scripts.removeRecord, this.#key(id), before);
       if (typeof removed === 'string') {
-        await this.#index(scripts.seen, encoded(id), removed);
+        await this.#index(scripts.unclaim, encoded(id), removed);
         return undefined;
       }
       await this.#leaveIndex(id);

@@ -120,6 +120,9 @@ live(call('HGET', OWNER, ARGV[2]) or '')
 `,
 );
 
+/** ARGV: life, id, time of the last activity. Releases a claim: its lease may be later than the next time to look. */
+export const unclaim = new RedisScript('claimExpired', `${INDEX} call('ZADD', SEEN, 'XX', ARGV[3], ARGV[2])`);
+
 /** ARGV: life, id. */
 export const leave = new RedisScript(
   'delete',
