@@ -1,10 +1,10 @@
 // Runs the official conformance suite against test/conformance/server.ts, on both adapters. Any failure or warning fails.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { build, root } from './build.mjs';
 import { installSuite, runSuite } from './conformance-suite.mjs';
+import { freePort } from './package/program.mjs';
 
 /** What the server must pass: arguments of the suite. */
 const RUNS = [
@@ -20,15 +20,6 @@ const TASKS = [
   ...['lifecycle', 'capability-negotiation', 'wire-fields', 'request-state-removal', 'mrtr-input'],
   ...['mrtr-composition', 'request-headers', 'required-task-error', 'dispatch-and-envelope'],
 ].map((name) => `tasks-${name}`);
-
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 async function start(adapter) {
   const port = await freePort();

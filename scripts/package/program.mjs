@@ -1,5 +1,6 @@
 // A program that a check starts, calls and ends.
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -48,20 +49,23 @@ export class Program {
   }
 }
 
-/** @returns the first of several free ports in a row */
+/**
+ * Below the ports that systems give to connections: one of those may become the source of a connection before a server
+ * listens on it.
+ *
+ * @returns the first of several free ports in a row
+ */
 export async function freePort(count = 1) {
   for (;;) {
-    const port = await tryPort(0);
-    const next = Array.from({ length: count - 1 }, (_, at) => tryPort(port + at + 1));
-    if ((await Promise.allSettled(next)).every(({ status }) => status === 'fulfilled')) return port;
+    const port = randomInt(10_000, 32_000);
+    const all = Array.from({ length: count }, (_, at) => tryPort(port + at));
+    if ((await Promise.allSettled(all)).every(({ status }) => status === 'fulfilled')) return port;
   }
 }
 
 async function tryPort(wanted) {
   const server = createServer().listen(wanted, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address();
   server.close();
   await once(server, 'close');
-  return port;
 }
