@@ -21,7 +21,9 @@ async function tell(app: TestApp, client: RawClient, from: number, to: number): 
     await turn();
   }
 }
-const pausedResponses = (app: TestApp): number => app.app.get(McpResponder, { strict: false }).paused;
+/** On any node: which of them serves a request is not known. */
+const pausedResponses = ({ nodes }: TestApp): number =>
+  nodes.reduce((sum, { app }) => sum + app.get(McpResponder, { strict: false }).paused, 0);
 
 describe.each(ADAPTERS)('a reader that is too slow, on %s', (adapter) => {
   const start = runningApps(adapter, {
