@@ -261,11 +261,8 @@ export class McpCall implements McpHttpCall {
 
   /** The call is answered with a task, and its handler continues. @internal */
   becameTask(): CallOfTask {
-    const { bound } = this;
-    // It limits the result of the task, not the answer to the call.
-    this.bound = undefined;
     this.#task = 'running';
-    return { bound, abort: (reason) => this.#cancel(reason), end: () => void (this.#task = 'over') };
+    return { bound: this.bound, abort: (reason) => this.#cancel(reason), end: () => void (this.#task = 'over') };
   }
 
   #cancel(reason: unknown): void {
