@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { CORE, pinnedTo } from './cores.js';
+import { freePort } from './free-port.js';
 
 /** The Redis that servers under measurement share: the one of `REDIS_URL`, or a `redis-server` of the bench's own. */
 export class SharedRedis {
@@ -69,15 +69,6 @@ function ready(server: ChildProcess): Promise<void> {
     server.once('exit', (code) => reject(new Error(`redis-server ended with ${code}.`)));
     server.stdout!.on('data', (text: Buffer) => {
       if (text.includes('Ready to accept connections')) resolve();
-    });
-  });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number };
-      probe.close(() => resolve(port));
     });
   });
 }

@@ -3,7 +3,7 @@ import { expect, it, vi } from 'vitest';
 import { AppModule } from '../../examples/oauth/app.module.js';
 import { localAuthorizationServer } from '../../examples/oauth/authorization-server.js';
 import { goThrough } from '../../examples/oauth/client.js';
-import { freePort } from '../support/redis.js';
+import { freePort } from '../../bench/harness/free-port.js';
 
 it('the example goes through the whole flow without a browser, by an authorization server of its own', async () => {
   // It says what to change for production, and that Node.js 20 is old.

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { randomToken } from '../../src/common/random-token.js';
 import { makeRedisBackend } from '../../src/redis/redis-backend.js';
 import { eventStoreContract, messageBusContract, sessionStoreContract } from '../../src/testing/index.js';
-import { describeRedis, freePort, RedisServer } from '../support/redis.js';
+import { freePort } from '../../bench/harness/free-port.js';
+import { describeRedis, RedisServer } from '../support/redis.js';
 
 const CAPS = { total: 100, perPrincipal: 100 };
 

@@ -7,7 +7,7 @@ import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { OFFICIAL_CLIENTS } from '../clients/official-client.js';
 import { bundle, ROOT } from '../support/bundle.js';
-import { freePort } from '../support/redis.js';
+import { freePort } from '../../bench/harness/free-port.js';
 import { ended } from '../support/ended.js';
 import { eventually } from '../support/running-apps.js';
 import { nodeWithSqlite } from './newer-node.js';

@@ -1,11 +1,10 @@
-import { randomInt } from 'node:crypto';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { describe } from 'vitest';
+import { freePort } from '../../bench/harness/free-port.js';
 
 const installed = spawnSync('redis-server', ['--version']).status === 0;
 const given = process.env['REDIS_URL'];
@@ -110,21 +109,4 @@ export async function stopSharedRedis(): Promise<void> {
   const last = await shared;
   shared = undefined;
   await last?.stop();
-}
-
-/**
- * A port that was free a moment ago. Below those that the operating system gives to connections (32768 and up on Linux), so
- * that it is free in a moment, too.
- */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + randomInt(12_000);
-    const probe = createServer();
-    const free = await new Promise<boolean>((resolve) => {
-      probe.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true));
-    });
-    if (!free) continue;
-    await new Promise((resolve) => probe.close(resolve));
-    return port;
-  }
 }

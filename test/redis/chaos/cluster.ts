@@ -7,7 +7,8 @@ import type { Server } from 'node:http';
 import { join } from 'node:path';
 import { roundRobin } from '../../../examples/cluster/round-robin.js';
 import { bundle, ROOT } from '../../support/bundle.js';
-import { freePort, RedisServer } from '../../support/redis.js';
+import { freePort } from '../../../bench/harness/free-port.js';
+import { RedisServer } from '../../support/redis.js';
 import { ended } from '../../support/ended.js';
 import type { Order, Report } from './node.js';
 
