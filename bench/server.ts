@@ -56,6 +56,7 @@ for (const name of ADDING_TOOLS) {
 @Module({
   imports: [
     McpStreamableModule.forRoot({
+      devSessions: false,
       ...backend,
       serverInfo: SERVER_INFO,
       ...(JWT_ISSUER && {

@@ -10,6 +10,8 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { McpMessageBus } from './bus/message-bus.js';
+import { MCP_DEV_STORES } from './context/replaceable-part.js';
+import type { DevStores } from './dev/dev-stores.js';
 import { HandlerTable } from './handlers/registry/handler-table.js';
 import { EDGE_POLICY, type EdgePolicy } from './http/edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './http/edge/endpoint-route.js';
@@ -64,6 +66,7 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(EndpointShutdown) shutdown: EndpointShutdown,
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(MODULE_OPTIONS_TOKEN) private readonly options: McpStreamableOptions,
+    @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
   ) {
     super();
     shutdown.add(() => this.onModuleDestroy());
@@ -152,6 +155,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   }
 
   async #stop(): Promise<void> {
+    // First: the next process may be waiting for the end of this one.
+    this.devStores?.close();
     await this.endpoint.drain();
     this.reader.close();
     await this.endpoint.close();

@@ -6,6 +6,7 @@ import { check, MCP_OPTIONS } from './common/option-checks.js';
 import { once } from './common/promises.js';
 import { authProviders } from './auth/auth.providers.js';
 import { busProviders } from './bus/bus.providers.js';
+import { devProvider } from './dev/dev-stores.js';
 import { McpDispatcher } from './context/mcp-dispatcher.js';
 import { endpointProviders } from './endpoint/endpoint.providers.js';
 import { handlerProviders } from './handlers/handler.providers.js';
@@ -40,6 +41,7 @@ const dispatcherProvider: Provider = {
 /** The parts of one endpoint, room by room. */
 export const endpointParts: Provider[] = [
   { provide: Clock, useValue: systemClock },
+  devProvider,
   ...busProviders,
   ...stateProviders,
   ...streamProviders,

@@ -57,6 +57,7 @@ class SoakTools {
 @Module({
   imports: [
     McpStreamableModule.forRoot({
+      devSessions: false,
       ...backend,
       serverInfo: SERVER_INFO,
       maxSessions: 100_000,

@@ -13,6 +13,9 @@ export const backendProvider: Provider = {
   inject: [MCP_OPTIONS],
 };
 
+/** The injection token of the stores that outlive this process while an app is developed; `undefined`: they do not. */
+export const MCP_DEV_STORES = Symbol('nestjs-mcp-streamable:dev-stores');
+
 /**
  * A part that an app may replace: by the option of its name, or in the option `backend`.
  *
@@ -29,15 +32,15 @@ export function replaceablePart<T extends object, Injected extends unknown[]>(
 ): Provider {
   return {
     provide,
-    useFactory: (options: Parts, backend: Parts | undefined, ...injected: Injected): T => {
+    useFactory: (options: Parts, backend: Parts | undefined, dev: Parts | undefined, ...injected: Injected): T => {
       const own = options[name];
       check.implementation(name, own, methods);
       if (own) return own as T;
-      if (options['backend'] === undefined) return byDefault(...injected);
+      if (options['backend'] === undefined) return (dev?.[name] as T | undefined) ?? byDefault(...injected);
       const part = check.group('backend', (backend ?? null) as Parts)[name];
       check.implementation<object>(`backend.${name}`, (part ?? null) as object, methods);
       return part as T;
     },
-    inject: [MCP_OPTIONS, MCP_BACKEND, ...inject],
+    inject: [MCP_OPTIONS, MCP_BACKEND, MCP_DEV_STORES, ...inject],
   };
 }

@@ -3,6 +3,7 @@ import type { Provider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { Clock } from '../common/clock.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
+import { MCP_DEV_STORES } from '../context/replaceable-part.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
 import type { McpCall } from '../context/mcp-call.js';
@@ -43,7 +44,12 @@ interface MethodOptions extends McpRequestStateOptions {
 export const methodProviders: Provider[] = [
   {
     provide: RequestStates,
-    useFactory: (options: MethodOptions, { scope }: McpSessionStore, { name, path }: EndpointName, clock: Clock) => {
+    useFactory: (
+      options: MethodOptions,
+      { scope }: McpSessionStore,
+      { name, path }: EndpointName,
+      ...[clock, dev]: [Clock, { requestStateKey: Uint8Array } | undefined]
+    ) => {
       const {
         requestStateKeys,
         requestStateTtlMs: ttlMs,
@@ -51,10 +57,10 @@ export const methodProviders: Provider[] = [
       } = resolveRequestStateOptions(options);
       // The legacy era asks on streams of the session, and servers of the app keep their own state: neither needs keys.
       const shared = scope === 'shared' && options.eras !== 'legacy' && options.server === undefined;
-      const secrets = secretsFor(requestStateKeys, shared);
+      const secrets = secretsFor(requestStateKeys ?? (dev && [dev.requestStateKey]), shared);
       return new RequestStates({ secrets, ttlMs, maxBytes, endpoint: { name, path } }, clock);
     },
-    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, Clock],
+    inject: [MCP_OPTIONS, McpSessionStore, ENDPOINT_NAME, Clock, MCP_DEV_STORES],
   },
   {
     provide: StoredStates,

@@ -93,12 +93,21 @@ export interface McpSessionOptions {
    * @default Infinity (as many as `maxSessions`)
    */
   maxAnonymousSessions?: number;
+  /**
+   * Whether sessions go on when the process is started again, so that clients survive a saved file under
+   * `nest start --watch`. Sessions, their events and `ctx.state()` are kept in a file in the temporary folder of the system, which
+   * only the user of the process can read. No effect with an own session store, event store or backend. Not for production:
+   * it serves one process at a time, and each change of a session is written synchronously.
+   *
+   * @default `true`; `false` if `NODE_ENV` is `production` or `test`
+   */
+  devSessions?: boolean;
 }
 
 export const SESSION_NAMES = namesOf<McpSessionOptions>({
   ...{ sessions: true, sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true },
   ...{ serverRequestTimeoutMs: true, requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true },
-  ...{ maxSessions: true, maxSessionsPerPrincipal: true, maxAnonymousSessions: true },
+  ...{ maxSessions: true, maxSessionsPerPrincipal: true, maxAnonymousSessions: true, devSessions: true },
 });
 
 /** Every option, decided; but for `drainMs`, as the store decides its default. */
@@ -118,6 +127,7 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     serverRequestTimeoutMs = 300_000,
   } = options;
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs } = options;
+  const { devSessions = !['production', 'test'].includes(process.env['NODE_ENV'] ?? '') } = options;
   const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxAnonymousSessions = Infinity } = options;
   return {
     sessions: check.oneOf('sessions', sessions, ['required', 'off']),
@@ -132,6 +142,7 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
     maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
     maxAnonymousSessions: check.count('maxAnonymousSessions', maxAnonymousSessions, { infinite: true }),
+    devSessions: check.flag('devSessions', devSessions),
   };
 }
 

@@ -49,6 +49,19 @@ export class InMemoryStateStore implements McpStateStore {
     return entry !== undefined;
   }
 
+  /** All values, for the journal of an app under development. @internal */
+  dump(): StateDump {
+    return [...this.#entries];
+  }
+
+  /** Continues with what {@link dump} returned. @internal */
+  load(dump: StateDump): void {
+    for (const [key, entry] of dump) {
+      this.#entries.set(key, entry);
+      this.#owned.set(entry.owner, (this.#owned.get(entry.owner) ?? 0) + 1);
+    }
+  }
+
   #current(key: string): Entry | undefined {
     const now = this.#expire();
     const entry = this.#entries.get(key);
@@ -81,3 +94,6 @@ interface Entry {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
+
+/** What {@link InMemoryStateStore.dump} returns: values that the structured clone algorithm copies. */
+export type StateDump = [key: string, entry: Entry][];

@@ -140,9 +140,7 @@ export class InMemoryEventStore implements McpEventStore {
     if (!log.streams.has(STANDALONE_STREAM)) log.begin(STANDALONE_STREAM);
     for (const stream of log.streams.values()) {
       if (stream.ended) continue;
-      for (const id of (lastError && stream.unsettled) ?? []) {
-        this.#push(log, stream, JSON.stringify(errorResponse(id, lastError!.code, lastError!.message)));
-      }
+      if (lastError) this.#answerUnsettled(log, stream, lastError);
       stream.end(0);
     }
     log.dropped = true;
@@ -166,6 +164,45 @@ export class InMemoryEventStore implements McpEventStore {
     return this.#sessions.get(session)?.bytes ?? 0;
   }
 
+  /** Everything that is logged, for the journal of an app under development. @internal */
+  dump(): EventLogDump {
+    return [...this.#sessions].map(([session, { streams }]) => ({
+      session,
+      streams: [...streams.values()].map((stream) => stream.dump()),
+    }));
+  }
+
+  /** Continues from what {@link dump} returned. @internal */
+  load(dump: EventLogDump): void {
+    for (const { session, streams } of dump) {
+      const log = new SessionLog(this.#limits.maxEvents);
+      this.#sessions.set(session, log);
+      // Finished streams are kept in the order of their ends.
+      for (const dumped of streams.toSorted((a, b) => a.forgetAt - b.forgetAt)) {
+        const stream = log.begin(dumped.id);
+        stream.load(dumped);
+        log.bytes += stream.bytes;
+        this.#total += stream.bytes;
+        if (stream.ended) log.keepFinished(stream);
+      }
+    }
+  }
+
+  /** Answers all calls that are not settled with an error, and ends their streams. @internal */
+  endCalls(lastError: LastError): void {
+    for (const log of this.#sessions.values()) {
+      for (const stream of log.streams.values()) {
+        if (!stream.unsettled?.size) continue;
+        this.#answerUnsettled(log, stream, lastError);
+        this.#end(log, stream);
+      }
+    }
+  }
+
+  #answerUnsettled(log: SessionLog, stream: StreamLog, { code, message }: LastError): void {
+    for (const id of stream.unsettled ?? []) this.#push(log, stream, JSON.stringify(errorResponse(id, code, message)));
+  }
+
   #push(log: SessionLog, stream: StreamLog, data: string): void {
     const grown = bytesOf(data) - stream.push(data);
     log.bytes += grown;
@@ -186,8 +223,7 @@ export class InMemoryEventStore implements McpEventStore {
     const now = this.clock.now();
     stream.end(now + this.#limits.finishedStreamMs);
     if (stream.id === STANDALONE_STREAM) return;
-    const finished = (log.finished ??= new Set()).add(stream);
-    if (stream.size > 1) (log.spare ??= new Set()).add(stream);
+    const finished = log.keepFinished(stream);
     // Finished streams without bytes could still be many.
     if (finished.size > this.#limits.maxEvents) this.#forgetFirstFinished(log);
     if (now - this.#sweptAt > this.#limits.finishedStreamMs / 4) this.#sweep(now);
@@ -306,6 +342,11 @@ class SessionLog {
     return stream;
   }
 
+  keepFinished(stream: StreamLog): Set<StreamLog> {
+    if (stream.size > 1) (this.spare ??= new Set()).add(stream);
+    return (this.finished ??= new Set()).add(stream);
+  }
+
   /**
    * The stream whose oldest event is evicted next: one that has ended, otherwise the largest that has more than its
    * newest.
@@ -401,6 +442,19 @@ class StreamLog {
     return { last, oldest, delivered, ended };
   }
 
+  dump(): StreamDump {
+    const { id, forgetAt, node, unsettled } = this;
+    const events = this.eventsAfter(0, Infinity).map(({ data }) => data);
+    return { id, ...this.head(), forgetAt, node, unsettled, events };
+  }
+
+  load({ events, oldest, delivered, ended, forgetAt, node, unsettled }: StreamDump): void {
+    this.oldest = oldest;
+    this.last = oldest - 1;
+    for (const data of events) this.push(data);
+    Object.assign(this, { delivered, ended, forgetAt, node, unsettled });
+  }
+
   mark(writer: string): WriterMark | undefined {
     for (const mark of this.#writers ?? []) if (mark.writer === writer) return mark;
     return undefined;
@@ -409,6 +463,13 @@ class StreamLog {
   #slot(index: number): number {
     return (index - 1) % this.most;
   }
+}
+
+/** What {@link InMemoryEventStore.dump} returns: values that the structured clone algorithm copies. */
+export type EventLogDump = { readonly session: string; readonly streams: StreamDump[] }[];
+
+interface StreamDump extends StreamHead, Pick<StreamLog, 'id' | 'forgetAt' | 'node' | 'unsettled'> {
+  readonly events: readonly string[];
 }
 
 /** The last append of a writer. */

@@ -36,6 +36,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   stream: ['common', 'wire', 'context', 'bus'],
   exchange: ['common', 'wire', 'context', 'stream'],
   session: ['common', 'wire', 'context', 'bus', 'stream', 'exchange'],
+  dev: ['common', 'wire', 'context', 'state', 'stream', 'session'],
   health: ['common', 'bus', 'stream', 'session'],
   handlers: ['common', 'wire', 'context'],
   questions: ['common', 'wire', 'context', 'handlers'],

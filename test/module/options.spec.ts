@@ -55,6 +55,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   maxSessions: NOT_COUNTS,
   maxSessionsPerPrincipal: NOT_COUNTS,
   maxAnonymousSessions: NOT_COUNTS,
+  devSessions: [1, 'no', null],
   maxStatesPerPrincipal: NOT_COUNTS,
   maxAnonymousStates: NOT_COUNTS,
   maxStateBytes: NOT_COUNTS,

@@ -88,6 +88,19 @@ export class InMemorySessionStore implements McpSessionStore {
     return this.#records.size;
   }
 
+  /** All records, for the journal of an app under development. @internal */
+  dump(): McpSessionRecord[] {
+    return [...this.#records.values()];
+  }
+
+  /** Continues with what {@link dump} returned. @internal */
+  load(records: readonly McpSessionRecord[]): void {
+    for (const record of records) {
+      this.#records.set(record.id, deepFrozen(record));
+      this.#owned.set(record.principal, (this.#owned.get(record.principal) ?? 0) + 1);
+    }
+  }
+
   #change(record: McpSessionRecord, change: Partial<McpSessionRecord>): McpSessionRecord {
     const changed = Object.freeze({ ...record, ...change });
     this.#records.set(record.id, changed);
@@ -118,15 +131,19 @@ function changes(record: McpSessionRecord, patch: SessionPatch): Partial<McpSess
   };
 }
 
-/** Copies through JSON, with the same losses as a store on another machine. Values may be deep: no recursion. */
+/** Copies through JSON, with the same losses as a store on another machine. */
 function frozenCopy<T>(value: T): T {
-  const copy = JSON.parse(JSON.stringify(value)) as T;
-  const left: unknown[] = [copy];
+  return deepFrozen(JSON.parse(JSON.stringify(value)) as T);
+}
+
+/** Values may be deep: no recursion. */
+function deepFrozen<T>(value: T): T {
+  const left: unknown[] = [value];
   while (left.length > 0) {
     const next = left.pop();
     if (typeof next !== 'object' || next === null) continue;
     for (const inner of Object.values(next)) left.push(inner);
     Object.freeze(next);
   }
-  return copy;
+  return value;
 }
