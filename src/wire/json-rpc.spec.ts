@@ -34,6 +34,8 @@ const request = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: '
 const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
 const result = { jsonrpc: '2.0', id: 'a', result: {} };
 const error = { jsonrpc: '2.0', id: 0, error: { code: -1, message: 'no' } };
+/** One character more than an id or a progress token may have. */
+const LONG = 'x'.repeat(257);
 const anonymousError = { jsonrpc: '2.0', error: { code: -32700, message: 'no', data: null } };
 
 describe('readMessages', () => {
@@ -92,6 +94,25 @@ describe('readMessages', () => {
     expect(refusalOf('').message).toContain('empty');
   });
 
+  it.each([
+    ['lists', '[', ']'],
+    ['objects', '{"a":', '}'],
+  ])(
+    'takes %s nested 512 levels deep, and refuses one level more with the id of the request (E8)',
+    (_, open, close) => {
+      const body = (levels: number) =>
+        `{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":${open.repeat(levels)}1${close.repeat(levels)}}}`;
+      expect(readMessages(body(510)).messages).toHaveLength(1);
+      expect(refusalOf(body(511))).toMatchObject({ code: 'INVALID_REQUEST', requestId: 7 });
+    },
+  );
+
+  it('takes an id and a progress token of 256 characters (E8)', () => {
+    const longest = 'x'.repeat(256);
+    const message = { ...request, id: longest, params: { _meta: { progressToken: longest } } };
+    expect(read(message).messages[0]).toEqual(message);
+  });
+
   it.each<[unknown, unknown, RegExp]>([
     [[], null, /empty/],
     ['text', null, /"text"/],
@@ -133,6 +154,12 @@ describe('readMessages', () => {
     [{ ...request, params: { _meta: { progressToken: 1.5 } } }, 1, /progressToken.*1\.5/],
     [{ ...request, params: { _meta: { 'io.modelcontextprotocol/related-task': { taskId: 1 } } } }, 1, /taskId/],
     [{ ...result, result: { _meta: [] } }, null, /"_meta".*\[\]/],
+    [{ ...request, id: LONG }, null, /"id".*256.*257 characters/],
+    [{ ...result, id: LONG }, null, /"id".*256.*257 characters/],
+    [{ ...error, id: LONG }, null, /"id".*256.*257 characters/],
+    [{ ...request, params: { _meta: { progressToken: LONG } } }, 1, /progressToken.*256.*257 characters/],
+    [{ ...notification, params: { requestId: LONG } }, null, /"params\.requestId".*256.*257 characters/],
+    [{ ...notification, params: { progressToken: LONG } }, null, /"params\.progressToken".*256.*257 characters/],
   ])('refuses %j (E8)', (value, requestId, message) => {
     const refused = refusal(value);
     expect(refused).toMatchObject({ code: 'INVALID_REQUEST', status: 400, rpcCode: -32600, requestId });

@@ -82,6 +82,12 @@ export const REQUEST_METHODS: ReadonlySet<string> = new Set([
   'tasks/cancel',
 ]);
 
+/** Characters of a text that identifies a request: it is stored, compared and sent back many times. */
+const MAX_ID_LENGTH = 256;
+
+/** Levels of lists and objects in a body. Schemas, JSON and handlers recurse, and the stack ends at some thousands. */
+const MAX_DEPTH = 512;
+
 const RELATED_TASK_META_KEY = 'io.modelcontextprotocol/related-task';
 
 /** Whether a message of sound structure is a request. @internal */
@@ -124,10 +130,24 @@ export function isInitializeRequest(message: JsonRpcMessage): message is JsonRpc
  */
 export function readMessages(text: string): IncomingBody {
   const body = parseJson(text);
+  // Each level takes two characters: a short body needs no look.
+  if (text.length > 2 * MAX_DEPTH && isDeeper(body, MAX_DEPTH)) {
+    const problem = `The body is nested more than ${MAX_DEPTH} levels deep. Send flatter parameters.`;
+    throw new McpError('INVALID_REQUEST', problem, { requestId: requestIdOf(body) });
+  }
   if (!Array.isArray(body)) return { batch: false, messages: [readLoneMessage(body)] };
   if (body.length === 0)
     throw new McpError('INVALID_REQUEST', 'The batch is empty: []. Send at least one JSON-RPC 2.0 message.');
   return { batch: true, messages: body.map(readBatchedMessage) };
+}
+
+/** Recurses into `levels` levels at most. */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
+  for (const name in value) if (isDeeper((value as Record<string, unknown>)[name], levels - 1)) return true;
+  return false;
 }
 
 function readLoneMessage(value: unknown): JsonRpcMessage {
@@ -161,7 +181,7 @@ function checkMessage(value: unknown): JsonRpcMessage | string {
   if (jsonrpc !== '2.0')
     return `"jsonrpc" must be "2.0", but it is ${shown(jsonrpc)}. Add "jsonrpc": "2.0" to the message.`;
   if (id !== undefined && !isRequestId(id))
-    return `"id" must be a string or an integer from -(2^53 - 1) to 2^53 - 1, but it is ${shown(id)}. Send another id, or none for a notification.`;
+    return `"id" must be a string of at most ${MAX_ID_LENGTH} characters, or an integer from -(2^53 - 1) to 2^53 - 1, but it is ${shownId(id)}. Send another id, or none for a notification.`;
   const kinds = Number(method !== undefined) + Number(result !== undefined) + Number(error !== undefined);
   if (kinds > 1)
     return `The message has more than one of "method", "result" and "error": ${shown(value)}. Send either a request or a response, and in a response either a result or an error.`;
@@ -181,6 +201,8 @@ function checkCall(id: RequestId | undefined, method: unknown, params: unknown):
   if (id !== undefined) return params ? { jsonrpc: '2.0', id, method, params } : { jsonrpc: '2.0', id, method };
   if (REQUEST_METHODS.has(method))
     return `${shown(method)} is a request, but the message has no "id", so it could not be answered. Add an "id".`;
+  const named = params && longReference(params);
+  if (named !== undefined) return named;
   return params ? { jsonrpc: '2.0', method, params } : { jsonrpc: '2.0', method };
 }
 
@@ -216,7 +238,7 @@ function metaProblem(meta: unknown): string | undefined {
   if (!isObject(meta)) return wrongMeta(meta);
   const { progressToken, [RELATED_TASK_META_KEY]: task } = meta;
   if (progressToken !== undefined && !isRequestId(progressToken))
-    return `"_meta.progressToken" must be a string or an integer, but it is ${shown(progressToken)}. Send such a token, or leave it out.`;
+    return `"_meta.progressToken" must be a string of at most ${MAX_ID_LENGTH} characters, or an integer, but it is ${shownId(progressToken)}. Send such a token, or leave it out.`;
   const taskIsSound = task === undefined || (isObject(task) && typeof task.taskId === 'string');
   if (taskIsSound) return undefined;
   return `"${RELATED_TASK_META_KEY}" in "_meta" must be an object with a string "taskId", but it is ${shown(task)}. Send the task's id, or leave it out.`;
@@ -228,7 +250,22 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 function isRequestId(value: unknown): value is RequestId {
-  return typeof value === 'string' || isInteger(value);
+  return (typeof value === 'string' && value.length <= MAX_ID_LENGTH) || isInteger(value);
+}
+
+/** In a notification, what names a request that it is about: `notifications/cancelled` and `notifications/progress`. */
+function longReference({ requestId, progressToken }: Record<string, unknown>): string | undefined {
+  const [name, value] = isLongText(requestId) ? ['requestId', requestId] : ['progressToken', progressToken];
+  if (!isLongText(value)) return undefined;
+  return `"params.${name}" must have at most ${MAX_ID_LENGTH} characters, but it is ${shownId(value)}. No request has such an id or token: send that of the request.`;
+}
+
+function isLongText(value: unknown): value is string {
+  return typeof value === 'string' && value.length > MAX_ID_LENGTH;
+}
+
+function shownId(value: unknown): string {
+  return isLongText(value) ? `a string of ${value.length} characters` : shown(value);
 }
 
 function isInteger(value: unknown): value is number {

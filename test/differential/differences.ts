@@ -215,6 +215,15 @@ export const DIFFERENCES: readonly Difference[] = [
     },
   },
   {
+    why: 'E8: ids have at most 256 characters, and bodies at most 512 levels.',
+    cases: {
+      'messages: an id that is a long text': ['400 -32600', '200 complete'],
+      'messages: arrays nested a thousand deep': ['400 -32600', '200 complete'],
+      'messages: objects nested a thousand deep': ['400 -32600', '200 complete'],
+      'messages: arrays nested a hundred thousand deep': ['400 -32600', '200 complete'],
+    },
+  },
+  {
     why: 'S4: "initialize" in a session is refused whatever its parameters are.',
     era: 'legacy',
     cases: { 'methods: initialize is removed': ['400 -32600', '200 -32603'] },

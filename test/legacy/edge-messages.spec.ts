@@ -6,6 +6,8 @@ import { expectRefusal } from '../support/refusal.js';
 
 const PARSE_ERROR = { status: 400, code: -32700 };
 const INVALID_REQUEST = { status: 400, code: -32600 };
+/** One character more than an id or a progress token may have. */
+const LONG = 'x'.repeat(257);
 
 describe.each(ADAPTERS)('the messages of a POST on %s', (adapter) => {
   let app: TestApp;
@@ -63,8 +65,19 @@ describe.each(ADAPTERS)('the messages of a POST on %s', (adapter) => {
     [{ jsonrpc: '2.0', id: 1, result: 'done' }, null, '"result"'],
     [{ jsonrpc: '2.0', id: 1, error: 'failed' }, null, '"error"'],
     [[], null, 'empty'],
+    [{ jsonrpc: '2.0', id: LONG, method: 'tools/call', params: { name: 'count' } }, null, '257 characters'],
+    [{ jsonrpc: '2.0', id: LONG, result: {} }, null, '257 characters'],
+    [{ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { _meta: { progressToken: LONG } } }, 1, '257 characters'],
+    [{ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: LONG } }, null, '257 characters'],
   ])('E8: %j is no JSON-RPC 2.0', async (body, id, named) => {
     await refusedEitherWay(JSON.stringify(body), { ...INVALID_REQUEST, id, says: [named] });
+  });
+
+  it.each(['initialize', 'tools/call'])('E8: "%s" nested 20,000 levels deep is refused', async (method) => {
+    const deep = '{"a":['.repeat(10_000) + ']}'.repeat(10_000);
+    const params = `{"protocolVersion":"${LATEST}","name":"count","arguments":{"a":${deep}},"capabilities":{"a":${deep}}}`;
+    const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`;
+    await refusedEitherWay(body, { ...INVALID_REQUEST, id: 1, says: ['512 levels'] });
   });
 
   it('E8: what is wrong in a batch is named, and nothing of the batch is dispatched', async () => {

@@ -81,6 +81,11 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
     ['an id that is null', { id: null }],
     ['an id that is an object', { id: {} }],
     ['an id that is a fraction', { id: 1.5 }],
+    ['an id of 257 characters', { id: 'x'.repeat(257) }],
+    [
+      'a progress token of 257 characters',
+      { params: { name: 'echo', _meta: { ...modernMeta(), progressToken: 'x'.repeat(257) } } },
+    ],
     ['another jsonrpc', { jsonrpc: '1.0' }],
     ['no method', { method: undefined }],
     ['params that are an array', { params: [] }],
@@ -89,6 +94,14 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
     const response = await client.post(message, client.headersOf(echoed({})));
     expect(response.status).toBe(400);
     expect((await response.json()).error.code).toBe(-32600);
+    expect(called).toEqual([]);
+  });
+
+  it('E8: arguments nested 2,000 levels deep are refused', async () => {
+    const deep = '{"a":['.repeat(1_000) + ']}'.repeat(1_000);
+    const text = JSON.stringify(echoed({})).replace('"arguments":{', `"arguments":{"deep":${deep},`).replace(',}', '}');
+    const response = await client.post(text, client.headersOf(echoed({})));
+    await expectRefusal(response, { status: 400, code: -32600, says: ['512 levels'] });
     expect(called).toEqual([]);
   });
 
