@@ -191,5 +191,6 @@ export { serveMcpSession } from './standalone/serve-mcp-session.js';
 export { McpStderrLogger, type McpStdioOptions, type McpStdioServer, serveMcpStdio } from './stdio/serve-mcp-stdio.js';
 export { McpController } from './http/mcp.controller.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
-export type { McpHttpOptions, PrincipalFunction, PrincipalId } from './http/http.options.js';
+export type { McpHttpOptions } from './http/http.options.js';
+export type { PrincipalFunction, PrincipalId } from './http/principal.js';
 export type { HostOriginOptions } from './http/edge/host-origin.js';

@@ -75,6 +75,14 @@ export interface McpAuthOptions {
    */
   anonymous?: boolean;
   /**
+   * Whether a client whose token names no subject calls for itself (client credentials): its principal is
+   * `client:<issuer>|<client id>`. `false`: a request with such a token gets 500, since all users of one client app would
+   * be one caller. Enable it only if your authorization server gives a subject in every token of a user.
+   *
+   * @default false
+   */
+  clientsAreCallers?: boolean;
+  /**
    * Milliseconds by which the clocks of an issuer and of this server may differ. Higher: expired tokens are accepted
    * for longer.
    *
@@ -129,7 +137,7 @@ export interface McpJwtOptions {
 const AUTH_NAMES = namesOf<McpAuthOptions>({
   ...{ resource: true, authorizationServers: true, jwt: true, verifier: true, requiredScopes: true },
   ...{ scopesSupported: true, resourceName: true, resourceDocumentation: true, implies: true, anonymous: true },
-  ...{ clockToleranceMs: true, cacheMs: true, closeStreamsOnExpiry: true },
+  ...{ clientsAreCallers: true, clockToleranceMs: true, cacheMs: true, closeStreamsOnExpiry: true },
 });
 const JWT_NAMES = namesOf<McpJwtOptions>({
   ...{ issuer: true, audience: true, jwksUri: true, algorithms: true, scopes: true },
@@ -154,6 +162,7 @@ export interface ResolvedAuthOptions {
   readonly resourceName: string | undefined;
   readonly resourceDocumentation: string | undefined;
   readonly anonymous: boolean;
+  readonly clientsAreCallers: boolean;
   readonly clockToleranceMs: number;
   readonly cacheMs: number;
   readonly closeStreamsOnExpiry: boolean;
@@ -169,7 +178,14 @@ export interface ResolvedJwtOptions {
 /** @throws McpOptionError */
 export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
   const options = check.group('auth', given, AUTH_NAMES);
-  const { jwt, verifier, anonymous = false, clockToleranceMs = 5_000, cacheMs = 60_000 } = options;
+  const {
+    jwt,
+    verifier,
+    anonymous = false,
+    clientsAreCallers = false,
+    clockToleranceMs = 5_000,
+    cacheMs = 60_000,
+  } = options;
   const { implies, requiredScopes = [], scopesSupported = requiredScopes, closeStreamsOnExpiry = true } = options;
   const resource = resourceOf(options.resource);
   const resourceUri = canonicalUri(resource.href);
@@ -192,6 +208,7 @@ export function resolveAuthOptions(given: McpAuthOptions): ResolvedAuthOptions {
     resourceName: optionalText('auth.resourceName', options.resourceName),
     resourceDocumentation: optionalText('auth.resourceDocumentation', options.resourceDocumentation),
     anonymous: check.flag('auth.anonymous', anonymous),
+    clientsAreCallers: check.flag('auth.clientsAreCallers', clientsAreCallers),
     clockToleranceMs: check.count('auth.clockToleranceMs', clockToleranceMs, { min: 0 }),
     cacheMs: check.count('auth.cacheMs', cacheMs, { min: 0 }),
     closeStreamsOnExpiry: check.flag('auth.closeStreamsOnExpiry', closeStreamsOnExpiry),

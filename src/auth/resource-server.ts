@@ -4,7 +4,7 @@ import type { Clock } from '../common/clock.js';
 import type { McpReply } from '../context/mcp-exchange.js';
 import { logError } from '../context/operator-log.js';
 import { type Challenger, setCredentials } from '../http/credentials.js';
-import { userOf } from '../http/http.options.js';
+import { userOf } from '../http/principal.js';
 import { McpError, type McpErrorCode } from '../wire/errors.js';
 import { shown } from '../wire/errors.js';
 import { canonicalUri, type ResolvedAuthOptions } from './auth.options.js';
@@ -141,15 +141,13 @@ export class ResourceServer implements Challenger {
   }
 
   #settle(request: AuthRequest, info: AuthInfo): void {
-    const principal = principalOf(info);
-    if (principal === undefined) {
-      throw new TokenRefusedError('invalid_token', 'Token names neither a subject nor a client');
-    }
+    const { id, principal } = callerOf(info, this.options.clientsAreCallers);
+    const user = info.extra ?? (principal === undefined ? {} : { sub: principal });
     request.auth = info;
-    if (userOf(request) === undefined) request.user = info.extra ?? { sub: principal };
+    if (userOf(request) === undefined) request.user = user;
     const { expiresAt } = info;
     const ends = this.options.closeStreamsOnExpiry && expiresAt !== undefined;
-    setCredentials(request, { principal, streamsEndAt: ends ? expiresAt * 1_000 : undefined });
+    setCredentials(request, { principal, id, user, streamsEndAt: ends ? expiresAt * 1_000 : undefined });
   }
 
   #refused({ code, message, option }: TokenRefusedError): McpError {
@@ -230,15 +228,34 @@ function tokenIn(authorization: string): string {
   throw new TokenRefusedError('invalid_request', 'The header Authorization is not: Bearer <token>');
 }
 
+/** Begins the principals of clients that call for themselves. */
+const CLIENT = 'client:';
+
 /**
- * The principal of a token: the same for all tokens of one caller, and different for callers of two issuers. At some
- * issuers a client that acts for itself has no subject; RFC 9068 §5 keeps client ids distinct from subjects.
+ * The caller of a token: the same for all its tokens, and different for callers of two issuers. A client is never the
+ * same caller as a user (RFC 9068 §5), also if an issuer lets users choose the text of their subject.
+ *
+ * @returns nothing if the verifier gave no subject, and clients do not call for themselves
+ * @throws TokenRefusedError
  */
-function principalOf({ clientId, extra }: AuthInfo): string | undefined {
+function callerOf({ clientId, extra }: AuthInfo, clientsAreCallers: boolean): { id?: string; principal?: string } {
   const { iss, sub } = extra ?? {};
-  // A subject that is not a string must not fall back to the client id: all users of the client would be one caller.
-  const id = idText(sub === undefined || sub === null || sub === '' ? clientId : sub);
-  return id !== undefined && typeof iss === 'string' ? `${iss}|${id}` : id;
+  const byClient = sub === undefined;
+  if (byClient && !clientsAreCallers) return {};
+  const id = idText(byClient ? clientId : sub);
+  if (id === undefined) {
+    const text = byClient ? 'Token names neither a subject nor a client' : 'Token without a valid subject';
+    throw new TokenRefusedError('invalid_token', text);
+  }
+  const text = typeof iss === 'string' ? `${iss}|${id}` : id;
+  if (byClient) return { id, principal: CLIENT + text };
+  if (clientsAreCallers && text.startsWith(CLIENT)) {
+    throw new TokenRefusedError(
+      'invalid_token',
+      `Token with a subject that begins with "${CLIENT}", as those of clients do`,
+    );
+  }
+  return { id, principal: text };
 }
 
 /** Introspection may answer with numbers. */

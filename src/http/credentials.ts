@@ -12,7 +12,12 @@ import type { McpReply } from '../context/mcp-exchange.js';
 
 /** The caller of a request, from its verified token. */
 export interface RequestCredentials {
+  /** `undefined`: the token names no subject, and clients do not call for themselves. */
   readonly principal: string | undefined;
+  /** The subject or client id alone, by which a user that a guard has set is the same caller. */
+  readonly id: string | undefined;
+  /** The user that the token has put on the request, unless a guard had. */
+  readonly user: unknown;
   /** When open streams of the caller end, in milliseconds since the epoch; `undefined`: never. */
   readonly streamsEndAt: number | undefined;
 }

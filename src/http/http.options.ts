@@ -1,15 +1,7 @@
 import { check, namesOf } from '../common/option-checks.js';
 import { type McpResponseOptions, resolveResponseOptions } from '../exchange/response.options.js';
-import { credentialsOf } from './credentials.js';
 import type { HostOriginOptions } from './edge/host-origin.js';
-
-/** The id of a caller: a string, or a value that is converted to one, such as a number or an `ObjectId`. @publicApi */
-export type PrincipalId = string | number | bigint | { toHexString(): string };
-
-/** Returns the caller of a request; `undefined`, `null`, `''` and `NaN` mean an anonymous caller. @publicApi */
-export type PrincipalFunction = (
-  request: never,
-) => PrincipalId | null | undefined | Promise<PrincipalId | null | undefined>;
+import { defaultPrincipal, type PrincipalFunction } from './principal.js';
 
 /** How the endpoint speaks HTTP. @publicApi */
 export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
@@ -21,9 +13,10 @@ export interface McpHttpOptions extends HostOriginOptions, McpResponseOptions {
    * Numbers, bigints and an `ObjectId` of MongoDB are converted to strings. A request that has a `user` but no
    * principal is refused (500): as anonymous callers, such users would share their sessions.
    *
-   * With the option `auth` a caller with a token is `<issuer>|<sub>`, or `<issuer>|<client id>` for a token without `sub`.
+   * With the option `auth` a caller with a token is `<issuer>|<sub>`, and a request whose `user` is somebody else is
+   * refused (403); a function given here decides alone.
    *
-   * @default request.user?.sub ?? request.user?.id ?? request.user?.userId ?? request.user?._id ?? request.auth?.clientId
+   * @default request.user?.sub ?? request.user?.id ?? request.user?.userId ?? request.user?._id ?? request.auth?.extra?.sub
    */
   principal?: PrincipalFunction;
   /**
@@ -65,37 +58,4 @@ export function resolveHttpOptions(options: McpHttpOptions = {}): ResolvedHttpOp
     allowedHosts: check.texts('allowedHosts', allowedHosts),
     allowedOrigins: check.texts('allowedOrigins', allowedOrigins),
   };
-}
-
-/** The properties that guards leave on a request: Passport's `user`, the MCP SDK's `auth`. */
-interface Marked {
-  readonly user?: unknown;
-  readonly auth?: { readonly clientId?: unknown };
-}
-
-/** Express' request, or Fastify's, where middleware leaves its marks on Node's request. */
-type MarkedRequest = Marked & { readonly raw?: Marked };
-
-/**
- * The user that guards, or middleware, left on a request.
- *
- * @returns `undefined` also for the `false` that Passport leaves where signing in is optional
- * @internal
- */
-export function userOf({ user, raw }: MarkedRequest): unknown {
-  const left = user ?? raw?.user ?? false;
-  return left === false ? undefined : left;
-}
-
-/** @internal */
-export function defaultPrincipal(request: MarkedRequest): PrincipalId | null | undefined {
-  const credentials = credentialsOf(request);
-  if (credentials) return credentials.principal;
-  const user = userOf(request);
-  // Texts have a method "sub".
-  const fields: Partial<Record<'sub' | 'id' | 'userId' | '_id', unknown>> = typeof user === 'object' ? user! : {};
-  const id = fields.sub ?? fields.id ?? fields.userId ?? fields._id;
-  // Many users have the same OAuth client: it must not stand for a user without an id.
-  const byClient = user === undefined || (typeof user === 'object' && Object.keys(user!).length === 0);
-  return (id ?? (byClient ? (request.auth ?? request.raw?.auth)?.clientId : undefined)) as PrincipalId | undefined;
 }

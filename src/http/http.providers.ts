@@ -14,9 +14,10 @@ import {
   STATELESS_METHODS,
 } from './edge/edge-policy.js';
 import { HttpEdge } from './edge/http-edge.js';
-import { defaultPrincipal, HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http.options.js';
+import { HTTP_OPTIONS, resolveHttpOptions, type ResolvedHttpOptions } from './http.options.js';
 import { McpExceptionFilter, RefusalLog } from './mcp-exception.filter.js';
 import { McpRequestReader } from './mcp-incoming.js';
+import { defaultPrincipal } from './principal.js';
 import { McpResponder } from './responder.js';
 
 export const httpProviders: Provider[] = [

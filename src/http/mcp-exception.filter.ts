@@ -6,7 +6,8 @@ import { CallObserver } from '../exchange/call-observer.js';
 import { McpError } from '../wire/errors.js';
 import { errorResponse, type RequestId } from '../wire/json-rpc.js';
 import { CHALLENGER, type Challenger } from './credentials.js';
-import { McpRequestReader, type PlatformRequest, UnknownPrincipalError } from './mcp-incoming.js';
+import { McpRequestReader, type PlatformRequest } from './mcp-incoming.js';
+import { UnknownPrincipalError } from './principal.js';
 import { McpResponder, rawResponse } from './responder.js';
 
 /** JSON-RPC code of a refusal that has none of its own. */
@@ -95,7 +96,8 @@ export class RefusalLog {
 /** Answers, and logs, what guards and the controller of an endpoint throw. @internal */
 @Catch()
 export class McpExceptionFilter implements ExceptionFilter {
-  #saidPrincipal = false;
+  /** Options that an error in the log has named. */
+  readonly #missed = new Set<UnknownPrincipalError['option']>();
 
   constructor(
     @Inject(McpRequestReader) private readonly reader: McpRequestReader,
@@ -121,8 +123,8 @@ export class McpExceptionFilter implements ExceptionFilter {
   #log(error: unknown): void {
     if (!(error instanceof UnknownPrincipalError)) return logError(error);
     // One missing option fails every request: one error in the log is enough.
-    if (this.#saidPrincipal) return logger.debug(error.message);
-    this.#saidPrincipal = true;
+    if (this.#missed.has(error.option)) return logger.debug(error.message);
+    this.#missed.add(error.option);
     logger.error(error.message);
   }
 }

@@ -8,7 +8,8 @@ import { McpError, shutdownRefusal, shown } from '../wire/errors.js';
 import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/headers.js';
 import { type IncomingBody, readMessages } from '../wire/json-rpc.js';
 import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
-import { type ResolvedHttpOptions, userOf } from './http.options.js';
+import type { ResolvedHttpOptions } from './http.options.js';
+import { kindOf, principalText, UnknownPrincipalError, userOf } from './principal.js';
 
 const JSON_TYPE = 'application/json';
 const SSE_TYPE = 'text/event-stream';
@@ -143,40 +144,6 @@ export class McpRequestReader {
     const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
     throw new UnknownPrincipalError(text);
   }
-}
-
-/** A request has a user without a principal: a mistake in the configuration, which is logged once. */
-export class UnknownPrincipalError extends Error {
-  override readonly name = 'UnknownPrincipalError';
-}
-
-/** An `ObjectId` or `UUID` of MongoDB's driver, as text. */
-const HEX_ID = /^[\da-f]{8}[\da-f-]{16,28}$/i;
-
-/**
- * Accepts only values with a unique string form: most objects are "[object Object]", so all callers would be the same
- * one.
- *
- * @returns `undefined` for the anonymous caller
- * @throws UnknownPrincipalError
- */
-function principalText(said: unknown): string | undefined {
-  if (said === undefined || said === null || said === '' || Number.isNaN(said)) return undefined;
-  if (typeof said === 'string') return said;
-  if (typeof said === 'bigint') return String(said);
-  // Larger numbers are not exact: two ids could be the same number.
-  if (typeof said === 'number' && Math.abs(said) <= Number.MAX_SAFE_INTEGER) return String(said);
-  const { toHexString } = said as { toHexString?: unknown };
-  const hex: unknown = typeof toHexString === 'function' ? toHexString.call(said) : undefined;
-  if (typeof hex === 'string' && HEX_ID.test(hex)) return hex;
-  const text = `The option "principal" must return a string, a number, a bigint or undefined; it returned ${kindOf(said)}. Requests with any other principal are refused. Return the id of the caller, such as request.user.email.`;
-  throw new UnknownPrincipalError(text);
-}
-
-/** Describes a value without its contents: a user may hold secrets. */
-function kindOf(value: unknown): string {
-  const isObject = typeof value === 'object' && value !== null;
-  return isObject ? `an object with the keys ${shown(Object.keys(value).slice(0, 10))}` : `a ${typeof value}`;
 }
 
 function hasKeys(record: object | undefined): boolean {

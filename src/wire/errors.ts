@@ -21,6 +21,7 @@ const ANSWERS = Object.freeze({
   UNSUPPORTED_PROTOCOL_VERSION: { status: 400, rpcCode: -32022 },
   UNAUTHORIZED: { status: 401, rpcCode: -32000 },
   INSUFFICIENT_SCOPE: { status: 403, rpcCode: -32000 },
+  PRINCIPAL_MISMATCH: { status: 403, rpcCode: -32000 },
   FORBIDDEN_HOST: { status: 403, rpcCode: -32000 },
   FORBIDDEN_ORIGIN: { status: 403, rpcCode: -32000 },
   SESSION_NOT_FOUND: { status: 404, rpcCode: -32001 },

@@ -41,6 +41,7 @@ const BAD: Record<keyof McpAuthOptions, readonly unknown[]> = {
   resourceName: ['', 7, null],
   resourceDocumentation: ['', 7, null],
   implies: ['x', null, { a: 'b' }, { a: ['b c'] }, { 'a b': ['c'] }],
+  clientsAreCallers: ['yes', 1],
   anonymous: ['yes', null, 1],
   clockToleranceMs: BAD_COUNTS,
   cacheMs: BAD_COUNTS,

@@ -132,7 +132,10 @@ describe.each(ADAPTERS)('streams of callers with tokens, on %s', (adapter) => {
     await clock.advance(120_000);
     expect(first.ended).toBeUndefined();
     first.destroy();
-    const verifier = { verifyAccessToken: (token: string) => Promise.resolve({ token, clientId: 'c', scopes: [] }) };
+    const verifier = {
+      verifyAccessToken: (token: string) =>
+        Promise.resolve({ token, clientId: 'c', scopes: [], extra: { sub: 'ann' } }),
+    };
     const endless = await start({ auth: { verifier } });
     const two = await endless.client({ authorization: 'Bearer x' }).initialize();
     const second = await two.listen();

@@ -1,5 +1,5 @@
 import { OAuthError, OAuthErrorCode } from '@modelcontextprotocol/server';
-import { Inject, Injectable, Module, Scope, UnauthorizedException } from '@nestjs/common';
+import { type ExecutionContext, Inject, Injectable, Module, Scope, UnauthorizedException } from '@nestjs/common';
 import { McpCtx, type McpContext, McpServer, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import type { AuthInfo, OAuthTokenVerifier } from 'nestjs-mcp-streamable/auth';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
@@ -20,7 +20,7 @@ class Tools {
 
 const as = (token: string) => ({ authorization: `Bearer ${token}` });
 const infoOf = (token: string, more: Partial<AuthInfo> = {}): AuthInfo => ({
-  ...{ token, clientId: 'client', scopes: [] },
+  ...{ token, clientId: 'client', scopes: [], extra: { sub: 'ann' } },
   ...more,
 });
 
@@ -78,10 +78,16 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
         'Token for another audience: https://other.test/mcp, not https://mcp.test/mcp',
       ],
       [
-        'one of nobody',
-        () => Promise.resolve(infoOf('x', { clientId: '' })),
+        'one whose subject is empty',
+        () => Promise.resolve(infoOf('x', { extra: { sub: '' } })),
         401,
-        'Token names neither a subject nor a client',
+        'Token without a valid subject',
+      ],
+      [
+        'one whose subject is null',
+        () => Promise.resolve(infoOf('x', { extra: { sub: null } })),
+        401,
+        'Token without a valid subject',
       ],
       ['a failure', () => Promise.reject(new Error('fetch failed')), 503, undefined],
       [
@@ -102,17 +108,89 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     });
   });
 
-  it('an AuthInfo without an end, a resource or claims is enough', async () => {
-    expect(await who(await start({ auth: { verifier } }), 'x')).toBe('client');
+  it('an AuthInfo without an end or a resource is enough', async () => {
+    expect(await who(await start({ auth: { verifier } }), 'x')).toBe('ann');
+  });
+
+  it.each(ERAS)('A14: a token without a subject gets 500, and the log names what to set, once (%s)', async (era) => {
+    verify.mockImplementation((token) => Promise.resolve({ token, clientId: 'app', scopes: [] }));
+    const app = await start({ auth: { verifier } });
+    for (let times = 0; times < 2; times++) {
+      const response = await knocker(app, era)(as('x'));
+      expect(response.status).toBe(500);
+      expect((await response.json()).error.message).toBe('Internal error');
+    }
+    const [text, ...more] = logOf(app).texts('error');
+    expect(text).toMatch(/"extra\.sub".*"auth\.clientsAreCallers: true"/);
+    expect(more).toEqual([]);
+  });
+
+  it('A14: where the app derives principals by a function, a token needs no subject', async () => {
+    verify.mockImplementation((token) => Promise.resolve({ token, clientId: 'app', scopes: [] }));
+    const principal = (request: { auth: AuthInfo }) => `app:${request.auth.clientId}`;
+    expect(await who(await start({ auth: { verifier }, principal }), 'x')).toBe('app:app');
+  });
+
+  it('A14: clients that call for themselves share nothing with users of the same name', async () => {
+    const app = await start({ auth: { verifier, clientsAreCallers: true } });
+    for (const [token, extra, principal] of [
+      ['a', undefined, 'client:robot'],
+      ['b', { iss: 'https://a.test' }, 'client:https://a.test|robot'],
+      ['c', { iss: 'https://a.test', sub: 'robot' }, 'https://a.test|robot'],
+      ['d', { iss: 'https://a.test', sub: 'client:robot' }, 'https://a.test|client:robot'],
+    ] as const) {
+      verify.mockResolvedValue({ token, clientId: 'robot', scopes: [], ...(extra && { extra }) });
+      expect(await who(app, token)).toBe(principal);
+    }
+    for (const [token, clientId, extra] of [
+      ['e', 'robot', { sub: 'client:robot' }],
+      ['f', 'robot', { sub: '' }],
+      ['g', 'robot', { sub: null }],
+      ['h', '', {}],
+    ] as const) {
+      verify.mockResolvedValue({ token, clientId, scopes: [], extra });
+      expect([token, (await knocker(app, 'modern')(as(token))).status]).toEqual([token, 401]);
+    }
+  });
+
+  describe('A15: a user of guards beside the token', () => {
+    const leaving = (user: object) => ({
+      canActivate: (context: ExecutionContext) => Boolean((context.switchToHttp().getRequest().user = user)),
+    });
+
+    it.each([{ sub: 'bob' }, { id: 'bob' }, { userId: 7 }])(
+      'that is somebody else is refused with 403 (%j)',
+      async (user) => {
+        const app = await start({ auth: { verifier }, guards: [leaving(user)] });
+        for (const era of ERAS) {
+          const response = await knocker(app, era)(as('x'));
+          expect(response.status).toBe(403);
+          expect(response.header('www-authenticate')).toBeUndefined();
+        }
+        expect(logOf(app).texts('warn')).toEqual([expect.stringContaining('sets the option "principal"')]);
+      },
+    );
+
+    it.each([{ sub: 'ann' }, { id: 'https://a.test|ann' }, { tenant: 'acme' }])(
+      'that is the same or has no id is served (%j)',
+      async (user) => {
+        verify.mockResolvedValue(infoOf('x', { extra: { iss: 'https://a.test', sub: 'ann' } }));
+        expect(await who(await start({ auth: { verifier }, guards: [leaving(user)] }), 'x')).toBe('https://a.test|ann');
+      },
+    );
+
+    it('may have ids of its own where the option "principal" decides', async () => {
+      const principal = (request: { user: { id: number } }) => request.user.id;
+      const app = await start({ auth: { verifier }, guards: [leaving({ id: 42 })], principal });
+      expect(await who(app, 'x')).toBe('42');
+    });
   });
 
   it('A13: who calls is the subject of its issuer, as far as these are told', async () => {
     const app = await start({ auth: { verifier } });
     for (const [extra, principal] of [
       [{ iss: 'https://a.test', sub: 'ann' }, 'https://a.test|ann'],
-      [{ iss: 'https://a.test' }, 'https://a.test|client'],
       [{ sub: 'ann' }, 'ann'],
-      [{ sub: '' }, 'client'],
       [{ sub: 7 }, '7'],
     ] as const) {
       verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra })));
@@ -136,16 +214,16 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     verify.mockImplementation((token) =>
       Promise.resolve(infoOf(token, { resource: new URL('https://MCP.test/mcp/') })),
     );
-    expect(await who(await start({ auth: { verifier } }), 'x')).toBe('client');
+    expect(await who(await start({ auth: { verifier } }), 'x')).toBe('ann');
   });
 
   it('may be a provider of the app, by its class or any token', async () => {
     @Injectable()
     class Introspection implements OAuthTokenVerifier {
-      constructor(@Inject('CLIENT') private readonly clientId: string) {}
-      verifyAccessToken = (token: string) => Promise.resolve(infoOf(token, { clientId: this.clientId }));
+      constructor(@Inject('SUBJECT') private readonly sub: string) {}
+      verifyAccessToken = (token: string) => Promise.resolve(infoOf(token, { extra: { sub: this.sub } }));
     }
-    const providers = [Tools, Introspection, { provide: 'CLIENT', useValue: 'made by Nest' }];
+    const providers = [Tools, Introspection, { provide: 'SUBJECT', useValue: 'made by Nest' }];
     expect(await who(await start({ providers, auth: { verifier: Introspection } }), 'x')).toBe('made by Nest');
     const alias = { provide: 'VERIFIER', useExisting: Introspection };
     const app = await start({ providers: [...providers, alias], auth: { verifier: 'VERIFIER' } });

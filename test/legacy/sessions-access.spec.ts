@@ -147,10 +147,10 @@ describe.each(ADAPTERS)('who may use which session on %s', (adapter) => {
     ['user.sub', { user: { sub: 'sub', id: 'id' }, auth: { clientId: 'client' } }, 'sub'],
     ['user.id', { user: { id: 'id' }, auth: { clientId: 'client' } }, 'id'],
     ['user.id, a number', { user: { id: 7 } }, '7'],
-    ['auth.clientId', { auth: { clientId: 'client' } }, 'client'],
+    ['auth.extra.sub', { auth: { clientId: 'client', extra: { sub: 'sub' } } }, 'sub'],
     ['user.userId', { user: { userId: 3, username: 'ann' }, auth: { clientId: 'client' } }, '3'],
     ['user._id', { user: { _id: 'mongo' }, auth: { clientId: 'client' } }, 'mongo'],
-    ['nothing', { auth: { token: 'of no client' } }, undefined],
+    ['nothing', { auth: { clientId: 'client' } }, undefined],
   ])('S8: by default the principal is %s', async (_, found, principal) => {
     const guard: CanActivate = {
       canActivate: (context: ExecutionContext) =>

@@ -34,14 +34,14 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     [{ user: { id: 'bob' }, auth: { clientId: 'no' } }, 'bob'],
     [{ user: { id: 42 } }, '42'],
     [{ user: { id: 42n } }, '42'],
-    [{ user: {}, auth: { clientId: 'app', token: 't' } }, 'app'],
+    [{ user: {}, auth: { clientId: 'app', extra: { sub: 'ann' } } }, 'ann'],
     [{ user: { sub: null, id: 'cid' } }, 'cid'],
     [{ user: { userId: 7, username: 'dan' } }, '7'],
     [{ user: { id: 0, userId: 'no' } }, '0'],
     [{ user: { userId: 'eve', _id: 'no' } }, 'eve'],
     [{ user: { _id: new ObjectId('65f1c0ffee65f1c0ffee65f1') } }, '65f1c0ffee65f1c0ffee65f1'],
-    [{ user: undefined, auth: { clientId: 'app' } }, 'app'],
-    [{ user: false, auth: { clientId: 'app' } }, 'app'],
+    [{ user: undefined, auth: { clientId: 'app', extra: { sub: 'ann' } } }, 'ann'],
+    [{ user: false, auth: { clientId: 'app', extra: { sub: 7 } } }, '7'],
   ])('is by default what guards usually leave: %o', async (request, principal) => {
     await start();
     left = request;
@@ -215,6 +215,17 @@ describe.each(ADAPTERS)('the principal on %s', (adapter) => {
     const response = await client.post(client.initializeMessage());
     await expectRefusal(response, { status: 401, code: -32000, id: 1, says: ['No tenant.'] });
   });
+
+  it.each([{}, { extra: {} }, { extra: { sub: '' } }, { extra: { sub: null } }])(
+    'S8: is anonymous, with the warning, for a guard that leaves an OAuth client without a subject: %j',
+    async (auth) => {
+      await start();
+      left = { auth: { clientId: 'app', ...auth } };
+      await app.client().initialize();
+      expect(await owners()).toEqual([undefined]);
+      expect(app.log.texts('warn')).toEqual([expect.stringContaining('"principal"')]);
+    },
+  );
 
   it('that guards leave unknown is warned of, once, where there is no user', async () => {
     await start();
