@@ -101,7 +101,7 @@ describe.each(ADAPTERS)('the edge and modern requests, on %s', (adapter) => {
     const deep = '{"a":['.repeat(1_000) + ']}'.repeat(1_000);
     const text = JSON.stringify(echoed({})).replace('"arguments":{', `"arguments":{"deep":${deep},`).replace(',}', '}');
     const response = await client.post(text, client.headersOf(echoed({})));
-    await expectRefusal(response, { status: 400, code: -32600, says: ['512 levels'] });
+    await expectRefusal(response, { status: 400, code: -32600, id: 7, says: ['512 levels'] });
     expect(called).toEqual([]);
   });
 
