@@ -64,7 +64,13 @@ export class McpContext {
     private readonly port: McpClientPort,
     private readonly progressToken: string | number | undefined,
     private readonly states: McpStatePort,
+    private readonly seen?: object,
   ) {}
+
+  /** The same call with another object in place of its request. @internal */
+  seeing(request: object): McpContext {
+    return new McpContext(this.call, this.port, this.progressToken, this.states, request);
+  }
 
   /** The session of the call; `undefined` in the era without sessions. */
   get session(): McpSessionInfo | undefined {
@@ -76,11 +82,14 @@ export class McpContext {
   }
   /** The access token of the caller with its scopes; `undefined` without one. See the option `auth`. */
   get auth(): AuthInfo | undefined {
-    return authOf(this.call.request);
+    return authOf(this.request);
   }
-  /** Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. */
+  /**
+   * Express' `Request` or Fastify's `FastifyRequest`, after the guards of the endpoint have run. In a method that is a
+   * route too it is a view of it, whose `params`, `query` and `body` hold the arguments.
+   */
   get request(): unknown {
-    return this.call.request;
+    return this.seen ?? this.call.request;
   }
   get requestId(): RequestId | undefined {
     return this.call.requestId;

@@ -34,7 +34,8 @@ type HostClass = ReturnType<ExecutionContext['getClass']>;
  * any route.
  *
  * The `ExecutionContext` itself is that of HTTP: `getType()` is `'http'`, `switchToHttp().getRequest()` is the request
- * after the guards of the endpoint have run, so that one guard serves controllers and handlers. This adds the rest:
+ * after the guards of the endpoint have run, so that one guard serves controllers and handlers. Of a method that is a
+ * route too it is a view of that request, whose `params`, `query` and `body` hold the arguments. This adds the rest:
  *
  * ```ts
  * canActivate(context: ExecutionContext) {

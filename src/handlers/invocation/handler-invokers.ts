@@ -19,6 +19,7 @@ import { assertNoneSkipped, hasGuards, isBare, type ProviderWrapper } from './en
 import { type HandlerDescription, Invocation, ListingInvocation } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
 import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor } from './params.js';
+import { isRequestView } from './request-view.js';
 import { ResponseFacade } from './response-facade.js';
 
 export interface HandlerInvokerOptions {
@@ -68,7 +69,8 @@ export class HandlerInvokers {
     const layout = layoutOf(host, methodName, origin);
     assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
     const { contextAt, omitted } = layout;
-    const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, validate };
+    const routed = layout.isRoute ? layout : undefined;
+    const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, routed, validate };
     const called = { wrapper, methodName, standIn: standInFor(handler, layout) };
     const asked = { wrapper, methodName, standIn: emptyStandInFor(handler) };
     const lazily = (prepare: () => Surround): Surroundings => new Surroundings(wrapper, this.#contextIds, prepare);
@@ -105,6 +107,8 @@ type ContextIds = WeakMap<object, ContextId>;
  * GraphQL request do; so do the entries of one list. A transient provider that needs no request is created for each
  * call. Durable providers live in the context that the app's `ContextIdStrategy` gives, and get its payload as
  * `REQUEST`.
+ *
+ * Where the method is a route too, `REQUEST` is the view of its call, which has providers of its own.
  */
 class Surroundings {
   #surround: Surround | undefined;
@@ -136,13 +140,24 @@ class Surroundings {
     }
     let contextId = this.contextIds.get(request);
     if (!contextId) {
-      contextId = ContextIdFactory.getByRequest(request);
+      contextId = isRequestView(request) ? contextIdOfView(request) : ContextIdFactory.getByRequest(request);
       // Says what `REQUEST` is, as Nest's router does for a controller.
       moduleRef.registerRequestByContextId(Object.assign(request, contextId.payload), contextId);
       this.contextIds.set(request, contextId);
     }
     return contextId;
   }
+}
+
+/** Nest's key of the context that its router has made for a request. */
+const REQUEST_CONTEXT_ID = 'REQUEST_CONTEXT_ID';
+
+/** A context of its own: providers that were made for the POST have read its query. */
+function contextIdOfView(view: object): ContextId {
+  const inherited = Object.getOwnPropertySymbols(Object.getPrototypeOf(view));
+  const key = inherited.find(({ description }) => description === REQUEST_CONTEXT_ID);
+  if (key) Object.defineProperty(view, key, { value: undefined });
+  return ContextIdFactory.getByRequest(view, []);
 }
 
 const next = (): void => {};
@@ -173,8 +188,8 @@ class MethodInvoker implements HandlerRunner {
   }
 
   async run(raw: unknown, context: McpContext): Promise<unknown> {
-    const { request } = context;
     const invocation = new Invocation(this.about, raw, context);
+    const { request } = invocation.context;
     const response = new ResponseFacade(request);
     try {
       // Each `await` costs a turn, so only promises are awaited.
@@ -193,17 +208,20 @@ class MethodInvoker implements HandlerRunner {
   }
 
   visible(context: McpContext): boolean | Promise<boolean> {
-    return this.guarded ? this.#letIn(this.listing, new ListingInvocation(this.about, undefined, context)) : true;
+    if (!this.guarded) return true;
+    return this.#letIn(this.listing, new ListingInvocation(this.about, undefined, context), context.request);
   }
 
   admits(raw: unknown, context: McpContext): Promise<boolean> {
-    return this.#letIn(this.admission, new Invocation(this.about, raw, context));
+    const invocation = new Invocation(this.about, raw, context);
+    return this.#letIn(this.admission, invocation, invocation.context.request);
   }
 
-  async #letIn(surroundings: Surroundings, invocation: Invocation): Promise<boolean> {
+  /** @param providersOf the request whose providers are asked; those of a list are made once for all entries */
+  async #letIn(surroundings: Surroundings, invocation: Invocation, providersOf: unknown): Promise<boolean> {
     const { request } = invocation.context;
     try {
-      const ask = await surroundings.for(request);
+      const ask = await surroundings.for(providersOf);
       await ask(request, new ResponseFacade(request), next, invocation);
       return true;
     } catch (error) {

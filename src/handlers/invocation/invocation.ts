@@ -6,6 +6,7 @@ import { McpHandlerCall, type McpHandlerKind } from '../../context/mcp-execution
 import { HandlerCancelled } from '../handlers.errors.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { Validate } from '../schema/handler-schema.js';
+import { argumentsOf, ArgumentsAsked, requestView, type RoutedParams } from './request-view.js';
 
 /** A method that was found on a provider. */
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -22,6 +23,8 @@ export interface HandlerDescription {
   readonly contextAt: readonly number[];
   /** Arguments that parameters without a name do not get. */
   readonly omitted?: readonly string[] | undefined;
+  /** Of a method that is a route too. */
+  readonly routed?: RoutedParams | undefined;
   readonly validate: Validate | undefined;
 }
 
@@ -32,6 +35,8 @@ export class Invocation extends McpHandlerCall {
    * the handler, not a denial.
    */
   entered = false;
+  /** Its request is a view of that of HTTP if the method is a route too. */
+  readonly context: McpContext;
   #validated: { readonly args: unknown } | undefined;
   /** More than one when an interceptor runs the method again. */
   #drains: Set<Drain> | undefined;
@@ -40,9 +45,11 @@ export class Invocation extends McpHandlerCall {
   constructor(
     readonly about: HandlerDescription,
     private readonly raw: unknown,
-    readonly context: McpContext,
+    context: McpContext,
   ) {
     super();
+    const { routed } = about;
+    this.context = routed ? context.seeing(requestView(context.request, this.#given, routed)) : context;
   }
 
   get args(): unknown {
@@ -88,10 +95,23 @@ export class Invocation extends McpHandlerCall {
   #validate(): unknown {
     try {
       const { validate } = this.about;
-      return validate ? validate(this.raw) : this.raw;
+      const raw = this.about.routed ? this.#left(this.about.routed) : this.raw;
+      return validate ? validate(raw) : raw;
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /** The arguments as a method gets them: those of a template are its variables. */
+  get #given(): Readonly<Record<string, unknown>> | undefined {
+    const raw = this.raw as Record<string, unknown> | undefined;
+    return raw && this.about.kind === 'template' ? { ...(raw['variables'] as object), uri: raw['uri'] } : raw;
+  }
+
+  /** What the enhancers of a route have left of the arguments. */
+  #left(routed: RoutedParams): unknown {
+    const args = argumentsOf(this.context.request, this.#given!, routed);
+    return this.about.kind === 'template' ? { uri: args['uri'], variables: args } : args;
   }
 
   #part(args: unknown, field: unknown): unknown {
@@ -136,12 +156,5 @@ export class ListingInvocation extends Invocation {
   /** @throws ArgumentsAsked */
   override get args(): never {
     throw new ArgumentsAsked();
-  }
-}
-
-/** A guard read arguments while a list is made: it cannot decide whether an entry is shown. */
-export class ArgumentsAsked extends Error {
-  constructor() {
-    super('A list has no arguments.');
   }
 }

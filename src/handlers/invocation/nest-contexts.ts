@@ -10,8 +10,9 @@ import { isObservable, lastValueFrom } from 'rxjs';
 import { HandlerSignal } from '../handlers.errors.js';
 import { rawOf } from '../schema/class-schema.js';
 import type { ProviderWrapper } from './enhancers.js';
-import { ArgumentsAsked, type Invocation, type Method } from './invocation.js';
+import type { Invocation, Method } from './invocation.js';
 import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
+import { ArgumentsAsked } from './request-view.js';
 import type { ResponseFacade } from './response-facade.js';
 
 /** A method with everything around it, called as Nest calls a route: request, response, `next`; and the invocation. */

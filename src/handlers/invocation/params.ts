@@ -4,6 +4,7 @@ import { McpContext } from '../../context/mcp-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import type { Invocation, Method } from './invocation.js';
+import type { RequestPart } from './request-view.js';
 
 /**
  * Where Nest keeps what its decorators say. These keys are the same since Nest 4, but not all versions export them from
@@ -34,6 +35,8 @@ export interface ArgumentParam {
   readonly index: number;
   /** The name of the one argument; `undefined`: all of them. */
   readonly field: string | undefined;
+  /** Where a route has it. */
+  readonly part: RequestPart;
   /** From the decorator metadata of TypeScript; `undefined` in builds without it. */
   readonly type: unknown;
 }
@@ -62,8 +65,11 @@ export interface ParamLayout {
 
 /** Nest's numbers of its own decorators for parameters. */
 const BODY = 3;
-/** `@Query()` and `@Param()` of a route: a tool's arguments have one place, so both give that of their name there, or all. */
-const ARGUMENTS_OF_ROUTES: readonly number[] = [4, 5];
+/**
+ * The decorators of arguments, by the part of a request that a route takes them from: `@Body()`, and on a route `@Query()` and
+ * `@Param()`. A tool's arguments have one place, so each gives that of its name there, or all.
+ */
+const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'query', 5: 'params' };
 /** Where Nest notes that a method is a route, and one that answers with a stream of events. */
 const ROUTE_PATH = 'path';
 const ROUTE_SSE = '__sse__';
@@ -142,7 +148,12 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   Reflect.defineMetadata(HANDLER_ARGUMENTS, entries, paramsHost, methodName);
   const args = piped
     .filter(([key]) => isArgument(key))
-    .map(([, { index, data }]) => ({ index, field: data as string | undefined, type: types[index] }));
+    .map(([key, { index, data }]) => ({
+      index,
+      field: data as string | undefined,
+      part: ARGUMENTS[typeOf(key)!]!,
+      type: types[index],
+    }));
   return {
     entries,
     contextAt: Object.values(all)
@@ -189,7 +200,7 @@ function withContext(decorated: ParamEntries, types: readonly unknown[], needed:
 /** Creates the values that Nest's own decorators inject; shared by all handlers, as all values come from the call. */
 export const handlerParams = {
   exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
-    if (type === BODY || ARGUMENTS_OF_ROUTES.includes(type)) return (args[3] as Invocation).argument(data);
+    if (type in ARGUMENTS) return (args[3] as Invocation).argument(data);
     return FROM_REQUEST[type]?.(args[0] ?? {}, data);
   },
 };
@@ -222,7 +233,7 @@ const EVENTS =
 
 function isArgument(key: string): boolean {
   const type = typeOf(key);
-  return type === BODY || (type !== undefined && ARGUMENTS_OF_ROUTES.includes(type));
+  return type !== undefined && type in ARGUMENTS;
 }
 
 /** Nest's number of the decorator; `undefined` for one made by `createParamDecorator()`. */
