@@ -4,8 +4,9 @@ import { type McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
 import type { McpCallOutcome } from '../context/mcp-instrumentation.js';
 import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, refusalOf, rpcErrorOf } from '../wire/errors.js';
-import type { JsonRpcResponse } from '../wire/json-rpc.js';
+import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
+import { assertUriOf } from '../wire/uris.js';
 import { CallObserver } from './call-observer.js';
 
 const INTERNAL_ERROR = -32603;
@@ -68,7 +69,10 @@ export class Calls {
     // A batch may have cancelled it before its turn came.
     if (call.state !== 'open') return;
     try {
-      const serve = () => this.dispatcher.request(call);
+      const serve = () => {
+        assertUriOf(call.message as JsonRpcRequest);
+        return this.dispatcher.request(call);
+      };
       const outcome = runInCall(call, this.observer.active ? () => this.observer.around(call, serve) : serve);
       if (!isThenable(outcome)) return this.#succeeded(call, outcome);
       outcome.then(

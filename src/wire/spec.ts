@@ -1,7 +1,7 @@
 import { specTypeSchemas, type SpecTypeName } from '@modelcontextprotocol/server';
 
 /**
- * The only import of the SDK's tools: schemas of the specification, JSON Schema, URI templates, errors. The room `sdk`
+ * The only import of the SDK's tools: schemas of the specification, JSON Schema, errors. The room `sdk`
  * imports its servers, transports and protocol classes.
  */
 export {
@@ -14,7 +14,6 @@ export {
   ProtocolErrorCode,
   ResourceNotFoundError,
   specTypeSchemas,
-  UriTemplate,
 } from '@modelcontextprotocol/server';
 export { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv';
 export type { SpecTypeName } from '@modelcontextprotocol/server';

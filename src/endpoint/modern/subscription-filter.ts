@@ -1,8 +1,9 @@
 import type { ServerCapabilities, SubscriptionFilter } from '@modelcontextprotocol/server';
-import { MAX_SUBSCRIPTIONS, MAX_URI } from '../../session/live/admission.js';
+import { MAX_SUBSCRIPTIONS } from '../../session/live/admission.js';
 import type { ChangedList, McpChange } from '../../wire/notifications.js';
 import { McpError, shown } from '../../wire/errors.js';
 import { isObject, type JsonRpcRequest } from '../../wire/json-rpc.js';
+import { assertUri } from '../../wire/uris.js';
 
 const FLAGS = {
   toolsListChanged: 'tools',
@@ -10,6 +11,9 @@ const FLAGS = {
   resourcesListChanged: 'resources',
 } as const satisfies Record<string, ChangedList>;
 const FLAG_NAMES = Object.keys(FLAGS) as (keyof typeof FLAGS)[];
+
+/** Tasks that one subscription may name: each is looked up in the store, and again whenever it changes. */
+const MAX_TASKS = 100;
 
 /** The notifications that a client requests; `taskIds` is of the extension for tasks. */
 export interface ListenFilter extends SubscriptionFilter {
@@ -41,24 +45,20 @@ export function requestedFilter({ params }: JsonRpcRequest, tasks = false): List
       );
     if (flag === true) filter[name] = true;
   }
-  const texts = (name: string, what: string): string[] => {
+  const texts = (name: string, what: string, limit: number): string[] => {
     const given = notifications[name] === undefined ? [] : notifications[name];
     if (!isTexts(given))
       return refuse(`params.notifications.${name} must be an array of ${what}, as strings; got ${shown(given)}.`);
-    if (given.length > MAX_SUBSCRIPTIONS)
+    if (given.length > limit)
       refuse(
-        `params.notifications.${name} has ${given.length} ${what}; the maximum is ${MAX_SUBSCRIPTIONS}. Name fewer, or open another subscription.`,
+        `params.notifications.${name} has ${given.length} ${what}; the maximum is ${limit}. Name fewer, or open another subscription.`,
       );
     return [...new Set(given)];
   };
-  const taskIds = tasks ? texts('taskIds', 'ids') : [];
+  const taskIds = tasks ? texts('taskIds', 'ids', MAX_TASKS) : [];
   if (taskIds.length > 0) filter.taskIds = taskIds;
-  const uris = texts('resourceSubscriptions', 'URIs');
-  const long = uris.find(({ length }) => length > MAX_URI);
-  if (long !== undefined)
-    refuse(
-      `A URI in params.notifications.resourceSubscriptions has ${long.length} characters; the maximum is ${MAX_URI}.`,
-    );
+  const uris = texts('resourceSubscriptions', 'URIs', MAX_SUBSCRIPTIONS);
+  for (const uri of uris) assertUri(uri, 'A URI in params.notifications.resourceSubscriptions');
   return withUris(filter, uris);
 }
 

@@ -179,7 +179,7 @@ describe('Subscriptions', () => {
       expect(bob!.gists).toEqual(['ack', 'a://public', 'a://bob']);
     });
 
-    it('asks of each URI once, in portions, and stops asking when he has gone', async () => {
+    it('asks of each URI once, and stops asking when he has gone', async () => {
       admits.mockClear();
       make({ admits });
       const uris = Array.from({ length: 120 }, (_, n) => `a://${n}`);
@@ -190,19 +190,40 @@ describe('Subscriptions', () => {
       listen({ resourceSubscriptions: uris }, 'x').abandon();
       await new Promise(setImmediate);
       await new Promise(setImmediate);
-      expect(admits.mock.calls.length).toBeLessThanOrEqual(50);
+      expect(admits.mock.calls.length).toBeLessThanOrEqual(1);
       expectNothingLeft();
     });
 
+    it('asks of one URI in a turn of the event loop, and of 50 at the same time', async () => {
+      let answering = 0;
+      const waiting: (() => void)[] = [];
+      make({
+        admits: () => {
+          answering += 1;
+          return new Promise((resolve) => waiting.push(() => resolve(true)));
+        },
+      });
+      const serving = listen({ resourceSubscriptions: Array.from({ length: 60 }, (_, n) => `a://${n}`) });
+      for (let turn = 1; turn <= 5; turn += 1) {
+        await new Promise(setImmediate);
+        expect(answering).toBeLessThanOrEqual(turn + 1);
+      }
+      await vi.waitFor(() => expect(answering).toBe(50));
+      for (const answer of waiting.splice(0)) answer();
+      await vi.waitFor(() => expect(answering).toBe(60));
+      for (const answer of waiting.splice(0)) answer();
+      await serving.reply;
+    });
+
     it('tells after the acknowledgement of what changed while his guards decided', async () => {
-      let decide!: (admitted: boolean) => void;
+      let decide: ((admitted: boolean) => void) | undefined;
       make({ admits: (uri) => (uri === 'a://slow' ? new Promise((resolve) => (decide = resolve)) : NO) });
       const serving = listen({ resourceSubscriptions: ['a://hidden', 'a://slow'], toolsListChanged: true });
-      await Promise.resolve();
+      await vi.waitFor(() => expect(decide).toBeDefined());
       for (const uri of ['a://slow', 'a://hidden', 'a://slow']) changes$.next({ uri });
       changes$.next({ list: 'tools' });
       changes$.next({ list: 'prompts' });
-      decide(true);
+      decide!(true);
       const reply = await serving.reply;
       changes$.next({ uri: 'a://slow' });
       expect(new Response().open(reply).gists).toEqual(['ack', 'tools', 'a://slow']);

@@ -2,7 +2,7 @@ import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/s
 import { Inject, Injectable } from '@nestjs/common';
 import { Observable, type Subscriber, Subscription as Hearing } from 'rxjs';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
-import { deferred } from '../../common/promises.js';
+import { deferred, quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import { TaskHost } from '../../context/mcp-tasks.js';
@@ -30,7 +30,7 @@ import {
 /** Seconds after which a refused client may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
 
-/** URIs whose guards run at the same time; after each group other work gets a turn. */
+/** URIs whose guards run at the same time. One begins in a turn of the event loop: there may be a thousand. */
 const ASKED_AT_ONCE = 50;
 
 /**
@@ -119,15 +119,16 @@ export class Subscriptions {
     const { resourceSubscriptions: uris = [] } = filter;
     const { dispatcher } = this;
     if (!dispatcher.admitsResource || uris.length === 0) return filter;
-    const admitted: string[] = [];
-    for (let start = 0; start < uris.length && !call.signal.aborted; start += ASKED_AT_ONCE) {
-      if (start > 0) await nextTurn();
-      const asked = uris.slice(start, start + ASKED_AT_ONCE);
-      const answers = await runInCall(call, () =>
-        Promise.all(asked.map((uri) => dispatcher.admitsResource!(uri, call))),
-      );
-      admitted.push(...asked.filter((_, position) => answers[position]));
+    const answers: Promise<boolean>[] = [];
+    for (const uri of uris) {
+      if (answers.length > 0) await nextTurn();
+      if (call.signal.aborted) break;
+      const answer = runInCall(call, async () => dispatcher.admitsResource!(uri, call));
+      answers.push(quiet(answer));
+      if (answers.length % ASKED_AT_ONCE === 0) await Promise.all(answers);
     }
+    const decided = await Promise.all(answers);
+    const admitted = uris.filter((_, position) => decided[position]);
     return withUris(filter, admitted);
   }
 

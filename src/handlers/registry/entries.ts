@@ -1,9 +1,9 @@
-import type { CompleteResult, PromptArgument, Tool, Variables } from '@modelcontextprotocol/server';
+import type { CompleteResult, PromptArgument, Tool } from '@modelcontextprotocol/server';
 import { check } from '../../common/option-checks.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
 import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
 import { paramHeadersOf } from '../../wire/param-headers.js';
-import { checkedBySpec, UriTemplate } from '../../wire/spec.js';
+import { checkedBySpec } from '../../wire/spec.js';
 import { shown } from '../../wire/errors.js';
 import { metaOfTool, uiOfContents } from '../decorators/app-views.js';
 import {
@@ -37,6 +37,7 @@ import type {
   TemplateMatch,
   ToolEntry,
 } from './handler-table.js';
+import { UriTemplate } from './uri-template.js';
 
 /** Where an entry comes from. */
 export interface EntrySource {
@@ -134,7 +135,7 @@ export function resourceEntry(options: ResourceOptions, { origin, runner, failur
   const { uri, name, title, description, icons, mimeType, size, annotations, _meta, cache } = options;
   assertName('name', name, origin);
   assertName('uri', uri, origin);
-  if (UriTemplate.isTemplate(uri)) {
+  if (/\{[^}\s]+\}/.test(uri)) {
     throw new HandlerDefinitionError(
       origin,
       `its "uri" is ${shown(uri)}, which has variables. Use @ResourceTemplate().`,
@@ -285,12 +286,12 @@ function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Reado
   );
 }
 
-/** @throws HandlerDefinitionError, also for a template of RFC 6570 that the SDK cannot match */
+/** @throws HandlerDefinitionError, also for a template of RFC 6570 that cannot be matched */
 function templateOf(uriTemplate: string, origin: string): UriTemplate {
   assertName('uriTemplate', uriTemplate, origin);
   try {
-    const template = new PrefixedUriTemplate(uriTemplate);
-    assertMatchable(template);
+    const template = new UriTemplate(uriTemplate);
+    assertVariables(template.variableNames);
     return template;
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -299,45 +300,12 @@ function templateOf(uriTemplate: string, origin: string): UriTemplate {
   }
 }
 
-/** An expression of RFC 6570 that the SDK can match: not `{;x}`, not `{x:3}`. */
-const EXPRESSION = /^(?<operator>[+#./?&]?)(?<names>[\w.%]+\*?(?:,[\w.%]+\*?)*)$/;
-
 /** @throws Error */
-function assertMatchable(template: UriTemplate): void {
-  const names = template.variableNames;
-  for (const [, expression = ''] of template.toString().matchAll(/\{([^{}]*)\}/g)) {
-    const parts = EXPRESSION.exec(expression)?.groups;
-    if (!parts) throw new Error(`the SDK cannot match the expression {${expression}}`);
-    if (parts.names!.includes(',') && parts.operator !== '?' && parts.operator !== '&') {
-      throw new Error(
-        `the SDK cannot match several variables in one expression, {${parts.names}}; write an expression for each`,
-      );
-    }
-  }
+function assertVariables(names: readonly string[]): void {
   if (names.length === 0) throw new Error('it has no variables; use @Resource()');
   if (names.includes('uri')) throw new Error('the variable "uri" would hide the URI itself; rename it');
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) throw new Error(`the variable "${twice}" occurs twice`);
-}
-
-/** The SDK's own check throws for longer URIs; they match nothing instead. */
-const MAX_URI_CHARACTERS = 8_192;
-
-/**
- * The SDK's template compiles a regular expression for each URI that it matches (5 µs), and a read asks one template after the
- * other. Comparing the text before the first variable rejects most of them at once.
- */
-export class PrefixedUriTemplate extends UriTemplate {
-  readonly #prefix: string;
-
-  constructor(template: string) {
-    super(template);
-    this.#prefix = template.slice(0, template.indexOf('{'));
-  }
-
-  override match(uri: string): Variables | null {
-    return uri.startsWith(this.#prefix) && uri.length <= MAX_URI_CHARACTERS ? super.match(uri) : null;
-  }
 }
 
 /**

@@ -7,7 +7,6 @@ import type {
   Resource,
   ResourceTemplateType,
   Tool,
-  UriTemplate,
 } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { Subject, type Observable } from 'rxjs';
@@ -20,6 +19,7 @@ import type { ParamHeader } from '../../wire/param-headers.js';
 import type { CacheHints } from '../decorators/handler-options.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
+import type { UriTemplate, UriVariables } from './uri-template.js';
 
 /**
  * What an endpoint offers: one entry per tool, resource, template, prompt and method, whether it was found on a
@@ -75,7 +75,7 @@ export type ResourceEntry = ReadEntry<'resource', Resource, { uri: string }>;
 /** What a template is read with. */
 export interface TemplateMatch {
   readonly uri: string;
-  readonly variables: Record<string, string | string[]>;
+  readonly variables: UriVariables;
 }
 
 export interface ResourceTemplateEntry extends ReadEntry<'template', ResourceTemplateType, TemplateMatch> {

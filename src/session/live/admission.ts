@@ -8,8 +8,6 @@ import type { InFlightCalls } from './in-flight-calls.js';
 const MAX_CALLS = 1_000;
 /** Resources that one session, or one modern subscription, may subscribe to. */
 export const MAX_SUBSCRIPTIONS = 1_000;
-/** Characters of a URI that can be subscribed to. */
-export const MAX_URI = 2_048;
 /** Messages that one batch may have (E9). */
 const MAX_BATCH = 100;
 
@@ -50,19 +48,10 @@ export function admit(
 }
 
 /** Subscriptions are kept, and searched, for as long as the session lives. */
-function assertSubscribable({ id: requestId, params }: JsonRpcRequest, subscriptions: number): void {
-  const uri = params?.['uri'];
-  const refuse = (message: string): never => {
-    throw new McpError('INVALID_PARAMS', message, { requestId });
-  };
-  if (subscriptions >= MAX_SUBSCRIPTIONS) {
-    refuse(
-      `This session has reached its limit of ${MAX_SUBSCRIPTIONS} subscriptions. Unsubscribe from a resource first.`,
-    );
-  }
-  if (typeof uri === 'string' && uri.length > MAX_URI) {
-    refuse(`The URI has ${uri.length} characters; the maximum is ${MAX_URI}.`);
-  }
+function assertSubscribable({ id: requestId }: JsonRpcRequest, subscriptions: number): void {
+  if (subscriptions < MAX_SUBSCRIPTIONS) return;
+  const text = `This session has reached its limit of ${MAX_SUBSCRIPTIONS} subscriptions. Unsubscribe from a resource first.`;
+  throw new McpError('INVALID_PARAMS', text, { requestId });
 }
 
 /** @throws McpError INVALID_REQUEST (E9, S11) */
