@@ -37,7 +37,7 @@ export class AuditedSessionStore implements McpSessionStore {
   get(id: string): Promise<McpSessionRecord | undefined> {
     return this.store.get(id);
   }
-  patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined> {
+  patch(id: string, patch: SessionPatch): Promise<boolean> {
     return this.store.patch(id, patch);
   }
   touch(id: string): Promise<boolean> {

@@ -45,15 +45,15 @@ export class SqliteSessionStore implements McpSessionStore {
     return this.#records(BY_ID, id)[0];
   }
 
-  async patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined> {
+  async patch(id: string, patch: SessionPatch): Promise<boolean> {
     // By way of JSON, in which there is no undefined: it would hide what is there.
     const { subscribe = [], unsubscribe = [], ...changes } = JSON.parse(JSON.stringify(patch)) as SessionPatch;
     return this.db.atomically(() => {
       const [record] = this.#records(BY_ID, id);
-      if (!record) return undefined;
+      if (!record) return false;
       const kept = record.subscriptions.filter((uri) => !unsubscribe.includes(uri));
       const json = JSON.stringify({ ...record, ...changes, subscriptions: [...new Set([...kept, ...subscribe])] });
-      return this.#records('UPDATE session SET record = ? WHERE id = ? RETURNING *', json, id)[0];
+      return this.db.rows('UPDATE session SET record = ? WHERE id = ? RETURNING n', json, id).length > 0;
     });
   }
 

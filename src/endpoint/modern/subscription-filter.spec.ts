@@ -51,6 +51,12 @@ describe('requestedFilter', () => {
     );
   });
 
+  it('M7: refuses more than 100 tasks, and takes 100', () => {
+    const tasks = (count: number) => ({ notifications: { taskIds: Array.from({ length: count }, (_, n) => `t${n}`) } });
+    expect(() => requestedFilter(listen(tasks(101)), true)).toThrow('taskIds has 101 ids; the maximum is 100');
+    expect(requestedFilter(listen(tasks(100)), true).taskIds).toHaveLength(100);
+  });
+
   it('takes as much as is allowed', () => {
     const uris = Array.from({ length: 1_000 }, (_, n) => `a://${n}`.padEnd(2_048, 'x'));
     const { resourceSubscriptions } = requestedFilter(listen({ notifications: { resourceSubscriptions: uris } }));

@@ -1,4 +1,5 @@
 import { Subject, type Subscription as RxSubscription } from 'rxjs';
+import { ManualClock } from '../../testing/manual-clock.js';
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { logger } from '../../context/operator-log.js';
 import type { McpCall } from '../../context/mcp-call.js';
@@ -65,6 +66,7 @@ class Response implements StreamFlow {
 
 describe('Subscriptions', () => {
   let changes$: Subject<HeardChange>;
+  let clock: ManualClock;
   let subscriptions: Subscriptions;
   let reported: MockInstance<typeof logger.error>;
   const request = (notifications: unknown, id: string | number = 1): JsonRpcRequest => ({
@@ -81,6 +83,7 @@ describe('Subscriptions', () => {
       { capabilities, ...(admits && { admitsResource: admits }) },
       { serverInfo },
       { maxSubscriptions: 10, maxSubscriptionsPerPrincipal: 3, ...limits },
+      ...[undefined, undefined, clock],
     ));
   const listen = (notifications: unknown, principal?: string, id?: string | number): PendingReply =>
     subscriptions.listen(http(principal), request(notifications, id));
@@ -90,6 +93,7 @@ describe('Subscriptions', () => {
 
   beforeEach(() => {
     changes$ = new Subject();
+    clock = new ManualClock();
     reported = vi.spyOn(logger, 'error').mockImplementation(() => {});
     make();
   });
@@ -227,6 +231,30 @@ describe('Subscriptions', () => {
       const reply = await serving.reply;
       changes$.next({ uri: 'a://slow' });
       expect(new Response().open(reply).gists).toEqual(['ack', 'tools', 'a://slow']);
+    });
+  });
+
+  describe('that a caller opens and closes again and again', () => {
+    const uris = Array.from({ length: 999 }, (_, n) => `a://${n}`);
+    const openAndClose = (filter: object, principal?: string): void => listen(filter, principal).abandon();
+
+    it('M7: are refused with 429 above 10,000 names at once; 100 of them come back in a second', async () => {
+      for (let n = 0; n < 10; n++) openAndClose({ resourceSubscriptions: uris }, 'ann');
+      expect(() => listen({ resourceSubscriptions: uris }, 'ann')).toThrow(
+        expect.objectContaining({ code: 'TOO_MANY_REQUESTS', headers: { 'Retry-After': '10' } }) as Error,
+      );
+      await clock.advance(1_000);
+      for (let n = 0; n < 100; n++) openAndClose({ toolsListChanged: true }, 'ann');
+      expect(() => listen({ toolsListChanged: true }, 'ann')).toThrow(
+        expect.objectContaining({ code: 'TOO_MANY_REQUESTS', headers: { 'Retry-After': '1' } }) as Error,
+      );
+      expectNothingLeft();
+    });
+
+    it('M7: take nothing from other callers', () => {
+      for (let n = 0; n < 10; n++) openAndClose({ resourceSubscriptions: uris }, 'ann');
+      expect(() => openAndClose({ resourceSubscriptions: uris }, 'bob')).not.toThrow();
+      expect(() => openAndClose({ resourceSubscriptions: uris })).not.toThrow();
     });
   });
 

@@ -1,6 +1,7 @@
 import type { Implementation, SubscriptionFilter } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { Observable, type Subscriber, Subscription as Hearing } from 'rxjs';
+import { Clock, systemClock } from '../../common/clock.js';
 import { MCP_OPTIONS } from '../../common/option-checks.js';
 import { deferred, quiet } from '../../common/promises.js';
 import { type CallingClient, McpCall, type McpHttpCall, runInCall } from '../../context/mcp-call.js';
@@ -17,6 +18,7 @@ import type { JsonRpcRequest } from '../../wire/json-rpc.js';
 import { notificationOf } from '../../wire/notifications.js';
 import { messageFrame } from '../../wire/sse.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../protocol.options.js';
+import { ListenBudget } from './listen-budget.js';
 import { ModernClient } from './modern-client.js';
 import {
   ChangeSet,
@@ -52,6 +54,7 @@ export class Subscriptions {
   readonly #open = new Set<Subscription>();
   /** By principal; the anonymous ones count as one. */
   readonly #held = new Map<string | undefined, number>();
+  readonly #budget: ListenBudget;
   #closed = false;
 
   readonly changes$: Observable<HeardChange>;
@@ -67,7 +70,9 @@ export class Subscriptions {
     private readonly limits: Pick<ResolvedProtocolOptions, 'maxSubscriptions' | 'maxSubscriptionsPerPrincipal'>,
     @Inject(CallObserver) readonly observer: CallObserver = new CallObserver(),
     @Inject(TaskHost) readonly tasks: Pick<TaskHost, 'runner'> = { runner: undefined },
+    @Inject(Clock) clock: Pick<Clock, 'now'> = systemClock,
   ) {
+    this.#budget = new ListenBudget(clock);
     this.changes$ = changes$;
     this.serverInfo = serverInfo;
   }
@@ -82,11 +87,13 @@ export class Subscriptions {
    *
    * @returns a stream of frames without event ids: a subscription is not resumed but opened again
    * @throws McpError UNAVAILABLE: there are `maxSubscriptions`, or the server stops; TOO_MANY_REQUESTS: the caller has
-   *   `maxSubscriptionsPerPrincipal`; INVALID_PARAMS: the filter is missing, malformed, or too large
+   *   `maxSubscriptionsPerPrincipal`, or opens them too often; INVALID_PARAMS: the filter is missing, malformed, or too large
    */
   listen(http: McpHttpCall, message: JsonRpcRequest): PendingReply {
     this.#assertRoom(http.principal);
     const requested = requestedFilter(message, this.tasks.runner !== undefined);
+    const { resourceSubscriptions: uris = [], taskIds = [] } = requested;
+    this.#budget.take(http.principal, uris.length + taskIds.length);
     const call = new McpCall(http, message, this.client);
     const subscription = new Subscription(call, this);
     this.#open.add(subscription);

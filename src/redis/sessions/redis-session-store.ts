@@ -49,9 +49,8 @@ export class RedisSessionStore implements McpSessionStore {
     return recordOf(id, Object.entries(fields));
   }
 
-  async patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined> {
-    const fields = await this.connection.run(scripts.patchRecord, this.#key(id), ...changesOf(patch));
-    return fields === null ? undefined : recordOf(id, pairs(fields as string[]));
+  async patch(id: string, patch: SessionPatch): Promise<boolean> {
+    return (await this.connection.run(scripts.patchRecord, this.#key(id), ...changesOf(patch))) === 1;
   }
 
   async touch(id: string): Promise<boolean> {

@@ -21,17 +21,17 @@ return 1
 `,
 );
 
-/** ARGV: pairs: '-', field to remove; or field, value. Returns all fields and values. */
+/** ARGV: pairs: '-', field to remove; or field, value. Returns whether there is a record, and nothing of it: it may be large. */
 export const patchRecord = new RedisScript(
   'patch',
   `
-if call('EXISTS', KEYS[1]) == 0 then return false end
+if call('EXISTS', KEYS[1]) == 0 then return 0 end
 for i = 1, #ARGV, 2 do
   local what, field = ARGV[i], ARGV[i + 1]
   if what == '-' then call('HDEL', KEYS[1], field)
   else call('HSET', KEYS[1], what, field) end
 end
-return call('HGETALL', KEYS[1])
+return 1
 `,
 );
 

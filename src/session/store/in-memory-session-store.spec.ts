@@ -60,7 +60,8 @@ describe('InMemorySessionStore', () => {
   it('gives records that are frozen through and through', async () => {
     const { clock, store, begin } = setup();
     const created = await begin('s', { capabilities: { experimental: { list: [1] } } });
-    const patched = (await store.patch('s', { subscribe: ['u:1'] }))!;
+    await store.patch('s', { subscribe: ['u:1'] });
+    const patched = (await store.get('s'))!;
     await clock.advance(1);
     await store.touch('s');
     const touched = (await store.get('s'))!;

@@ -54,9 +54,10 @@ export class InMemorySessionStore implements McpSessionStore {
     return this.#records.get(id);
   }
 
-  async patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined> {
+  async patch(id: string, patch: SessionPatch): Promise<boolean> {
     const record = this.#records.get(id);
-    return record && this.#change(record, changes(record, patch));
+    if (record) this.#change(record, changes(record, patch));
+    return record !== undefined;
   }
 
   async touch(id: string): Promise<boolean> {

@@ -32,8 +32,8 @@ export interface McpSessionStore {
 
   get(id: string): Promise<McpSessionRecord | undefined>;
 
-  /** Changes a record in one step. @returns the record after the change, or `undefined` if there is none */
-  patch(id: string, patch: SessionPatch): Promise<McpSessionRecord | undefined>;
+  /** Changes a record in one step. @returns whether the session still exists; the record itself may be large */
+  patch(id: string, patch: SessionPatch): Promise<boolean>;
 
   /** Records activity. @returns whether the session still exists */
   touch(id: string): Promise<boolean>;
