@@ -77,6 +77,18 @@ export {
   type ToolProgress,
   type ToolValue,
 } from './handlers/results/tool-event.js';
+export {
+  audio,
+  type EmbeddedFileOptions,
+  file,
+  type FileOptions,
+  type FileSource,
+  image,
+  type McpContent,
+  McpFile,
+  resourceLink,
+  text,
+} from './handlers/results/files.js';
 export type { HandlerListChange } from './handlers/registry/handler-table.js';
 export {
   ArgumentsError,

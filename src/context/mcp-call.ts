@@ -106,7 +106,7 @@ export interface ResultBound {
   /** Bytes of the answer as JSON. */
   readonly maxBytes: number;
   /** @returns the result that is sent instead */
-  insteadOf(result: object, bytes: number): object;
+  insteadOf(result: object, bytes: number | `more than ${number}`): object;
 }
 
 /** A call that became a task, for what runs the task. @internal */

@@ -35,7 +35,11 @@ cyclic['self'] = cyclic;
 
 let file: Readable;
 beforeEach(() => {
-  file = Readable.from(['secret']);
+  file = new Readable({
+    read() {
+      this.destroy(new Error('secret'));
+    },
+  });
 });
 
 const anyObject = { type: 'object' };
@@ -149,7 +153,7 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
   });
 
   const mistakes = ['isError', 'structuredContent', 'content.0.data', 'content.1.annotations', 'is not an object'];
-  it.each([...mistakes, 'StreamableFile', 'generator that is not async'])(
+  it.each([...mistakes, 'generator that is not async'])(
     'that are none are the mistake of the server, not of the client (%s)',
     async (name) => {
       const app = await start();
@@ -161,14 +165,17 @@ describe.each(ONE_ADAPTER)('unusual results on %s', (adapter) => {
     },
   );
 
-  it.each(['tools/call', 'resources/read'])('leave no file open that cannot be sent (%s)', async (method) => {
-    const app = await start();
-    const client = await app.client().initialize();
-    const params = { name: 'StreamableFile', uri: 'attack://file' };
-    const response = await client.post({ jsonrpc: '2.0', id: client.nextId(), method, params });
-    expect(await response.text()).toMatch(/Internal error in the (?!.*secret)/);
-    expect(file.destroyed).toBe(true);
-  });
+  it.each(['tools/call', 'resources/read'])(
+    'leave no file open that cannot be read, and say nothing of it (%s)',
+    async (method) => {
+      const app = await start();
+      const client = await app.client().initialize();
+      const params = { name: 'StreamableFile', uri: 'attack://file' };
+      const response = await client.post({ jsonrpc: '2.0', id: client.nextId(), method, params });
+      expect(await response.text()).toMatch(/Internal error in the (?!.*secret)/);
+      expect(file.destroyed).toBe(true);
+    },
+  );
 
   it.each(['cycle', 'bigint'])('do not say how an exception cannot be told (%s)', async (name) => {
     const app = await start();

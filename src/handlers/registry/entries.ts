@@ -88,14 +88,15 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
   if ('fault' in mirrored) {
     throw new HandlerDefinitionError(origin, `its "inputSchema" cannot be used: ${mirrored.fault}`);
   }
+  const bound = boundOf(name, properties && Object.keys(properties), maxResultBytes);
   return {
     kind: 'tool',
     key: name,
     wire,
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
-    bound: boundOf(name, properties && Object.keys(properties), maxResultBytes),
-    ...served(runner(input?.validate), { kind: 'tool', name, origin, failures }, (value) =>
+    bound,
+    ...served(runner(input?.validate), { kind: 'tool', name, origin, failures, bound }, (value) =>
       toToolResult(value, output?.validate, textMirror),
     ),
   };

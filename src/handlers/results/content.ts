@@ -18,6 +18,27 @@ export function isContentBlock(value: unknown): value is ContentBlock {
   return Object.hasOwn(BLOCK_FIELDS, value['type']) && BLOCK_FIELDS[value['type']]!(value);
 }
 
+/**
+ * The type of media that lack what a client needs to show them: alone, in an array, or as the content of a result. An object of
+ * the app may have the type "image" too, but then hardly `data`.
+ */
+function almostBlockIn(value: unknown): string | undefined {
+  const parts = Array.isArray(value)
+    ? value
+    : isObject(value) && Array.isArray(value['content'])
+      ? value['content']
+      : [];
+  const found = [value, ...parts].find((part) => isObject(part) && isAlmostBlock(part));
+  return (found as { type: string } | undefined)?.type;
+}
+
+function isAlmostBlock(value: Record<string, unknown>): boolean {
+  const { type, data, resource } = value;
+  if (type === 'resource')
+    return isObject(resource) && ('blob' in resource || 'text' in resource) && !isContentBlock(value);
+  return (type === 'image' || type === 'audio') && data !== undefined && !isContentBlock(value);
+}
+
 export function isContentBlocks(value: unknown): value is ContentBlock[] {
   return Array.isArray(value) && isDense(value) && value.every(isContentBlock);
 }
@@ -52,7 +73,13 @@ export function plain(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
   if (value instanceof Uint8Array) {
     throw new HandlerResultError(
-      'A tool returned bytes without a media type. Return a content block: { type: "image", data: bytes.toString("base64"), mimeType: "image/png" }, or a "resource" with a "blob".',
+      'A handler returned bytes without a media type. Return image(bytes), audio(bytes) or file(bytes, { name }), which "nestjs-mcp-streamable" exports.',
+    );
+  }
+  const almost = almostBlockIn(value);
+  if (almost) {
+    throw new HandlerResultError(
+      `A handler returned an incomplete content block of the type "${almost}". Return ${almost === 'resource' ? 'file(bytes, { name })' : `${almost}(bytes)`}, which "nestjs-mcp-streamable" exports; or a block as the specification has it, such as { type: "image", data: <base64>, mimeType: "image/png" }.`,
     );
   }
   const own = (value as { toJSON?: unknown } | null | undefined)?.toJSON;

@@ -2,8 +2,10 @@ import { isThenable } from '../../common/promises.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { logger } from '../../context/operator-log.js';
+import type { ResultBound } from '../../context/mcp-call.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { type FailureReport, inspected, toReadFailure, toToolFailure } from './handler-failure.js';
+import { ResultTooLargeError, withFilesRead } from './files.js';
 
 /** Runs a handler: a method with everything that Nest puts around it, or a function. */
 export interface HandlerRunner {
@@ -44,6 +46,8 @@ export interface ServedHandler {
   /** `OrderTools.find`. */
   readonly origin: string;
   readonly failures: FailureOptions;
+  /** The limit of its results; absent: none. */
+  readonly bound?: ResultBound | undefined;
 }
 
 /** A handler whose results and failures are those of the protocol. */
@@ -69,17 +73,27 @@ export interface Served<Args, Result> {
   readonly guarded: boolean;
 }
 
+/** How the files of a result are sent. Methods of extensions have results of their own. */
+const SENT_AS: Partial<Record<McpHandlerKind, 'blocks' | 'contents'>> = {
+  ...{ tool: 'blocks', prompt: 'blocks', resource: 'contents', template: 'contents' },
+};
+
 /** @param toResult makes the result of the protocol; throws HandlerResultError for a value that cannot be sent */
 export function served<Args, Result>(
   handler: HandlerRunner,
-  { kind, name, origin, failures }: ServedHandler,
+  { kind, name, origin, failures, bound }: ServedHandler,
   toResult: (value: unknown, args: Args) => Result | Promise<Result>,
 ): Served<Args, Result> {
+  const as = SENT_AS[kind];
+  const maxBytes = bound?.maxBytes ?? Infinity;
   const invoke = async (args: Args, context: McpContext): Promise<Result> => {
     try {
-      const result = toResult(await handler.run(args, context), args);
+      const returned = await handler.run(args, context);
+      const read = as ? withFilesRead(returned, { as, maxBytes, signal: () => context.signal }) : returned;
+      const result = toResult(isThenable(read) ? await read : read, args);
       return isThenable(result) ? await result : result;
     } catch (error) {
+      if (error instanceof ResultTooLargeError) return bound!.insteadOf({}, `more than ${error.bytes - 1}`) as Result;
       const report = reportOf({ origin, context });
       if (kind === 'tool') return toToolFailure(error, { kind, name, failures, report }) as Result;
       const asked = kind === 'template' ? (args as { uri: string }).uri : name;
