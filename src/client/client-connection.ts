@@ -6,6 +6,7 @@ import type { ResolvedClientOptions } from './client.options.js';
 import type { ClientSession, ReconnectEvent } from './client-session.js';
 import { HttpEndpoint } from './http-endpoint.js';
 import { delayMs, Idempotency } from './retry.js';
+import { ServerRequests } from './server-requests.js';
 import { LinkedAbort, pause } from './waiting.js';
 
 /** Shared by the requests and streams of one transport. `life` aborts all of them. */
@@ -13,6 +14,7 @@ export class ClientConnection {
   readonly endpoint: HttpEndpoint;
   readonly idempotency: Idempotency;
   readonly life: LinkedAbort;
+  readonly serverRequests = new ServerRequests((error) => this.report(error));
   readonly reconnects$ = new Subject<ReconnectEvent>();
 
   constructor(
@@ -26,9 +28,10 @@ export class ClientConnection {
     this.life = new LinkedAbort(options.clock);
   }
 
-  /** Hands a message of the server to the client. @throws NOT_CONNECTED once the transport closes */
+  /** Hands a message of the server to the client, unless it is a request too many. @throws NOT_CONNECTED once the transport closes */
   deliver(message: JsonRpcMessage): void {
     this.session.checkOpen();
+    if (!this.serverRequests.admit(message)) return;
     try {
       this.transport.onmessage?.(message);
     } catch (error) {

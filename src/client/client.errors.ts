@@ -64,6 +64,7 @@ export class UnexpectedContentError extends SdkError {
  * - `MESSAGE_TOO_LARGE`: above `maxMessageBytes`
  * - `SILENT`, `TIMEOUT`: no byte, or no answer, arrived in time
  * - `CANCELLED`: by the caller
+ * - `TOO_MANY_REQUESTS`: a request of the server was dropped, because too many of its requests have no answer yet
  * - `NOT_CONNECTED`: not started, or closed
  *
  * @publicApi
@@ -77,6 +78,7 @@ export type ClientTransportErrorCode =
   | 'SILENT'
   | 'TIMEOUT'
   | 'CANCELLED'
+  | 'TOO_MANY_REQUESTS'
   | 'NOT_CONNECTED';
 
 /** A failure of the transport itself. @publicApi */

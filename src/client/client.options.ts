@@ -105,8 +105,9 @@ export interface StreamableClientTransportOptions {
    */
   silenceMs?: number;
   /**
-   * Milliseconds within which the response headers of a GET or of a notification must arrive. Requests have the timeout
-   * of their caller.
+   * Milliseconds within which the response headers of a GET, or of the answer to a request of the server, must arrive,
+   * and within which the server must have taken a notification, repetitions included. Requests have the timeout of their
+   * caller.
    *
    * @default 30000
    */

@@ -1,10 +1,15 @@
 import type { EventSourceMessage } from 'eventsource-parser';
 import { type JsonRpcMessage, readMessages } from '../wire/json-rpc.js';
-import { HttpStatusError, SessionLostError } from './client.errors.js';
+import { ClientTransportError, HttpStatusError, SessionLostError } from './client.errors.js';
 import type { ClientConnection } from './client-connection.js';
 import { type SentSession, sessionIdOf } from './client-session.js';
 import { getHeaders } from './http-endpoint.js';
 import { mediaTypeOf, readEvents, type SseSink } from './response-body.js';
+
+/** What servers accept as a header; Node's limit for all headers of a request is 16 KiB. */
+const MAX_CURSOR_LENGTH = 8 * 1024;
+/** RFC 9110 §5.5: visible characters, with spaces and tabs between them only. */
+const FIELD_VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
 /**
  * # A stream of the server, over one or more responses
@@ -28,7 +33,8 @@ export abstract class EventStream implements SseSink {
   protected async open(session: SentSession, signal: AbortSignal): Promise<void> {
     const { endpoint, options } = this.connection;
     const headers = getHeaders(session, this.cursor);
-    const response = await endpoint.send({ method: 'GET', headers, signal, timeoutMs: options.openTimeoutMs });
+    const what = 'the GET of an event stream';
+    const response = await endpoint.send({ method: 'GET', headers, what, signal, timeoutMs: options.openTimeoutMs });
     sessionIdOf(response, session.sessionId);
     if (mediaTypeOf(response) !== 'text/event-stream') throw endpoint.unexpectedContent(response);
     this.opened = true;
@@ -44,6 +50,12 @@ export abstract class EventStream implements SseSink {
     const next = this.#events > 0 ? 0 : failures + 1;
     this.#events = 0;
     return next;
+  }
+
+  /** Whether the cursor, if there is one, can be sent in a header. */
+  protected get cursorFits(): boolean {
+    const { cursor = '-' } = this;
+    return cursor.length <= MAX_CURSOR_LENGTH && FIELD_VALUE.test(cursor);
   }
 
   /** Called by the reader of a response. */
@@ -78,7 +90,7 @@ export abstract class EventStream implements SseSink {
  *        ├──405──▶ over: the server has none
  *        └──any other failure──▶ pausing (rule C10: never fatal, never given up)
  *
- * Invariants: only a 400 drops the cursor; of failures in a row the first one is reported.
+ * Invariants: only a 400 drops a cursor that a header can carry; of failures in a row the first one is reported.
  */
 export class StandaloneStream extends EventStream {
   /** Reads until the signal is aborted, or the server has no such stream. @throws (rejects) the reason of the signal */
@@ -86,6 +98,12 @@ export class StandaloneStream extends EventStream {
     const { connection } = this;
     for (let failures = 0; ;) {
       let cause: unknown;
+      if (!this.cursorFits) {
+        this.cursor = undefined;
+        const message =
+          'The standalone stream cannot be resumed, because its last event id cannot be sent in a header. Messages that the server has sent in the meantime may be missing.';
+        connection.report(new ClientTransportError('STREAM_LOST', message));
+      }
       try {
         await this.open(connection.session.current, signal);
       } catch (error) {

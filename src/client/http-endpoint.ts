@@ -92,6 +92,8 @@ export interface EndpointRequest {
   readonly headers: HeaderMap;
   readonly body?: string;
   readonly signal: AbortSignal;
+  /** The request in the error of a timeout, such as `the DELETE of the session`. */
+  readonly what?: string;
   /** Milliseconds within which the response headers must arrive. */
   readonly timeoutMs?: number;
 }
@@ -122,12 +124,10 @@ export class HttpEndpoint {
    *   TIMEOUT; NO_ANSWER; what `headers` or `onUnauthorized` throw; the reason of the signal
    */
   async send(request: EndpointRequest): Promise<Response> {
-    const { method, headers, timeoutMs = Infinity } = request;
+    const { method, headers, what = `the ${method}`, timeoutMs = Infinity } = request;
     const link = new LinkedAbort(this.options.clock, request.signal);
     const { signal } = link;
-    link.deadline(timeoutMs, () => {
-      return new ClientTransportError('TIMEOUT', `The server did not begin to answer within ${timeoutMs} ms.`);
-    });
+    link.deadline(timeoutMs, () => this.timeout(what, timeoutMs));
     try {
       const response = await this.#authorized({ ...request, signal });
       if (response.ok) return response;
@@ -138,6 +138,11 @@ export class HttpEndpoint {
     } finally {
       link.release();
     }
+  }
+
+  /** The error for a request that was not answered in time. */
+  timeout(what: string, ms: number): ClientTransportError {
+    return new ClientTransportError('TIMEOUT', `${this.#place} did not respond to ${what} within ${ms} ms.`);
   }
 
   /** The error for a 2xx that is neither JSON nor an event stream. */

@@ -10,6 +10,7 @@ import {
   type JsonRpcResponse,
   type RequestId,
 } from '../wire/json-rpc.js';
+import { shown } from '../wire/errors.js';
 import { isModernRevision } from '../wire/revisions.js';
 import {
   ClientTransportError,
@@ -161,7 +162,8 @@ export class RequestExchange extends EventStream {
       this.#is = 'streaming';
       const cause = await failureOf(this.readResponse(response, signal), signal);
       if (this.#answered) return;
-      if (!this.#resumable) throw new StreamLostError('and it had no event id to resume from', { cause });
+      if (this.#revision !== undefined || this.cursor === undefined)
+        throw new StreamLostError('and it had no event id to resume from', { cause });
       return this.#resume({ ...sent, sessionId: sent.sessionId ?? this.#begun }, signal, cause);
     }
     if (type !== 'application/json') throw endpoint.unexpectedContent(response);
@@ -176,6 +178,7 @@ export class RequestExchange extends EventStream {
     let cause = because;
     this.count(0);
     for (let failures = 0; failures < maxAttempts; failures = this.count(failures)) {
+      if (!this.cursorFits) throw new StreamLostError('and its last event id cannot be sent in a header', { cause });
       const event = { kind: 'resume', requestId: this.request.id, failures, cause } as const;
       await connection.waitToRetry(event, signal, this.retryMs);
       // A new session does not have this stream.
@@ -192,7 +195,7 @@ export class RequestExchange extends EventStream {
 
   /** Whether the response can be resumed: never on 2026-07-28. */
   get #resumable(): boolean {
-    return this.#revision === undefined && this.cursor !== undefined;
+    return this.#revision === undefined && this.cursor !== undefined && this.cursorFits;
   }
 
   override event(event: EventSourceMessage): void {
@@ -296,7 +299,7 @@ function errorBodyOf(failure: unknown, requestId: RequestId): JsonRpcErrorRespon
 
 /**
  * Sends a notification, or the answer to a request of the server. Both may safely arrive twice, so they are repeated
- * after any transient fault.
+ * after any transient fault: a notification for `openTimeoutMs`, as callers wait for it; an answer as often as a request.
  *
  * @returns settles when the server has taken it
  * @throws (rejects) what `HttpEndpoint.send` fails with in the end; NOT_CONNECTED
@@ -306,31 +309,53 @@ export async function sendOneWay(
   message: JsonRpcNotification | JsonRpcResponse,
   { headers: extra }: TransportSendOptions = {},
 ): Promise<void> {
-  const { session, endpoint, options, life } = connection;
-  const { signal } = life;
+  const { session, endpoint, options, serverRequests } = connection;
+  const { openTimeoutMs } = options;
+  const answers = isResponse(message);
   const claim = claimedRevision(message);
   // The server may need this answer before it answers `initialize`, which other messages wait for.
-  const urgent = isResponse(message) || message.method === 'notifications/initialized';
-  for (let failures = 0; ; failures++) {
-    if (urgent) session.check();
-    else if (claim === undefined) await session.ready(signal);
-    const { current } = session;
-    const negotiated = current.protocolVersion;
-    const revision = claim ?? (isModernRevision(negotiated) ? negotiated : undefined);
-    const sent: SessionHeaders = revision === undefined ? current : { sessionId: undefined, protocolVersion: revision };
-    const headers = postHeaders(message, sent, revision !== undefined, extra);
-    const body = JSON.stringify(message);
-    try {
-      const response = await endpoint.send({ method: 'POST', headers, body, signal, timeoutMs: options.openTimeoutMs });
-      readText(response, { maxMessageBytes: MAX_ONE_WAY_BYTES, signal }).catch(() => {});
-      return;
-    } catch (error) {
-      signal.throwIfAborted();
-      const lost = error instanceof SessionLostError;
-      if (lost) await session.lose(error, signal);
-      // An answer belongs to the session of its request.
-      if (lost ? isResponse(message) : !setbackOf(error) || failures + 1 >= options.reconnect.maxAttempts) throw error;
-      if (!lost) await connection.waitToRetry({ kind: 'retry', failures, cause: error }, signal);
+  const urgent = answers || message.method === 'notifications/initialized';
+  const what = answers ? `the answer to its request ${shown(message.id)}` : `"${message.method}"`;
+  const link = new LinkedAbort(options.clock, connection.life.signal);
+  const { signal } = link;
+  try {
+    for (let failures = 0; ; failures++) {
+      if (urgent) session.check();
+      else if (claim === undefined) await session.ready(signal);
+      if (!answers && failures === 0) link.deadline(openTimeoutMs, () => endpoint.timeout(what, openTimeoutMs));
+      const free = answers ? await serverRequests.turn(signal) : undefined;
+      const { current } = session;
+      const negotiated = current.protocolVersion;
+      const revision = claim ?? (isModernRevision(negotiated) ? negotiated : undefined);
+      const sent: SessionHeaders =
+        revision === undefined ? current : { sessionId: undefined, protocolVersion: revision };
+      const headers = postHeaders(message, sent, revision !== undefined, extra);
+      const body = JSON.stringify(message);
+      try {
+        const request = { method: 'POST', headers, body, what, signal } as const;
+        const response = await endpoint.send(answers ? { ...request, timeoutMs: openTimeoutMs } : request);
+        void drain(connection, response).finally(free);
+        return;
+      } catch (error) {
+        free?.();
+        signal.throwIfAborted();
+        const lost = error instanceof SessionLostError;
+        if (lost) await session.lose(error, signal);
+        // An answer belongs to the session of its request.
+        if (lost ? answers : !setbackOf(error) || failures + 1 >= options.reconnect.maxAttempts) throw error;
+        if (!lost) await connection.waitToRetry({ kind: 'retry', failures, cause: error }, signal);
+      }
     }
+  } finally {
+    link.release();
+    if (answers) serverRequests.over(message.id!);
   }
+}
+
+/** Reads the body of a 202 to its end, so that the connection can be used again; one that does not end is closed. */
+async function drain({ options, life }: ClientConnection, response: Response): Promise<void> {
+  const link = new LinkedAbort(options.clock, life.signal);
+  link.deadline(DRAIN_MS, cancelledError);
+  await readText(response, { maxMessageBytes: MAX_ONE_WAY_BYTES, signal: link.signal }).catch(() => {});
+  link.release();
 }

@@ -48,6 +48,18 @@ describe('readEvents', () => {
     expect(await events(text, 10_000)).toEqual(wanted);
   });
 
+  it('C12: a flood of events leaves other work of the process its turns', async () => {
+    const controller = new AbortController();
+    let before: number | undefined;
+    let count = 0;
+    setImmediate(() => (before = count));
+    const sink = { event: () => void count++, retry: () => {}, silenceMs: () => Infinity };
+    const limits = { clock: new ManualClock(), maxMessageBytes: 1_000_000, signal: controller.signal };
+    await readEvents(body('data: x\n\n'.repeat(2_000), 16_000), sink, limits);
+    expect(count).toBe(2_000);
+    expect(before).toBeLessThan(1_000);
+  });
+
   it('C3: an event whose line ends in CR is handed over at once', async () => {
     let push!: (text: string) => void;
     const response = new Response(

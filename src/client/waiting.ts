@@ -71,3 +71,6 @@ export function abortable<T>(task: Promise<T>, signal: AbortSignal, onAbort?: ()
     else signal.addEventListener('abort', stop, { once: true });
   });
 }
+
+/** Waits until other work of the process has had its turn. */
+export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

@@ -100,6 +100,20 @@ const SITUATIONS: readonly Situation[] = [
     },
   },
   {
+    name: 'answers on their way, and others that wait',
+    deletes: true,
+    reach: async (recorded, fake) => {
+      fake.begins().on({ rpc: 'response' }, () => {}, 32);
+      await recorded.initialize();
+      const answers = Array.from({ length: 40 }, (_, id) =>
+        recorded.transport.send({ jsonrpc: '2.0', id, result: {} }),
+      );
+      for (const each of answers) each.catch(() => {});
+      await fake.arrived({ rpc: 'response' }, 32);
+      return answers;
+    },
+  },
+  {
     name: 'the session lost',
     reach: async (recorded, fake) => {
       fake.begins().on({ rpc: 'tools/call' }, status(404));

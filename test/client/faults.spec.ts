@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { answerFrame, frame, progress, result, sse, status } from '../support/fake-mcp-server.js';
+import { answerFrame, frame, initialized, progress, result, sse, status } from '../support/fake-mcp-server.js';
 import { loneFetch } from '../support/lone-fetch.js';
+import { eventually } from '../support/running-apps.js';
 import { fakes } from './transports.js';
 
 const DONE = { content: [] };
 
 describe('passing faults', () => {
-  const { server, transport } = fakes();
+  const { server, transport, client } = fakes();
 
   it.each([429, 503])('C6: %i is repeated after what Retry-After says; the session lives', async (code) => {
     const fake = (await server()).begins();
@@ -90,6 +91,35 @@ describe('passing faults', () => {
     const recorded = await transport(fake.url).initialize();
     await recorded.through(recorded.transport.send({ jsonrpc: '2.0', id: 9, result: {} }));
     expect(recorded.reconnects).toHaveLength(2);
+  });
+
+  it('C6: a notification that the server does not take fails connect() after "openTimeoutMs", by its name', async () => {
+    for (const answer of [() => {}, status(503, { 'retry-after': '20' })]) {
+      const fake = (await server()).on({ rpc: 'initialize' }, initialized());
+      fake.on({ rpc: 'notifications/initialized' }, answer, Infinity);
+      const { client: official, recorded } = client(fake.url);
+      const connecting = official.connect(recorded.transport);
+      connecting.catch(() => {});
+      await fake.arrived({ rpc: 'notifications/initialized' });
+      await eventually(() => expect(recorded.clock.pending).toBeGreaterThan(0));
+      await recorded.clock.advance(30_000);
+      await expect(connecting).rejects.toMatchObject({
+        code: 'TIMEOUT',
+        message: `${fake.url} did not respond to "notifications/initialized" within 30000 ms.`,
+      });
+    }
+  });
+
+  it('C6: an answer that the server does not take fails after "openTimeoutMs", by its id', async () => {
+    const fake = (await server()).begins().on({ rpc: 'response' }, () => {});
+    const recorded = await transport(fake.url).initialize();
+    const sending = recorded.transport.send({ jsonrpc: '2.0', id: 9, result: {} });
+    sending.catch(() => {});
+    await fake.arrived({ rpc: 'response' });
+    await recorded.clock.advance(30_000);
+    await expect(sending).rejects.toMatchObject({
+      message: `${fake.url} did not respond to the answer to its request 9 within 30000 ms.`,
+    });
   });
 
   it('C6: as often as the option says', async () => {

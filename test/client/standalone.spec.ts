@@ -61,6 +61,15 @@ describe('the standalone stream', () => {
     await recorded.through(again.arrived);
   });
 
+  it('C10: a cursor that no header can carry is dropped, and reported', async () => {
+    const fake = await live(sse([frame({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }, 'ключ')]));
+    const again = held();
+    fake.on({ method: 'GET', lastEventId: null }, again.answer);
+    const recorded = await transport(fake.url).initialize();
+    await recorded.through(again.arrived);
+    expect(recorded.errors).toMatchObject([{ code: 'STREAM_LOST' }]);
+  });
+
   it('C10: a GET that does not open is given up, one that is silent too', async () => {
     const silent = held();
     const last = held();
@@ -80,7 +89,10 @@ describe('the standalone stream', () => {
     );
     await recorded.clock.advance(5_000);
     await recorded.through(last.arrived);
-    expect(recorded.reconnects).toMatchObject([{ cause: { code: 'TIMEOUT' } }, { cause: { code: 'SILENT' } }]);
+    expect(recorded.reconnects).toMatchObject([
+      { cause: { code: 'TIMEOUT', message: expect.stringContaining('did not respond to the GET of an event stream') } },
+      { cause: { code: 'SILENT' } },
+    ]);
   });
 
   it('C10: optional', async () => {

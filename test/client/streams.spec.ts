@@ -171,6 +171,31 @@ describe('a response that ends before the answer', () => {
     expect(tokens).toEqual(['old_5', 'old_6']);
   });
 
+  it.each([
+    ['a control character', 'a\u0001b'],
+    ['characters beyond Latin-1', 'ключ'],
+    ['a space at its end', 'a '],
+    ['more than 8 KiB', 'x'.repeat(8_193)],
+  ])('C5: a response whose last event id has %s cannot be resumed', async (_, id) => {
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), 'a_1'), frame(progress('t', 2), id)], 'cut'));
+    const recorded = await transport(fake.url).initialize();
+    const error = await recorded.call(1).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(StreamLostError);
+    expect((error as Error).message).toContain('its last event id cannot be sent in a header');
+    expect(recorded.transport.state.is).toBe('live');
+  });
+
+  it('C4: an event id of 8 KiB is sent back as it came', async () => {
+    const id = 'é x'.padEnd(8_192, 'x');
+    const fake = (await server()).begins();
+    fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), id)], 'cut'));
+    fake.on({ method: 'GET' }, sse([answerOf(1)]));
+    const recorded = await transport(fake.url).initialize();
+    await recorded.through(recorded.call(1));
+    expect(fake.seen({ method: 'GET' })[1]!.headers['last-event-id']).toBe(id);
+  });
+
   it('a cancelled request is cancelled on the server, and not resumed', async () => {
     const fake = (await server()).begins();
     fake.on({ rpc: 'tools/call' }, sse([frame(progress('t', 1), 'a_1')], 'open'));

@@ -5,6 +5,7 @@ import { ClientTransportError } from '../client.errors.js';
 import type { FetchLike, StreamableClientTransportOptions } from '../client.options.js';
 import { StreamableClientTransport } from '../streamable-client-transport.js';
 import { POLLED_META_KEY, TaskTransport } from '../task-transport.js';
+import { nextTurn } from '../waiting.js';
 import type { McpClientOptions } from './mcp-client.options.js';
 
 /** An event of a tool call: progress, any number of times, then the result. @publicApi */
@@ -189,8 +190,6 @@ function newsOnly(onprogress: RequestOptions['onprogress']): (progress: Progress
     if (progress._meta?.[POLLED_META_KEY] === undefined) onprogress?.(progress);
   };
 }
-
-const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
 /** The exports of the official client that are used. */
 export interface ClientPackage {
