@@ -37,7 +37,7 @@ export interface McpAuthOptions {
   jwt?: McpJwtOptions;
   /**
    * Verifies access tokens of any format, instead of `jwt`: an `OAuthTokenVerifier` of the MCP SDK, or the injection
-   * token of a provider of the app that implements it. It must answer within 10 seconds, throw an `OAuthError` with the
+   * token of a provider of the app that implements it. It must answer within 5 seconds, throw an `OAuthError` with the
    * code `invalid_token` for a token that is not valid, and check the audience of the token. `resource`, or else
    * `extra.aud`, of its result is compared with the option `resource`.
    *

@@ -7,11 +7,7 @@ import { shown } from '../wire/errors.js';
 import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
 import { requireJose } from './jose-package.cjs';
 import { TokenRefusedError } from './token.errors.js';
-
-/** Milliseconds that an authorization server has to answer. */
-const ANSWER_MS = 5_000;
-/** Milliseconds before its metadata is requested again, after a failure. */
-const ASK_AGAIN_MS = 5_000;
+import { ANSWER_MS, SourceAwayError, TokenSource } from './token-source.js';
 
 /**
  * Verifies access tokens that are JWTs, with the public keys of their issuer. Keys are fetched when the first token of an
@@ -53,6 +49,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
       claims = (await this.#jose.jwtVerify(token, keys, options)).payload;
     } catch (error) {
       const { JWKSMultipleMatchingKeys } = this.#jose.errors;
+      if (error instanceof SourceAwayError) throw error;
       if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? withoutKeys(issuer.name, error);
       claims = await this.#verifiedByOne(error, token, options);
     }
@@ -107,38 +104,66 @@ export class JwtVerifier implements OAuthTokenVerifier {
 class IssuerKeys {
   /** Once they are found, without a promise. */
   #keys: Jose.JWTVerifyGetKey | Promise<Jose.JWTVerifyGetKey> | undefined;
-  #askAgainAt = 0;
+  readonly #source: TokenSource;
 
   constructor(
     readonly name: string,
     private readonly uri: string | undefined,
     private readonly jose: typeof Jose,
-    private readonly clock: Clock,
-  ) {}
+    clock: Clock,
+  ) {
+    this.#source = new TokenSource(`The issuer ${name}`, clock);
+  }
 
   get(): Jose.JWTVerifyGetKey | Promise<Jose.JWTVerifyGetKey> {
-    if (this.#keys && (this.#askAgainAt === 0 || this.clock.now() < this.#askAgainAt)) return this.#keys;
-    this.#askAgainAt = 0;
-    const finding = this.#find();
+    if (this.#keys) return this.#keys;
+    const finding = this.#source.ask(
+      () => this.#find(),
+      () => 'outage',
+    );
     finding.then(
       (keys) => (this.#keys = keys),
-      () => (this.#askAgainAt = this.clock.now() + ASK_AGAIN_MS),
+      () => (this.#keys = undefined),
     );
     return (this.#keys = finding);
   }
 
   async #find(): Promise<Jose.JWTVerifyGetKey> {
-    const uri = this.uri ?? (await this.#uriInMetadata());
-    return this.jose.createRemoteJWKSet(new URL(uri), { timeoutDuration: ANSWER_MS });
+    const signal = AbortSignal.timeout(ANSWER_MS);
+    const uri = this.uri ?? (await this.#uriInMetadata(signal));
+    let found = false;
+    const keys = this.jose.createRemoteJWKSet(new URL(uri), {
+      timeoutDuration: ANSWER_MS,
+      [this.jose.customFetch]: (url, init) => {
+        const request = (): Promise<Response> => this.#fetch(url, found ? init : { ...init, signal });
+        return found ? this.#source.ask(request, () => 'outage') : request();
+      },
+    });
+    await keys.reload();
+    found = true;
+    return keys;
   }
 
-  async #uriInMetadata(): Promise<string> {
+  /** Fails for what is no set of keys, so that the issuer is not asked again for each request. */
+  async #fetch(url: string, init: RequestInit): Promise<Response> {
+    try {
+      const response = await fetch(url, init);
+      if (response.status !== 200) throw new Error(`the server answered with HTTP ${response.status}`);
+      const text = await response.text();
+      this.jose.createLocalJWKSet(JSON.parse(text) as Jose.JSONWebKeySet);
+      return new Response(text);
+    } catch (error) {
+      throw withoutKeys(this.name, error);
+    }
+  }
+
+  async #uriInMetadata(signal: AbortSignal): Promise<string> {
     const faults: string[] = [];
     for (const url of metadataUrls(this.name)) {
       try {
         const response = await fetch(url, {
           headers: { accept: 'application/json' },
-          signal: AbortSignal.timeout(ANSWER_MS),
+          signal,
         });
         if (!response.ok) throw new Error(`the server answered with HTTP ${response.status}`);
         const { issuer, jwks_uri: uri } = (await response.json()) as Record<string, unknown>;
@@ -153,7 +178,7 @@ class IssuerKeys {
       }
     }
     throw new Error(
-      `The keys of the issuer ${this.name} were not found. Set the option "auth.jwt.jwksUri", or check its metadata: ${faults.join('; ')}.`,
+      `The keys of the issuer ${this.name} were not found. Set the option "auth.jwt.jwksUri", or check its metadata: ${faults.join('; ')}`,
     );
   }
 }
@@ -190,7 +215,7 @@ function refusalFor(error: unknown): TokenRefusedError | undefined {
 /** The error of `jose` has only a text such as "request timed out". */
 function withoutKeys(issuer: string, cause: unknown): Error {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  const text = `The keys of the issuer ${issuer} could not be used: ${reason}. Check its "jwks_uri", or the option "auth.jwt.jwksUri".`;
+  const text = `The keys of the issuer ${issuer} could not be used: ${reason}. Check its "jwks_uri", or the option "auth.jwt.jwksUri"`;
   return new Error(text, { cause });
 }
 

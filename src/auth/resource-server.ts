@@ -8,7 +8,8 @@ import { userOf } from '../http/principal.js';
 import { McpError, type McpErrorCode } from '../wire/errors.js';
 import { shown } from '../wire/errors.js';
 import { canonicalUri, type ResolvedAuthOptions } from './auth.options.js';
-import { TokenRefusedError } from './token.errors.js';
+import { refusalBy, TokenRefusedError } from './token.errors.js';
+import { SourceAwayError } from './token-source.js';
 import type { TokenVerifier } from './verified-tokens.js';
 
 /** The well-known name of protected resource metadata (RFC 9728 §3). */
@@ -95,7 +96,9 @@ export class ResourceServer implements Challenger {
     } catch (error) {
       const refusal = refusalBy(error);
       if (refusal) throw this.#refused(refusal);
-      logError(error);
+      if (error instanceof McpError) throw error;
+      // A source that is away has logged it.
+      if (!(error instanceof SourceAwayError)) logError(error);
       const text = 'The access token cannot be verified at the moment. Try again later.';
       throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '5' }, cause: error });
     }
@@ -262,14 +265,4 @@ function callerOf({ clientId, extra }: AuthInfo, clientsAreCallers: boolean): { 
 function idText(id: unknown): string | undefined {
   if (Number.isSafeInteger(id)) return String(id);
   return typeof id === 'string' && id !== '' ? id : undefined;
-}
-
-/** The refusal that an error of a verifier means, from any copy of the SDK; `undefined`: the verifier has failed. */
-function refusalBy(error: unknown): TokenRefusedError | undefined {
-  if (error instanceof TokenRefusedError) return error;
-  if (error instanceof HttpException && error.getStatus() === 401)
-    return new TokenRefusedError('invalid_token', 'Token not valid');
-  const { code, errorCode = code, message } = (error ?? {}) as Record<string, unknown>;
-  if (errorCode !== 'invalid_token' && errorCode !== 'insufficient_scope') return undefined;
-  return new TokenRefusedError(errorCode, typeof message === 'string' && message !== '' ? message : shown(errorCode));
 }

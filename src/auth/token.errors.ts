@@ -1,5 +1,6 @@
 import { HttpException } from '@nestjs/common';
 import { DENIAL_DATA } from '../handlers/handlers.errors.js';
+import { shown } from '../wire/errors.js';
 
 /**
  * The refusal of a token, with the error code of the challenge (RFC 6750 §3.1). The message is for the client.
@@ -17,6 +18,16 @@ export class TokenRefusedError extends Error {
   ) {
     super(message);
   }
+}
+
+/** The refusal that an error of a verifier means, from any copy of the SDK; `undefined`: the verifier has failed. */
+export function refusalBy(error: unknown): TokenRefusedError | undefined {
+  if (error instanceof TokenRefusedError) return error;
+  if (error instanceof HttpException && error.getStatus() === 401)
+    return new TokenRefusedError('invalid_token', 'Token not valid');
+  const { code, errorCode = code, message } = (error ?? {}) as Record<string, unknown>;
+  if (errorCode !== 'invalid_token' && errorCode !== 'insufficient_scope') return undefined;
+  return new TokenRefusedError(errorCode, typeof message === 'string' && message !== '' ? message : shown(errorCode));
 }
 
 /**

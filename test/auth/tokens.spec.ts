@@ -1,6 +1,7 @@
 import { createHmac, createPublicKey, type JsonWebKey } from 'node:crypto';
 import { exportJWK, generateKeyPair, UnsecuredJWT } from 'jose';
 import { McpCtx, type McpContext, Tool } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { McpAuth, type AuthInfo } from 'nestjs-mcp-streamable/auth';
 import { Injectable } from '@nestjs/common';
 import { describe, expect, it } from 'vitest';
@@ -291,7 +292,7 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     for (let times = 0; times < 3; times++) expect((await knock(headers)).status).toBe(503);
     // Asked for once, and not for each request.
     expect(own.requests).toHaveLength(2);
-    expect(logOf(app).texts('error')[0]).toContain(text);
+    expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
     expect(logOf(app).texts('error')[0]).toContain('"auth.jwt.jwksUri"');
   });
 
@@ -312,17 +313,36 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
     expect((await knocker(app, 'modern')(await bearer(idp()))).status).toBe(401);
   });
 
-  it('an issuer that comes back is asked again', async () => {
-    const own = closed(await AuthorizationServer.start());
+  it('A16: an issuer that is away is asked after 1 s, 2 s, 4 s; the log has its outage and its end', async () => {
+    const clock = new ManualClock();
+    const own = closed(await AuthorizationServer.start({ now: () => clock.now() }));
     own.failing = true;
-    const app = await start({ auth: { authorizationServers: [own.issuer] } });
+    const app = await start({ auth: { authorizationServers: [own.issuer] }, clock });
     const knock = knocker(app, 'modern');
     const headers = await bearer(own);
-    expect((await knock(headers)).status).toBe(503);
+    const asked = () => own.requests.filter((path) => path === '/jwks').length;
+    const together = await Promise.all(Array.from({ length: 20 }, () => knock(headers)));
+    expect([new Set(together.map(({ status }) => status)), asked()]).toEqual([new Set([503]), 1]);
+    for (const [waitMs, times] of [
+      [999, 1],
+      [1, 2],
+      [1_999, 2],
+      [1, 3],
+      [3_999, 3],
+    ] as const) {
+      await clock.advance(waitMs);
+      expect((await knock(headers)).status).toBe(503);
+      expect(asked()).toBe(times);
+    }
+    own.failing = false;
+    await clock.advance(1);
+    expect((await knock(headers)).status).toBe(200);
     const text = `The keys of the issuer ${own.issuer} could not be used: `;
     expect(logOf(app).texts('error')).toEqual([expect.stringContaining(text)]);
-    own.failing = false;
-    expect((await knock(headers)).status).toBe(200);
+    const over = logOf(app)
+      .texts('log')
+      .filter((line) => line.includes('works again'));
+    expect(over).toEqual([expect.stringContaining('after 7 s')]);
   });
 
   it('an app that has a user already, and derives principals from it, keeps it', async () => {
