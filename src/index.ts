@@ -35,7 +35,13 @@ export type {
   McpRefusal,
   McpSessionEnd,
 } from './context/mcp-instrumentation.js';
-export { currentMcpCall, type McpCall, type McpHttpCall, type McpSessionInfo } from './context/mcp-call.js';
+export {
+  currentMcpCall,
+  type McpCall,
+  type McpHttpCall,
+  type McpSessionInfo,
+  type RouteParams,
+} from './context/mcp-call.js';
 
 export {
   AppView,

@@ -25,7 +25,7 @@ export interface McpSessionInfo {
    * The parameters of the path that it began at, such as `{ tenant: 'acme' }`; absent without any. At other paths the
    * session does not exist.
    */
-  readonly routeParams?: Readonly<Record<string, unknown>>;
+  readonly routeParams?: RouteParams;
 }
 
 /** One HTTP request to the endpoint, after the app's guards have run. @publicApi */
@@ -35,6 +35,16 @@ export interface McpHttpCall {
   readonly principal: string | undefined;
   /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
   readonly request: unknown;
+  /** The parameters of the path, such as `{ tenant: 'acme' }`; absent without any. */
+  readonly routeParams?: RouteParams | undefined;
+}
+
+/** The parameters of the path of an endpoint: what a caller owns belongs to them too. @publicApi */
+export type RouteParams = Readonly<Record<string, unknown>>;
+
+/** The parameters of a path as text, by which they are compared; `undefined` without any. @internal */
+export function routeText(params: RouteParams | undefined): string | undefined {
+  return params && JSON.stringify(params);
 }
 
 /** The access token that a guard, or middleware of the SDK, has verified and stored on an HTTP request. @internal */
@@ -166,6 +176,10 @@ export class McpCall implements McpHttpCall {
   /** Express' `Request` or Fastify's `FastifyRequest`, with everything that guards put on it. */
   get request(): unknown {
     return this.http.request;
+  }
+  /** The parameters of the path, such as `{ tenant: 'acme' }`; `undefined` without any. */
+  get routeParams(): RouteParams | undefined {
+    return this.http.routeParams;
   }
   /** `undefined` where there are no sessions. */
   get session(): McpSessionInfo | undefined {

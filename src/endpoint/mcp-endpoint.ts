@@ -1,6 +1,6 @@
 import { Inject, Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import type { McpHttpCall, McpSessionInfo } from '../context/mcp-call.js';
+import type { McpHttpCall } from '../context/mcp-call.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
 import type { Calls } from '../exchange/calls.js';
@@ -25,8 +25,6 @@ const DEFAULT_DRAIN_MS = 10_000;
 export interface McpIncoming extends McpHttpCall {
   readonly method: string;
   readonly headers: RequestHeaders;
-  /** The parameters of the path; absent without any. */
-  readonly routeParams?: McpSessionInfo['routeParams'];
   /** The messages of a POST; none otherwise. */
   readonly body: IncomingBody;
   /** Set by the session guard: the session that the caller named and may use. */

@@ -1,5 +1,5 @@
 import { isThenable, type MaybePromise } from '../common/promises.js';
-import type { McpSessionInfo } from '../context/mcp-call.js';
+import { type McpSessionInfo, routeText } from '../context/mcp-call.js';
 import { beginsSession, revisionOf, unknownSession } from '../endpoint/legacy/legacy-endpoint.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
 import type { KnownSession } from '../session/live/live-sessions.js';
@@ -61,6 +61,5 @@ function withoutSessionId({ headers, body }: McpIncoming): McpError {
 
 /** A session of one tenant is unknown at the path of another. */
 function beganAt({ routeParams }: McpIncoming, session: McpSessionInfo): boolean {
-  if (!routeParams && !session.routeParams) return true;
-  return JSON.stringify(routeParams) === JSON.stringify(session.routeParams);
+  return routeText(routeParams) === routeText(session.routeParams);
 }

@@ -77,7 +77,7 @@ export class HandlerCalls {
   }
 
   #contextOf(call: McpCall, run: HandlerRun): McpContext {
-    const states = this.states.of(call.principal);
+    const states = this.states.of(call);
     return new McpContext(call, run, call.message.params?._meta?.progressToken, states);
   }
 }

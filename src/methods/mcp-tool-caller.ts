@@ -157,7 +157,8 @@ function httpOf({ principal, request }: McpToolCallOptions): McpHttpCall {
   const named = principal !== undefined || request !== undefined;
   const running = currentMcpCall();
   if (running?.isServed && !named) {
-    return { era: 'legacy', principal: running.principal, request: running.request };
+    const { routeParams } = running;
+    return { era: 'legacy', principal: running.principal, request: running.request, routeParams };
   }
   const headed = request && 'headers' in request ? request : { headers: {}, ...request };
   return { era: 'legacy', principal, request: headed };

@@ -420,7 +420,8 @@ export class HandlerRun implements McpClientPort {
   }
 
   get #binding(): StateBinding {
-    return { principal: this.call.principal, method: this.call.method, ...this.request! };
+    const { principal, routeParams, method } = this.call;
+    return { principal, routeParams, method, ...this.request! };
   }
 }
 

@@ -1,5 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
 import type { Clock } from '../common/clock.js';
+import { type RouteParams, routeText } from '../context/mcp-call.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 
 /**
@@ -81,10 +82,11 @@ export class RequestStates {
     return this.clock.now() < Number(content.slice(0, end)) ? content.slice(end + 1) : undefined;
   }
 
-  #associated({ principal, method, target, params }: StateBinding): Buffer {
+  #associated({ principal, routeParams, method, target, params }: StateBinding): Buffer {
     const { name, path } = this.options.endpoint;
     // Lists of one or none: a missing principal differs from every text.
-    const belongs = [FORMAT_VERSION, optional(name), path, optional(principal), method, target, digestOf(params)];
+    const owner = [optional(principal), optional(routeText(routeParams))];
+    const belongs = [FORMAT_VERSION, optional(name), path, ...owner, method, target, digestOf(params)];
     return Buffer.from(JSON.stringify(belongs));
   }
 }
@@ -103,6 +105,8 @@ export interface RequestStateOptions {
 export interface StateBinding {
   /** `undefined`, the anonymous caller, is different from every text. */
   readonly principal: string | undefined;
+  /** The parameters of the path: a state of one tenant is invalid at another. */
+  readonly routeParams?: RouteParams | undefined;
   readonly method: string;
   /** The name of the tool or prompt, the URI of the resource. */
   readonly target: string;

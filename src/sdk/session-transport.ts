@@ -83,8 +83,8 @@ export class SessionTransport implements Transport {
   #replay(method: string, params: Record<string, unknown>): Promise<object> {
     const { session } = this;
     const message = { jsonrpc: '2.0', id: `replay-${randomToken()}`, method, params } as const;
-    const { principal } = session.info;
-    const call = new McpCall({ era: 'legacy', principal, request: undefined }, message, session);
+    const { principal, routeParams } = session.info;
+    const call = new McpCall({ era: 'legacy', principal, routeParams, request: undefined }, message, session);
     return runInCall(call, () => this.request(call));
   }
 

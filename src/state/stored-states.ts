@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../common/clock.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
 import { Turns } from '../common/promises.js';
+import { type McpHttpCall, routeText } from '../context/mcp-call.js';
 import {
   type McpPrincipalState,
   type McpState,
@@ -35,8 +36,8 @@ const NOTHING: Data = Object.freeze({});
  * - **Of the principal**: needs no handle, and may begin again.
  *
  * Invariants:
- * - a key is made of the endpoint, a hash of the principal, and the handle: no caller can name the state of another one, of
- *   another endpoint, or that of a principal;
+ * - a key is made of the endpoint, a hash of the principal, the handle, and a hash of the path parameters: no caller can name
+ *   the state of another one, of another endpoint or tenant, or that of a principal;
  * - operations on one state run one after the other on this node, so that all patches take effect and the bound on its size
  *   holds. Of two nodes that change one state at the same moment the later one wins.
  */
@@ -51,19 +52,22 @@ export class StoredStates {
     private readonly fault: (error: unknown) => void,
   ) {}
 
-  /** The states of one principal, for its calls. */
-  of(principal: string | undefined): McpStatePort {
-    return new StatesOfCaller(this, principal);
+  /** The states of a caller, for its calls. */
+  of(caller: StateOwner): McpStatePort {
+    return new StatesOfCaller(this, caller);
   }
 
   /** @internal */
-  place(principal: string | undefined, handle: string | undefined): StatePlace {
+  place({ principal, routeParams }: StateOwner, handle: string | undefined): StatePlace {
     const { endpoint, maxStatesPerPrincipal, maxAnonymousStates } = this.options;
     const anonymous = principal === undefined;
-    const who = anonymous ? ANONYMOUS : createHash('sha256').update(principal).digest('base64url');
+    const who = anonymous ? ANONYMOUS : hashOf(principal);
+    const where = routeText(routeParams);
     const owner = `${endpoint}:${who}`;
     const quota = { owner, max: anonymous ? maxAnonymousStates : maxStatesPerPrincipal };
-    return { key: `${owner}:${handle ?? OWN}`, quota, anonymous, handle };
+    // The quota is one for all paths: a caller may be free to choose the parameters.
+    const key = `${owner}:${handle ?? OWN}${where === undefined ? '' : `.${hashOf(where)}`}`;
+    return { key, quota, anonymous, handle };
   }
 
   /** Opening a state is a use of it. @returns `undefined` if there is none, or it has expired @internal */
@@ -150,6 +154,9 @@ export interface StoredStatesOptions extends ResolvedStateOptions {
 
 type Data = Readonly<Record<string, unknown>>;
 
+/** Whose a state is. */
+type StateOwner = Pick<McpHttpCall, 'principal' | 'routeParams'>;
+
 /** A value in the store. */
 interface Kept {
   readonly data: Data;
@@ -168,18 +175,18 @@ interface StatePlace {
 class StatesOfCaller implements McpStatePort {
   constructor(
     private readonly states: StoredStates,
-    private readonly principal: string | undefined,
+    private readonly caller: StateOwner,
   ) {}
 
   /** @throws UnknownStateError */
   async open(given: unknown): Promise<McpState> {
-    const { states, principal } = this;
+    const { states, caller } = this;
     if (given === undefined || given === null) {
-      return new StoredState(states, states.place(principal, randomToken()), undefined);
+      return new StoredState(states, states.place(caller, randomToken()), undefined);
     }
     const handle = typeof given === 'string' ? given : shown(given);
     if (!HANDLE.test(handle)) throw new UnknownStateError(handle);
-    const place = states.place(principal, handle);
+    const place = states.place(caller, handle);
     const data = await states.open(place);
     if (!data) throw new UnknownStateError(handle);
     return new StoredState(states, place, data);
@@ -187,12 +194,12 @@ class StatesOfCaller implements McpStatePort {
 
   /** @throws McpStateError NO_PRINCIPAL */
   async ofPrincipal(): Promise<McpPrincipalState> {
-    const { states, principal } = this;
-    if (principal === undefined) {
+    const { states, caller } = this;
+    if (caller.principal === undefined) {
       const message = 'This call needs state of its caller, but the caller is anonymous. Sign in, and call again.';
       throw new McpStateError('NO_PRINCIPAL', message);
     }
-    const place = states.place(principal, undefined);
+    const place = states.place(caller, undefined);
     return new StoredState(states, place, await states.open(place));
   }
 }
@@ -249,6 +256,10 @@ function tooMany({ anonymous, quota: { max } }: StatePlace): McpStateError {
     ? `The anonymous callers of this server have reached their common limit of ${max} states ("maxAnonymousStates"). Sign in, or try again later.`
     : `This caller has reached its limit of ${max} states ("maxStatesPerPrincipal"). Use the handle of an existing state, or wait until an unused state expires.`;
   return new McpStateError('TOO_MANY_STATES', message);
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
 }
 
 /** Key by key, `null` removes. Uses a Map, so that keys such as `__proto__` are not special. */

@@ -5,7 +5,7 @@ import type { McpMessageBus } from '../bus/message-bus.js';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred, within } from '../common/promises.js';
 import { randomToken, TOKEN_LENGTH } from '../common/random-token.js';
-import type { McpCall } from '../context/mcp-call.js';
+import { type McpCall, routeText } from '../context/mcp-call.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { type TaskNotification, type TaskPort, type TaskRunner, type ToolTask } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
@@ -118,6 +118,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     const about: NewTask = {
       id: randomToken(),
       principal: call.principal,
+      ...(call.routeParams && { routeParams: call.routeParams }),
       tool,
       node: this.bus.nodeId,
       createdAt: clock.now(),
@@ -172,10 +173,10 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
    * @returns `undefined` if there is none, it has expired, or it has another owner
    * @throws McpError UNAVAILABLE if the store is unavailable
    */
-  async find(id: string, of?: { readonly principal: string | undefined }): Promise<McpStoredTask | undefined> {
+  async find(id: string, of?: Pick<McpCall, 'principal' | 'routeParams'>): Promise<McpStoredTask | undefined> {
     if (!ID.test(id)) return undefined;
     const task = await this.#asking(() => this.store.get(id));
-    if (!task || (of && task.principal !== of.principal)) return undefined;
+    if (!task || (of && !isOwner(of, task))) return undefined;
     if (!task.lost || this.#running.has(id)) return task;
     await this.#fail(id, LOST);
     return this.#asking(() => this.store.get(id));
@@ -346,6 +347,11 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
       throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' }, cause: error });
     }
   }
+}
+
+/** A task of one tenant is unknown at the path of another. */
+function isOwner(caller: Pick<McpCall, 'principal' | 'routeParams'>, task: NewTask): boolean {
+  return caller.principal === task.principal && routeText(caller.routeParams) === routeText(task.routeParams);
 }
 
 /** Whether the client of a call declared the extension. */

@@ -83,6 +83,8 @@ export interface NewTask {
   readonly id: string;
   /** The principal that owns it; `undefined`: anonymous. */
   readonly principal: string | undefined;
+  /** The parameters of the path at which it began, which own it too; absent without any. */
+  readonly routeParams?: Readonly<Record<string, unknown>>;
   /** The name of the tool. */
   readonly tool: string;
   /** The node that runs it. */

@@ -20,6 +20,13 @@ class Notes {
     return state.handle;
   }
 
+  @Tool({ name: 'confirm' })
+  async confirm(@McpCtx() ctx: McpContext): Promise<string> {
+    const kept = await ctx.once('kept', () => 'once');
+    await ctx.elicit('sure', { message: 'Sure?', requestedSchema: z.object({ yes: z.boolean() }) });
+    return kept;
+  }
+
   @Tool({ name: 'read', inputSchema: z.object({ handle: z.string() }) })
   async read(@McpArgs('handle') handle: string, @McpCtx() ctx: McpContext): Promise<object> {
     const own = await ctx.principalState();
@@ -30,6 +37,28 @@ class Notes {
 
 describe.each(ONE_ADAPTER)('attacks on the state of modern callers, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Notes] });
+
+  it('state: of one tenant is none of another: of a handle, of the principal, and sealed ones', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock, path: 'tenants/:tenant/mcp', idleTimeoutMs: IDLE });
+    const tenant = (name: string) => new ModernClient(app.url.replace(':tenant', name), as('ann'));
+    const [acme, umbrella] = [tenant('acme'), tenant('umbrella')];
+    const noted = await acme.ask('tools/call', { name: 'note', arguments: {} });
+    const read = { name: 'read', arguments: { handle: noted.result.content[0].text as string } };
+    const found = { own: { mine: 'secret' }, state: { mine: 'secret' } };
+    expect((await acme.ask('tools/call', read)).result.structuredContent).toEqual(found);
+    expect((await umbrella.ask('tools/call', read)).result.structuredContent).toEqual({ own: {}, state: null });
+
+    const capabilities = { elicitation: { form: {} } };
+    const asked = await acme.ask('tools/call', { name: 'confirm', arguments: {} }, { capabilities });
+    const { requestState } = asked.result as { requestState: string };
+    const inputResponses = { sure: { action: 'accept', content: { yes: true } } };
+    const again = { name: 'confirm', arguments: {}, requestState, inputResponses };
+    expect((await umbrella.ask('tools/call', again, { capabilities })).error.code).toBe(-32602);
+    expect((await acme.ask('tools/call', again, { capabilities })).result.content[0].text).toBe('once');
+    await clock.advance(2 * IDLE);
+    await app.settled({ states: 0 });
+  });
 
   it('state: of an endpoint is none of another, also where its path is the name of that one', async () => {
     const clock = new ManualClock();

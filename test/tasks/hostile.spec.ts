@@ -14,7 +14,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { NodeBackend } from '../support/node-backend.js';
 import { TaskTools } from './task-tools.js';
-import { accept, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
+import { accept, TaskCaller, TASKS, type TasksAppOptions, tasksApps, until } from './tasks-app.js';
 
 const start = tasksApps();
 const started = async (options: TasksAppOptions = {}) => {
@@ -25,6 +25,19 @@ const METHODS = ['tasks/get', 'tasks/update', 'tasks/cancel'];
 const ask = (taskId: unknown) => ({ taskId, inputResponses: { a: accept({ yes: true }) } });
 
 describe('a task of another caller', () => {
+  it.each(METHODS)('is unknown to %s at the path of another tenant, also of the same caller (T5)', async (method) => {
+    const { caller } = await started({ endpoint: { path: ':tenant/mcp' } });
+    const tenant = (name: string) => new TaskCaller(caller.fetch, 'ann', `http://localhost/${name}/mcp`);
+    const [acme, umbrella] = [tenant('acme'), tenant('umbrella')];
+    const id = await acme.begin('slow', { label: 'A' });
+    expect((await umbrella.ask(method, ask(id))).error).toMatchObject({ code: -32602 });
+    expect((await acme.get(id)).status).toBe('working');
+    const heard = await umbrella.listen([id]);
+    await until(() => heard().length > 0);
+    expect(heard()[0].params.notifications.taskIds ?? []).toEqual([]);
+    await heard.close();
+  });
+
   it.each(METHODS)('is unknown to %s, in the same words (T5)', async (method) => {
     const { as, tools } = await started();
     const [ann, bob, anonymous] = [await as('ann'), await as('bob'), await as()];

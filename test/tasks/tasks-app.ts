@@ -2,7 +2,7 @@ import type { INestApplication, ModuleMetadata, Provider } from '@nestjs/common'
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { Clock, McpStreamableModule, type McpStreamableOptions } from 'nestjs-mcp-streamable';
+import { Clock, McpStreamableModule } from 'nestjs-mcp-streamable';
 import { McpTaskService, McpTasksModule, type McpTasksOptions } from 'nestjs-mcp-streamable/tasks';
 import { createAppFetch, expectNothingLeft, ManualClock } from 'nestjs-mcp-streamable/testing';
 import { afterEach, expect } from 'vitest';
@@ -13,7 +13,7 @@ export const TASKS = 'io.modelcontextprotocol/tasks';
 
 export interface TasksAppOptions {
   readonly adapter?: Adapter;
-  readonly endpoint?: Partial<McpStreamableOptions>;
+  readonly endpoint?: Partial<Parameters<typeof McpStreamableModule.forRoot>[0]>;
   readonly tasks?: McpTasksOptions;
   readonly providers?: Provider[];
   readonly imports?: ModuleMetadata['imports'];

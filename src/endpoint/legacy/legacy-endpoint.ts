@@ -40,11 +40,7 @@ export class LegacyEndpoint {
    * @param known the session that the caller named and may use; `undefined` for an `initialize`
    * @throws McpError among others UNAVAILABLE while a store is unavailable, as all methods of this class
    */
-  post(
-    http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
-    body: IncomingBody,
-    known: KnownSession | undefined,
-  ): PendingReply | Promise<PendingReply> {
+  post(http: McpHttpCall, body: IncomingBody, known: KnownSession | undefined): PendingReply | Promise<PendingReply> {
     if (!known) return new Initialization(this, http, body);
     const live = this.sessions.enter(known);
     const alone = live && !live.ready && this.environment.store.scope === 'node';
@@ -147,7 +143,7 @@ class Initialization implements PendingReply {
 
   constructor(
     private readonly host: LegacyEndpoint,
-    private readonly http: McpHttpCall & Pick<McpSessionInfo, 'routeParams'>,
+    private readonly http: McpHttpCall,
     private readonly body: IncomingBody,
   ) {
     this.#id = makeSessionId(host.limits.sessionIdGenerator);

@@ -266,8 +266,8 @@ export class McpSession implements CallingClient {
   #receiveFromPeer(message: FromClient): void {
     if (this.#lifetime.is !== 'live') return;
     if (isResponse(message)) return this.#outgoing.answered(message);
-    const { principal } = this.#info;
-    this.#notified({ era: 'legacy', principal, request: undefined }, message);
+    const { principal, routeParams } = this.#info;
+    this.#notified({ era: 'legacy', principal, routeParams, request: undefined }, message);
   }
 
   /** Looks for messages from other nodes, and events. @param missed hints may have been lost @internal */
