@@ -5,7 +5,7 @@ import {
   type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
-import { ApplicationConfig } from '@nestjs/core';
+import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { logger } from '../context/operator-log.js';
 import { TaskHost } from '../context/mcp-tasks.js';
@@ -35,6 +35,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
     @Inject(TaskHost) private readonly tasks: TaskHost,
     @Inject(EndpointExtensions) private readonly extensions: EndpointExtensions,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {}
 
   /** @throws HandlerDefinitionError, DuplicateHandlerError */
@@ -53,7 +54,8 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
   onApplicationBootstrap(): void {
     this.extensions.loadViews();
     if (!this.tasks.runner) this.table.refuseTasks();
-    adviseOnHandlers(this.endpoint, this.options, this.config, this.table);
+    const { config, modules } = this;
+    adviseOnHandlers(this.endpoint, this.options, { config, modules }, this.table);
   }
 
   onModuleDestroy(): void {
@@ -66,7 +68,7 @@ export class EndpointHandlers implements OnModuleInit, OnApplicationBootstrap, O
 function adviseOnHandlers(
   { path }: EndpointName,
   { server, errorDetails, listGuards }: McpHandlerOptions & { readonly server?: unknown },
-  config: ApplicationConfig,
+  { config, modules }: { config: ApplicationConfig; modules: ModulesContainer },
   table: HandlerTable,
 ): void {
   if (server !== undefined) return;
@@ -77,7 +79,7 @@ function adviseOnHandlers(
         : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
     );
   }
-  const guards = listGuards === undefined && !table.empty ? globalGuardNames(config) : [];
+  const guards = listGuards === undefined && !table.empty ? globalGuardNames(config, modules) : [];
   if (guards.length === 0) return;
   logger.log(
     `The endpoint "${path}" lists its handlers without running the global guards ${guards.join(', ')}: a list may show handlers that these guards refuse to the caller. Name the guards that decide by role in the option "listGuards", and none that counts calls or looks up a token; set "listGuards: []" if no guard should run.`,

@@ -108,11 +108,16 @@ export class DeclaredHandlers {
         adviseOnName(declaration.options.name, origin);
         return toolEntry(this.#withSchema(declared, 'Tool', declaration.options), source(declaration.options.name));
       case 'resource':
+        assertKnown(declared, ['uri'], 'A resource has the one argument "uri".');
         return resourceEntry(declaration.options, source(declaration.options.uri));
       case 'view':
         return resourceEntry(resourceOfView(declaration.options, origin), source(declaration.options.uri));
-      case 'template':
-        return templateEntry(declaration.options, source(declaration.options.uriTemplate));
+      case 'template': {
+        const entry = templateEntry(declaration.options, source(declaration.options.uriTemplate));
+        const names = [...entry.template.variableNames, 'uri'];
+        assertKnown(declared, names, 'The arguments of a template are its variables and "uri".');
+        return entry;
+      }
       case 'prompt':
         return promptEntry(this.#withSchema(declared, 'Prompt', declaration.options), source(declaration.options.name));
       case 'method':
@@ -135,16 +140,18 @@ export class DeclaredHandlers {
     decorator: string,
     options: Options,
   ): Options {
-    const { args, decorated, isRoute } = layoutOf(host.type as Type, methodName, origin);
+    const { args, decorated } = layoutOf(host.type as Type, methodName, origin);
     const given = options.inputSchema;
     const [option, anything] =
       decorator === 'McpMethod'
         ? ['a schema', "{ type: 'object' }"]
         : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
     const advice = `Give @${decorator}() ${option} with all arguments.`;
-    // Of a route most parameters have a name, and one that the schema lacks would silently be undefined.
-    if (given && isRoute) assertNamed(args, this.#compiler.compile(given, 'input', origin).json, origin, advice);
-    if (given || ('arguments' in options && options.arguments)) return options;
+    // A parameter whose name the schema lacks would silently be undefined.
+    if (given) assertNamed(args, this.#compiler.compile(given, 'input', origin).json, origin, advice);
+    const listed = 'arguments' in options ? options.arguments : undefined;
+    if (listed) assertNamed(args, propertiesNamed(listed.map(({ name }) => name)), origin, advice);
+    if (given || listed) return options;
     const refusal = (index: number, why: string, cause?: unknown): HandlerDefinitionError =>
       new HandlerDefinitionError(
         origin,
@@ -198,6 +205,16 @@ function assertNamed(args: readonly ArgumentParam[], json: JsonSchema, origin: s
   const reason = `its parameter ${unknown.index} (counted from 0) is the argument "${unknown.field}", which is not in its schema. ${namesText(Object.keys(properties))} ${advice}`;
   throw new HandlerDefinitionError(origin, reason);
 }
+
+/** @throws HandlerDefinitionError for a parameter that is none of the arguments that a kind of handler has */
+function assertKnown({ host, methodName, origin }: Declared, names: readonly string[], advice: string): void {
+  assertNamed(layoutOf(host.type as Type, methodName, origin).args, propertiesNamed(names), origin, advice);
+}
+
+const propertiesNamed = (names: readonly string[]): JsonSchema => ({
+  type: 'object',
+  properties: Object.fromEntries(names.map((name) => [name, {}])),
+});
 
 /** TypeScript emits these for types that are not written as classes. */
 const NO_CLASSES: readonly unknown[] = [Object, String, Number, Boolean, Array, Function, Symbol, BigInt, Promise];

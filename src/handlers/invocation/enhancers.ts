@@ -1,4 +1,4 @@
-import type { ApplicationConfig, DiscoveryService } from '@nestjs/core';
+import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import type { Method } from './invocation.js';
 import type { ParamLayout } from './params.js';
@@ -82,9 +82,14 @@ function isMade(wrapper: ProviderWrapper, enhancer: object, { method }: Enhancer
 }
 
 /** The classes of all guards of the app, for messages. */
-export function globalGuardNames(config: ApplicationConfig): string[] {
-  const made = config.getGlobalGuards().map(({ constructor: { name } }) => {
-    return name === 'Object' ? 'an object without a class' : name;
+export function globalGuardNames(config: ApplicationConfig, modules: ModulesContainer): string[] {
+  const made = config.getGlobalGuards().map((guard) => {
+    const { name } = guard.constructor;
+    if (name !== 'Object') return name;
+    const home = [...modules.values()].find(({ providers }) =>
+      [...providers.values()].some(({ instance }) => instance === guard),
+    );
+    return `an object without a class (${home?.name ?? 'app.useGlobalGuards()'})`;
   });
   return [...new Set([...made, ...config.getGlobalRequestGuards().map(nameOf)])];
 }

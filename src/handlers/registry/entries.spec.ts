@@ -232,7 +232,11 @@ describe('a definition that cannot be served', () => {
 
   it.each<[string, () => unknown, string]>([
     ['a tool without a name', tool({}), 'its "name" must be a non-empty string; got nothing.'],
-    ['a tool with an empty name', tool({ name: ' ' }), 'its "name" must be a non-empty string'],
+    [
+      'a tool with an empty name',
+      tool({ name: ' ' }),
+      'its "name" must be a non-empty string; got " ". Give it a name by which clients and models know it, such as "find_order".',
+    ],
     ['a strange title', tool({ name: 'a', title: 5 }), 'it does not match the specification of a Tool: title: '],
     ['an icon without a source', tool({ name: 'a', icons: [{}] }), 'icons.0.src: '],
     ['a strange hint', tool({ name: 'a', annotations: { readOnlyHint: 'yes' } }), 'annotations.readOnlyHint: '],
@@ -276,6 +280,22 @@ describe('a definition that cannot be served', () => {
     ],
     ['a prefix', template({ uriTemplate: 'a://{b:3}' }), 'the expression {b:3} cannot be matched'],
     ['an empty expression', template({ uriTemplate: 'a://{}' }), 'the expression {} cannot be matched'],
+    [
+      'a date',
+      tool({ name: 'a', inputSchema: z.object({ at: z.date() }) }),
+      'JSON Schema. Clients send dates as texts: use z.iso.',
+    ],
+    [
+      'a date in its result',
+      tool({ name: 'a', outputSchema: z.object({ at: z.date() }) }),
+      'use z.iso.datetime(), and return date.toISOString()',
+    ],
+    ['a bigint', tool({ name: 'a', inputSchema: z.object({ id: z.bigint() }) }), 'use z.int(), or z.string()'],
+    ...[z.number().min(5), z.boolean(), z.array(z.string())].map((part): [string, () => unknown, string] => [
+      `a ${part.type} in a prompt`,
+      prompt({ name: 'a', inputSchema: z.object({ part }) }),
+      'clients send the arguments of a prompt as texts, so that each call would fail. Convert them: z.coerce.number()',
+    ]),
     ['a prompt without a name', prompt({ name: '' }), 'its "name" must be a non-empty string'],
     ['a prompt with both', prompt({ inputSchema: z.object({}), arguments: [] }), 'both "inputSchema" and "arguments"'],
     [

@@ -235,7 +235,37 @@ function argumentsOf(
       'its "inputSchema" has alternatives instead of properties, which cannot be listed as arguments of a prompt.',
     );
   }
+  assertTexts(json, validate, origin);
   return { list: listOf(json), validate };
+}
+
+/** Of a validator that refuses a text because it is one; other problems of the one that is tried do not matter. */
+const REFUSES_TEXTS = /received string|must be (?:an? )?(?:number|integer|boolean|object|array)/i;
+
+/**
+ * Clients send the arguments of a prompt as texts.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#getting-a-prompt
+ * @throws HandlerDefinitionError for one that would refuse each text
+ */
+function assertTexts({ properties = {} }: JsonSchema, validate: Validate, origin: string): void {
+  for (const [name, property] of Object.entries(properties as Record<string, { type?: unknown } | undefined>)) {
+    const type = property?.type;
+    if (typeof type !== 'string' || type === 'string' || !refusesTexts(name, validate)) continue;
+    const reason = `its argument "${name}" is of the type "${type}", but clients send the arguments of a prompt as texts, so that each call would fail. Convert them: z.coerce.number(), z.stringbool(), or z.string().transform(…); in a class @Type(() => Number).`;
+    throw new HandlerDefinitionError(origin, reason);
+  }
+}
+
+function refusesTexts(name: string, validate: Validate): boolean {
+  try {
+    const checked = validate({ [name]: '1' });
+    if (checked instanceof Promise) void checked.catch(() => {});
+    return false;
+  } catch (error) {
+    const { problems = [] } = error as Partial<ArgumentsError>;
+    return problems.some(({ path, message }) => path === name && REFUSES_TEXTS.test(message));
+  }
 }
 
 /** The properties of an object schema as the arguments of a prompt. */
@@ -268,10 +298,21 @@ function wireOf<T extends object>(type: ListedType, fields: T, origin: string): 
   throw new HandlerDefinitionError(origin, reason);
 }
 
+/** What clients know a handler by. */
+const EXAMPLES: Readonly<Record<string, string>> = {
+  name: 'Give it a name by which clients and models know it, such as "find_order".',
+  uri: 'Give it an absolute URI, such as "orders://terms".',
+  uriTemplate: 'Give it a template with a variable, such as "orders://{id}".',
+};
+
 /** @throws HandlerDefinitionError */
 function assertName(option: string, value: unknown, origin: string): void {
   if (typeof value === 'string' && value.trim().length > 0) return;
-  throw new HandlerDefinitionError(origin, `its "${option}" must be a non-empty string; got ${shown(value)}.`);
+  const remedy = EXAMPLES[option] ?? `Set "${option}".`;
+  throw new HandlerDefinitionError(
+    origin,
+    `its "${option}" must be a non-empty string; got ${shown(value)}. ${remedy}`,
+  );
 }
 
 function cacheOf(cache: CacheHints | undefined, origin: string): { cache?: Readonly<CacheHints> } {

@@ -94,7 +94,14 @@ function isStandardSchema(schema: unknown): schema is { readonly '~standard': St
 /** @throws Error that says why the schema cannot be converted */
 function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUse): JsonSchema {
   if (!jsonSchema) throw new Error(CONVERSIONS[String(vendor)] ?? noConversion(String(vendor)));
-  const json = jsonSchema[use](TARGET);
+  let json: JsonSchema;
+  try {
+    json = jsonSchema[use](TARGET);
+  } catch (error) {
+    const { message } = error as Error;
+    const remedy = REMEDIES.find(([pattern]) => pattern.test(message))?.[1][use];
+    throw remedy === undefined ? error : new Error(`${message}. ${remedy}`, { cause: error });
+  }
   // A union of objects has no `type`.
   return objectRoot(json.type === undefined ? { type: 'object', ...json } : json);
 }
@@ -104,6 +111,39 @@ const CONVERSIONS: Readonly<Record<string, string>> = {
   valibot:
     'Valibot needs a separate package to convert to JSON Schema. Wrap it: toStandardJsonSchema(schema) of "@valibot/to-json-schema".',
 };
+
+/** JSON has neither dates nor other objects than plain ones. The messages are those of Zod. */
+const REMEDIES: readonly (readonly [RegExp, Readonly<Record<SchemaUse, string>>])[] = [
+  [
+    /\bDate\b/,
+    {
+      input:
+        'Clients send dates as texts: use z.iso.datetime(), or z.iso.datetime().transform((text) => new Date(text)) to get a Date.',
+      output: 'Clients get dates as texts: use z.iso.datetime(), and return date.toISOString().',
+    },
+  ],
+  [
+    /\bBigInt\b/i,
+    {
+      input: 'Clients send numbers or texts: use z.int(), or z.string().transform(BigInt).',
+      output: 'Clients get numbers or texts: use z.int() or z.string().',
+    },
+  ],
+  [
+    /\b(?:Map|Set)\b/,
+    {
+      input: 'Use z.record() or z.array().',
+      output: 'Use z.record() or z.array(), and return a plain object or array.',
+    },
+  ],
+  [
+    /\bTransforms\b/,
+    {
+      input: 'Put what clients send in front: z.string().transform(…).',
+      output: 'Say what the transform returns: .transform(…).pipe(z.object({ … })).',
+    },
+  ],
+];
 
 function noConversion(vendor: string): string {
   return `the schema library "${vendor}" does not convert to JSON Schema ("~standard.jsonSchema"). Install a version that does, or give the JSON Schema itself.`;
