@@ -49,10 +49,10 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
   it('S1: refuses an "initialize" that says too much to be kept', async () => {
     await start();
     const client = app!.client();
-    const capabilities = { experimental: { much: Array.from({ length: 6_000 }, () => ({})) } };
+    const capabilities = { experimental: { much: Array.from({ length: 1_400 }, () => ({})) } };
     const response = await client.post(client.initializeMessage('2025-11-25', capabilities));
     expect(response.status).toBe(400);
-    expect((await response.json()).error).toMatchObject({ code: -32600, message: expect.stringContaining('16384') });
+    expect((await response.json()).error).toMatchObject({ code: -32602, message: expect.stringContaining('4096') });
     await app!.settled({ sessions: 0, logs: 0 });
   });
 
@@ -100,6 +100,24 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     expect(refused.status).toBe(400);
     expect((await refused.json()).error.code).toBe(-32602);
     expect((await app!.service.get(client.sessionId!))!.subscriptions).toHaveLength(1_000);
+  });
+
+  it('refuses subscriptions whose URIs together have more than 64 KiB, also those of one batch', async () => {
+    await start({ sseAfterMs: 60_000 });
+    const client = await app!.client().initialize('2025-03-26');
+    const subscribing = (first: number, count: number, method = 'resources/subscribe'): object[] =>
+      Array.from({ length: count }, (_, n) => {
+        const uri = `a://${first + n}/`.padEnd(2_048, 'x');
+        return { jsonrpc: '2.0', id: client.nextId(), method, params: { uri } };
+      });
+    const tooMany = await client.post(subscribing(0, 33));
+    expect((await tooMany.json()).error).toMatchObject({ code: -32602, message: expect.stringContaining('65536') });
+    expect(await (await client.post(subscribing(0, 32))).json()).toHaveLength(32);
+    const oneMore = await client.post(subscribing(32, 1));
+    expect((await oneMore.json()).error).toMatchObject({ code: -32602, message: expect.stringContaining('65536') });
+    await (await client.post(subscribing(0, 1, 'resources/unsubscribe'))).text();
+    expect((await client.post(subscribing(32, 1))).status).toBe(200);
+    expect((await app!.service.get(client.sessionId!))!.subscriptions).toHaveLength(32);
   });
 
   it('S15: stops while the application is making a server, and while a body is on its way', async () => {

@@ -117,8 +117,8 @@ export function revisionOf(headers: RequestHeaders, negotiated?: string): string
 /** Seconds after which a refused client may try again. */
 const RETRY_AFTER = { 'Retry-After': '5' };
 
-/** Characters that the parameters of `initialize` may have as JSON. */
-const MAX_INITIALIZE = 16 * 1024;
+/** Bytes that the parameters of `initialize` may have as JSON: small objects take many times that in memory. */
+const MAX_INITIALIZE = 4 * 1024;
 
 /** Unguessable ids are long ids; the specification wants visible ASCII. */
 const SESSION_ID = /^[\x21-\x7e]{16,256}$/;
@@ -261,12 +261,12 @@ function makeSessionId(generate: (() => string) | undefined): string {
   );
 }
 
-/** The parameters are kept for as long as the session is. @throws McpError INVALID_REQUEST */
+/** The parameters are kept for as long as the session is. @throws McpError INVALID_PARAMS */
 function assertKeepable({ params = {} }: JsonRpcRequest): void {
-  const size = JSON.stringify(params).length;
+  const size = Buffer.byteLength(JSON.stringify(params));
   if (size > MAX_INITIALIZE) {
-    const text = `The parameters of "initialize" have ${size} characters as JSON; the maximum is ${MAX_INITIALIZE}. Send less information about the client.`;
-    throw new McpError('INVALID_REQUEST', text);
+    const text = `The parameters of "initialize" have ${size} bytes as JSON; the maximum is ${MAX_INITIALIZE}. Send less information about the client.`;
+    throw new McpError('INVALID_PARAMS', text);
   }
 }
 

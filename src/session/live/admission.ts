@@ -8,6 +8,8 @@ import type { InFlightCalls } from './in-flight-calls.js';
 const MAX_CALLS = 1_000;
 /** Resources that one session, or one modern subscription, may subscribe to. */
 export const MAX_SUBSCRIPTIONS = 1_000;
+/** Bytes of all URIs to which one session may subscribe: live copy and record keep them. */
+const MAX_SUBSCRIPTION_BYTES = 64 * 1024;
 /** Messages that one batch may have (E9). */
 const MAX_BATCH = 100;
 
@@ -22,7 +24,7 @@ export function admit(
   { protocolVersion }: McpSessionInfo,
   initialized: boolean,
   inFlight: InFlightCalls,
-  subscriptions: number,
+  subscriptions: SubscriptionSize,
 ): JsonRpcRequest[] {
   const requests = messages.filter(isRequest);
   if (inFlight.size + requests.length > MAX_CALLS) {
@@ -42,16 +44,45 @@ export function admit(
       const text = `A request with the id ${JSON.stringify(requestId)} is already in flight in this session. Give each request its own id.`;
       throw new McpError('INVALID_REQUEST', text, { requestId });
     }
-    if (request.method === 'resources/subscribe') assertSubscribable(request, subscriptions);
   }
+  if (requests.some(subscribes)) assertSubscribable(requests, inFlight, subscriptions);
   return requests;
 }
 
-/** Subscriptions are kept, and searched, for as long as the session lives. */
-function assertSubscribable({ id: requestId }: JsonRpcRequest, subscriptions: number): void {
-  if (subscriptions < MAX_SUBSCRIPTIONS) return;
-  const text = `This session has reached its limit of ${MAX_SUBSCRIPTIONS} subscriptions. Unsubscribe from a resource first.`;
-  throw new McpError('INVALID_PARAMS', text, { requestId });
+/** What a session is subscribed to. */
+export interface SubscriptionSize {
+  readonly count: number;
+  /** Of all URIs. */
+  readonly bytes: number;
+}
+
+function subscribes({ method }: JsonRpcRequest): boolean {
+  return method === 'resources/subscribe';
+}
+
+/**
+ * Subscriptions are kept, and searched, for as long as the session lives. Requests that are still served count as if they
+ * had succeeded: otherwise many at once would exceed the limit together.
+ */
+function assertSubscribable(
+  requests: readonly JsonRpcRequest[],
+  inFlight: InFlightCalls,
+  { count, bytes }: SubscriptionSize,
+): void {
+  const served = inFlight.all().map(({ message }) => message as JsonRpcRequest);
+  let [total, size] = [count, bytes];
+  for (const { id: requestId, params } of [...served, ...requests].filter(subscribes)) {
+    const uri = params?.['uri'];
+    total++;
+    size += typeof uri === 'string' ? Buffer.byteLength(uri) : 0;
+    const limit =
+      total > MAX_SUBSCRIPTIONS
+        ? `${MAX_SUBSCRIPTIONS} subscriptions`
+        : `${MAX_SUBSCRIPTION_BYTES} bytes for the URIs of its subscriptions`;
+    if (total <= MAX_SUBSCRIPTIONS && size <= MAX_SUBSCRIPTION_BYTES) continue;
+    const text = `This session has reached its limit of ${limit}. Unsubscribe from a resource first.`;
+    throw new McpError('INVALID_PARAMS', text, { requestId });
+  }
 }
 
 /** @throws McpError INVALID_REQUEST (E9, S11) */

@@ -1,4 +1,5 @@
 import type { McpCall, McpSessionInfo } from '../../context/mcp-call.js';
+import type { SubscriptionSize } from './admission.js';
 import type { InitializeParams, McpSessionRecord, SessionPatch } from '../store/session-store.js';
 
 /** The change that a successful request makes to the session's record, so that a rebuilt session behaves the same. */
@@ -18,13 +19,14 @@ export function statePatch({ message: { method, params } }: McpCall): SessionPat
 /** The part of a session's record that a live copy holds. */
 export class SessionState {
   #subscriptions: Set<string> | undefined;
+  #subscriptionBytes = 0;
   #logLevel: string | undefined;
   #changes = 0;
   #recording: Promise<void> | undefined;
 
-  /** How many resources the client is subscribed to. */
-  get subscriptions(): number {
-    return this.#subscriptions?.size ?? 0;
+  /** The resources that the client is subscribed to. */
+  get subscriptions(): SubscriptionSize {
+    return { count: this.#subscriptions?.size ?? 0, bytes: this.#subscriptionBytes };
   }
 
   /** Set by `logging/setLevel`; `undefined`: the client gets all messages. */
@@ -47,8 +49,14 @@ export class SessionState {
     this.#changes++;
     if (recorded) this.#await(recorded);
     if (logLevel !== undefined) this.#logLevel = logLevel;
-    for (const uri of unsubscribe) this.#subscriptions?.delete(uri);
-    for (const uri of subscribe) (this.#subscriptions ??= new Set()).add(uri);
+    for (const uri of unsubscribe) {
+      if (this.#subscriptions?.delete(uri)) this.#subscriptionBytes -= Buffer.byteLength(uri);
+    }
+    for (const uri of subscribe) {
+      if (this.#subscriptions?.has(uri)) continue;
+      (this.#subscriptions ??= new Set()).add(uri);
+      this.#subscriptionBytes += Buffer.byteLength(uri);
+    }
   }
 
   #await(recorded: Promise<void>): void {
