@@ -8,6 +8,7 @@ import { OPTION_NAMES, type McpStreamableOptions } from './mcp-streamable.option
 import { DEFAULTS, EXTRA_NAMES, type McpStreamableExtras, resolveExtras } from './http/endpoint-extras.js';
 import { getMcpHealthIndicatorToken, McpHealthIndicator } from './health/mcp-health.indicator.js';
 import { ENDPOINT_NAME } from './context/endpoint-name.js';
+import { nameOfGuard } from './context/operator-log.js';
 import { endpointParts } from './mcp-streamable.providers.js';
 import { EndpointMark } from './handlers/discovery/app-scan.js';
 import { getMcpRegistryToken, McpRegistry } from './handlers/registry/mcp-registry.js';
@@ -42,7 +43,10 @@ function endpointModule(definition: DynamicModule, extras: McpStreamableExtras):
     providers: [
       ...(definition.providers ?? []),
       { provide: ENDPOINT_KEY, useValue: endpoint },
-      { provide: ENDPOINT_NAME, useValue: { name, path, version, guarded: guards.length > 0 } },
+      {
+        provide: ENDPOINT_NAME,
+        useValue: { name, path, version, guarded: guards.length > 0, guards: guards.map(nameOfGuard) },
+      },
       { provide: MCP_OPTIONS, useFactory: checkOptions, inject: [MODULE_OPTIONS_TOKEN] },
       { provide: EndpointMark, useValue: new EndpointMark(name) },
       ...endpointParts,

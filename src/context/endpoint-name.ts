@@ -12,4 +12,6 @@ export interface EndpointName {
   readonly version: McpEndpointVersion;
   /** The endpoint has guards of its own. */
   readonly guarded: boolean;
+  /** The names of these guards. */
+  readonly guards: readonly string[];
 }

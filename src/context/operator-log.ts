@@ -1,4 +1,5 @@
-import { Logger } from '@nestjs/common';
+import { type CanActivate, Logger, type Type } from '@nestjs/common';
+import { shown } from '../wire/errors.js';
 
 /** The library's logger, as it appears in the app's log. */
 export const logger = new Logger('McpStreamable');
@@ -6,4 +7,21 @@ export const logger = new Logger('McpStreamable');
 /** Logs an error that is not sent to clients, with its stack. */
 export function logError(error: unknown): void {
   logger.error(error instanceof Error ? error.message : error, (error as Error)?.stack);
+}
+
+/** The text for what a guard threw that is no object: it has neither a message nor a stack. @param guards that it may be */
+export function guardThrew(guards: readonly string[], thrown: unknown): string {
+  const names = [...new Set(guards)].join(', ');
+  const who = guards.length === 1 ? `Guard ${names}` : names ? `One of the guards ${names}` : 'A guard';
+  return `${who} threw ${thrown === undefined ? 'undefined' : shown(thrown)}: throw an Error, or an HttpException for the caller.`;
+}
+
+/** The name of a guard, for messages. */
+export function nameOfGuard(guard: Type<CanActivate> | CanActivate): string {
+  return typeof guard === 'function' ? guard.name : guard.constructor.name;
+}
+
+/** Whether something that was thrown has a message. */
+export function isPlain(thrown: unknown): boolean {
+  return thrown === null || (typeof thrown !== 'object' && typeof thrown !== 'function');
 }

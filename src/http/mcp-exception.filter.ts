@@ -1,6 +1,7 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Inject, Injectable } from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
-import { logError, logger } from '../context/operator-log.js';
+import { guardThrew, isPlain, logError, logger, nameOfGuard } from '../context/operator-log.js';
 import { loneRequestId, McpEndpoint } from '../endpoint/mcp-endpoint.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { McpError } from '../wire/errors.js';
@@ -105,6 +106,8 @@ export class McpExceptionFilter implements ExceptionFilter {
     @Inject(McpResponder) private readonly responder: McpResponder,
     @Inject(RefusalLog) private readonly refusals: RefusalLog,
     @Inject(CHALLENGER) private readonly challenger: Challenger | null,
+    @Inject(ENDPOINT_NAME) private readonly name: Pick<EndpointName, 'guards' | 'path'>,
+    @Inject(ApplicationConfig) private readonly app: ApplicationConfig,
   ) {}
 
   catch(thrown: unknown, context: ArgumentsHost): void {
@@ -117,7 +120,17 @@ export class McpExceptionFilter implements ExceptionFilter {
     // Without the message of the error: a guard may quote the token that it refuses.
     else if (status < 500)
       this.refusals.note(request.method, { status, message: `${(refusal as Error).name} of the app.` });
+    else if (isPlain(error)) logger.error(this.#origin(error, request));
     else this.#log(error);
+  }
+
+  /** Names what threw something without a message. The guards run before the request is read. */
+  #origin(thrown: unknown, request: PlatformRequest): string {
+    const { guards, path } = this.name;
+    if (this.reader.bodyOf(request))
+      return `The option "principal", the session guard or an interceptor of the MCP endpoint "${path}" threw ${String(thrown)}: throw an Error.`;
+    const scoped = this.app.getGlobalRequestGuards().map(({ name }) => String(name));
+    return guardThrew([...this.app.getGlobalGuards().map(nameOfGuard), ...scoped, ...guards], thrown);
   }
 
   #log(error: unknown): void {

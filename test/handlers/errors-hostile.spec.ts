@@ -1,4 +1,11 @@
-import { ForbiddenException, HttpException, Injectable, NotFoundException, UseGuards } from '@nestjs/common';
+import {
+  type CanActivate,
+  ForbiddenException,
+  HttpException,
+  Injectable,
+  NotFoundException,
+  UseGuards,
+} from '@nestjs/common';
 import { ProtocolError } from '@modelcontextprotocol/server';
 import { Complete, McpError, Prompt } from 'nestjs-mcp-streamable';
 import { concat, of, throwError } from 'rxjs';
@@ -119,6 +126,25 @@ describe.each(ONE_ADAPTER)('what is thrown and cannot be read, on %s', (adapter)
       expect(JSON.stringify(answer)).not.toContain(SECRET);
       expect(JSON.stringify(answer)).toContain('Internal error in the ');
     }
+  });
+
+  it.each([
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['no plan', '"no plan"'],
+  ])('%s, thrown by a guard, is logged once with its name', async (value, shown) => {
+    class PlanGuard implements CanActivate {
+      canActivate = WAYS['sync'] as () => never;
+    }
+    thrown = () => value;
+    const app = await start({ providers: [fourOf('planned', { onMethods: [UseGuards(PlanGuard)] })] });
+    for (const kind of KINDS) {
+      const answer = await answerOf(app, (client) => messageOf(client, kind, 'planned'));
+      expect(JSON.stringify(answer)).toContain('Internal error in the ');
+    }
+    const errors = logOf(app).texts('error');
+    expect(errors).toHaveLength(KINDS.length);
+    for (const text of errors) expect(text).toContain(`Guard PlanGuard threw ${shown}: throw an Error`);
   });
 
   it('a denial whose response throws denies', async () => {

@@ -151,6 +151,42 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     await expectNothing();
   });
 
+  it.each([
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['no plan', '"no plan"'],
+  ])('that throw %s are an error of ours, logged once with the name of the guard', async (thrown, shown) => {
+    @Injectable()
+    class PlanGuard implements CanActivate {
+      canActivate(): never {
+        // oxlint-disable-next-line typescript/only-throw-error -- that is the point
+        throw thrown;
+      }
+    }
+    await start([PlanGuard]);
+    await expectGenericFailure(await initialize('ann'), null);
+    const says = `Guard PlanGuard threw ${shown}: throw an Error, or an HttpException for the caller.`;
+    expect(app.log.texts('error')).toEqual([says]);
+  });
+
+  it('that may have thrown null are all named', async () => {
+    // oxlint-disable-next-line typescript/only-throw-error -- that is the point
+    const broken = { canActivate: () => Promise.reject(null as unknown as Error) };
+    await start([TokenGuard, broken]);
+    await expectGenericFailure(await initialize('ann'), null);
+    expect(app.log.texts('error')).toEqual([expect.stringMatching(/^One of the guards TokenGuard, Object threw null/)]);
+  });
+
+  it('a "principal" that throws null is named in the log', async () => {
+    const principal = (): never => {
+      // oxlint-disable-next-line typescript/only-throw-error -- that is the point
+      throw null;
+    };
+    await start([], { principal });
+    expect((await initialize('ann')).status).toBe(500);
+    expect(app.log.texts('error')).toEqual([expect.stringContaining('The option "principal", the session guard')]);
+  });
+
   it('leave a user that handlers find, each request its own', async () => {
     await start([TokenGuard], { principal: () => 'one owner for all' });
     const client = await as('ann').initialize();

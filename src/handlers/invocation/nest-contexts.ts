@@ -7,6 +7,7 @@ import {
   type NestContainer,
 } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
+import { guardThrew, isPlain, nameOfGuard } from '../../context/operator-log.js';
 import { HandlerSignal } from '../handlers.errors.js';
 import { rawOf } from '../schema/class-schema.js';
 import type { ProviderWrapper } from './enhancers.js';
@@ -45,6 +46,7 @@ export type Surround = (instance: object, contextId?: ContextId) => Surrounded;
  *   same method for ours
  * - filters here may answer through the response and return nothing, as those of HTTP do; the original takes that for
  *   "not handled", logs the error a second time, and takes a Promise of nothing for a result
+ * - a guard that throws `null` or a text is named in the error
  * - pipes see what they see on a route: neither the request and its headers, nor the parameter that we add
  * - lists ask fewer guards, and ask each of them although one wants arguments
  *
@@ -56,7 +58,13 @@ export function surroundForCalls(
   { wrapper, methodName, standIn }: SurroundedMethod,
 ): Surround {
   const creator = creatorFor(wrapper, config, modules);
-  const { externalErrorProxy, pipesConsumer } = creator;
+  const { externalErrorProxy, guardsConsumer, pipesConsumer } = creator;
+  creator.guardsConsumer = {
+    tryActivate: (guards, ...rest) =>
+      guardsConsumer.tryActivate(guards, ...rest).catch((thrown: unknown) => {
+        throw isPlain(thrown) ? new Error(guardThrew(guards.map(nameOfGuard), thrown)) : thrown;
+      }),
+  };
   creator.externalErrorProxy = {
     createProxy: (target, handler, type) =>
       externalErrorProxy.createProxy(target, { next: (error, host) => filtered(error, host, handler) }, type),

@@ -21,7 +21,7 @@ import { SessionRuntime } from './session-runtime.js';
 import { resolveSessionOptions, type McpSessionOptions } from '../session.options.js';
 import type { InitializeParams, McpSessionStore } from '../store/session-store.js';
 
-const AT_MCP: EndpointName = { name: undefined, path: 'mcp', version: '1', guarded: false };
+const AT_MCP: EndpointName = { name: undefined, path: 'mcp', version: '1', guarded: false, guards: [] };
 
 const IDLE_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;
