@@ -8,6 +8,7 @@ const source = (path: string): string => fileURLToPath(new URL(`./src/${path}`, 
 /** The longest first: started last, one would run on alone. By time on two cores. */
 const LONGEST = [
   'redis/chaos',
+  'redis/rolling',
   'redis/stream-scheme.fuzz',
   'client/chaos',
   'clients/settling',
@@ -24,7 +25,7 @@ const ALONE = [
   'test/**/memory.spec.ts',
   'test/handlers/observables-back-pressure.spec.ts',
   'test/load/hostile-readers.spec.ts',
-  'test/module/shutdown-hooks.spec.ts',
+  'test/module/shutdown-{delay,hooks}.spec.ts',
   'test/auth/missing-jose.spec.ts',
   'test/redis/{chaos,missing-ioredis}.spec.ts',
 ];

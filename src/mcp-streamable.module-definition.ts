@@ -14,7 +14,7 @@ import { EndpointMark } from './handlers/discovery/app-scan.js';
 import { getMcpRegistryToken, McpRegistry } from './handlers/registry/mcp-registry.js';
 import { getMcpToolCallerToken, McpToolCaller } from './methods/mcp-tool-caller.js';
 import { getMcpSessionServiceToken, McpSessionService } from './session/mcp-session.service.js';
-import { McpShutdownModule } from './endpoint/mcp-endpoint.js';
+import { McpShutdownModule } from './http/endpoint-shutdown.js';
 
 /** The options of `forRootAsync()` that Nest reads beside a factory, and the extras. */
 const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];

@@ -30,8 +30,9 @@ import { featureModule } from './handlers/discovery/app-scan.js';
 import { ENDPOINT_NAME, type EndpointName } from './context/endpoint-name.js';
 import { assertOwnName, assertOwnPath, routerPathOf } from './http/edge/shared-path.js';
 import type { McpStreamableOptions } from './mcp-streamable.options.js';
-import { logMissingShutdownHooks, logWhatIsServed } from './handlers/discovery/start-log.js';
-import { EndpointShutdown, McpEndpoint } from './endpoint/mcp-endpoint.js';
+import { logWhatIsServed } from './handlers/discovery/start-log.js';
+import { McpEndpoint } from './endpoint/mcp-endpoint.js';
+import { EndpointShutdown } from './http/endpoint-shutdown.js';
 
 /** Milliseconds that clients have to read their responses to the end, at shutdown. */
 const LAST_READS_MS = 300;
@@ -69,7 +70,8 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     @Inject(MCP_DEV_STORES) private readonly devStores: DevStores | undefined,
   ) {
     super();
-    shutdown.add(() => this.onModuleDestroy());
+    const { shutdownDelayMs: delayMs } = endpoint;
+    shutdown.add({ delayMs, leave: () => endpoint.leave(), stop: () => this.onModuleDestroy() });
   }
 
   /** @throws McpOptionError */
@@ -141,7 +143,6 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     this.adapterHost.listen$.subscribe(() => {
       const paths = this.edge.paths();
       logWhatIsServed(name, paths.length > 0 ? paths : [path], this.options.server ? 'server' : this.table);
-      if (this.#endpoints()[0] === this) logMissingShutdownHooks();
     });
   }
 

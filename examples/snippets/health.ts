@@ -19,8 +19,8 @@ export class HealthController {
 
 @Module({
   imports: [
-    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, drainMs: 10_000 }),
-    TerminusModule.forRoot({ gracefulShutdownTimeoutMs: 5_000 }),
+    McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, shutdownDelayMs: 5_000 }),
+    TerminusModule,
   ],
   controllers: [HealthController],
 })

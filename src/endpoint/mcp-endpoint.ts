@@ -1,5 +1,4 @@
-import { Inject, Injectable, Module, type OnModuleDestroy } from '@nestjs/common';
-import { ModulesContainer } from '@nestjs/core';
+import { Inject, Injectable } from '@nestjs/common';
 import type { McpHttpCall } from '../context/mcp-call.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { ACCEPTED, type McpReply, type PendingReply } from '../context/mcp-exchange.js';
@@ -21,6 +20,9 @@ import { type Eras, PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from './pro
 /** Default of `drainMs` with a shared session store, where other nodes continue the sessions. */
 const DEFAULT_DRAIN_MS = 10_000;
 
+/** Default of `shutdownDelayMs` with a shared session store, where a balancer stands in front of several nodes. */
+const DEFAULT_SHUTDOWN_DELAY_MS = 3_000;
+
 /** One HTTP request to the endpoint, read and checked. */
 export interface McpIncoming extends McpHttpCall {
   readonly method: string;
@@ -34,12 +36,14 @@ export interface McpIncoming extends McpHttpCall {
 /**
  * One endpoint: hands each HTTP request to the era that it belongs to, and returns the reply.
  *
- *     open ──drain()──▶ draining (503, except for messages of running calls) ──▶ stopped (503)
+ *     open ──leave()──▶ leaving ──drain()──▶ draining (503, except for messages of running calls) ──▶ stopped (503)
  */
 @Injectable()
 export class McpEndpoint {
   private readonly sessionless: SessionlessEndpoint | undefined;
   private readonly eras: Eras;
+  /** Milliseconds for which the endpoint is `leaving` when a signal stops the app. */
+  readonly shutdownDelayMs: number;
   readonly #drainMs: number;
   readonly #calls: Calls;
 
@@ -49,14 +53,16 @@ export class McpEndpoint {
     @Inject(Subscriptions) private readonly subscriptions: Subscriptions,
     @Inject(SessionlessEndpoint) sessionless: SessionlessEndpoint,
     @Inject(SessionRuntime) { calls }: SessionRuntime,
-    @Inject(SESSION_OPTIONS) { sessions, drainMs }: ResolvedSessionOptions,
+    @Inject(SESSION_OPTIONS) { sessions, drainMs, shutdownDelayMs }: ResolvedSessionOptions,
     @Inject(PROTOCOL_OPTIONS) { eras }: ResolvedProtocolOptions,
     @Inject(TaskHost) private readonly tasks: TaskHost,
   ) {
     this.sessionless = sessions === 'off' ? sessionless : undefined;
     this.eras = eras;
     this.#calls = calls;
-    this.#drainMs = drainMs ?? (legacy.store.scope === 'shared' ? DEFAULT_DRAIN_MS : 0);
+    const shared = legacy.store.scope === 'shared';
+    this.#drainMs = drainMs ?? (shared ? DEFAULT_DRAIN_MS : 0);
+    this.shutdownDelayMs = shutdownDelayMs ?? (shared ? DEFAULT_SHUTDOWN_DELAY_MS : 0);
   }
 
   /**
@@ -113,6 +119,11 @@ export class McpEndpoint {
     return this.#calls.state;
   }
 
+  /** Tells health checks that this node stops. Calls are taken as before, since the balancer does not know it yet. */
+  leave(): void {
+    this.#calls.leave();
+  }
+
   /** Refuses new calls, and waits for running calls and tasks, for `drainMs` at most. */
   async drain(): Promise<void> {
     await Promise.all([this.#calls.drain(this.#drainMs), this.tasks.runner?.drain(this.#drainMs)]);
@@ -128,13 +139,12 @@ export class McpEndpoint {
   /**
    * During the drain, answers, cancellations and GETs are still accepted if they belong to a running call.
    *
-   * @throws McpError UNAVAILABLE from the moment on when shutdown begins (E13)
+   * @throws McpError UNAVAILABLE from the moment on when the drain begins (E13)
    */
   assertTaken(method: string, { messages }: IncomingBody = NO_BODY): void {
-    const { state } = this;
-    if (state === 'open') return;
+    if (this.#calls.taken) return;
     const accompanies = method === 'GET' || (method === 'POST' && !messages.some(isRequest));
-    if (state === 'stopped' || !accompanies) throw shutdownRefusal();
+    if (this.state === 'stopped' || !accompanies) throw shutdownRefusal();
   }
 
   /**
@@ -143,7 +153,7 @@ export class McpEndpoint {
    */
   refusalFor(error: unknown): unknown {
     const vanished = error instanceof McpError && error.code === 'SESSION_NOT_FOUND';
-    return vanished && this.state !== 'open' ? shutdownRefusal() : error;
+    return vanished && !this.#calls.taken ? shutdownRefusal() : error;
   }
 }
 
@@ -183,32 +193,3 @@ export function loneRequestId({ batch, messages }: IncomingBody): string | numbe
   const [message] = messages;
   return !batch && message && isRequest(message) ? message.id : null;
 }
-
-/**
- * Stops all endpoints of an app at the same time, before other modules are destroyed.
- *
- * Nest destroys module after module, those near the root first and global ones last: dependencies of handlers would be
- * closed before their calls had ended, and each endpoint would take calls while the one before it drains.
- */
-@Injectable()
-export class EndpointShutdown implements OnModuleDestroy {
-  readonly #stops: (() => Promise<void>)[] = [];
-
-  constructor(@Inject(ModulesContainer) modules: ModulesContainer) {
-    const own = [...modules.values()].find(({ metatype }) => metatype === McpShutdownModule);
-    // Nest orders its hooks by the distance from the root only; the root itself has 1.
-    if (own) own.distance = -1;
-  }
-
-  /** @param stop idempotent: the endpoint also calls it when it is destroyed, and reports failures there */
-  add(stop: () => Promise<void>): void {
-    this.#stops.push(stop);
-  }
-
-  async onModuleDestroy(): Promise<void> {
-    await Promise.allSettled(this.#stops.map((stop) => stop()));
-  }
-}
-
-@Module({ providers: [EndpointShutdown], exports: [EndpointShutdown] })
-export class McpShutdownModule {}

@@ -388,6 +388,15 @@ describe('drain', () => {
     return { ...node, holds };
   };
 
+  it('is preceded by "leaving", in which calls are taken', () => {
+    const { begin, calls } = holding();
+    calls.leave();
+    begin();
+    expect([calls.state, calls.taken, calls.count]).toEqual(['leaving', true, 1]);
+    void calls.drain(0);
+    expect(calls.taken).toBe(false);
+  });
+
   it('waits for the calls that run, however they end', async () => {
     const { clock, begin, calls, holds } = holding();
     const [, , two] = [begin({ client: 'in a session' }), begin(), begin()];

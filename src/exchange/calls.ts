@@ -17,7 +17,9 @@ const INTERNAL_ERROR = -32603;
  * Requests of clients in both eras, from their registration until they are answered or cancelled; and whether this node
  * accepts more of them.
  *
- *     open ──drain()──▶ draining ──none runs, or the time is over──▶ stopped
+ *     open ──leave()──▶ leaving ──drain()──▶ draining ──none runs, or the time is over──▶ stopped
+ *
+ * A node that is `leaving` takes calls as before; only its health checks say that it stops.
  *
  * | ending | the client gets | the handler's signal |
  * |---|---|---|
@@ -33,7 +35,7 @@ const INTERNAL_ERROR = -32603;
  */
 export class Calls {
   readonly #open = new Set<McpCall>();
-  #state: 'open' | 'draining' | 'stopped' = 'open';
+  #state: 'open' | 'leaving' | 'draining' | 'stopped' = 'open';
   #idle: Deferred<void> | undefined;
 
   constructor(
@@ -49,8 +51,13 @@ export class Calls {
     return this.#open.size;
   }
 
-  get state(): 'open' | 'draining' | 'stopped' {
+  get state(): 'open' | 'leaving' | 'draining' | 'stopped' {
     return this.#state;
+  }
+
+  /** Whether new calls are taken (E13). */
+  get taken(): boolean {
+    return this.#state === 'open' || this.#state === 'leaving';
   }
 
   /** Registers a request that will be dispatched. */
@@ -97,6 +104,10 @@ export class Calls {
     this.#cancelled(call, new Error(text));
     const id = call.requestId!;
     call.exchange!.answer(id, JSON.stringify(errorResponse(id, code, text)));
+  }
+
+  leave(): void {
+    if (this.#state === 'open') this.#state = 'leaving';
   }
 
   /** Refuses new calls, and waits for running ones, for `limitMs` at most. Call it once. */

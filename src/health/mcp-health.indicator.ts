@@ -15,7 +15,7 @@ export interface McpHealth extends McpNodeCounts {
   readonly status: 'up' | 'down';
   /** Which parts are down; absent: none. */
   readonly message?: string;
-  /** Whether the app is shutting down: running calls may end, new ones are refused. */
+  /** Whether the app is shutting down: new calls are taken for `shutdownDelayMs` at most, running ones may end. */
   readonly draining: boolean;
   readonly sessionStore: 'up' | 'down';
   readonly eventStore: 'up' | 'down';
@@ -28,7 +28,7 @@ export interface McpHealth extends McpNodeCounts {
  * Checks whether an endpoint can serve requests, for readiness checks with or without Terminus.
  *
  * Down while a store or the bus does not answer in time, and from the beginning of a shutdown, so that the load
- * balancer sends no more requests while running calls end (`drainMs`).
+ * balancer sends no more requests before the node refuses them (`shutdownDelayMs`).
  *
  * ```ts
  * @Get('ready') @HealthCheck()

@@ -60,8 +60,9 @@ export class McpSessionService {
   }
 
   /**
-   * Whether this node takes calls, for readiness checks: `true` until the app begins to shut down. From then on new
-   * calls get 503, running calls may end within `drainMs`, and the load balancer should send no more.
+   * Whether the load balancer should send calls to this node, for readiness checks: `true` until the app begins to shut
+   * down. Calls that still come are taken for `shutdownDelayMs`; then new ones get 503, and running ones may end within
+   * `drainMs`.
    */
   get accepting(): boolean {
     return this.runtime.calls.state === 'open';

@@ -59,12 +59,22 @@ export interface McpSessionOptions {
   requestTimeoutMs?: number;
   /**
    * Milliseconds that running calls have to end when the app shuts down; those that are left get an error. Meanwhile new ones
-   * are refused (503), and `McpSessionService.accepting` is `false`. Raising it delays `app.close()` while calls run: keep it
-   * below the grace period of the process (30 s in Kubernetes). 0: running calls are ended at once.
+   * are refused (503), and `McpSessionService.accepting` is `false`. Raising it delays `app.close()` while calls run: keep the
+   * sum with `shutdownDelayMs` below the grace period of the process (30 s in Kubernetes). 0: running calls are ended at once.
    *
    * @default `10_000` (10 s) with a shared session store, `0` without
    */
   drainMs?: number;
+  /**
+   * Milliseconds for which an app that SIGTERM or SIGINT stops still takes calls, so that the load balancer notices first:
+   * `McpSessionService.accepting` is `false` meanwhile, health checks are down, and each response closes its connection.
+   * Then `drainMs` begins. Raise it above the time that the balancer takes to notice; of several endpoints of an app the
+   * longest counts. 0: new calls are refused at once, which suits development. `app.close()` without a signal does not
+   * wait for it, nor does an app that listens for the signal only after `app.listen()`.
+   *
+   * @default `3_000` (3 s) with a shared session store, `0` without
+   */
+  shutdownDelayMs?: number;
   /**
    * Milliseconds without activity after which a session ends. Running calls and open streams are activity. State that
    * outlives a call (`ctx.state()`) ends when it was not used for as long. Lower: less memory, but a client that
@@ -106,13 +116,14 @@ export interface McpSessionOptions {
 
 export const SESSION_NAMES = namesOf<McpSessionOptions>({
   ...{ sessions: true, sessionIdGenerator: true, responseMode: true, sseAfterMs: true, retryMs: true },
-  ...{ serverRequestTimeoutMs: true, requestTimeoutMs: true, drainMs: true, idleTimeoutMs: true },
-  ...{ maxSessions: true, maxSessionsPerPrincipal: true, maxAnonymousSessions: true, devSessions: true },
+  ...{ serverRequestTimeoutMs: true, requestTimeoutMs: true, drainMs: true, shutdownDelayMs: true },
+  ...{ idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true, maxAnonymousSessions: true },
+  ...{ devSessions: true },
 });
 
-/** Every option, decided; but for `drainMs`, as the store decides its default. */
-export type ResolvedSessionOptions = Required<Omit<McpSessionOptions, 'sessionIdGenerator' | 'drainMs'>> &
-  Pick<McpSessionOptions, 'sessionIdGenerator' | 'drainMs'>;
+/** Every option, decided; but for those whose default the store decides. */
+export type ResolvedSessionOptions = Required<Omit<McpSessionOptions, Undecided>> & Pick<McpSessionOptions, Undecided>;
+type Undecided = 'sessionIdGenerator' | 'drainMs' | 'shutdownDelayMs';
 
 /** The injection token of the {@link ResolvedSessionOptions}. */
 export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
@@ -126,7 +137,7 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     retryMs = 3_000,
     serverRequestTimeoutMs = 300_000,
   } = options;
-  const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs } = options;
+  const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs, shutdownDelayMs } = options;
   const { devSessions = !['production', 'test'].includes(process.env['NODE_ENV'] ?? '') } = options;
   const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxAnonymousSessions = Infinity } = options;
   return {
@@ -138,6 +149,9 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     serverRequestTimeoutMs: check.timer('serverRequestTimeoutMs', serverRequestTimeoutMs),
     requestTimeoutMs: check.timer('requestTimeoutMs', requestTimeoutMs, { infinite: true }),
     ...(drainMs !== undefined && { drainMs: check.timer('drainMs', drainMs, { min: 0 }) }),
+    ...(shutdownDelayMs !== undefined && {
+      shutdownDelayMs: check.timer('shutdownDelayMs', shutdownDelayMs, { min: 0 }),
+    }),
     idleTimeoutMs: check.count('idleTimeoutMs', idleTimeoutMs, { infinite: true }),
     maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
     maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),

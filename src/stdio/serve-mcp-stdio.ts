@@ -5,7 +5,8 @@ import { Clock } from '../common/clock.js';
 import { check, McpOptionError } from '../common/option-checks.js';
 import { ENDPOINT_NAME, type EndpointName } from '../context/endpoint-name.js';
 import { logger } from '../context/operator-log.js';
-import { EndpointShutdown, McpEndpoint } from '../endpoint/mcp-endpoint.js';
+import { McpEndpoint } from '../endpoint/mcp-endpoint.js';
+import { EndpointShutdown } from '../http/endpoint-shutdown.js';
 import { HTTP_OPTIONS, type ResolvedHttpOptions } from '../http/http.options.js';
 import { StdioConnection, type StdioStreams } from './stdio-connection.js';
 
@@ -79,10 +80,11 @@ export async function serveMcpStdio(
   };
   const connection = new StdioConnection(endpoint, caller, streams, { maxLineBytes: maxBodyBytes, drainMs, clock });
   let closing = false;
-  app.get(EndpointShutdown, { strict: false }).add(() => {
+  const stop = () => {
     closing = true;
     return connection.close();
-  });
+  };
+  app.get(EndpointShutdown, { strict: false }).add({ stop });
   if (!output) app.enableShutdownHooks();
   // Nest 11 would run the hooks of an app that is already closing a second time.
   const closed = connection.over.then(() => (closing ? undefined : app.close())).finally(restore);

@@ -51,6 +51,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   serverRequestTimeoutMs: [...NOT_COUNTS, Infinity, TOO_LONG_FOR_A_TIMER],
   requestTimeoutMs: [...NOT_COUNTS, TOO_LONG_FOR_A_TIMER],
   drainMs: [-1, 1.5, Number.NaN, Infinity, '5', null, TOO_LONG_FOR_A_TIMER],
+  shutdownDelayMs: [-1, 1.5, Number.NaN, Infinity, '5', null, TOO_LONG_FOR_A_TIMER],
   idleTimeoutMs: NOT_COUNTS,
   maxSessions: NOT_COUNTS,
   maxSessionsPerPrincipal: NOT_COUNTS,

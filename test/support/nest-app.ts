@@ -18,16 +18,16 @@ export class NestApp {
     readonly app: INestApplication,
     readonly base: string,
     readonly log: RecordedLog,
-    private readonly clock: TrackedClock,
+    private readonly clock: Clock & { readonly pending: number },
   ) {}
 
   static async start(
     adapter: Adapter,
     module: ModuleMetadata,
     configure?: (app: INestApplication) => void | Promise<void>,
+    clock: Clock & { readonly pending: number } = new TrackedClock(),
   ): Promise<NestApp> {
     const log = new RecordedLog();
-    const clock = new TrackedClock();
     const compiling = Test.createTestingModule(module).overrideProvider(Clock).useValue(clock).setLogger(log);
     const app = (await compiling.compile()).createNestApplication(
       adapter === 'express' ? new ExpressAdapter() : new FastifyAdapter(),

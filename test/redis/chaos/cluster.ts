@@ -23,12 +23,18 @@ export const DEAD_AFTER_MS = 2_000;
 export class ChaosCluster {
   /** How often each call has begun what must not be done twice. */
   readonly runs = new Map<string, number>();
+  /** The nodes among which the proxy chooses. */
+  readonly rotation: URL[] = [];
   readonly #nodes: NodeProcess[] = [];
   #proxy: Server | undefined;
 
   private constructor(readonly redis: RedisServer) {}
 
-  static async start(nodes: number): Promise<ChaosCluster> {
+  /** @param adapters of the nodes, in turn */
+  static async start(
+    nodes: number,
+    { adapters = ['express'], shutdownDelayMs = 0 }: { adapters?: readonly string[]; shutdownDelayMs?: number } = {},
+  ): Promise<ChaosCluster> {
     // What was acknowledged is in the file when the process is killed; for a machine that dies it would have to be `always`.
     const redis = await RedisServer.start('--appendonly', 'yes', '--appendfsync', 'no');
     const cluster = new ChaosCluster(redis);
@@ -37,13 +43,16 @@ export class ChaosCluster {
       DEAD_AFTER_MS: String(DEAD_AFTER_MS),
       REDIS_URL: redis.url,
       REQUEST_STATE_KEY: randomBytes(32).toString('base64'),
+      SHUTDOWN_DELAY_MS: String(shutdownDelayMs),
     };
     for (let at = 0; at < nodes; at++) {
       const ran = (key: string) => cluster.runs.set(key, (cluster.runs.get(key) ?? 0) + 1);
-      cluster.#nodes.push(new NodeProcess(await freePort(), env, ran));
+      const adapter = adapters[at % adapters.length]!;
+      cluster.#nodes.push(new NodeProcess(await freePort(), { ...env, NODE_ADAPTER: adapter }, ran));
     }
     await Promise.all(cluster.#nodes.map((node) => node.start()));
-    cluster.#proxy = roundRobin(cluster.#nodes.map(({ port }) => new URL(`http://127.0.0.1:${port}`)));
+    cluster.rotation.push(...cluster.#nodes.map(({ url }) => url));
+    cluster.#proxy = roundRobin(cluster.rotation);
     await once(cluster.#proxy.listen(0, '127.0.0.1'), 'listening');
     return cluster;
   }
@@ -91,6 +100,10 @@ export class NodeProcess {
     private readonly env: Readonly<Record<string, string>>,
     private readonly ran: (key: string) => void,
   ) {}
+
+  get url(): URL {
+    return new URL(`http://127.0.0.1:${this.port}`);
+  }
 
   get lives(): boolean {
     return this.#process !== undefined;

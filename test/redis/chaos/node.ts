@@ -1,6 +1,8 @@
 import 'reflect-metadata';
 import { Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { McpArgs, McpCtx, type McpContext, McpSessionService, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { redisBackend } from 'nestjs-mcp-streamable/redis';
 import { z } from 'zod';
@@ -10,7 +12,7 @@ export type Order = { readonly announce: number } | 'end all sessions';
 /** What a node says: it serves; a call has begun what must not be done twice; an order is carried out. */
 export type Report = 'listening' | { readonly ran: string } | { readonly done: number } | { readonly failed: string };
 
-const { PORT = '', REDIS_URL = '', REQUEST_STATE_KEY = '', DEAD_AFTER_MS = '' } = process.env;
+const { PORT = '', REDIS_URL = '', REQUEST_STATE_KEY = '', DEAD_AFTER_MS = '', SHUTDOWN_DELAY_MS = '' } = process.env;
 const Call = z.object({ key: z.string(), steps: z.number(), askAt: z.number(), everyMs: z.number() });
 const Answer = z.object({ name: z.string() });
 
@@ -49,13 +51,18 @@ class ChaosTools {
       allowedHosts: ['127.0.0.1'],
       retryMs: 50,
       serverRequestTimeoutMs: 50_000,
+      shutdownDelayMs: Number(SHUTDOWN_DELAY_MS),
     }),
   ],
   providers: [ChaosTools],
 })
 class ChaosNode {}
 
-const app = await NestFactory.create(ChaosNode, { logger: ['error', 'warn'], forceCloseConnections: true });
+const adapter =
+  process.env['NODE_ADAPTER'] === 'fastify'
+    ? new FastifyAdapter({ forceCloseConnections: true })
+    : new ExpressAdapter();
+const app = await NestFactory.create(ChaosNode, adapter, { logger: ['error', 'warn'], forceCloseConnections: true });
 app.enableShutdownHooks();
 const service = app.get(McpSessionService);
 
