@@ -98,7 +98,7 @@ export interface CallingClient {
    * Sends a request on the stream of a call.
    *
    * @returns the result as it came
-   * @throws (rejects) ServerRequestError when it could not be sent, ProtocolError when the client answered with an error
+   * @throws (rejects) ServerRequestError when it could not be sent, or the client answered with an error
    */
   request(question: OutboundMessage, options: OutboundOptions, call: McpCall): Promise<unknown>;
   /** A call has a result. @returns given, the answer waits until it settles; rejects: the answer is an error */

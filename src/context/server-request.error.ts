@@ -8,6 +8,7 @@
  * - `STORE_UNAVAILABLE`: the event store failed; its error is the `cause`. Notifications also fail with it
  * - `CANCELLED`: the `signal` of the request has aborted
  * - `INVALID_ANSWER`: the answer of the client does not match the request
+ * - `CLIENT_ERROR`: the client answered with a JSON-RPC error, which is the `cause`, a `ProtocolError` of the SDK
  *
  * @publicApi
  */
@@ -18,7 +19,8 @@ export type ServerRequestErrorCode =
   | 'SESSION_OVER'
   | 'STORE_UNAVAILABLE'
   | 'CANCELLED'
-  | 'INVALID_ANSWER';
+  | 'INVALID_ANSWER'
+  | 'CLIENT_ERROR';
 
 /** A request of the server that was not sent to the client, or has no valid answer. @publicApi */
 export class ServerRequestError extends Error {

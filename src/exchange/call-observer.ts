@@ -169,7 +169,9 @@ interface Instrumented {
 const OVER: ReadonlySet<unknown> = new Set(['CANCELLED', 'CALL_OVER', 'SESSION_OVER']);
 
 /** The outcome of a request to a client that has no result. */
-function outcomeOfFailure(error: unknown): McpQuestionOutcome {
+function outcomeOfFailure(failure: unknown): McpQuestionOutcome {
+  const answered = failure instanceof ServerRequestError && failure.code === 'CLIENT_ERROR';
+  const error = answered ? failure.cause : failure;
   if (error instanceof ServerRequestError) return OVER.has(error.code) ? 'cancelled' : 'unsent';
   const { code } = error as { code?: unknown };
   if (typeof code !== 'number') return 'unsent';

@@ -1,5 +1,7 @@
 import type { McpCallEnd, McpCallOutcome } from '../context/mcp-instrumentation.js';
+import { isKnownCode } from '../wire/errors.js';
 import { REQUEST_METHODS } from '../wire/json-rpc.js';
+import { isLegacyRevision, isModernRevision } from '../wire/revisions.js';
 
 /*
  * # The names of the semantic conventions for MCP
@@ -40,7 +42,7 @@ export const CLIENT_OPERATION_DURATION = 'mcp.client.operation.duration';
 export const BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
 const EXECUTE_TOOL = 'execute_tool';
-/** Replaces unknown methods of clients. */
+/** Replaces what clients choose: unknown methods, and codes that no specification has. The value of `error.type` for these. */
 const OTHER = '_OTHER';
 
 /** Keys of `_meta` without a prefix, as SEP-414 has them. */
@@ -68,16 +70,26 @@ export function namedAttributes(method: string, name: string | undefined): Recor
 /** How a request ended, for its sender: each JSON-RPC error is an error. */
 export function outcomeForSender(outcome: number | string): Record<string, string> {
   if (outcome === 'ok') return {};
-  return {
-    ...(typeof outcome === 'number' && { [ATTR.STATUS_CODE]: String(outcome) }),
-    [ATTR.ERROR_TYPE]: String(outcome),
-  };
+  return { ...statusOf(outcome), [ATTR.ERROR_TYPE]: typeOf(outcome) };
 }
 
-/** `error.type` of a call; `undefined` unless the server has failed, or the call has no result. */
-export function errorTypeOf(outcome: McpCallOutcome): string | undefined {
-  if (outcome === 'ok' || MISTAKES_OF_CLIENTS.has(outcome)) return undefined;
-  return String(outcome);
+/** How a call ended: an error unless the outcome is a mistake of the client. */
+export function outcomeForServer(outcome: McpCallOutcome): Record<string, string> {
+  if (outcome === 'ok') return {};
+  return { ...statusOf(outcome), ...(!MISTAKES_OF_CLIENTS.has(outcome) && { [ATTR.ERROR_TYPE]: typeOf(outcome) }) };
+}
+
+const statusOf = (outcome: number | string) =>
+  typeof outcome === 'number' ? { [ATTR.STATUS_CODE]: typeOf(outcome) } : undefined;
+
+/** Codes come from a closed list, since they are labels of metrics: each other value would be another series. */
+function typeOf(outcome: number | string): string {
+  return typeof outcome === 'string' || isKnownCode(outcome) ? String(outcome) : OTHER;
+}
+
+/** A revision as a label of metrics: a server of the option `server` may have answered `initialize` with any text. */
+export function revisionOf(protocolVersion: string): string {
+  return isLegacyRevision(protocolVersion) || isModernRevision(protocolVersion) ? protocolVersion : OTHER;
 }
 
 /** Of a call, as a label of metrics: all unknown methods share one label, with any outcome. */

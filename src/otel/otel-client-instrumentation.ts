@@ -7,6 +7,7 @@ import {
   namedAttributes,
   NETWORK,
   outcomeForSender,
+  revisionOf,
   spanNameOf,
 } from './conventions.js';
 import { durationsOf, loadApi, type OpenTelemetryApi, SCOPE } from './otel-api.js';
@@ -63,7 +64,7 @@ export class OtelClientInstrumentation {
       [ATTR.METHOD]: method,
       [ATTR.SERVER_ADDRESS]: url.hostname,
       [ATTR.SERVER_PORT]: Number(url.port || (url.protocol === 'https:' ? 443 : 80)),
-      ...(protocolVersion !== undefined && { [ATTR.PROTOCOL_VERSION]: protocolVersion }),
+      ...(protocolVersion !== undefined && { [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion) }),
     };
     const attributes = {
       ...common,

@@ -12,13 +12,14 @@ import type {
 import {
   ATTR,
   CLIENT_OPERATION_DURATION,
-  errorTypeOf,
   methodOf,
   namedAttributes,
   NETWORK,
   OPERATION_DURATION,
   outcomeForSender,
+  outcomeForServer,
   PROPAGATED,
+  revisionOf,
   SESSION_DURATION,
   shortened,
   spanNameOf,
@@ -98,7 +99,7 @@ export class OtelInstrumentation implements McpInstrumentation {
 
   ended(end: McpCallEnd): void {
     const { call, durationMs } = end;
-    const outcome = outcomeOf(end);
+    const outcome = outcomeForServer(end.outcome);
     this.#metrics.operation.record(durationMs / 1000, { ...lowCardinality(end), ...outcome });
     const span = this.#spans.get(call);
     if (!span) return;
@@ -116,7 +117,7 @@ export class OtelInstrumentation implements McpInstrumentation {
   question(question: McpQuestionInfo, outcome: Promise<McpQuestionOutcome>): void {
     const { method, requestId, sessionId, protocolVersion } = question;
     const began = performance.now();
-    const common = { ...NETWORK, [ATTR.METHOD]: method, [ATTR.PROTOCOL_VERSION]: protocolVersion };
+    const common = { ...NETWORK, [ATTR.METHOD]: method, [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion) };
     const attributes = { ...common, [ATTR.REQUEST_ID]: String(requestId), [ATTR.SESSION_ID]: sessionId };
     const span = this.#tracing.startSpan(method, { kind: this.#api.SpanKind.CLIENT, attributes });
     void outcome.then((end) => {
@@ -129,7 +130,10 @@ export class OtelInstrumentation implements McpInstrumentation {
   }
 
   sessionEnded({ protocolVersion, durationMs }: McpSessionEnd): void {
-    this.#metrics.session.record(durationMs / 1000, { ...NETWORK, [ATTR.PROTOCOL_VERSION]: protocolVersion });
+    this.#metrics.session.record(durationMs / 1000, {
+      ...NETWORK,
+      [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion),
+    });
   }
 
   #parentOf({ meta }: McpCallInfo, ambient: Context): Context {
@@ -147,7 +151,7 @@ export class OtelInstrumentation implements McpInstrumentation {
       ...NETWORK,
       ...namedAttributes(method, name),
       [ATTR.METHOD]: shortened(method),
-      [ATTR.PROTOCOL_VERSION]: protocolVersion,
+      [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion),
       ...(requestId !== undefined && { [ATTR.REQUEST_ID]: shortened(String(requestId)) }),
       ...(sessionId !== undefined && { [ATTR.SESSION_ID]: sessionId }),
       ...(uri !== undefined && { [ATTR.RESOURCE_URI]: shortened(uri) }),
@@ -179,15 +183,7 @@ function lowCardinality(end: McpCallEnd): Attributes {
     ...NETWORK,
     ...namedAttributes(method, end.handled ? name : undefined),
     [ATTR.METHOD]: methodOf(end),
-    [ATTR.PROTOCOL_VERSION]: protocolVersion,
-  };
-}
-
-function outcomeOf({ outcome }: McpCallEnd): Attributes {
-  const type = errorTypeOf(outcome);
-  return {
-    ...(typeof outcome === 'number' && { [ATTR.STATUS_CODE]: String(outcome) }),
-    ...(type !== undefined && { [ATTR.ERROR_TYPE]: type }),
+    [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion),
   };
 }
 

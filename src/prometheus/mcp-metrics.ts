@@ -7,7 +7,7 @@ import { systemClock } from '../common/clock.js';
 import { McpOptionError } from '../common/option-checks.js';
 import { within } from '../common/promises.js';
 import type { McpCallEnd } from '../context/mcp-instrumentation.js';
-import { BUCKETS, errorTypeOf, methodOf } from '../otel/conventions.js';
+import { ATTR, BUCKETS, methodOf, outcomeForServer, revisionOf } from '../otel/conventions.js';
 import { type McpCounts, McpSessionService } from '../session/mcp-session.service.js';
 import { requirePromClient } from './prom-client-package.cjs';
 
@@ -107,7 +107,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
       this.#hearing.add(calls$.subscribe((end) => operation.observe(labelsOf(end), end.durationMs / 1000)));
       this.#hearing.add(
         ends$.subscribe(({ protocolVersion, durationMs }) =>
-          session.observe({ mcp_protocol_version: protocolVersion }, durationMs / 1000),
+          session.observe({ mcp_protocol_version: revisionOf(protocolVersion) }, durationMs / 1000),
         ),
       );
       this.#hearing.add(
@@ -184,10 +184,10 @@ const TAKEN =
 
 function labelsOf(end: McpCallEnd) {
   const { method, name, protocolVersion } = end.call;
-  const type = errorTypeOf(end.outcome);
+  const { [ATTR.ERROR_TYPE]: type } = outcomeForServer(end.outcome);
   return {
     mcp_method_name: methodOf(end),
-    mcp_protocol_version: protocolVersion,
+    mcp_protocol_version: revisionOf(protocolVersion),
     ...(method === 'tools/call' && end.handled && name !== undefined && { gen_ai_tool_name: name }),
     ...(type !== undefined && { error_type: type }),
   };

@@ -12,6 +12,7 @@ import type { McpSession } from '../session/live/mcp-session.js';
 import { ServerFactoryError } from '../session/session.errors.js';
 import { REQUEST_FAILED, rpcErrorOf } from '../wire/errors.js';
 import { isRequest, isResponse, type JsonRpcRequest, type RequestId } from '../wire/json-rpc.js';
+import { ServerRequestError } from '../context/server-request.error.js';
 import { ProtocolError } from '../wire/spec.js';
 import { callerOf, cancellationOf, requestOf, settle, type Settlement } from './sdk-messages.js';
 
@@ -155,7 +156,8 @@ export class SessionTransport implements Transport {
       this.onmessage?.({ jsonrpc: '2.0', id, result: result as Record<string, unknown> });
     } catch (error) {
       if (abort.signal.aborted) return;
-      const answered = error instanceof ProtocolError && rpcErrorOf(error);
+      const told = error instanceof ServerRequestError && error.code === 'CLIENT_ERROR' ? error.cause : error;
+      const answered = told instanceof ProtocolError && rpcErrorOf(told);
       // Nothing was sent: the promise rejects for the SDK.
       if (!answered) throw error;
       const { code, message, data } = answered;

@@ -158,8 +158,9 @@ export class McpSessionService {
    * @param options `timeout` in milliseconds, `signal`, `onprogress`; at most `serverRequestTimeoutMs` in any case
    * @returns the client's result, checked against the specification
    * @throws UnknownSessionError the session does not exist or has ended
-   * @throws ServerRequestError nothing was sent: no stream is open, the client lacks the capability, or the request is over
-   * @throws ProtocolError the client answered with an error, or not in time
+   * @throws ServerRequestError nothing was sent: no stream is open, the client lacks the capability, or the request is over;
+   *   or the client answered with an error (`CLIENT_ERROR`, its `cause`)
+   * @throws ProtocolError the client did not answer in time
    */
   async request<M extends RequestMethod>(
     id: string,

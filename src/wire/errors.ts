@@ -37,6 +37,18 @@ const ANSWERS = Object.freeze({
   UNAVAILABLE: { status: 503, rpcCode: -32000 },
 } as const);
 
+/** Codes of JSON-RPC and MCP that refusals do not have: of answers. The last one is "URL elicitation required". */
+const OTHER_CODES = [REQUEST_FAILED, REQUEST_TIMEOUT, -32002, -32042];
+const KNOWN_CODES: ReadonlySet<number> = new Set([
+  ...Object.values(ANSWERS).map(({ rpcCode }) => rpcCode),
+  ...OTHER_CODES,
+]);
+
+/** Whether JSON-RPC, MCP or this library defines a JSON-RPC code. Clients and handlers may choose any other. @internal */
+export function isKnownCode(code: number): boolean {
+  return KNOWN_CODES.has(code);
+}
+
 /**
  * The kind of an error, as a name that stays the same from version to version; texts may change.
  *

@@ -325,8 +325,21 @@ describe('what a server asks and tells', () => {
       const error = { code: -32050, message: 'not today', data: { why: 'because' } };
       await (await caller.session.post({ jsonrpc: '2.0', id, error })).text();
       await stream.end();
-      expect(toldOf(stream)).toMatch(/^ProtocolError -32050: .*not today/);
+      expect(toldOf(stream)).toMatch(/^ServerRequestError CLIENT_ERROR: .*-32050.*not today/);
       await app.settled({ outbound: 0, inFlight: 0 });
+    });
+
+    it("D24: with an error that is the tool's failure, when it catches none, and never the code of its answer", async () => {
+      const { caller } = await clocked();
+      const stream = await caller.questioned('plainly');
+      const error = { code: 12_345, message: `\u0007${'x'.repeat(5_000)}` };
+      await (await caller.session.post({ jsonrpc: '2.0', id: stream.messages[0].id, error })).text();
+      await stream.end();
+      const { result } = stream.messages.at(-1);
+      expect(result.isError).toBe(true);
+      expect(result.content[0].text).toMatch(
+        /^The client answered "roots\/list" with the error 12345: "\\u0007x{90,93}…\.$/,
+      );
     });
 
     it('with its call, of which nothing more is heard', async () => {

@@ -107,12 +107,16 @@ describe.each(ONE_ADAPTER)('a request of the server to its client, on %s', (adap
     expect(endOf(theSpan())).toEqual(SUCCESS);
   });
 
-  it.each([-32603, -32602, 4711])('has the code with which the client refused: %d', async (code) => {
+  it.each([
+    [-32603, '-32603'],
+    [-32602, '-32602'],
+    [4711, '_OTHER'],
+  ])('has the code with which the client refused, if a specification has it: %d is %s', async (code, type) => {
     const client = await asking();
     const { stream, id } = await asked(client);
     await (await client.post({ jsonrpc: '2.0', id, error: { code, message: 'no' } })).text();
     await stream.end();
-    expect(endOf(theSpan())).toEqual({ type: String(code), code: String(code), failed: true });
+    expect(endOf(theSpan())).toEqual({ type, code: type, failed: true });
   });
 
   it('ends as a timeout when the client does not answer', async () => {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Controller, Get, Header, Injectable } from '@nestjs/common';
-import { McpArgs, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { ProtocolError } from '@modelcontextprotocol/server';
+import { McpArgs, type McpContext, McpCtx, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { McpPrometheusModule, PrometheusPackageError } from 'nestjs-mcp-streamable/prometheus';
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -8,6 +9,7 @@ import { z } from 'zod';
 import { loadPromClient } from '../../src/prometheus/mcp-metrics.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
+import { LATEST } from '../support/raw-client.js';
 
 let registry = new Registry();
 
@@ -26,6 +28,14 @@ class Tools {
   add(@McpArgs() { a }: { a: number }): string {
     if (a < 0) throw new Error('negative');
     return String(a);
+  }
+  @Tool({ name: 'fail', inputSchema: z.object({ code: z.number() }) })
+  fail(@McpArgs() { code }: { code: number }): never {
+    throw new ProtocolError(code, 'no');
+  }
+  @Tool({ name: 'ask' })
+  async ask(@McpCtx() ctx: McpContext): Promise<string> {
+    return `${(await ctx.roots('r')).length}`;
   }
 }
 
@@ -74,6 +84,20 @@ describe('Prometheus', () => {
     });
     expect(series.get(`mcp_server_session_duration_seconds_count{${legacy}}`)).toBe(1);
     expect([...series.keys()].filter((name) => name.includes('4711') || name.includes(client.sessionId!))).toEqual([]);
+  });
+
+  it('the codes of JSON-RPC and MCP are error types; all others share one, whoever chose them', async () => {
+    await start();
+    const client = await app.client().initialize(LATEST, { roots: {} });
+    for (const code of [-32603, -32042, 12345, 12346]) await (await client.call('fail', { code })).text();
+    for (const code of [12347, 12348]) {
+      const stream = await (await client.call('ask')).sse().count(1);
+      const [{ id }] = stream.messages;
+      await (await client.post({ jsonrpc: '2.0', id, error: { code, message: 'no' } })).text();
+      await stream.end();
+    }
+    const types = [...(await scrape()).keys()].flatMap((name) => /count\{.*error_type="([^"]+)"/.exec(name)?.[1] ?? []);
+    expect(types.toSorted()).toEqual(['-32042', '-32603', '_OTHER', 'tool_error']);
   });
 
   it('gauges of what there is, and counters of refusals', async () => {

@@ -300,8 +300,8 @@ export class McpSession implements CallingClient {
    *
    * @param of as for `notify`
    * @returns the client's result, as it came
-   * @throws (rejects) ServerRequestError when it could not reach the client; ProtocolError when the client answered with an
-   *   error, or not in time
+   * @throws (rejects) ServerRequestError when it could not reach the client, or the client answered with an error;
+   *   ProtocolError when the client did not answer in time
    */
   request(question: OutboundMessage, options: OutboundOptions = {}, of?: McpCall | RequestId): Promise<unknown> {
     if (this.over) return Promise.reject(new ServerRequestError('SESSION_OVER', SESSION_OVER));

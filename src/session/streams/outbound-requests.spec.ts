@@ -105,8 +105,14 @@ describe('a request of the server', () => {
     const { answer } = issue();
     const error = { code: -1, message: 'declined', data: { why: 'busy' } };
     expect(requests.answered({ jsonrpc: '2.0', id: 'p-1', error })).toBe(true);
-    await expect(answer).rejects.toBeInstanceOf(ProtocolError);
-    await expect(answer).rejects.toMatchObject(error);
+    const cause = await answer.catch((failure: Error) => failure.cause);
+    expect(cause).toBeInstanceOf(ProtocolError);
+    expect(cause).toMatchObject(error);
+    await expect(answer).rejects.toMatchObject({
+      name: 'ServerRequestError',
+      code: 'CLIENT_ERROR',
+      message: 'The client answered "elicitation/create" with the error -1: "declined".',
+    });
     expectNothingLeft();
   });
 

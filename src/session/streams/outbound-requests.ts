@@ -1,7 +1,7 @@
 import type { Clock, ClockTimer } from '../../common/clock.js';
 import { deferred, type Deferred } from '../../common/promises.js';
 import type { McpCall, OutboundMessage, OutboundOptions } from '../../context/mcp-call.js';
-import { REQUEST_TIMEOUT } from '../../wire/errors.js';
+import { REQUEST_TIMEOUT, type RpcError, shown } from '../../wire/errors.js';
 import type { JsonRpcNotification, JsonRpcRequest, JsonRpcResponse, RequestId } from '../../wire/json-rpc.js';
 import { ProtocolError } from '../../wire/spec.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
@@ -39,8 +39,8 @@ export class OutboundRequests {
    * Notes a request.
    *
    * @returns the request as it goes over the wire, and its answer: a result as it came
-   * @throws (rejects) ProtocolError: the client answered with an error, or not in time; ServerRequestError: the call or
-   *   the session is over, or `signal` has aborted
+   * @throws (rejects) ServerRequestError: the client answered with an error, the call or the session is over, or `signal`
+   *   has aborted; ProtocolError: the client did not answer in time
    */
   issue(
     { method, params }: OutboundMessage,
@@ -77,8 +77,7 @@ export class OutboundRequests {
       this.#remove(pending);
       pending.answer.resolve(response.result);
     } else {
-      const { code, message, data } = response.error;
-      this.#fail(pending, ProtocolError.fromError(code, message, data));
+      this.#fail(pending, clientError(pending.method, response.error));
     }
     return true;
   }
@@ -148,6 +147,13 @@ export class OutboundRequests {
     this.#pending.delete(id);
     if (onAbort) signal?.removeEventListener('abort', onAbort);
   }
+}
+
+/** Not a `ProtocolError`: as the failure of a handler, that would answer the caller with a code that the client chose. */
+function clientError(method: string, { code, message, data }: RpcError): ServerRequestError {
+  const cause = ProtocolError.fromError(code, message, data);
+  const text = `The client answered "${method}" with the error ${code}: ${shown(message)}.`;
+  return new ServerRequestError('CLIENT_ERROR', text, { cause });
 }
 
 /** @param reason of the signal of the request */
