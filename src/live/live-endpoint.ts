@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { Implementation } from '@modelcontextprotocol/server';
 import type { InjectionToken } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
@@ -12,6 +13,7 @@ import { TaskHost, type TaskView } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
 import { CallObserver, type RunningCall } from '../exchange/call-observer.js';
 import { getMcpHealthIndicatorToken, type McpHealth, type McpHealthIndicator } from '../health/mcp-health.indicator.js';
+import { EDGE_POLICY, type EdgePolicy } from '../http/edge/edge-policy.js';
 import { HttpEdge } from '../http/edge/http-edge.js';
 import { LiveSessions } from '../session/live/live-sessions.js';
 import { infoOf } from '../session/live/session-state.js';
@@ -19,7 +21,7 @@ import { SessionRuntime } from '../session/live/session-runtime.js';
 import { McpSessionService } from '../session/mcp-session.service.js';
 import { McpSessionStore, type McpSessionRecord } from '../session/store/session-store.js';
 import { McpEventStore } from '../stream/event-store.js';
-import { REQUEST_FAILED } from '../wire/errors.js';
+import { type McpError, REQUEST_FAILED } from '../wire/errors.js';
 import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
 import type { EndpointState, Row } from './live-state.js';
 import { ToolStatistics } from './statistics.js';
@@ -91,6 +93,13 @@ export class LiveEndpoint {
 
   get nodeId(): string {
     return this.#get(SessionRuntime).nodeId;
+  }
+
+  /** Why the endpoint would not serve a page of the Host of this request, if so (E1): the browser sends no Origin with a GET. */
+  refusalOf({ headers, socket }: IncomingMessage): McpError | undefined {
+    const host = headers.host ?? headers[':authority'];
+    const origin = `http://${String(host)}`;
+    return this.#get<EdgePolicy>(EDGE_POLICY).admit({ headers: { ...headers, origin }, socket } as IncomingMessage);
   }
 
   close(): void {

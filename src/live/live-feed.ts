@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { Observable, type Subscriber } from 'rxjs';
@@ -5,6 +6,7 @@ import { Clock, type ClockTimer } from '../common/clock.js';
 import { McpOptionError } from '../common/option-checks.js';
 import type { StreamFlow } from '../context/mcp-exchange.js';
 import { McpResponder } from '../http/responder.js';
+import type { McpError } from '../wire/errors.js';
 import { messageFrame } from '../wire/sse.js';
 import { LiveEndpoint } from './live-endpoint.js';
 import { EventRing } from './live-events.js';
@@ -78,6 +80,12 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
 
   get nodeIds(): readonly string[] {
     return this.#endpoints.map(({ nodeId }) => nodeId);
+  }
+
+  /** Against DNS rebinding: the page has the hosts of its endpoints. @returns `undefined` when one of them takes the Host */
+  refusalOf(request: IncomingMessage): McpError | undefined {
+    const refusals = this.#endpoints.map((endpoint) => endpoint.refusalOf(request));
+    return refusals.includes(undefined) ? undefined : refusals[0];
   }
 
   get full(): boolean {

@@ -95,16 +95,22 @@ export function createLiveController({ path, guards }: ResolvedLiveOptions): Typ
     }
 
     /**
-     * Checks, after the guards, that the page itself sends the request, or a user navigates to it. Otherwise refuses
-     * it.
+     * Checks, after the guards, that the page itself sends the request, or a user navigates to it, and that the Host is not the
+     * name of an attacker. Otherwise refuses it.
      */
     private refused(request: object, response: object, action: boolean): boolean {
-      const { headers } = rawRequest(request);
+      const raw = rawRequest(request);
+      const { headers } = raw;
       const { origin } = headers;
       const host = headers.host ?? (headers[':authority'] as string | undefined);
       if (isCrossOrigin(origin, host) || (action && origin === undefined)) {
         const message = `Only the live page itself may send this request: the Origin must match the Host. Configure a proxy to forward the Host.`;
         this.answer(response, 403, { error: 'FORBIDDEN_ORIGIN', message });
+        return true;
+      }
+      const refusal = this.feed.refusalOf(raw);
+      if (refusal) {
+        this.answer(response, refusal.status, { error: refusal.code, message: refusal.message });
         return true;
       }
       if (!action || headers[ACTION_HEADER] === '1') return false;

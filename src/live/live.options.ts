@@ -12,7 +12,8 @@ export interface McpLiveOptions {
   /**
    * Guards of all routes of the page, at least one: they decide who may see the page and end sessions and calls. Their
    * dependencies are resolved from `imports`. A browser opens the page, so the guards must use what browsers send: a
-   * cookie, Basic credentials, or headers of a proxy.
+   * cookie, Basic credentials, or headers of a proxy. The Host of the page must be a loopback name on loopback, an IP
+   * address elsewhere, or in the `allowedHosts` of an endpoint.
    */
   guards?: readonly (Type<CanActivate> | CanActivate)[];
   /**

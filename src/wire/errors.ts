@@ -190,7 +190,7 @@ export function refusalOf(thrown: unknown): McpError | undefined {
 const SHOWN_CHARACTERS = 100;
 
 /**
- * A value as an error shows it: its JSON, cut to 100 characters.
+ * A value as an error shows it: its JSON, cut to 100 characters, with invisible characters escaped.
  *
  * @returns `nothing` for `undefined`; never throws
  * @internal
@@ -199,8 +199,12 @@ export function shown(value: unknown): string {
   if (value === undefined) return 'nothing';
   // A long string is truncated first, to save escaping all of it.
   const json = toJson(typeof value === 'string' ? value.slice(0, SHOWN_CHARACTERS + 1) : value);
-  return json.length > SHOWN_CHARACTERS ? `${json.slice(0, SHOWN_CHARACTERS)}…` : json;
+  const cut = json.length > SHOWN_CHARACTERS ? `${json.slice(0, SHOWN_CHARACTERS)}…` : json;
+  return cut.replace(UNSEEN, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
+
+/** Control characters that JSON does not escape, and those that change how a terminal shows the text around them. */
+const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 /**
  * `JSON.parse` accepts any depth, but `JSON.stringify` overflows the stack: an error text must not cause a second

@@ -14,6 +14,13 @@ describe('shown', () => {
     expect(shown(value)).toBe(expected);
   });
 
+  it('escapes what JSON leaves as it is: control characters, and those that turn the text around', () => {
+    expect(shown('a\u0007\u007f\u0085\u009b2J\u2028\u202e\ufeffz')).toBe(
+      String.raw`"a\u0007\u007f\u0085\u009b2J\u2028\u202e\ufeffz"`,
+    );
+    expect(shown('é ẞ € 漢字 𝄞')).toBe('"é ẞ € 漢字 𝄞"');
+  });
+
   it('cuts at 100 characters, and says so', () => {
     expect(shown('x'.repeat(98))).toBe(`"${'x'.repeat(98)}"`);
     expect(shown('x'.repeat(99))).toBe(`"${'x'.repeat(99)}…`);

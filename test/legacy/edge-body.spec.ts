@@ -43,6 +43,20 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
     return send(url, { headers: { 'content-type': 'application/json' }, body: { text } });
   };
 
+  it('E4: no media type hides the body of another route from the parsers of the app', async () => {
+    await start();
+    await (await app.client().initialize()).delete();
+    for (const type of ['application/vnd.nestjs-mcp-streamable', 'application/vnd.nestjs-mcp-streamable.0']) {
+      const response = await send(`${new URL(app.url).origin}/other`, {
+        headers: { 'content-type': type },
+        body: { text: 'x' },
+      });
+      // Express hands on the request without a body, as for every type that it does not know.
+      expect(response.status).toBe(adapter === 'fastify' ? 415 : 500);
+      await response.text();
+    }
+  });
+
   describe('size', () => {
     it('E6: may be more than the app takes elsewhere, and the app keeps its own limit', async () => {
       await start();

@@ -2,9 +2,13 @@ import type { CanActivate } from '@nestjs/common';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS, TestApp, type TestAppOptions } from '../support/app.js';
 import { send } from '../support/http.js';
+import { rawSocket, readToEnd } from '../support/raw-socket.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectRefusal } from '../support/refusal.js';
 import { UnixSocketDoor } from '../support/unix-socket.js';
+
+/** Control characters that a terminal or a log obeys, lines aside. */
+const HIDDEN = /[\u0000-\u0009\u000b\u000c\u000e-\u001f\u007f-\u009f]/;
 
 describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
   let app: TestApp;
@@ -131,6 +135,21 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
     await app.settled({ sessions: 0 });
   });
 
+  it('E1: control characters of a Host reach neither the answer nor the log', async () => {
+    const log = new RecordedLog();
+    await start();
+    log.attach(app.app);
+    for (const host of ['evil\t.example', 'evil\u009b2J.example', 'evil\u007f.example', 'evil\u0085.example']) {
+      const socket = await rawSocket(app);
+      const { pathname } = new URL(app.url);
+      socket.write(`POST ${pathname} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`, 'latin1');
+      expect(await readToEnd(socket)).not.toMatch(HIDDEN);
+    }
+    const lines = log.lines.map(({ text }) => text);
+    log.release();
+    expect(lines.filter((line) => HIDDEN.test(line))).toEqual([]);
+  });
+
   it('E1: the routes of the app beside the endpoint are not concerned', async () => {
     await start();
     const response = await send(`${app.url}-beside`, { method: 'GET', headers: { host: 'evil.example' } });
@@ -169,9 +188,18 @@ describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {
 
     it('E1: an Origin equal to the Host is fine, another is not, loopback ones included', async () => {
       await knock();
-      expect(await statusOf({ host: 'mcp.example.com', origin: 'https://mcp.example.com' })).toBe(400);
+      expect(await statusOf({ host: '192.168.1.10', origin: 'https://192.168.1.10' })).toBe(400);
       expect(await statusOf({ host: 'mcp.example.com', origin: 'https://evil.example' })).toBe(403);
       expect(await statusOf({ host: 'mcp.example.com', origin: 'http://localhost:5173' })).toBe(403);
+    });
+
+    it('E1: while nothing is listed, a page of a name is refused, and told which option lets it in', async () => {
+      await knock();
+      const headers = { ...usual, host: 'rebound.example:3000', origin: 'http://rebound.example:3000' };
+      const response = await door.send('/mcp', { headers, body: listing });
+      const says = ['"rebound.example:3000"', 'Add "rebound.example" to the option "allowedHosts"'];
+      await expectRefusal(response, { status: 403, code: -32000, says });
+      expect(seen).toEqual(before);
     });
 
     it('E1: with a list only what it names is let in, without a warning; the first other is one', async () => {

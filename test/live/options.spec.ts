@@ -53,7 +53,7 @@ describe('a caller of this machine', () => {
   const isLocal = (remoteAddress: string, headers: object) =>
     isLoopbackRequest({ headers, socket: { remoteAddress } } as never);
 
-  it.each([
+  it.each<[string, object, boolean]>([
     ['127.0.0.1', { host: 'localhost:3000' }, true],
     ['::1', { host: '[::1]:3000' }, true],
     ['::ffff:127.0.0.1', { host: '127.0.0.1' }, true],
@@ -65,6 +65,17 @@ describe('a caller of this machine', () => {
     ['127.0.0.1', { host: 'localhost', 'x-forwarded-for': '10.0.0.7' }, false],
     ['127.0.0.1', { host: 'localhost', 'x-forwarded-proto': 'https' }, false],
     ['127.0.0.1', { host: 'localhost', forwarded: 'for=10.0.0.7' }, false],
+    ...['x-real-ip', 'cf-connecting-ip', 'true-client-ip', 'fastly-client-ip', 'x-azure-clientip', 'x-envoy-peer'].map(
+      (name): [string, object, boolean] => ['127.0.0.1', { host: 'localhost', [name]: '10.0.0.7' }, false],
+    ),
+    ...['x-original-host', 'x-host', 'x-forwarded', 'x-forwarded-host', 'via', 'forwarded-for'].map(
+      (name): [string, object, boolean] => ['127.0.0.1', { host: 'localhost', [name]: 'mcp.example.com' }, false],
+    ),
+    [
+      '127.0.0.1',
+      { host: 'localhost', viable: '1', shipping: '1', 'user-agent': 'curl', 'sec-fetch-site': 'none' },
+      true,
+    ],
   ])('from %s with %o: %s', (address, headers, local) => {
     expect(isLocal(address, headers)).toBe(local);
   });

@@ -51,8 +51,9 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
   async function start(
     live: McpLiveOptions = { unguarded: 'loopback' },
     configure?: (app: INestApplication) => void,
+    endpoint: object = {},
   ): Promise<void> {
-    const imports = [McpStreamableModule.forRoot({ serverInfo }), McpLiveModule.forRoot(live)];
+    const imports = [McpStreamableModule.forRoot({ serverInfo, ...endpoint }), McpLiveModule.forRoot(live)];
     app = await NestApp.start(adapter, { imports }, configure);
   }
   const get = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
@@ -133,8 +134,21 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     expect((await get('mcp-live', allowed)).status).toBe(200);
     expect((await act(page, 'sessions/x/end', allowed)).status).toBe(404);
     (await LiveReader.open(page, allowed)).close();
-    // From elsewhere, which is what guards are for.
-    expect((await get('mcp-live', { ...allowed, host: 'ops.example.com' })).status).toBe(200);
+  });
+
+  it('with guards it is for the hosts that an endpoint lists, so that no page of a rebound name reads it', async () => {
+    const guards = [{ canActivate: () => true }];
+    await start({ guards }, undefined, { allowedHosts: ['ops.example.com'] });
+    for (const path of ['mcp-live', 'mcp-live/events?once']) {
+      const response = await get(path, { host: 'evil.example' });
+      expect(response.status).toBe(403);
+      expect(await response.json()).toMatchObject({
+        error: 'FORBIDDEN_HOST',
+        message: expect.stringContaining('allowedHosts'),
+      });
+    }
+    expect((await get('mcp-live', { host: 'ops.example.com' })).status).toBe(200);
+    expect((await get('mcp-live', { host: 'localhost:1234' })).status).toBe(200);
   });
 
   it('takes guards that are objects', async () => {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpServer } from '@nestjs/common';
 import { type AdapterEdge, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
@@ -12,9 +13,10 @@ import { endpointOfConfig, type EndpointKey, hideMediaType, restoreMediaType } f
 
 /**
  * Fastify refuses bodies without a parser. The parser of this type reads nothing, so the body stays on the raw stream;
- * an exact type takes precedence over the app's patterns and `*`.
+ * an exact type takes precedence over the app's patterns and `*`. Random, because the parser belongs to all routes: a client
+ * that knew the type could send bodies past the parsers of the app.
  */
-const DISGUISE = 'application/vnd.nestjs-mcp-streamable';
+const DISGUISE = `application/vnd.nestjs-mcp-streamable.${randomBytes(16).toString('hex')}`;
 
 interface FastifyRequest {
   readonly raw: IncomingMessage;

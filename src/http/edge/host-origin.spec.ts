@@ -123,6 +123,9 @@ describe('on a loopback connection', () => {
     'file://',
     '//localhost',
     'chrome-extension://abcdefgh',
+    'ftp://localhost',
+    'capacitor://localhost',
+    'ionic://127.0.0.1',
   ])('the Origin %s is refused', (origin) => {
     expect(check(LOOPBACK, 'localhost:3000', origin)).toBe('FORBIDDEN_ORIGIN');
   });
@@ -170,8 +173,9 @@ describe.each([NETWORK, 'fd00::7', undefined])('on a connection to %s', (address
   });
 
   it('an Origin passes when it equals the Host, whatever the scheme, or is listed', () => {
+    const allowedHosts = ['mcp.example.com'];
     const origin = (host: string, value: string) =>
-      check(address, host, value, { allowedOrigins: ['https://app.example.com'] });
+      check(address, host, value, { allowedHosts, allowedOrigins: ['https://app.example.com'] });
 
     expect(origin('mcp.example.com', 'https://mcp.example.com')).toBe('passes');
     expect(origin('mcp.example.com', 'http://mcp.example.com')).toBe('passes');
@@ -183,6 +187,31 @@ describe.each([NETWORK, 'fd00::7', undefined])('on a connection to %s', (address
     expect(origin('mcp.example.com', 'ftp://mcp.example.com')).toBe('FORBIDDEN_ORIGIN');
     expect(origin('mcp.example.com', 'http://localhost')).toBe('FORBIDDEN_ORIGIN');
     expect(origin('mcp.example.com', 'null')).toBe('FORBIDDEN_ORIGIN');
+  });
+});
+
+describe.each([NETWORK, 'fd00::7', undefined])('while no host is listed, a page on a connection to %s', (address) => {
+  it.each(['192.168.1.10:3000', '[fd00::7]:3000', 'localhost:3000', '127.0.0.1', '[::1]:3000'])(
+    'of the Host %s passes: no name leads there',
+    (host) => {
+      expect(check(address, host, `http://${host}`)).toBe('passes');
+    },
+  );
+
+  it.each(['evil.example', 'evil.example:3000', 'mcp.example.com', 'box', '192.168.1.10.evil.example', '1.2.3'])(
+    'of the Host %s is refused: an attacker may have pointed the name here',
+    (host) => {
+      expect(check(address, host, `http://${host}`)).toBe('FORBIDDEN_HOST');
+      expect(check(address, host, `http://${host}`, { allowedHosts: [host] })).toBe('passes');
+      expect(check(address, host)).toBe('passes');
+    },
+  );
+
+  it('passes when its Origin is listed: the app has named it', () => {
+    const allowedOrigins = ['https://app.example.com', 'https://mcp.example.com'];
+    for (const origin of allowedOrigins) {
+      expect(check(address, 'mcp.example.com', origin, { allowedOrigins })).toBe('passes');
+    }
   });
 });
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { isIPv6 } from 'node:net';
+import { isIPv4, isIPv6 } from 'node:net';
 import { McpError, shown } from '../../wire/errors.js';
 import { McpOptionError } from '../../common/option-checks.js';
 
@@ -11,6 +11,10 @@ import { McpOptionError } from '../../common/option-checks.js';
  * A server on loopback is meant for this machine only, so there only loopback names pass by default, also when the
  * server listens on all addresses: what counts is the address that this connection arrived on. A reverse proxy on the
  * same machine arrives on loopback too, and its public name has to be listed.
+ *
+ * On a network address with nothing listed, any name may be one that an attacker has pointed here. Clients that are not
+ * browsers send no Origin, and pass. A browser's own Origin proves nothing there, unless the Host is no name at all: an
+ * address cannot be pointed elsewhere.
  *
  * Spec: 2025-11-25, basic/transports, "Security Warning". Row E1.
  */
@@ -31,7 +35,8 @@ export interface HostOriginOptions {
    * ignored.
    *
    * Empty: connections on loopback may use loopback names only; connections on network addresses may use every host,
-   * and a warning is logged once. If a reverse proxy on the same machine forwards the public host name, list that name.
+   * and a warning is logged once, but pages of that host may call only if it is an IP address or a loopback name, or
+   * `allowedOrigins` lists them. If a reverse proxy on the same machine forwards the public host name, list that name.
    *
    * @default []
    * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
@@ -69,7 +74,8 @@ const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{0,5}))?$/;
 const ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)$/;
 const IPV4_LOOPBACK = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 const MAPPED_LOOPBACK = /^\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\]$/;
-const PROXY_HEADER = /^(?:forwarded|via|x-forwarded-.+|x-real-ip)$/;
+/** A pattern, since each proxy and CDN has its own: `x-forwarded-for`, `cf-connecting-ip`, `true-client-ip`, `x-original-host`… */
+const PROXY_HEADER = /^via$|^(?:x-)?forwarded|^(?:x-original|x-envoy|x-amz|cf)-|-\w*ip$|-(?:host|for)$/;
 const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
   __proto__: null,
   http: '80',
@@ -109,8 +115,8 @@ function textOf(entry: unknown): string {
  *
  * A Host is refused when it is missing or is no host at all; on loopback also when it is neither a loopback name nor
  * listed, elsewhere when there is a list and it is not on it. An Origin passes when it is absent, listed, or names the
- * same host and port as the Host; on loopback also when it is a loopback name, on any port. `null` passes only when
- * listed.
+ * same host and port as the Host; on loopback also when it is a loopback name of http or https, on any port. `null`
+ * passes only when listed. The Origin that names an unlisted Host passes only if that Host is no name that DNS resolves.
  *
  * @param onUnlisted called for each request to a network address while no host is listed
  * @returns why the request is refused, or `undefined`
@@ -133,13 +139,18 @@ export function checkHostAndOrigin(
         : `If clients reach this server by that name, as through a tunnel, a proxy or a container, add "${name}" to the option "allowedHosts".`;
     return new McpError('FORBIDDEN_HOST', `The Host ${shown(facts.host)} is not allowed here. ${advice}`, { option });
   }
+  const unlisted = !loopback && rules.hosts.length === 0;
   if (facts.origin !== undefined && !originAllowed(facts.origin, host, loopback, rules)) {
     // A value that is not an origin cannot be listed.
     const option = facts.origin === 'null' || parseOrigin(facts.origin) ? 'allowedOrigins' : undefined;
     const text = `The Origin ${shown(facts.origin)} is not allowed here. If pages of that origin may call this server, add it to the option "allowedOrigins" exactly as shown.`;
     return new McpError('FORBIDDEN_ORIGIN', text, { option });
   }
-  if (!loopback && rules.hosts.length === 0) onUnlisted();
+  if (unlisted && facts.origin !== undefined && !isAddress(host.name) && !isListed(facts.origin, rules)) {
+    const text = `The Host ${shown(facts.host)} is not allowed for web pages, because this server lists no host names: any name may have been pointed to it. Add "${host.name}" to the option "allowedHosts".`;
+    return new McpError('FORBIDDEN_HOST', text, { option: 'allowedHosts' });
+  }
+  if (unlisted) onUnlisted();
   return undefined;
 }
 
@@ -155,12 +166,16 @@ function samePort(listed: string | undefined, actual: string | undefined): boole
 }
 
 function originAllowed(text: string, host: Authority, loopback: boolean, rules: HostOriginRules): boolean {
-  if (text === 'null') return rules.origins.has('null');
+  if (isListed(text, rules)) return true;
   const origin = parseOrigin(text);
   if (!origin) return false;
-  if (rules.origins.has(serialised(origin))) return true;
-  if (loopback && isLoopbackName(origin.name)) return true;
+  if (loopback && origin.scheme in DEFAULT_PORTS && isLoopbackName(origin.name)) return true;
   return isOwn(origin, host);
+}
+
+function isListed(text: string, { origins }: HostOriginRules): boolean {
+  const origin = text === 'null' ? undefined : parseOrigin(text);
+  return origins.has(origin ? serialised(origin) : text);
 }
 
 /** The scheme is not compared: behind a proxy that terminates TLS the server does not know its own. */
@@ -210,6 +225,11 @@ function parseOrigin(text: string): Origin | undefined {
 
 function serialised({ scheme, name, port }: Origin): string {
   return `${scheme}://${name}:${port ?? DEFAULT_PORTS[scheme] ?? ''}`;
+}
+
+/** Whether DNS does not decide where a host leads. */
+function isAddress(name: string): boolean {
+  return name.startsWith('[') || isIPv4(name) || isLoopbackName(name);
 }
 
 function isLoopbackName(name: string): boolean {
