@@ -34,10 +34,11 @@ export interface McpHandlerOptions {
    * Whether clients receive the message of an `Error` that a handler throws: of a tool as a result with `isError`, so
    * that the model can correct its call; of other handlers as the JSON-RPC error -32603. At most 2,000 characters of
    * it, and never its stack or its cause. `false`: a generic text instead. Messages of databases and drivers name
-   * hosts, tables and paths, so the default is `false` in production. Has no effect on `HttpException`, `McpError` and
+   * hosts, tables and paths, so by default only callers on this machine receive it: those whose connection comes from a
+   * loopback address without headers of a proxy, and those of stdio and of the app itself. `true`: all clients. Has no effect on `HttpException`, `McpError` and
    * `ProtocolError`: those below status 500 always reach the client, those from 500 on never do.
    *
-   * @default `true`; `false` if `NODE_ENV` is `production`
+   * @default callers on this machine; `false` if `NODE_ENV` is `production`
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
    */
   errorDetails?: boolean;
@@ -75,7 +76,9 @@ export const HANDLER_NAMES = namesOf<McpHandlerOptions>({
 });
 
 /** Every option, decided. */
-export type ResolvedHandlerOptions = Required<Omit<McpHandlerOptions, 'listCache'>> & {
+export type ResolvedHandlerOptions = Required<Omit<McpHandlerOptions, 'listCache' | 'errorDetails'>> & {
+  /** `local`: for callers on this machine. */
+  readonly errorDetails: boolean | 'local';
   readonly listCache: Readonly<Required<CacheHints>>;
 };
 
@@ -93,7 +96,7 @@ export function resolveHandlerOptions({
   pageSize = 1_000,
   listGuards = [],
   listCache = { ttlMs: 0 },
-  errorDetails = process.env['NODE_ENV'] !== 'production',
+  errorDetails,
   denials = 'result',
   maxResultBytes = Infinity,
   textMirror = true,
@@ -108,9 +111,13 @@ export function resolveHandlerOptions({
       ttlMs: check.count('listCache.ttlMs', ttlMs, { min: 0 }),
       scope: check.oneOf('listCache.scope', scope, ['public', 'private']),
     },
-    errorDetails: check.flag('errorDetails', errorDetails),
+    errorDetails: errorDetails === undefined ? detailsByDefault() : check.flag('errorDetails', errorDetails),
     denials: check.oneOf('denials', denials, ['result', 'http']),
     maxResultBytes: check.count('maxResultBytes', maxResultBytes, { infinite: true }),
     textMirror: check.flag('textMirror', textMirror),
   };
+}
+
+function detailsByDefault(): ResolvedHandlerOptions['errorDetails'] {
+  return process.env['NODE_ENV'] === 'production' ? false : 'local';
 }

@@ -75,7 +75,7 @@ function adviseOnHandlers(
   if (errorDetails === undefined) {
     logger.log(
       resolveHandlerOptions().errorDetails
-        ? `Clients of the endpoint "${path}" receive the messages of errors that its handlers throw, because NODE_ENV is not "production". The option "errorDetails" changes this.`
+        ? `Clients of the endpoint "${path}" on this machine receive the messages of errors that its handlers throw, because NODE_ENV is not "production"; others receive a generic text. The option "errorDetails" changes this.`
         : `Clients of the endpoint "${path}" receive a generic text for errors that its handlers throw, because NODE_ENV is "production". The option "errorDetails" changes this; throw an HttpException for a message that clients should receive.`,
     );
   }

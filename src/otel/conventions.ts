@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { McpCallEnd, McpCallOutcome } from '../context/mcp-instrumentation.js';
 import { isKnownCode } from '../wire/errors.js';
 import { REQUEST_METHODS } from '../wire/json-rpc.js';
@@ -46,7 +47,8 @@ const EXECUTE_TOOL = 'execute_tool';
 const OTHER = '_OTHER';
 
 /** Keys of `_meta` without a prefix, as SEP-414 has them. */
-export const PROPAGATED = ['traceparent', 'tracestate', 'baggage'];
+export const TRACE_CONTEXT = ['traceparent', 'tracestate'];
+export const BAGGAGE = 'baggage';
 
 /** Of everything that goes over Streamable HTTP. */
 export const NETWORK = { [ATTR.NETWORK_TRANSPORT]: 'tcp', [ATTR.NETWORK_PROTOCOL]: 'http' };
@@ -56,6 +58,12 @@ const NAMED: Readonly<Record<string, string>> = { 'tools/call': ATTR.TOOL, 'prom
 /** The name of a span: `tools/call add`; the URI of a resource is not for names. */
 export function spanNameOf(method: string, name: string | undefined): string {
   return shortened(name !== undefined && Object.hasOwn(NAMED, method) ? `${method} ${name}` : method);
+}
+
+/** The id is the only credential of an anonymous session: a reader of the spans could use the session with it. */
+export function sessionIdOf(sessionId: string, principal: string | undefined): string {
+  if (principal !== undefined) return sessionId;
+  return `sha256:${createHash('sha256').update(sessionId).digest('hex').slice(0, 32)}`;
 }
 
 /** What a method says of the tool or prompt that it names. */

@@ -11,6 +11,7 @@ import type {
 } from '../context/mcp-instrumentation.js';
 import {
   ATTR,
+  BAGGAGE,
   CLIENT_OPERATION_DURATION,
   methodOf,
   namedAttributes,
@@ -18,11 +19,12 @@ import {
   OPERATION_DURATION,
   outcomeForSender,
   outcomeForServer,
-  PROPAGATED,
   revisionOf,
   SESSION_DURATION,
+  sessionIdOf,
   shortened,
   spanNameOf,
+  TRACE_CONTEXT,
 } from './conventions.js';
 import { durationsOf, loadApi, type OpenTelemetryApi, SCOPE } from './otel-api.js';
 
@@ -30,11 +32,19 @@ import { durationsOf, loadApi, type OpenTelemetryApi, SCOPE } from './otel-api.j
 export interface OtelInstrumentationOptions {
   /**
    * Whether the trace context that a client sends in `_meta` becomes the parent of the span. With `false` the span belongs
-   * to the trace of the HTTP request: for clients that must not choose trace ids, sampling and baggage.
+   * to the trace of the HTTP request: for clients that must not choose trace ids and sampling.
    *
    * @default true
    */
   acceptContext?: boolean;
+  /**
+   * Whether the baggage that a client sends in `_meta` with its trace context is that of the handler, too. The app may send it
+   * on to other services, and trust its entries there: accept it only from clients that you trust. Without effect where
+   * `acceptContext` is `false`.
+   *
+   * @default false
+   */
+  acceptBaggage?: boolean;
   /** Whether spans carry the arguments of tools. They may hold what a telemetry backend must not. @default false */
   recordArguments?: boolean;
   /** Whether spans carry the results of tools. They may hold what a telemetry backend must not. @default false */
@@ -66,7 +76,8 @@ export interface OtelInstrumentationOptions {
 export class OtelInstrumentation implements McpInstrumentation {
   readonly #api: OpenTelemetryApi;
   readonly #spans = new WeakMap<McpCallInfo, Span>();
-  readonly #acceptContext: boolean;
+  /** Keys of `_meta` that are taken from clients. */
+  readonly #accepted: readonly string[];
   readonly #recordArguments: boolean;
   readonly #recordResults: boolean;
   #tracer: Tracer | undefined;
@@ -75,7 +86,9 @@ export class OtelInstrumentation implements McpInstrumentation {
   /** @throws McpOptionError; OtelPackageError if `@opentelemetry/api` is not installed */
   constructor(private readonly options: OtelInstrumentationOptions = {}) {
     check.group('options', options);
-    this.#acceptContext = check.flag('acceptContext', options.acceptContext ?? true);
+    const acceptContext = check.flag('acceptContext', options.acceptContext ?? true);
+    const acceptBaggage = check.flag('acceptBaggage', options.acceptBaggage ?? false);
+    this.#accepted = acceptContext ? [...TRACE_CONTEXT, ...(acceptBaggage ? [BAGGAGE] : [])] : [];
     this.#recordArguments = check.flag('recordArguments', options.recordArguments ?? false);
     this.#recordResults = check.flag('recordResults', options.recordResults ?? false);
     this.#api = loadApi();
@@ -115,10 +128,14 @@ export class OtelInstrumentation implements McpInstrumentation {
   }
 
   question(question: McpQuestionInfo, outcome: Promise<McpQuestionOutcome>): void {
-    const { method, requestId, sessionId, protocolVersion } = question;
+    const { method, requestId, sessionId, principal, protocolVersion } = question;
     const began = performance.now();
     const common = { ...NETWORK, [ATTR.METHOD]: method, [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion) };
-    const attributes = { ...common, [ATTR.REQUEST_ID]: String(requestId), [ATTR.SESSION_ID]: sessionId };
+    const attributes = {
+      ...common,
+      [ATTR.REQUEST_ID]: String(requestId),
+      [ATTR.SESSION_ID]: sessionIdOf(sessionId, principal),
+    };
     const span = this.#tracing.startSpan(method, { kind: this.#api.SpanKind.CLIENT, attributes });
     void outcome.then((end) => {
       const ended = outcomeForSender(end);
@@ -137,14 +154,14 @@ export class OtelInstrumentation implements McpInstrumentation {
   }
 
   #parentOf({ meta }: McpCallInfo, ambient: Context): Context {
-    if (!this.#acceptContext || !meta) return ambient;
-    const sent = PROPAGATED.filter((key) => typeof meta[key] === 'string');
+    if (!meta) return ambient;
+    const sent = this.#accepted.filter((key) => typeof meta[key] === 'string');
     if (sent.length === 0) return ambient;
     return this.#api.propagation.extract(ambient, Object.fromEntries(sent.map((key) => [key, meta[key]])));
   }
 
   #attributesOf(info: McpCallInfo): Attributes {
-    const { method, name, uri, requestId, sessionId, protocolVersion } = info;
+    const { method, name, uri, requestId, sessionId, principal, protocolVersion } = info;
     const args =
       this.#recordArguments && method === 'tools/call' ? currentMcpCall()?.message.params?.['arguments'] : undefined;
     return {
@@ -153,7 +170,7 @@ export class OtelInstrumentation implements McpInstrumentation {
       [ATTR.METHOD]: shortened(method),
       [ATTR.PROTOCOL_VERSION]: revisionOf(protocolVersion),
       ...(requestId !== undefined && { [ATTR.REQUEST_ID]: shortened(String(requestId)) }),
-      ...(sessionId !== undefined && { [ATTR.SESSION_ID]: sessionId }),
+      ...(sessionId !== undefined && { [ATTR.SESSION_ID]: sessionIdOf(sessionId, principal) }),
       ...(uri !== undefined && { [ATTR.RESOURCE_URI]: shortened(uri) }),
       ...(args !== undefined && { [ATTR.TOOL_ARGUMENTS]: textOf(args) }),
     };

@@ -6,6 +6,7 @@ import { handlersApps, logOf, registryOf } from '../support/handlers-app.js';
 import { asking, KINDS, messageOf } from '../support/kinds.js';
 import { ModernClient } from '../support/modern-client.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
+import { UnixSocketDoor } from '../support/unix-socket.js';
 import { fourOf } from './four.js';
 
 const MESSAGE = 'No stock for order 7';
@@ -40,8 +41,8 @@ afterEach(() => {
 
 describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s', (adapter) => {
   const start = handlersApps(adapter, { providers: [Failing, Completed] });
-  const isTold = async (app: TestApp): Promise<boolean> => {
-    const client = await app.client().initialize();
+  const isTold = async (app: TestApp, headers: Record<string, string> = {}): Promise<boolean> => {
+    const client = await app.client(headers).initialize();
     const { result } = await (await client.post(messageOf(client, 'tool', 'failing'))).json();
     return result.content[0].text === MESSAGE;
   };
@@ -56,6 +57,30 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
     vi.stubEnv('NODE_ENV', env);
     const app = await start(errorDetails === undefined ? {} : { errorDetails });
     expect(await isTold(app)).toBe(told);
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['a proxy on this machine', { 'x-forwarded-for': '10.0.0.7' }],
+    ['a CDN', { 'cf-connecting-ip': '10.0.0.7' }],
+  ])('is by default not for what came through %s; with "errorDetails" it is', async (_, headers) => {
+    vi.stubEnv('NODE_ENV', 'development');
+    expect(await isTold(await start(), headers)).toBe(false);
+    expect(await isTold(await start({ errorDetails: true }), headers)).toBe(true);
+  });
+
+  it('is by default not for a caller whose connection does not come from loopback', async () => {
+    vi.stubEnv('NODE_ENV', 'development');
+    const app = await start();
+    const door = await UnixSocketDoor.open(app.app);
+    const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+    const opened = await door.send('/mcp', { headers, body: app.client().initializeMessage() });
+    const client = app.client();
+    await opened.text();
+    const session = { ...headers, 'mcp-session-id': opened.header('mcp-session-id')! };
+    const response = await door.send('/mcp', { headers: session, body: messageOf(client, 'tool', 'failing') });
+    const { result } = await response.json();
+    expect(result.content[0].text).toContain('See the server log');
+    await door.close();
   });
 
   it.each(['legacy', 'modern'] as const)(
@@ -120,7 +145,7 @@ describe.each(ONE_ADAPTER)('the log at start about failures, on %s', (adapter) =
   it('says once which way the default went, and nothing when the app has decided', async () => {
     vi.stubEnv('NODE_ENV', 'development');
     expect(await linesOf({})).toEqual([
-      expect.stringMatching(/"mcp" receive the messages of errors .* not "production"/),
+      expect.stringMatching(/"mcp" on this machine receive the messages of errors .* not "production"/),
     ]);
     vi.stubEnv('NODE_ENV', 'production');
     expect(await linesOf({})).toEqual([expect.stringMatching(/"mcp" receive a generic text .* is "production"/)]);

@@ -101,7 +101,7 @@ describe('OpenTelemetry', () => {
     expect(ofLegacy!.attributes).toEqual({
       'mcp.method.name': 'tools/call',
       'mcp.protocol.version': '2025-11-25',
-      'mcp.session.id': legacy.sessionId,
+      'mcp.session.id': expect.stringMatching(/^sha256:/),
       'gen_ai.tool.name': 'work',
       'gen_ai.operation.name': 'execute_tool',
       'jsonrpc.request.id': '7',
@@ -180,7 +180,9 @@ describe('OpenTelemetry', () => {
     missing = true;
     await app.service.release(client.sessionId!);
     const long = 'x'.repeat(100_000);
-    await (await client.post({ jsonrpc: '2.0', id: long, method: long, params: { name: long, uri: long } })).text();
+    await (
+      await client.post({ jsonrpc: '2.0', id: long.slice(0, 256), method: long, params: { name: long, uri: long } })
+    ).text();
     await (await client.post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: long } })).text();
     const points = await telemetry.points('mcp.server.operation.duration');
     expect(points.map(({ attributes }) => [attributes['mcp.method.name'], attributes['error.type']])).toEqual([
@@ -217,7 +219,7 @@ describe('OpenTelemetry', () => {
     app = await startApp(inHttpSpan);
     const modern = new ModernClient(app.client().url);
     const { result } = await modern.ask('tools/call', { name: 'work', arguments: {} }, { meta });
-    expect(result.content[0].text).toBe('/mcp acme');
+    expect(result.content[0].text).toBe('/mcp undefined');
     await modern.ask('tools/call', { name: 'work', arguments: {} });
     const [withContext, without] = telemetry.named('tools/call work');
     expect(withContext!.parentSpanContext).toMatchObject({ spanId: '00f067aa0ba902b7', isRemote: true });
@@ -228,6 +230,34 @@ describe('OpenTelemetry', () => {
     await start({ acceptContext: false });
     await new ModernClient(app.client().url).ask('tools/call', { name: 'work', arguments: {} }, { meta });
     expect(telemetry.named('tools/call work').at(-1)!.parentSpanContext).toBeUndefined();
+  });
+
+  it('the baggage of a client is the handler\'s only where "acceptBaggage" says so', async () => {
+    const meta = { traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', baggage: 'tenant=acme' };
+    const tenant = async (options: object): Promise<string> => {
+      await start(options);
+      const modern = new ModernClient(app.client().url);
+      const { result } = await modern.ask('tools/call', { name: 'work', arguments: {} }, { meta });
+      await app.close();
+      return result.content[0].text;
+    };
+    expect(await tenant({})).toBe('/mcp undefined');
+    expect(await tenant({ acceptBaggage: true })).toBe('/mcp acme');
+    expect(await tenant({ acceptBaggage: true, acceptContext: false })).toBe('/mcp undefined');
+    await start();
+  });
+
+  it('the id of a session is on spans as it is with a principal, and hashed without: it is the credential', async () => {
+    app = await startApp(new OtelInstrumentation(), { principal: ({ headers }: never) => headers['x-user'] as never });
+    const ids: string[] = [];
+    for (const headers of [undefined, { 'x-user': 'ann' }]) {
+      const client = await app.client(undefined, headers).initialize();
+      await (await client.call('fails', { secret: 'x' })).text();
+      ids.push(client.sessionId!);
+    }
+    const shownIds = telemetry.named('tools/call fails').map(({ attributes }) => attributes['mcp.session.id']);
+    expect(shownIds).toEqual([expect.stringMatching(/^sha256:[0-9a-f]{32}$/), ids[1]]);
+    expect(JSON.stringify(telemetry.spans.map(({ attributes }) => attributes))).not.toContain(ids[0]);
   });
 
   it('a subscription of a modern client is one span, from its beginning to its end', async () => {

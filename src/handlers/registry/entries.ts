@@ -394,7 +394,8 @@ export function completionOf(
     try {
       return limited(await propose(value, others, context));
     } catch (error) {
-      throw toReadFailure(error, { kind: 'prompt', name, failures, report: reportOf({ origin, context }) });
+      const report = reportOf({ origin, context });
+      throw toReadFailure(error, { kind: 'prompt', name, failures, request: context.request, report });
     }
   };
 }

@@ -17,7 +17,7 @@ import { type FailedHandler, toReadFailure, toToolFailure } from './handler-fail
 
 const failed = (kind: FailedHandler['kind'], report: FailedHandler['report'] = vi.fn(), name = 'find') => {
   const failures: FailedHandler['failures'] = { errorDetails: false, denials: 'result' };
-  return { kind, name, report, failures };
+  return { kind, name, report, failures, request: undefined };
 };
 const detailed = (kind: FailedHandler['kind'], report: FailedHandler['report'] = vi.fn()): FailedHandler => ({
   ...failed(kind, report),

@@ -6,6 +6,7 @@ import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
 import { McpStateError, UnknownStateError } from '../../context/mcp-state.js';
 import { McpError, shown } from '../../wire/errors.js';
+import { isLocalCaller } from '../../wire/local-caller.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
 import { HandlerDeniedError, HandlerSignal } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
@@ -42,6 +43,8 @@ export interface FailedHandler {
   /** Of the tool or prompt, or the URI that was asked for. */
   readonly name: string;
   readonly failures: FailureOptions;
+  /** The HTTP request of the call, or its replacement. */
+  readonly request: unknown;
   readonly report: FailureReport;
 }
 
@@ -119,11 +122,16 @@ function bounded(detail: string): string | undefined {
   return index === undefined && detail.length > MAX_DETAIL ? `${text}…` : text;
 }
 
-function textFor({ text, detail }: Seen, error: unknown, { kind, name, failures, report }: FailedHandler): string {
+function textFor(
+  { text, detail }: Seen,
+  error: unknown,
+  { kind, name, failures, request, report }: FailedHandler,
+): string {
   if (text !== undefined) return text;
   report(error);
-  const told = failures.errorDetails ? detail : undefined;
-  return told ?? `Internal error in the ${kind} ${shown(name)}. See the server log.`;
+  const { errorDetails } = failures;
+  const told = errorDetails === 'local' ? isLocalCaller(request) : errorDetails;
+  return (told ? detail : undefined) ?? `Internal error in the ${kind} ${shown(name)}. See the server log.`;
 }
 
 /**

@@ -95,9 +95,10 @@ export function served<Args, Result>(
     } catch (error) {
       if (error instanceof ResultTooLargeError) return bound!.insteadOf({}, `more than ${error.bytes - 1}`) as Result;
       const report = reportOf({ origin, context });
-      if (kind === 'tool') return toToolFailure(error, { kind, name, failures, report }) as Result;
+      const { request } = context;
+      if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
       const asked = kind === 'template' ? (args as { uri: string }).uri : name;
-      throw toReadFailure(error, { kind, name: asked, failures, report });
+      throw toReadFailure(error, { kind, name: asked, failures, request, report });
     }
   };
   return {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv4, isIPv6 } from 'node:net';
 import { McpError, shown } from '../../wire/errors.js';
+import { isLocalCaller, isLoopbackAddress } from '../../wire/local-caller.js';
 import { McpOptionError } from '../../common/option-checks.js';
 
 /*
@@ -74,8 +75,6 @@ const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{0,5}))?$/;
 const ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)$/;
 const IPV4_LOOPBACK = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 const MAPPED_LOOPBACK = /^\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\]$/;
-/** A pattern, since each proxy and CDN has its own: `x-forwarded-for`, `cf-connecting-ip`, `true-client-ip`, `x-original-host`… */
-const PROXY_HEADER = /^via$|^(?:x-)?forwarded|^(?:x-original|x-envoy|x-amz|cf)-|-\w*ip$|-(?:host|for)$/;
 const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
   __proto__: null,
   http: '80',
@@ -197,10 +196,10 @@ export function isCrossOrigin(origin: string | undefined, host: string | undefin
  *
  * @internal
  */
-export function isLoopbackRequest({ headers, socket }: IncomingMessage): boolean {
+export function isLoopbackRequest(request: IncomingMessage): boolean {
+  const { headers } = request;
   const host = parseAuthority(headers.host ?? (headers[':authority'] as string | undefined) ?? '');
-  const forwarded = Object.keys(headers).some((name) => PROXY_HEADER.test(name));
-  return isLoopbackAddress(socket?.remoteAddress) && host !== undefined && isLoopbackName(host.name) && !forwarded;
+  return isLocalCaller(request) && host !== undefined && isLoopbackName(host.name);
 }
 
 function parseAuthority(text: string): Authority | undefined {
@@ -234,9 +233,4 @@ function isAddress(name: string): boolean {
 
 function isLoopbackName(name: string): boolean {
   return name === 'localhost' || name === '[::1]' || IPV4_LOOPBACK.test(name) || MAPPED_LOOPBACK.test(name);
-}
-
-function isLoopbackAddress(address: string | undefined): boolean {
-  if (address === undefined) return false;
-  return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.');
 }
