@@ -129,13 +129,13 @@ export function text(content: string, options: Pick<FileOptions, 'annotations'> 
   return { ...options, type: 'text', text: content };
 }
 
-/** A result would be larger than its maximum. */
-export class ResultTooLargeError extends Error {
+/** In place of a result whose files are larger than it may be. */
+export class TooManyBytes extends Error {
   constructor(
-    /** Of the files so far. */
-    readonly bytes: number,
+    /** Bytes of the files so far. */
+    readonly read: number,
   ) {
-    super(`The files of a result have ${bytes} bytes or more.`);
+    super(`The files of a result have ${read} bytes or more.`);
   }
 }
 
@@ -154,11 +154,11 @@ const DEEPEST = 4;
 /**
  * Reads the files of a result, and encodes the bytes in its content.
  *
- * @returns the value itself if it has neither
- * @throws (rejects) ResultTooLargeError; HandlerResultError for a file that cannot be read, or whose type is not known
+ * @returns the value itself if it has neither; TooManyBytes if they are more than the maximum
+ * @throws (rejects) HandlerResultError for a file that cannot be read, or whose type is not known
  */
 export function withFilesRead(value: unknown, reading: Reading): unknown {
-  return hasFiles(value, 0) ? new FileReader(reading).replaced(value) : value;
+  return hasFiles(value, 0) ? new FileReader(reading).result(value) : value;
 }
 
 function hasFiles(value: unknown, depth: number): boolean {
@@ -184,6 +184,15 @@ class FileReader {
   #bytes = 0;
 
   constructor(private readonly reading: Reading) {}
+
+  async result(value: unknown): Promise<unknown> {
+    try {
+      return await this.replaced(value);
+    } catch (error) {
+      if (error instanceof TooManyBytes) return error;
+      throw error;
+    }
+  }
 
   async replaced(value: unknown): Promise<unknown> {
     if (isFile(value)) return this.#file(value instanceof Blob ? fileOfType(value, value.type) : value);
@@ -233,7 +242,7 @@ class FileReader {
     return bytes.toString('base64');
   }
 
-  /** @throws (rejects) ResultTooLargeError before it has read much more than the maximum */
+  /** @throws (rejects) TooManyBytes before it has read much more than the maximum */
   async #read(one: StreamableFile): Promise<Buffer> {
     const { maxBytes, signal } = this.reading;
     const stream = one.getStream();
@@ -251,7 +260,7 @@ class FileReader {
       };
       return await buffer(counted.call(this));
     } catch (error) {
-      if (error instanceof ResultTooLargeError || signal().aborted) throw error;
+      if (error instanceof TooManyBytes || signal().aborted) throw error;
       throw new HandlerResultError('A file that a handler returned could not be read; see the cause.', {
         cause: error,
       });
@@ -263,7 +272,7 @@ class FileReader {
   /** Encoded they are more, which the limit of the whole result finds. */
   #count(length: number, maxBytes: number): void {
     this.#bytes += length;
-    if (this.#bytes > maxBytes) throw new ResultTooLargeError(this.#bytes);
+    if (this.#bytes > maxBytes) throw new TooManyBytes(this.#bytes);
   }
 }
 

@@ -5,7 +5,7 @@ import { logger } from '../../context/operator-log.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { type FailureReport, inspected, toReadFailure, toToolFailure } from './handler-failure.js';
-import { ResultTooLargeError, withFilesRead } from './files.js';
+import { TooManyBytes, withFilesRead } from './files.js';
 
 /** Runs a handler: a method with everything that Nest puts around it, or a function. */
 export interface HandlerRunner {
@@ -88,12 +88,15 @@ export function served<Args, Result>(
   const maxBytes = bound?.maxBytes ?? Infinity;
   const invoke = async (args: Args, context: McpContext): Promise<Result> => {
     try {
-      const returned = await handler.run(args, context);
-      const read = as ? withFilesRead(returned, { as, maxBytes, signal: () => context.signal }) : returned;
-      const result = toResult(isThenable(read) ? await read : read, args);
+      let value = await handler.run(args, context);
+      const read = as ? withFilesRead(value, { as, maxBytes, signal: () => context.signal }) : value;
+      if (isThenable(read)) {
+        value = await read;
+        if (value instanceof TooManyBytes) return bound!.insteadOf({}, `more than ${value.read - 1}`) as Result;
+      }
+      const result = toResult(value, args);
       return isThenable(result) ? await result : result;
     } catch (error) {
-      if (error instanceof ResultTooLargeError) return bound!.insteadOf({}, `more than ${error.bytes - 1}`) as Result;
       const report = reportOf({ origin, context });
       const { request } = context;
       if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
