@@ -147,6 +147,8 @@ export class McpCall implements McpHttpCall {
   #task: 'none' | 'running' | 'over' = 'none';
   /** A guard of the handler refused the caller. @internal */
   denied = false;
+  /** It was given to the dispatcher. @internal */
+  begun = false;
   /** A handler was found for it. @internal */
   handled = false;
   /** HTTP status and headers of the answer, if it is a refusal. @internal */

@@ -74,6 +74,7 @@ export class McpEndpoint {
   post(incoming: McpIncoming): PendingReply | Promise<PendingReply> {
     const { era, body, headers, session } = incoming;
     this.assertTaken('POST', body);
+    this.#assertAdmitted(incoming);
     if (era === 'modern') {
       return this.eras === 'legacy' ? refuseModern(body) : this.modern.post(incoming, body, headers);
     }
@@ -145,6 +146,14 @@ export class McpEndpoint {
     if (this.#calls.taken) return;
     const accompanies = method === 'GET' || (method === 'POST' && !messages.some(isRequest));
     if (this.state === 'stopped' || !accompanies) throw shutdownRefusal();
+  }
+
+  /** Bodies that were read at the same time may be more calls than there is room for. @throws McpError E14 */
+  #assertAdmitted({ principal, session, body }: McpIncoming): void {
+    const { admission } = this.#calls;
+    if (!admission.strained || !body.messages.some(isRequest)) return;
+    const refusal = admission.refusal(principal, session?.info.id);
+    if (refusal) throw refusal;
   }
 
   /**

@@ -1,5 +1,6 @@
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { LoopLag } from '../common/loop-lag.js';
 import { deferred, type Deferred } from '../common/promises.js';
 import { type CallingClient, currentMcpCall, McpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import { ManualClock } from '../testing/index.js';
@@ -41,9 +42,16 @@ function setup(serve: (call: McpCall) => object | Promise<object> = () => new Pr
     sessionEnded: () => {},
     capabilities: () => ({}),
   };
-  const calls = new Calls(dispatcher, { clock, requestTimeoutMs: timeoutMs }, (error, call) => {
-    reports.push([error, call]);
-  });
+  const limits = { maxRunningCalls: 10, maxRunningCallsPerPrincipal: 5, maxLagMs: 1_000 };
+  const calls = new Calls(
+    dispatcher,
+    { clock, requestTimeoutMs: timeoutMs, ...limits },
+    (error, call) => {
+      reports.push([error, call]);
+    },
+    undefined,
+    new LoopLag({ now: () => 0, setTimeout: () => {} }),
+  );
   let id = 0;
 
   /** A request that is registered, and not dispatched yet. */
@@ -496,5 +504,23 @@ describe('stop', () => {
     await calls.drain(0);
     calls.stop();
     expect([calls.count, await refused]).toMatchObject([0, { code: 'UNAVAILABLE' }]);
+  });
+});
+
+describe('a client that leaves before its call begins', () => {
+  it('P4: a call of a session that has not begun is cancelled, and never begun', () => {
+    const { calls, add, dispatched } = setup();
+    const { call } = add({ client: 'in a session' });
+    calls.abandon(call);
+    calls.dispatch(call);
+    expect(call.state).toBe('cancelled');
+    expect(dispatched).toEqual([]);
+  });
+
+  it('P4: a call of a session that has begun goes on', () => {
+    const { calls, begin } = setup();
+    const { call } = begin({ client: 'in a session' });
+    calls.abandon(call);
+    expect(call.state).toBe('open');
   });
 });

@@ -1,4 +1,5 @@
 import type { Clock } from '../common/clock.js';
+import type { LoopLag } from '../common/loop-lag.js';
 import { deferred, type Deferred, isThenable, within } from '../common/promises.js';
 import { type McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
@@ -7,6 +8,7 @@ import { errorResponse, McpError, REQUEST_FAILED, REQUEST_TIMEOUT, refusalOf, rp
 import type { JsonRpcRequest, JsonRpcResponse } from '../wire/json-rpc.js';
 import { ProtocolError } from '../wire/spec.js';
 import { assertUriOf } from '../wire/uris.js';
+import { type AdmissionLimits, CallAdmission } from './call-admission.js';
 import { CallObserver } from './call-observer.js';
 
 const INTERNAL_ERROR = -32603;
@@ -37,14 +39,18 @@ export class Calls {
   readonly #open = new Set<McpCall>();
   #state: 'open' | 'leaving' | 'draining' | 'stopped' = 'open';
   #idle: Deferred<void> | undefined;
+  readonly admission: CallAdmission;
 
   constructor(
     private readonly dispatcher: McpDispatcher,
-    private readonly options: { readonly clock: Clock; readonly requestTimeoutMs: number },
+    private readonly options: { readonly clock: Clock; readonly requestTimeoutMs: number } & AdmissionLimits,
     /** Called with failures inside, which are not sent to the client. */
     private readonly report: (error: unknown, call: McpCall) => void,
     private readonly observer: CallObserver = NOT_OBSERVED,
-  ) {}
+    lag?: LoopLag,
+  ) {
+    this.admission = new CallAdmission(options, (call) => this.#begin(call), lag);
+  }
 
   /** How many run. */
   get count(): number {
@@ -63,6 +69,7 @@ export class Calls {
   /** Registers a request that will be dispatched. */
   add(call: McpCall): void {
     this.#open.add(call);
+    this.admission.enter(call);
     const { clock, requestTimeoutMs } = this.options;
     if (requestTimeoutMs === Infinity) return;
     call.timer = clock.setTimeout(() => {
@@ -71,10 +78,23 @@ export class Calls {
     }, requestTimeoutMs);
   }
 
-  /** Passes a request to the dispatcher, and its result to the client. The call may be over when this returns. */
+  /**
+   * Passes a request to the dispatcher, and its result to the client; while the process is late, in its turn. The call
+   * may be over when this returns.
+   */
   dispatch(call: McpCall): void {
     // A batch may have cancelled it before its turn came.
-    if (call.state !== 'open') return;
+    if (call.state !== 'open' || this.admission.waits(call)) return;
+    this.#begin(call);
+  }
+
+  /** The client has disconnected and cannot resume. A call that has not begun is not begun (P4). */
+  abandon(call: McpCall): void {
+    if (!call.begun) this.cancel(call, new Error('The client closed the connection.'));
+  }
+
+  #begin(call: McpCall): void {
+    call.begun = true;
     try {
       const serve = () => {
         assertUriOf(call.message as JsonRpcRequest);
@@ -206,6 +226,7 @@ export class Calls {
   #over(call: McpCall): void {
     if (call.timer) this.options.clock.clear(call.timer);
     this.#open.delete(call);
+    this.admission.leave(call);
     call.from.ended?.(call);
     if (this.#open.size === 0) this.#idle?.resolve();
   }

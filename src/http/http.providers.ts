@@ -5,6 +5,7 @@ import { MCP_OPTIONS } from '../common/option-checks.js';
 import { once } from '../common/promises.js';
 import { PROTOCOL_OPTIONS, type ResolvedProtocolOptions } from '../endpoint/protocol.options.js';
 import { EndpointCachePolicy } from '../methods/cache-hints.js';
+import { SessionRuntime } from '../session/live/session-runtime.js';
 import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session/session.options.js';
 import {
   EDGE_POLICY,
@@ -31,7 +32,12 @@ export const httpProviders: Provider[] = [
   },
   {
     provide: McpRequestReader,
-    useFactory: (options: ResolvedHttpOptions, clock: Clock, policy: EndpointCachePolicy) => {
+    useFactory: (
+      options: ResolvedHttpOptions,
+      clock: Clock,
+      policy: EndpointCachePolicy,
+      { calls }: SessionRuntime,
+    ) => {
       const warn = once(() =>
         logger.warn(
           'The guards accepted a request for which "principal" returns no id: its caller is anonymous, and an anonymous session can be used by every caller that knows its id. Set the option "principal" to identify callers; if they are anonymous on purpose, set it to () => undefined.',
@@ -39,9 +45,14 @@ export const httpProviders: Provider[] = [
       );
       // A `principal` function of the app that returns no id does so on purpose.
       const byDefault = options.principal === defaultPrincipal;
-      return new McpRequestReader(options, clock, byDefault ? () => policy.guarded() && warn() : undefined);
+      return new McpRequestReader(
+        options,
+        clock,
+        calls.admission,
+        byDefault ? () => policy.guarded() && warn() : undefined,
+      );
     },
-    inject: [HTTP_OPTIONS, Clock, EndpointCachePolicy],
+    inject: [HTTP_OPTIONS, Clock, EndpointCachePolicy, SessionRuntime],
   },
   {
     provide: McpResponder,

@@ -2,11 +2,13 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Clock } from '../common/clock.js';
 import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
+import type { CallAdmission } from '../exchange/call-admission.js';
 import { acceptsMediaTypes, isJsonMediaType } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
 import { McpError, shutdownRefusal, shown } from '../wire/errors.js';
-import { PROTOCOL_VERSION_HEADER, singleHeader } from '../wire/headers.js';
-import { type IncomingBody, readMessages } from '../wire/json-rpc.js';
+import { METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, singleHeader } from '../wire/headers.js';
+import { type IncomingBody, isRequest, readMessages } from '../wire/json-rpc.js';
+import { isModernRevision } from '../wire/revisions.js';
 import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
 import type { ResolvedHttpOptions } from './http.options.js';
 import { kindOf, principalText, UnknownPrincipalError, userOf } from './principal.js';
@@ -16,6 +18,13 @@ const SSE_TYPE = 'text/event-stream';
 /** Sent by nearly all clients: compared without parsing. */
 const AS_SPECIFIED = `${JSON_TYPE}, ${SSE_TYPE}`;
 const NO_BODY: IncomingBody = { batch: false, messages: [] };
+
+/**
+ * Largest body that is read for a caller whose calls are refused, in bytes: it may be an answer or a cancellation (E14).
+ */
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+const WITHOUT_LIMITS = { strained: false, refusal: () => undefined };
 
 /** Express' `Request` or Fastify's `FastifyRequest`. */
 export interface PlatformRequest {
@@ -55,6 +64,7 @@ export class McpRequestReader {
   constructor(
     private readonly options: Pick<ResolvedHttpOptions, 'maxBodyBytes' | 'bodyTimeoutMs' | 'principal'>,
     private readonly clock: Clock,
+    private readonly admission: Pick<CallAdmission, 'strained' | 'refusal'> = WITHOUT_LIMITS,
     /** Called for each request of an anonymous caller. */
     private readonly onAnonymous?: () => void,
   ) {}
@@ -94,7 +104,8 @@ export class McpRequestReader {
   }
 
   /**
-   * @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST
+   * @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST;
+   *   UNAVAILABLE, TOO_MANY_REQUESTS for a call that is not admitted (E14)
    * @throws UnknownPrincipalError
    */
   async read(request: PlatformRequest & ReadRequest): Promise<McpIncoming> {
@@ -103,9 +114,14 @@ export class McpRequestReader {
       const text = `The Accept header is ${shown(headers.accept)}; a GET must accept "text/event-stream".`;
       throw new McpError('NOT_ACCEPTABLE', text);
     }
-    const body = method === 'POST' ? readMessages(await this.#text(request)) : NO_BODY;
+    // Who calls is asked before the body is read only if the answer decides whether to read it.
+    const strained = method === 'POST' && this.admission.strained;
+    const early: unknown = strained ? await this.#said(request) : undefined;
+    const refusal = strained ? this.#refusal(request, early) : undefined;
+    const body = method === 'POST' ? readMessages(await this.#text(request, refusal)) : NO_BODY;
     request[BODY] = body;
-    const said: unknown = this.options.principal(request as never);
+    if (refusal && body.messages.some(isRequest)) throw refusal;
+    const said = strained ? early : this.#said(request);
     const principal = this.#principal(isThenable(said) ? await said : said, request);
     const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
     const { params: routeParams } = request;
@@ -117,7 +133,17 @@ export class McpRequestReader {
     return incoming;
   }
 
-  #text(request: PlatformRequest): Promise<string> {
+  #said(request: object): unknown {
+    return this.options.principal(request as never);
+  }
+
+  /** Why a call of this request would be refused. */
+  #refusal(request: PlatformRequest, said: unknown): McpError | undefined {
+    return this.admission.refusal(principalText(said), singleHeader(request.headers[SESSION_ID_HEADER]));
+  }
+
+  /** @param refusal of calls of this caller: only what may be an answer or a notification is read */
+  #text(request: PlatformRequest, refusal: McpError | undefined): Promise<string> {
     const { accept, 'content-type': type } = request.headers;
     if (!isJsonMediaType(type)) {
       const text = `The Content-Type is ${shown(type)}; a POST needs "application/json".`;
@@ -127,10 +153,16 @@ export class McpRequestReader {
       const text = `The Accept header is ${shown(accept)}; a POST must accept both "application/json" and "text/event-stream".`;
       throw new McpError('NOT_ACCEPTABLE', text);
     }
-    const { maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = this.options;
-    const { clock } = this;
-    const parsed = parsedBodyOf(request);
-    return readBody(rawRequest(request), { maxBytes, timeoutMs, clock, parsed, underWay: this.#underWay });
+    const { maxBodyBytes, bodyTimeoutMs: timeoutMs } = this.options;
+    const read = (maxBytes: number): Promise<string> =>
+      readBody(rawRequest(request), {
+        ...{ maxBytes, timeoutMs, clock: this.clock, parsed: parsedBodyOf(request), underWay: this.#underWay },
+      });
+    if (!refusal) return read(maxBodyBytes);
+    if (isModernCall(request.headers)) throw refusal;
+    return read(Math.min(maxBodyBytes, MAX_ANSWER_BYTES)).catch((error: unknown) => {
+      throw error instanceof McpError && error.code === 'PAYLOAD_TOO_LARGE' ? refusal : error;
+    });
   }
 
   #principal(said: unknown, request: object): string | undefined {
@@ -144,6 +176,11 @@ export class McpRequestReader {
     const text = `A request was refused: its "request.user" is ${kindOf(user)}, and "principal" gives no id for it. As anonymous callers, such users would share their sessions. Set the option "principal" to a function that returns the id of the user, such as (request) => request.user.email; by default it is "sub", "id", "userId" or "_id".`;
     throw new UnknownPrincipalError(text);
   }
+}
+
+/** Decided by the headers: a client of 2026-07-28 POSTs requests and notifications, and no answers. */
+function isModernCall({ [PROTOCOL_VERSION_HEADER]: revision, [METHOD_HEADER]: method }: IncomingHttpHeaders): boolean {
+  return isModernRevision(revision) && !singleHeader(method)?.startsWith('notifications/');
 }
 
 function hasKeys(record: object | undefined): boolean {

@@ -58,6 +58,30 @@ export interface McpSessionOptions {
    */
   requestTimeoutMs?: number;
   /**
+   * Maximum number of calls that run on this node, those that wait for their turn included; a further one gets 503 with
+   * `Retry-After`. A call runs until its answer: also while its handler waits for a database, or for its client. Raising
+   * it lets calls use more memory; `Infinity` disables it.
+   *
+   * @default 10000
+   */
+  maxRunningCalls?: number;
+  /**
+   * The same for one principal, or for one session of anonymous callers; a further call gets 429 with `Retry-After`. It
+   * does not apply to anonymous callers without a session. Lower it if handlers share a scarce resource, such as a pool
+   * of database connections: the calls of one caller that wait for it delay all others. `Infinity` disables it.
+   *
+   * @default 1000
+   */
+  maxRunningCallsPerPrincipal?: number;
+  /**
+   * Milliseconds that the event loop may be late, twice in a row, before new calls get 503 with `Retry-After`. New calls
+   * of a caller whose own calls wait longer than that for their turn get it too. Answers, cancellations, GET and DELETE are accepted.
+   * Raising it lets calls wait longer; `Infinity` disables it.
+   *
+   * @default 1000
+   */
+  maxLagMs?: number;
+  /**
    * Milliseconds that running calls have to end when the app shuts down; those that are left get an error. Meanwhile new ones
    * are refused (503), and `McpSessionService.accepting` is `false`. Raising it delays `app.close()` while calls run: keep the
    * sum with `shutdownDelayMs` below the grace period of the process (30 s in Kubernetes). 0: running calls are ended at once.
@@ -119,6 +143,7 @@ export const SESSION_NAMES = namesOf<McpSessionOptions>({
   ...{ serverRequestTimeoutMs: true, requestTimeoutMs: true, drainMs: true, shutdownDelayMs: true },
   ...{ idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true, maxAnonymousSessions: true },
   ...{ devSessions: true },
+  ...{ maxRunningCalls: true, maxRunningCallsPerPrincipal: true, maxLagMs: true },
 });
 
 /** Every option, decided; but for those whose default the store decides. */
@@ -138,6 +163,7 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     serverRequestTimeoutMs = 300_000,
   } = options;
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs, shutdownDelayMs } = options;
+  const { maxRunningCalls = 10_000, maxRunningCallsPerPrincipal = 1_000, maxLagMs = 1_000 } = options;
   const { devSessions = !['production', 'test'].includes(process.env['NODE_ENV'] ?? '') } = options;
   const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxAnonymousSessions = Infinity } = options;
   return {
@@ -148,6 +174,11 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
     retryMs: check.count('retryMs', retryMs, { min: 0 }),
     serverRequestTimeoutMs: check.timer('serverRequestTimeoutMs', serverRequestTimeoutMs),
     requestTimeoutMs: check.timer('requestTimeoutMs', requestTimeoutMs, { infinite: true }),
+    maxRunningCalls: check.count('maxRunningCalls', maxRunningCalls, { infinite: true }),
+    maxRunningCallsPerPrincipal: check.count('maxRunningCallsPerPrincipal', maxRunningCallsPerPrincipal, {
+      infinite: true,
+    }),
+    maxLagMs: check.count('maxLagMs', maxLagMs, { infinite: true }),
     ...(drainMs !== undefined && { drainMs: check.timer('drainMs', drainMs, { min: 0 }) }),
     ...(shutdownDelayMs !== undefined && {
       shutdownDelayMs: check.timer('shutdownDelayMs', shutdownDelayMs, { min: 0 }),

@@ -158,12 +158,13 @@ export class McpSession implements CallingClient {
       for (const message of body.messages) this.#take(http, message);
       return ACCEPTED;
     }
-    const exchange = this.#exchange(requests, body);
+    const exchange = this.#exchange(requests, body, () => calls.forEach((call) => this.runtime.calls.abandon(call)));
     const calls = requests.map((request) => this.#register(new McpCall(http, request, this, exchange)));
     if (!body.batch) this.runtime.calls.dispatch(calls[0]!);
     else {
+      let next = 0;
       for (const message of body.messages) {
-        if (isRequest(message)) this.runtime.calls.dispatch(calls.shift()!);
+        if (isRequest(message)) this.runtime.calls.dispatch(calls[next++]!);
         else this.#take(http, message);
       }
     }
@@ -192,14 +193,22 @@ export class McpSession implements CallingClient {
     return admit(body, this.#info, this.#lifetime.is === 'live', this.#calls, this.state.subscriptions);
   }
 
-  #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody): Exchange {
+  #exchange(requests: readonly JsonRpcRequest[], { batch }: IncomingBody, clientGone: () => void): Exchange {
     const { clock, options } = this.runtime;
     const { responseMode, sseAfterMs } = options;
     // The session id must reach the client with the answer: `initialize` is answered as JSON, always (S1).
     const mode = isInitializeRequest(requests[0]!) ? 'json' : responseMode;
     const ids = requests.length === 1 ? [requests[0]!.id] : requests.map(({ id }) => id);
     const sink = (open: readonly RequestId[]): LoggedSink => this.#streams.begin(open);
-    const exchange = new Exchange(ids, { clock, mode, sseAfterMs, batch, clientsComeBack: this.primes, sink });
+    const exchange = new Exchange(ids, {
+      clock,
+      mode,
+      sseAfterMs,
+      batch,
+      clientsComeBack: this.primes,
+      sink,
+      clientGone,
+    });
     if (mode === 'sse') exchange.stream();
     return exchange;
   }

@@ -56,7 +56,7 @@ export class SessionRuntime implements StreamEnvironment {
     this.#patches = new Retry(DEFAULT_RETRY, clock, () => false);
     this.calls = new Calls(
       dispatcher,
-      { clock, requestTimeoutMs: options.requestTimeoutMs },
+      { ...options, clock },
       (error, { session }) => {
         if (session) this.event({ type: 'protocol-error', sessionId: session.id, error });
         else logError(error);

@@ -1,0 +1,78 @@
+import { performance } from 'node:perf_hooks';
+
+/*
+ * # How late the event loop is
+ *
+ * A timer every 20 ms, one for all endpoints of the process, which runs only while calls come. What it is late by is
+ * the time that other code has kept the loop busy.
+ */
+
+const PERIOD_MS = 20;
+
+/** What {@link LoopLag} needs: a clock that a change of the system time does not move. */
+export interface LagTimer {
+  now(): number;
+  setTimeout(task: () => void, delayMs: number): unknown;
+}
+
+// Taken when the module is loaded: tests that fake time would make the process look late.
+const { setTimeout: startTimer } = globalThis;
+
+const processTimer: LagTimer = {
+  now: performance.now.bind(performance),
+  setTimeout: (task, delayMs) => startTimer(task, delayMs).unref(),
+};
+
+export class LoopLag {
+  #dueAt = 0;
+  #ticking = false;
+  #asked = false;
+  /** Milliseconds that the last tick and the one before it were late. */
+  #last = 0;
+  #before = 0;
+
+  constructor(private readonly timer: LagTimer = processTimer) {}
+
+  now(): number {
+    return this.timer.now();
+  }
+
+  /** Milliseconds that the loop was late at the last tick, or is by now. The first question begins the measurement. */
+  get recentMs(): number {
+    this.#begin();
+    return Math.max(this.#last, this.timer.now() - this.#dueAt);
+  }
+
+  /**
+   * Milliseconds that the loop was late twice in a row: the smaller of its last two delays. One long garbage collection,
+   * or a pause in a debugger, is not an overload.
+   */
+  get lastingMs(): number {
+    this.#begin();
+    return Math.min(this.#last, this.#before);
+  }
+
+  #begin(): void {
+    this.#asked = true;
+    if (this.#ticking) return;
+    this.#ticking = true;
+    this.#arm();
+  }
+
+  #arm(): void {
+    this.#dueAt = this.timer.now() + PERIOD_MS;
+    this.timer.setTimeout(() => this.#tick(), PERIOD_MS);
+  }
+
+  #tick(): void {
+    this.#before = this.#last;
+    this.#last = Math.max(0, this.timer.now() - this.#dueAt);
+    this.#ticking = this.#asked;
+    this.#asked = false;
+    if (this.#ticking) this.#arm();
+    else this.#last = this.#before = 0;
+  }
+}
+
+/** The one of this process. */
+export const processLag = new LoopLag();

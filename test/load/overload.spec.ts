@@ -1,0 +1,82 @@
+import { type HandlerFunction } from 'nestjs-mcp-streamable';
+import { ManualClock } from 'nestjs-mcp-streamable/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { modernApps } from '../support/modern-apps.js';
+import { expectRefusal } from '../support/refusal.js';
+import { runningApps } from '../support/running-apps.js';
+
+const BUSY = { code: -32000, says: ['Try again in a moment'] };
+
+describe.each(ADAPTERS)('a node with too many calls, on %s', (adapter) => {
+  const startModern = modernApps(adapter, { port: true, sseAfterMs: 60_000 });
+  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000, clock: new ManualClock() });
+  let hold: ReturnType<typeof gate<void>>;
+  let entered: ReturnType<typeof gate<void>>;
+  beforeEach(() => {
+    [hold, entered] = [gate(), gate()];
+  });
+  const wait = (): Promise<string> => {
+    entered.open();
+    return hold.promise.then(() => 'done');
+  };
+  const waits: HandlerFunction<Record<string, unknown>> = wait;
+
+  it('E14: above maxRunningCalls a modern call gets 503 with Retry-After, whatever its body', async () => {
+    const { client } = await startModern({ maxRunningCalls: 1, handlers: { waits } });
+    const first = client.call('waits');
+    await entered.promise;
+    const refused = await client.call('waits');
+    expect(refused.header('retry-after')).toBe('1');
+    // The id is in the body, which was not read.
+    await expectRefusal(refused, { ...BUSY, status: 503, id: null });
+    hold.open();
+    expect((await first).status).toBe(200);
+    expect((await client.call('waits')).status).toBe(200);
+  });
+
+  it('E14: above maxRunningCallsPerPrincipal a session gets 429, and other sessions are served', async () => {
+    const app = await start({ maxRunningCallsPerPrincipal: 1, tools: { waits: wait as ScriptedTool } });
+    const client = await app.client().initialize();
+    const other = await app.client().initialize();
+    const first = client.call('waits', {}, { id: 'first' });
+    await entered.promise;
+    const refused = await client.call('waits', {}, { id: 'second' });
+    expect(refused.header('retry-after')).toBe('1');
+    await expectRefusal(refused, { ...BUSY, status: 429, id: 'second' });
+    const others = other.call('waits', {}, { id: 'other' });
+    hold.open();
+    expect((await first).status).toBe(200);
+    expect((await others).status).toBe(200);
+  });
+
+  it('E14: cancellations, GET and DELETE pass while calls are refused', async () => {
+    const app = await start({ maxRunningCalls: 1, tools: { waits: wait as ScriptedTool } });
+    const client = await app.client().initialize();
+    const first = client.call('waits', {}, { id: 'first' });
+    await entered.promise;
+    expect((await client.call('waits', {}, { id: 'second' })).status).toBe(503);
+    expect((await client.listen()).response.status).toBe(200);
+    const cancelled = await client.post({
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { requestId: 'first' },
+    });
+    expect(cancelled.status).toBe(202);
+    await first;
+    await app.settled({ inFlight: 0 });
+    hold.open();
+    expect((await client.call('waits', {}, { id: 'third' })).status).toBe(200);
+  });
+
+  it('E14: a legacy call above 64 KiB is refused without its body', async () => {
+    const app = await start({ maxRunningCalls: 1, tools: { waits: wait as ScriptedTool } });
+    const client = await app.client().initialize();
+    const first = client.call('waits', {}, { id: 'first' });
+    await entered.promise;
+    const refused = await client.call('waits', { large: 'x'.repeat(70_000) }, { id: 'large' });
+    await expectRefusal(refused, { ...BUSY, status: 503, id: null });
+    hold.open();
+    await first;
+  });
+});
