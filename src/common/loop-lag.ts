@@ -12,6 +12,8 @@ const PERIOD_MS = 20;
 /** What {@link LoopLag} needs: a clock that a change of the system time does not move. */
 export interface LagTimer {
   now(): number;
+  /** Milliseconds that the event loop has waited for something to do, since it began. */
+  idleMs(): number;
   setTimeout(task: () => void, delayMs: number): unknown;
 }
 
@@ -20,6 +22,7 @@ const { setTimeout: startTimer } = globalThis;
 
 const processTimer: LagTimer = {
   now: performance.now.bind(performance),
+  idleMs: () => performance.eventLoopUtilization().idle,
   setTimeout: (task, delayMs) => startTimer(task, delayMs).unref(),
 };
 
@@ -37,10 +40,8 @@ export class LoopLag {
     return this.timer.now();
   }
 
-  /** Milliseconds that the loop was late at the last tick, or is by now. The first question begins the measurement. */
-  get recentMs(): number {
-    this.#begin();
-    return Math.max(this.#last, this.timer.now() - this.#dueAt);
+  get idleMs(): number {
+    return this.timer.idleMs();
   }
 
   /**
@@ -76,3 +77,6 @@ export class LoopLag {
 
 /** The one of this process. */
 export const processLag = new LoopLag();
+
+/** That of a process whose time stands still. */
+export const NEVER_LATE = new LoopLag({ now: () => 0, idleMs: () => 0, setTimeout: () => {} });

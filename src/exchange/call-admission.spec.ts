@@ -3,13 +3,17 @@ import { LoopLag } from '../common/loop-lag.js';
 import { type CallingClient, McpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import { CallAdmission } from './call-admission.js';
 
-/** Long enough that calls wait for their turn. */
-const LATE_MS = 200;
+/** A process is busy when a handler has kept the processor for so long. */
+const LONG_MS = 60;
 
 /** Admission in a process whose time stands still until the test says so. */
 function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> = {}) {
-  const time = { ms: 0, timers: [] as (() => void)[] };
-  const lag = new LoopLag({ now: () => time.ms, setTimeout: (task) => time.timers.push(task) });
+  const time = { ms: 0, idleMs: 0, timers: [] as (() => void)[] };
+  const lag = new LoopLag({
+    now: () => time.ms,
+    idleMs: () => time.idleMs,
+    setTimeout: (task) => time.timers.push(task),
+  });
   const begun: string[] = [];
   const admission: CallAdmission = new CallAdmission(
     { maxRunningCalls: 100, maxRunningCallsPerPrincipal: 50, maxLagMs: 1_000, ...limits },
@@ -33,30 +37,59 @@ function setup(limits: Partial<ConstructorParameters<typeof CallAdmission>[0]> =
     time.ms += ms;
     for (const timer of time.timers.splice(0)) timer();
   };
-  const late = () => {
-    void lag.recentMs;
-    time.ms += LATE_MS;
+  /** A call begins that keeps the processor: others wait for their turn. */
+  const busy = (principal = 'busy') => {
+    const first = call('first', principal);
+    admission.waits(first);
+    admission.leave(first);
+    time.ms += LONG_MS;
   };
   const turns = async (count: number) => {
     for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
   };
-  return { admission, begun, call, dispatch, turn, late, turns, time };
+  return { admission, begun, call, dispatch, turn, busy, turns, time };
 }
 
 describe('admission of calls', () => {
-  it('E14: a call begins at once while the event loop is in time', () => {
-    const { begun, call, dispatch } = setup();
-    dispatch(call('1', 'ann'));
-    expect(begun).toEqual(['1']);
+  it('E14: calls begin at once while the turns of the event loop are short', async () => {
+    const { begun, call, dispatch, turns, time } = setup();
+    for (const id of ['1', '2']) dispatch(call(id, 'ann'));
+    time.ms += 3;
+    await turns(1);
+    dispatch(call('3', 'ann'));
+    expect(begun).toEqual(['1', '2', '3']);
   });
 
-  it('E14: in a late process, a caller with one call does not wait for the many calls of another', async () => {
-    const { begun, call, dispatch, late, turns } = setup();
-    late();
+  it('E14: calls begin at once after one long turn of a process that has time', async () => {
+    const { begun, call, dispatch, turns, time } = setup();
+    dispatch(call('1', 'ann'));
+    [time.ms, time.idleMs] = [40, 1];
+    await turns(1);
+    dispatch(call('2', 'ann'));
+    expect(begun).toEqual(['1', '2']);
+  });
+
+  it('E14: after a long turn of a busy process calls begin again when what other clients have sent was read', async () => {
+    const { begun, busy, call, dispatch, turns } = setup();
+    busy();
+    await turns(1);
+    dispatch(call('next', 'ann'));
+    await turns(15);
+    expect(begun).toEqual([]);
+    await turns(2);
+    expect(begun).toEqual(['next']);
+    dispatch(call('later', 'ann'));
+    await turns(2);
+    expect(begun).toEqual(['next', 'later']);
+  });
+
+  it('E14: in a busy process, a caller with one call does not wait for the many calls of another', async () => {
+    const { begun, call, dispatch, busy, turns } = setup();
+    busy();
     for (let i = 0; i < 40; i++) dispatch(call(`heavy ${i}`, 'heavy'));
     dispatch(call('light', 'light'));
     expect(begun).toEqual([]);
-    await turns(70);
+    await turns(20);
     expect(begun.indexOf('light')).toBe(1);
     await turns(1_500);
     expect(begun).toHaveLength(41);
@@ -64,8 +97,8 @@ describe('admission of calls', () => {
   });
 
   it('E14: anonymous callers of two sessions take turns', async () => {
-    const { begun, call, dispatch, late, turns } = setup();
-    late();
+    const { begun, call, dispatch, busy, turns } = setup();
+    busy();
     for (let i = 0; i < 3; i++) dispatch(call(`a${i}`, undefined, 'session a'));
     dispatch(call('b', undefined, 'session b'));
     await turns(200);
@@ -73,8 +106,8 @@ describe('admission of calls', () => {
   });
 
   it('P4: a call that was cancelled while it waited for its turn is not begun', async () => {
-    const { admission, begun, call, dispatch, late, turns } = setup();
-    late();
+    const { admission, begun, call, dispatch, busy, turns } = setup();
+    busy();
     const gone = dispatch(call('gone', 'ann'));
     dispatch(call('next', 'ann'));
     gone.cancelled(new Error('gone'));
@@ -126,8 +159,8 @@ describe('admission of calls', () => {
   });
 
   it('E14: a caller whose calls wait longer than maxLagMs for their turn gets 503, and others do not', () => {
-    const { admission, call, dispatch, late, time } = setup({ maxLagMs: 500 });
-    late();
+    const { admission, call, dispatch, busy, time } = setup({ maxLagMs: 500 });
+    busy();
     dispatch(call('1', 'heavy'));
     expect(admission.refusal('heavy', undefined)).toBeUndefined();
     time.ms += 501;
@@ -136,8 +169,8 @@ describe('admission of calls', () => {
   });
 
   it('E14: maxLagMs Infinity refuses no call', () => {
-    const { admission, call, dispatch, late, time, turn } = setup({ maxLagMs: Infinity });
-    late();
+    const { admission, call, dispatch, busy, time, turn } = setup({ maxLagMs: Infinity });
+    busy();
     dispatch(call('1', 'ann'));
     time.ms += 1e6;
     turn(1e6);

@@ -1,7 +1,9 @@
-import { setImmediate } from 'node:timers';
-import { type LoopLag, processLag } from '../common/loop-lag.js';
+import type { LoopLag } from '../common/loop-lag.js';
 import type { McpCall } from '../context/mcp-call.js';
 import { McpError } from '../wire/errors.js';
+
+// Taken when the module is loaded: tests that fake time would never begin a call.
+const { setImmediate: nextTurn } = globalThis;
 
 /** How many calls run at a time, and how late the process may be. */
 export interface AdmissionLimits {
@@ -10,25 +12,30 @@ export interface AdmissionLimits {
   readonly maxLagMs: number;
 }
 
-/** While the event loop is later than this, calls wait for their turn; otherwise they begin at once. */
-const LATE_MS = 4;
-/** Calls that begin in one turn of the loop: fewer while turns take longer than this. */
-const TURN_MS = 25;
+/** Milliseconds that the event loop has nothing but work until calls wait for their turn. */
+const BUSY_MS = 50;
+/** A turn of a busy event loop that is longer than this is followed by turns that only read. */
+const LONG_TURN_MS = 4;
+/** Calls that begin in one turn, at most: fewer while turns are long. */
 const MOST_STARTS = 32;
-/** Turns without a begin between two with one: Node accepts one connection per turn, and others wait to be accepted. */
-const READING_TURNS = 32;
+/**
+ * Turns without a begin after a long one. Node accepts one connection per turn: otherwise other clients would wait, in the
+ * backlog of the system, for a handler of each client before them.
+ */
+const READING_TURNS = 16;
 const RETRY_AFTER = { 'Retry-After': '1' };
 
 /**
  * # Which calls begin, and when (E14)
  *
- * A call is refused while its caller or the node runs too many, or while the node is too late. In a process that is
- * late, accepted calls begin in turns: one caller after the other, a few for each turn of the event loop, so that
- * requests of other callers, cancellations and disconnects are read between two handlers.
+ * A call is refused while its caller or the node runs too many, or while the node is too late. Handlers that keep the
+ * processor busy would run one after the other, in the order of their requests. So in a busy process, after a long turn of
+ * the event loop, calls begin in turns: one caller after the other, a few for each turn, and between them there are turns that only read
+ * what other clients send: requests, cancellations, disconnects.
  *
- *     entered ──the loop is in time──────────────▶ begun ──▶ left
- *        └──late──▶ waits for the turn of its caller ──▶ begun ──▶ left
- *                           └── cancelled, client gone ─────────▶ left
+ *     at once ──a turn with begins was long──▶ reading ──READING_TURNS──▶ calls wait? ──yes──▶ some begin ──▶ reading or
+ *        ▲                                                                  │                                 beginning
+ *        └──────────────────────────────────no──────────────────────────────┘
  *
  * Invariant: a caller is in `#callers` while it has calls, and in `#turns` while it has calls that wait.
  */
@@ -38,15 +45,19 @@ export class CallAdmission {
   #turns: Caller[] = [];
   #running = 0;
   #starts = 1;
-  #turnAt = 0;
-  #tookMs = 0;
+  /** When the first call of this turn began; `undefined`: none has. */
+  #turnAt: number | undefined;
+  /** Since when the event loop did not wait for anything; and how long it had waited until then. */
+  #busySince = -Infinity;
+  #idleMs = 0;
+  /** Turns that are left without a begin. */
   #reading = 0;
 
   constructor(
     private readonly limits: AdmissionLimits,
     /** Begins a call that has waited. */
     private readonly begin: (call: McpCall) => void,
-    private readonly lag: LoopLag = processLag,
+    private readonly lag: LoopLag,
   ) {}
 
   /** Whether a limit may be reached: without load, a request costs this question. */
@@ -103,10 +114,17 @@ export class CallAdmission {
 
   /** Whether a call must wait; then `begin` is called in its turn. */
   waits(call: McpCall): boolean {
-    if (this.#turns.length === 0 && this.lag.recentMs <= LATE_MS) return false;
+    const now = this.lag.now();
+    if (this.#reading === 0 && this.#turns.length === 0) {
+      if (this.#turnAt === undefined) {
+        this.#turnAt = now;
+        nextTurn(this.#turn);
+        return false;
+      }
+      if (now - this.#turnAt < BUSY_MS) return false;
+    }
     const caller = this.#callers.get(keyOf(call))!;
-    if (caller.waiting.push({ call, at: this.lag.now() }) > 1) return true;
-    if (this.#turns.push(caller) === 1) setImmediate(this.#turn);
+    if (caller.waiting.push({ call, at: now }) === 1) this.#turns.push(caller);
     return true;
   }
 
@@ -114,29 +132,39 @@ export class CallAdmission {
     if (calls === 0 && waiting.length === 0) this.#callers.delete(key);
   }
 
-  /** Begins a few calls. Their promises run on when this returns: what they cost is known in the next turn. */
+  /** After a turn in which calls began or waited. What a call costs is known here: its promises have run on since. */
   readonly #turn = (): void => {
-    if (this.#reading > 0) {
-      if (this.#reading-- === READING_TURNS) this.#tookMs = this.lag.now() - this.#turnAt;
-      setImmediate(this.#turn);
-      return;
+    if (this.#reading > 0) this.#reading--;
+    else if (this.#turnAt !== undefined) {
+      const isLong = this.lag.now() - this.#turnAt >= LONG_TURN_MS;
+      this.#starts = isLong ? Math.max(1, this.#starts >> 1) : Math.min(MOST_STARTS, this.#starts * 2);
+      this.#reading = isLong && this.#busyMs(this.#turnAt) >= BUSY_MS ? READING_TURNS : 0;
+      this.#turnAt = undefined;
     }
-    this.#starts = this.#tookMs > TURN_MS ? Math.max(1, this.#starts >> 1) : Math.min(MOST_STARTS, this.#starts * 2);
-    let left = this.#starts;
-    this.#turnAt = this.lag.now();
-    while (left > 0 && this.#turns.length > 0) {
+    if (this.#reading === 0) this.#beginSome();
+    if (this.#reading > 0 || this.#turnAt !== undefined) nextTurn(this.#turn);
+  };
+
+  /** How long the event loop had nothing but work. Asked after long turns only: it costs a microsecond. */
+  #busyMs(turnAt: number): number {
+    const { idleMs } = this.lag;
+    if (idleMs > this.#idleMs) this.#busySince = turnAt;
+    this.#idleMs = idleMs;
+    return this.lag.now() - this.#busySince;
+  }
+
+  #beginSome(): void {
+    for (let left = this.#starts; left > 0 && this.#turns.length > 0;) {
       const caller = this.#turns.shift()!;
       const { call } = caller.waiting.shift()!;
       if (caller.waiting.length > 0) this.#turns.push(caller);
       else this.#forget(caller);
       if (call.state !== 'open') continue;
+      this.#turnAt ??= this.lag.now();
       left--;
       this.begin(call);
     }
-    if (this.#turns.length === 0) return;
-    this.#reading = READING_TURNS;
-    setImmediate(this.#turn);
-  };
+  }
 }
 
 interface Caller {

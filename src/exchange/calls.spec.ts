@@ -1,6 +1,5 @@
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { LoopLag } from '../common/loop-lag.js';
 import { deferred, type Deferred } from '../common/promises.js';
 import { type CallingClient, currentMcpCall, McpCall, type McpSessionInfo } from '../context/mcp-call.js';
 import { ManualClock } from '../testing/index.js';
@@ -43,15 +42,9 @@ function setup(serve: (call: McpCall) => object | Promise<object> = () => new Pr
     capabilities: () => ({}),
   };
   const limits = { maxRunningCalls: 10, maxRunningCallsPerPrincipal: 5, maxLagMs: 1_000 };
-  const calls = new Calls(
-    dispatcher,
-    { clock, requestTimeoutMs: timeoutMs, ...limits },
-    (error, call) => {
-      reports.push([error, call]);
-    },
-    undefined,
-    new LoopLag({ now: () => 0, setTimeout: () => {} }),
-  );
+  const calls = new Calls(dispatcher, { clock, requestTimeoutMs: timeoutMs, ...limits }, (error, call) => {
+    reports.push([error, call]);
+  });
   let id = 0;
 
   /** A request that is registered, and not dispatched yet. */

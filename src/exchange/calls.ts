@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.js';
-import type { LoopLag } from '../common/loop-lag.js';
+import { type LoopLag, NEVER_LATE } from '../common/loop-lag.js';
 import { deferred, type Deferred, isThenable, within } from '../common/promises.js';
 import { type McpCall, runInCall } from '../context/mcp-call.js';
 import type { McpDispatcher } from '../context/mcp-dispatcher.js';
@@ -47,7 +47,7 @@ export class Calls {
     /** Called with failures inside, which are not sent to the client. */
     private readonly report: (error: unknown, call: McpCall) => void,
     private readonly observer: CallObserver = NOT_OBSERVED,
-    lag?: LoopLag,
+    lag: LoopLag = NEVER_LATE,
   ) {
     this.admission = new CallAdmission(options, (call) => this.#begin(call), lag);
   }

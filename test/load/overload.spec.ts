@@ -50,13 +50,16 @@ describe.each(ADAPTERS)('a node with too many calls, on %s', (adapter) => {
     expect((await others).status).toBe(200);
   });
 
-  it('E14: cancellations, GET and DELETE pass while calls are refused', async () => {
+  it('E14: answers, cancellations, GET and DELETE pass while calls are refused', async () => {
     const app = await start({ maxRunningCalls: 1, tools: { waits: wait as ScriptedTool } });
     const client = await app.client().initialize();
+    const other = await app.client().initialize();
     const first = client.call('waits', {}, { id: 'first' });
     await entered.promise;
     expect((await client.call('waits', {}, { id: 'second' })).status).toBe(503);
     expect((await client.listen()).response.status).toBe(200);
+    expect((await client.post({ jsonrpc: '2.0', id: 'of nobody', result: {} })).status).toBe(202);
+    expect((await other.delete()).status).toBeLessThan(300);
     const cancelled = await client.post({
       jsonrpc: '2.0',
       method: 'notifications/cancelled',

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Observable, Subject } from 'rxjs';
-import { Clock } from '../../common/clock.js';
+import { Clock, systemClock } from '../../common/clock.js';
+import { NEVER_LATE, processLag } from '../../common/loop-lag.js';
 import { logError, logger } from '../../context/operator-log.js';
 import { Retry } from '../../common/retry.js';
 import { McpMessageBus } from '../../bus/message-bus.js';
@@ -62,6 +63,8 @@ export class SessionRuntime implements StreamEnvironment {
         else logError(error);
       },
       observer,
+      // With the clock of a test the process is never late.
+      clock === systemClock ? processLag : NEVER_LATE,
     );
     bus.messages$.subscribe({
       complete: () => {
