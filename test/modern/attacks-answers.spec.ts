@@ -9,7 +9,7 @@ import { modernApps, type ModernApp } from '../support/modern-apps.js';
 type Handlers = Readonly<Record<string, HandlerFunction<Record<string, unknown>>>>;
 
 const INTERNAL_ERROR = -32603;
-const INVALID_PARAMS = -32602;
+const INVALID_REQUEST = -32600;
 const NOTHING = { inFlight: 0, openResponses: 0, timers: 0 };
 const capabilities = { elicitation: {}, sampling: {}, roots: {} };
 const cyclic: { self?: object } = {};
@@ -106,8 +106,8 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
     const message = client.message('tools/call', { name: 'ask', arguments: '@' }, { capabilities, id: 3 });
     const body = JSON.stringify(message).replace('"@"', nested(30_000));
     const { id, error } = await (await client.post(body, client.headersOf(message))).json();
-    expect([id, error.code]).toEqual([3, INVALID_PARAMS]);
-    expect(error.message).toContain('nested too deeply');
+    expect([id, error.code]).toEqual([3, INVALID_REQUEST]);
+    expect(error.message).toContain('512 levels');
     expect(logOf(app).texts('error')).toEqual([]);
   });
 
@@ -122,8 +122,8 @@ describe.each(ONE_ADAPTER)('attacks on the answers of modern requests, on %s', (
     const message = client.message('tools/call', params, { capabilities, id: 4 });
     const body = JSON.stringify(message).replace('"@"', nested(30_000));
     const { id, error } = await (await client.post(body, client.headersOf(message))).json();
-    expect([id, error.code]).toEqual([4, INVALID_PARAMS]);
-    expect(error.message).toContain('nested too deeply');
+    expect([id, error.code]).toEqual([4, INVALID_REQUEST]);
+    expect(error.message).toContain('512 levels');
   });
 });
 

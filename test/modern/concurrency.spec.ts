@@ -172,7 +172,7 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
     const { app, client } = await start({ handlers: { interleaved: interleaved(turnstile) } });
     const ids = [
       ...[1, '1', 0, '0', -1, '-1', '', ' 1', '1.0', 2 ** 53 - 1, String(2 ** 53 - 1), -(2 ** 53 - 1), 'null'],
-      ...['__proto__', 'constructor', 'x'.repeat(100_000), '\u0000', '💥', 'toString'],
+      ...['__proto__', 'constructor', 'x'.repeat(256), '\u0000', '💥', 'toString'],
     ];
     const over = Promise.all(
       ids.map(async (id, n) => messagesOf(await client.call('interleaved', { n, rounds: 2, quiet: true }, { id }))),

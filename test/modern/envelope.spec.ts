@@ -190,7 +190,7 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
     }
   });
 
-  it.each<[string | number]>([[0], ['0'], [-1], [''], ['x'.repeat(10_000)], [Number.MAX_SAFE_INTEGER], ['__proto__']])(
+  it.each<[string | number]>([[0], ['0'], [-1], [''], ['x'.repeat(256)], [Number.MAX_SAFE_INTEGER], ['__proto__']])(
     'M1: the id %.20j comes back as it was',
     async (id) => {
       const made = await client();
