@@ -147,6 +147,8 @@ export class McpCall implements McpHttpCall {
   #task: 'none' | 'running' | 'over' = 'none';
   /** A guard of the handler refused the caller. @internal */
   denied = false;
+  /** The caller that it counts for, as the admission of calls knows it. @internal */
+  admittedAs: object | undefined;
   /** It was given to the dispatcher. @internal */
   begun = false;
   /** A handler was found for it. @internal */

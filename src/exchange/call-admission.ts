@@ -99,14 +99,15 @@ export class CallAdmission {
   enter(call: McpCall): void {
     const key = keyOf(call);
     this.#running++;
-    const caller = this.#callers.get(key);
-    if (caller) caller.calls++;
-    else this.#callers.set(key, { key, calls: 1, waiting: [] });
+    let caller = this.#callers.get(key);
+    if (!caller) this.#callers.set(key, (caller = { key, calls: 0, waiting: [] }));
+    caller.calls++;
+    call.admittedAs = caller;
   }
 
   /** A call is over, begun or not. */
   leave(call: McpCall): void {
-    const caller = this.#callers.get(keyOf(call))!;
+    const caller = call.admittedAs as Caller;
     this.#running--;
     caller.calls--;
     this.#forget(caller);
@@ -123,7 +124,7 @@ export class CallAdmission {
       }
       if (now - this.#turnAt < BUSY_MS) return false;
     }
-    const caller = this.#callers.get(keyOf(call))!;
+    const caller = call.admittedAs as Caller;
     if (caller.waiting.push({ call, at: now }) === 1) this.#turns.push(caller);
     return true;
   }

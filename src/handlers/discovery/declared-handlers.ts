@@ -148,7 +148,8 @@ export class DeclaredHandlers {
         : ['an "inputSchema"', "inputSchema: { type: 'object' }"];
     const advice = `Give @${decorator}() ${option} with all arguments.`;
     // A parameter whose name the schema lacks would silently be undefined.
-    if (given) assertNamed(args, this.#compiler.compile(given, 'input', origin).json, origin, advice);
+    const named = decorator === 'McpMethod' ? 'schema' : 'inputSchema';
+    if (given) assertNamed(args, this.#compiler.compile(given, 'input', origin, named).json, origin, advice);
     const listed = 'arguments' in options ? options.arguments : undefined;
     if (listed) assertNamed(args, propertiesNamed(listed.map(({ name }) => name)), origin, advice);
     if (given || listed) return options;
