@@ -28,8 +28,8 @@ export class AuditedSessionStore implements McpSessionStore {
     if (record) this.#note(record, 'ended');
     return record;
   }
-  async claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]> {
-    const expired = await this.store.claimExpired(idleMs, limit);
+  async claimExpired(idleMs: number, limit: number, unusedMs?: number): Promise<McpSessionRecord[]> {
+    const expired = await this.store.claimExpired(idleMs, limit, unusedMs);
     for (const record of expired) this.#note(record, 'ended');
     return expired;
   }

@@ -118,8 +118,7 @@ export class SqliteEventStore implements McpEventStore {
       const [before, since] = [stream.reader, this.now() - heldMs];
       if (before?.reader === reader) return this.#head(stream);
       if (before && stream.claimedAt > since) return { ...this.#head(stream), late: true };
-      Object.assign(stream, { reader: { node, reader }, claimedAt: since });
-      this.#save(stream);
+      this.#save(Object.assign(stream, { reader: { node, reader }, claimedAt: since }));
       return { ...this.#head(stream), ...(before && { before }) };
     });
   }

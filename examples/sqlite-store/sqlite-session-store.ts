@@ -35,7 +35,7 @@ export class SqliteSessionStore implements McpSessionStore {
       if (this.#count('true') >= caps.total) return 'total-cap';
       if (this.#count('principal IS ?', owner) >= caps.perPrincipal) return 'principal-cap';
       const now = this.now();
-      const json = JSON.stringify({ ...record, subscriptions: [], createdAt: now });
+      const json = JSON.stringify({ ...record, subscriptions: [], used: false, createdAt: now });
       this.db.rows('INSERT INTO session (id, principal, record, lastSeenAt) VALUES (?, ?, ?, ?)', id, owner, json, now);
       return 'created';
     });
@@ -58,18 +58,19 @@ export class SqliteSessionStore implements McpSessionStore {
   }
 
   async touch(id: string): Promise<boolean> {
-    return this.db.rows('UPDATE session SET lastSeenAt = ? WHERE id = ? RETURNING n', this.now(), id).length > 0;
+    const changes = `lastSeenAt = ?, record = json_set(record, '$.used', json('true'))`;
+    return this.db.rows(`UPDATE session SET ${changes} WHERE id = ? RETURNING n`, this.now(), id).length > 0;
   }
 
   async delete(id: string): Promise<McpSessionRecord | undefined> {
     return this.#records('DELETE FROM session WHERE id = ? RETURNING *', id)[0];
   }
 
-  async claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]> {
-    const expired = 'SELECT n FROM session WHERE lastSeenAt <= ? ORDER BY lastSeenAt LIMIT ?';
-    const sql = `DELETE FROM session WHERE n IN (${expired}) RETURNING *`;
+  async claimExpired(idleMs: number, limit: number, unusedMs = Infinity): Promise<McpSessionRecord[]> {
+    const silent = `lastSeenAt <= ?1 - iif(record ->> 'used', ?2, min(?2, ?3)) ORDER BY lastSeenAt LIMIT ?4`;
+    const sql = `DELETE FROM session WHERE n IN (SELECT n FROM session WHERE ${silent}) RETURNING *`;
     // SQLite returns in any order what it has deleted.
-    return this.#records(sql, this.now() - idleMs, limit).toSorted((a, b) => a.lastSeenAt - b.lastSeenAt);
+    return this.#records(sql, this.now(), idleMs, unusedMs, limit).toSorted((a, b) => a.lastSeenAt - b.lastSeenAt);
   }
 
   async list({ principal }: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {

@@ -5,7 +5,7 @@ import type { McpSessionInfo } from '../context/mcp-call.js';
  * Why a session ended.
  *
  * - `deleted`: the client sent DELETE
- * - `idle`: no activity for `idleTimeoutMs`
+ * - `idle`: no activity for `idleTimeoutMs`, or nothing sent after `initialize`
  * - `terminated`: by the application, which may also have closed the session's server
  * - `initialize-failed`: `initialize` was answered with an error
  * - `shutdown`: this node stops; with a shared store the session continues on other nodes

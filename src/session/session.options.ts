@@ -1,4 +1,5 @@
 import { check, namesOf } from '../common/option-checks.js';
+import type { EndpointName } from '../context/endpoint-name.js';
 import type { ResponseMode } from '../exchange/exchange.js';
 import type { SessionCaps } from './store/session-store.js';
 
@@ -102,14 +103,16 @@ export interface McpSessionOptions {
   /**
    * Milliseconds without activity after which a session ends. Running calls and open streams are activity. State that
    * outlives a call (`ctx.state()`) ends when it was not used for as long. Lower: less memory, but a client that
-   * returns later must initialize again, which many clients do not do.
+   * returns later must initialize again, which many clients do not do. A session whose client has sent nothing after
+   * `initialize` ends after a minute, or after this time if that is shorter.
    *
    * @default 1800000 (30 min)
    */
   idleTimeoutMs?: number;
   /**
-   * Maximum number of sessions. A further `initialize` gets 503; no session is evicted. Raising it raises the memory
-   * that sessions may use.
+   * Maximum number of sessions. A further `initialize` takes the place of the session that is unused for longest: whose
+   * client has sent nothing in at least 5 seconds after `initialize`. If there is none, it gets 503; no session in use is
+   * evicted. Raising it raises the memory that sessions may use.
    *
    * @default 10000
    */
@@ -122,9 +125,11 @@ export interface McpSessionOptions {
   maxSessionsPerPrincipal?: number;
   /**
    * Maximum number of sessions of all anonymous callers together. A further `initialize` gets 429. Lower than
-   * `maxSessions`: anonymous callers leave room for authenticated ones.
+   * `maxSessions`: anonymous callers leave room for authenticated ones. Guards of the whole app (`APP_GUARD`) do not
+   * change the default: set it if they let anonymous callers in. Callers whom guards admit without a principal are anonymous,
+   * too: raise it to `maxSessions` if all are.
    *
-   * @default Infinity (as many as `maxSessions`)
+   * @default half of `maxSessions`, rounded up, with the option `guards` or `auth`; `Infinity` (as many as `maxSessions`) without
    */
   maxAnonymousSessions?: number;
   /**
@@ -153,8 +158,14 @@ type Undecided = 'sessionIdGenerator' | 'drainMs' | 'shutdownDelayMs';
 /** The injection token of the {@link ResolvedSessionOptions}. */
 export const SESSION_OPTIONS = Symbol('nestjs-mcp-streamable:session-options');
 
-/** @throws McpOptionError */
-export function resolveSessionOptions(options: McpSessionOptions = {}): ResolvedSessionOptions {
+/**
+ * @param endpoint whether it has guards
+ * @throws McpOptionError
+ */
+export function resolveSessionOptions(
+  options: McpSessionOptions & { readonly auth?: unknown } = {},
+  { guarded }: Pick<EndpointName, 'guarded'> = { guarded: false },
+): ResolvedSessionOptions {
   const {
     sessions = 'required',
     responseMode = 'auto',
@@ -165,7 +176,10 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs, shutdownDelayMs } = options;
   const { maxRunningCalls = 10_000, maxRunningCallsPerPrincipal = 1_000, maxLagMs = 1_000 } = options;
   const { devSessions = !['production', 'test'].includes(process.env['NODE_ENV'] ?? '') } = options;
-  const { maxSessions = 10_000, maxSessionsPerPrincipal = 100, maxAnonymousSessions = Infinity } = options;
+  const { maxSessions = 10_000, maxSessionsPerPrincipal = 100 } = options;
+  const total = check.count('maxSessions', maxSessions, { infinite: true });
+  // Where callers sign in, those who do not must leave them places.
+  const { maxAnonymousSessions = guarded || options.auth !== undefined ? Math.ceil(total / 2) : Infinity } = options;
   return {
     sessions: check.oneOf('sessions', sessions, ['required', 'off']),
     sessionIdGenerator: check.fn('sessionIdGenerator', options.sessionIdGenerator),
@@ -184,7 +198,7 @@ export function resolveSessionOptions(options: McpSessionOptions = {}): Resolved
       shutdownDelayMs: check.timer('shutdownDelayMs', shutdownDelayMs, { min: 0 }),
     }),
     idleTimeoutMs: check.count('idleTimeoutMs', idleTimeoutMs, { infinite: true }),
-    maxSessions: check.count('maxSessions', maxSessions, { infinite: true }),
+    maxSessions: total,
     maxSessionsPerPrincipal: check.count('maxSessionsPerPrincipal', maxSessionsPerPrincipal, { infinite: true }),
     maxAnonymousSessions: check.count('maxAnonymousSessions', maxAnonymousSessions, { infinite: true }),
     devSessions: check.flag('devSessions', devSessions),

@@ -1,6 +1,7 @@
 import type { Provider } from '@nestjs/common';
 import { Clock } from '../common/clock.js';
 import { MCP_OPTIONS } from '../common/option-checks.js';
+import { ENDPOINT_NAME } from '../context/endpoint-name.js';
 import { replaceablePart } from '../context/replaceable-part.js';
 import { CallObserver } from '../exchange/call-observer.js';
 import { RESPONSE_OPTIONS, resolveResponseOptions } from '../exchange/response.options.js';
@@ -14,7 +15,7 @@ import { McpSessionStore } from './store/session-store.js';
 import { resolveSessionOptions, SESSION_OPTIONS } from './session.options.js';
 
 export const sessionProviders: Provider[] = [
-  { provide: SESSION_OPTIONS, useFactory: resolveSessionOptions, inject: [MCP_OPTIONS] },
+  { provide: SESSION_OPTIONS, useFactory: resolveSessionOptions, inject: [MCP_OPTIONS, ENDPOINT_NAME] },
   { provide: RESPONSE_OPTIONS, useFactory: resolveResponseOptions, inject: [MCP_OPTIONS] },
   replaceablePart<McpSessionStore, [Clock]>(
     McpSessionStore,

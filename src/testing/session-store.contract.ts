@@ -158,7 +158,7 @@ const recordTests: Tests = {
     const record = (await store.get('s'))!;
     const { createdAt, lastSeenAt } = record;
     assert.ok(Number.isFinite(createdAt) && createdAt === lastSeenAt);
-    assert.deepEqual(plain(record), { ...made, subscriptions: [], createdAt, lastSeenAt });
+    assert.deepEqual(plain(record), { ...made, subscriptions: [], used: false, createdAt, lastSeenAt });
     assert.deepEqual(await peer.get('s'), record);
     assert.equal(await store.get('unknown'), undefined);
     assert.equal('principal' in plain(await begin(store, 'anonymous')), false);
@@ -259,6 +259,17 @@ const lifeTests: Tests = {
     assert.equal(await store.touch('unknown'), false);
   },
 
+  'a record is unused until it is touched; a patch does not count': async ({ store, peer = store }) => {
+    await begin(store, 's');
+    await store.patch('s', { logLevel: 'debug', subscribe: ['u:1'] });
+    assert.equal((await store.get('s'))?.used, false);
+    await peer.touch('s');
+    assert.equal((await store.get('s'))?.used, true);
+    await store.patch('s', { logLevel: 'info' });
+    assert.equal((await store.delete('s'))?.used, true);
+    assert.equal((await begin(store, 's')).used, false);
+  },
+
   'delete gives the record to exactly one of many callers': async (harness) => {
     const record = await begin(harness.store, 's', 'p');
     const outcomes = await concurrently(harness, 20, (store) => store.delete('s'));
@@ -303,18 +314,54 @@ const lifeTests: Tests = {
     assert.deepEqual(ids(await store.claimExpired(60_000, MANY)), ['s']);
   },
 
+  'claimExpired takes records that were unused for `unusedMs`, too, the oldest first, `limit` at most': async (
+    harness,
+  ) => {
+    const { store, advance } = harness;
+    if (!advance) return;
+    for (const id of ['a', 'b', 'c', 'd', 'e']) {
+      await begin(store, id);
+      await advance(1_000);
+    }
+    await store.touch('b');
+    await advance(10_000);
+    await begin(store, 'fresh');
+    assert.deepEqual(await store.claimExpired(Infinity, MANY), []);
+    assert.deepEqual(await store.claimExpired(Infinity, MANY, 60_000), []);
+    assert.deepEqual(await store.claimExpired(Infinity, 0, 5_000), []);
+    assert.deepEqual(ids(await store.claimExpired(Infinity, 1, 5_000)), ['a']);
+    assert.equal(await store.get('a'), undefined);
+    assert.deepEqual(ids(await store.claimExpired(60_000, MANY, 5_000)), ['c', 'd', 'e']);
+    assert.deepEqual(ids(await store.list()), ['b', 'fresh']);
+    assert.deepEqual(ids(await store.claimExpired(5_000, MANY, 60_000)), ['b']);
+  },
+
+  'claimExpired takes a record once that is both idle and unused': async ({ store, advance }) => {
+    if (!advance) return;
+    for (const id of ['a', 'b', 'c']) {
+      await begin(store, id);
+      await advance(1_000);
+    }
+    await advance(10_000);
+    assert.deepEqual(ids(await store.claimExpired(5_000, 2, 1_000)), ['a', 'b']);
+    assert.deepEqual(ids(await store.claimExpired(5_000, MANY, 1_000)), ['c']);
+    assert.deepEqual(await store.claimExpired(5_000, MANY, 1_000), []);
+  },
+
   'claimExpired gives each record to exactly one of many callers': async (harness) => {
     const { store, advance } = harness;
     if (!advance) return;
-    for (let n = 0; n < 30; n++) await begin(store, `s${n}`, `p${n % 3}`);
-    await advance(60_000);
-    const claims = await concurrently(harness, 10, (node) => node.claimExpired(30_000, 7));
-    const claimed = claims.flatMap(ids);
-    for (const claim of claims) assert.ok(claim.length <= 7);
-    assert.equal(claimed.length, 30);
-    assert.equal(new Set(claimed).size, 30);
-    assert.equal(await store.count(), 0);
-    for (const principal of ['p0', 'p1', 'p2']) assert.deepEqual(await store.list({ principal }), []);
+    for (const [idleMs, unusedMs] of [[30_000], [Infinity, 30_000]] as const) {
+      for (let n = 0; n < 30; n++) await begin(store, `s${n}`, `p${n % 3}`);
+      await advance(60_000);
+      const claims = await concurrently(harness, 10, (node) => node.claimExpired(idleMs, 7, unusedMs));
+      const claimed = claims.flatMap(ids);
+      for (const claim of claims) assert.ok(claim.length <= 7);
+      assert.equal(claimed.length, 30);
+      assert.equal(new Set(claimed).size, 30);
+      assert.equal(await store.count(), 0);
+      for (const principal of ['p0', 'p1', 'p2']) assert.deepEqual(await store.list({ principal }), []);
+    }
   },
 };
 

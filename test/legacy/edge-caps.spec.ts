@@ -1,5 +1,6 @@
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { afterEach, describe, expect, it } from 'vitest';
+import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
@@ -28,7 +29,21 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
     log.release();
   });
 
-  it('E13: the total cap refuses a new session with 503, and evicts none', async () => {
+  /** Sessions whose clients have sent nothing after `initialize`. */
+  const unused = async (count: number, after?: () => Promise<void>): Promise<RawClient[]> => {
+    const clients: RawClient[] = [];
+    for (let n = 0; n < count; n++) {
+      const client = app.client();
+      const response = await client.post(client.initializeMessage());
+      await response.text();
+      client.sessionId = response.header('mcp-session-id');
+      clients.push(client);
+      await after?.();
+    }
+    return clients;
+  };
+
+  it('E13: the total cap refuses a new session with 503, and evicts none in use', async () => {
     await start({ maxSessions: 2 });
     const ann = await app.client(as('ann')).initialize();
     const bob = await app.client(as('bob')).initialize();
@@ -80,7 +95,7 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
   });
 
   it('E13: anonymous callers are many clients: the cap of one principal is not theirs', async () => {
-    await start({ maxSessionsPerPrincipal: 1, maxSessions: 4 });
+    await start({ maxSessionsPerPrincipal: 1, maxSessions: 4, maxAnonymousSessions: 4 });
     for (let n = 0; n < 3; n++) await app.client().initialize();
     await app.client(as('ann')).initialize();
     const ann = app.client(as('ann'));
@@ -104,6 +119,65 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
     await (await first.delete()).text();
     await third.initialize();
     await app.settled({ sessions: 3 });
+  });
+
+  it.each<[string, Partial<TestAppOptions>, number]>([
+    ['half of "maxSessions", rounded up, where the endpoint has guards', { maxSessions: 5 }, 3],
+    ['what "maxAnonymousSessions" says, also with guards', { maxSessions: 5, maxAnonymousSessions: 5 }, 5],
+    ['all of "maxSessions" where the endpoint has no guards', { maxSessions: 5, guards: [] }, 5],
+  ])('E13: anonymous callers have %s', async (_, options, places) => {
+    await start(options);
+    for (let n = 0; n < places; n++) await app.client().initialize();
+    const another = app.client();
+    const refusal = places === 5 ? FULL : { ...FULL_FOR_YOU, says: ['"maxAnonymousSessions"', `${places} sessions`] };
+    await expectRefusal(await another.post(another.initializeMessage()), { ...refusal, id: 1 });
+    for (let n = places; n < 5; n++) await app.client(as('ann')).initialize();
+    await app.settled({ sessions: 5 });
+  });
+
+  it('E13: at the total cap the session that is unused for longest gives way, once its client had 5 seconds', async () => {
+    const clock = new ManualClock();
+    await start({ clock, maxSessions: 4, maxAnonymousSessions: 4 });
+    const used = await app.client().initialize();
+    const [first, second, third] = await unused(3, () => clock.advance(1_000));
+    const newcomer = app.client();
+    await clock.advance(1_999);
+    await expectRefusal(await newcomer.post(newcomer.initializeMessage()), { ...FULL, id: 1 });
+    await clock.advance(1);
+    await newcomer.initialize();
+    expect((await ping(first!)).status).toBe(404);
+    await app.settled({ sessions: 4, live: 4, logs: 4 });
+    // In use from here on, if only just.
+    await second!.notify('notifications/initialized');
+    await clock.advance(10_000);
+    await app.client().initialize();
+    expect((await ping(third!)).status).toBe(404);
+    const last = app.client();
+    await expectRefusal(await last.post(last.initializeMessage()), { ...FULL, id: 1 });
+    await expectAlive(used, second!, newcomer);
+    await app.settled({ sessions: 4, live: 4, logs: 4 });
+  });
+
+  it('E13: sessions that nobody uses leave their places to clients that come at once', async () => {
+    const clock = new ManualClock();
+    await start({ clock, maxSessions: 8, maxAnonymousSessions: 8 });
+    const flood = await unused(8);
+    await clock.advance(5_000);
+    const clients = await Promise.all(Array.from({ length: 8 }, () => app.client().initialize()));
+    for (const client of flood) expect((await ping(client)).status).toBe(404);
+    await expectAlive(...clients);
+    await app.settled({ sessions: 8, live: 8, logs: 8 });
+  });
+
+  it('E13: no session gives way to a caller above the cap of its principal', async () => {
+    const clock = new ManualClock();
+    await start({ clock, maxSessions: 2, maxAnonymousSessions: 1 });
+    const [kept] = await unused(1);
+    await clock.advance(10_000);
+    const another = app.client();
+    const says = ['"maxAnonymousSessions"'];
+    await expectRefusal(await another.post(another.initializeMessage()), { ...FULL_FOR_YOU, says, id: 1 });
+    await expectAlive(kept!);
   });
 
   it.each<[string, Partial<TestAppOptions>, object, number]>([

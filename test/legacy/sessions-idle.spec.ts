@@ -154,6 +154,54 @@ describe.each(ONE_ADAPTER)('idle sessions on %s', (adapter) => {
     await app.settled({ sessions: 1, live: 1 });
   });
 
+  describe('with nothing sent after "initialize"', () => {
+    const MINUTE = 60_000;
+    /** The default of `keepAliveMs`, in which there is a look. */
+    const LATEST = MINUTE + 15_000;
+
+    const unused = async () => {
+      await app.close();
+      await start({ idleTimeoutMs: 30 * MINUTE });
+      const client = app.client();
+      const response = await client.post(client.initializeMessage());
+      await response.text();
+      client.sessionId = response.header('mcp-session-id');
+      return client;
+    };
+
+    it('S13: a session ends after a minute', async () => {
+      const client = await unused();
+      await clock.advance(MINUTE - 1);
+      await app.settled({ sessions: 1, live: 1 });
+      await clock.advance(LATEST - MINUTE + 1);
+      await app.settled(NOTHING);
+      expect(ends()).toEqual([{ type: 'closed', sessionId: client.sessionId, reason: 'idle' }]);
+      await expectRefusal(await client.call('quick', {}, { id: 1 }), { ...NO_SUCH_SESSION, id: 1 });
+    });
+
+    it.each<[string, (client: Awaited<ReturnType<TestApp['client']>>) => Promise<unknown>]>([
+      ['notifications/initialized', (client) => client.notify('notifications/initialized')],
+      ['a request', async (client) => (await client.call('quick')).text()],
+      ['a GET', async (client) => (await client.listen()).destroy()],
+    ])('S13: %s within the minute gives a session its whole time', async (_, send) => {
+      const client = await unused();
+      await clock.advance(MINUTE - 1);
+      await send(client);
+      await app.settled({ readers: 0 });
+      await clock.advance(30 * MINUTE - LATEST);
+      await app.settled({ sessions: 1, live: 1 });
+      expect((await client.call('quick')).status).toBe(200);
+    });
+
+    it('S13: a notification of the server is no use of a session', async () => {
+      const client = await unused();
+      const notification = { method: 'notifications/message', params: { level: 'info', data: 1 } };
+      expect(await app.service.notify(client.sessionId!, notification)).toBe(1);
+      await clock.advance(LATEST);
+      await app.settled({ ...NOTHING, events: 0 });
+    });
+  });
+
   it('S13: without a timeout no session ends by itself', async () => {
     await app.close();
     await start({ idleTimeoutMs: Infinity });

@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { RedisUnavailableError } from '../../src/redis/redis.errors.js';
 import type { McpSessionStore, SessionCaps } from '../../src/session/store/session-store.js';
+import { TestApp } from '../support/app.js';
+import type { RawClient } from '../support/raw-client.js';
+import { expectRefusal } from '../support/refusal.js';
 import { describeRedis } from '../support/redis.js';
 import { RedisRoom } from '../support/redis-room.js';
 
@@ -124,6 +127,50 @@ describeRedis('the sessions in Redis', () => {
     await begin('s');
     await room.advance(5 * DAY_MS);
     expect((await store.get('s'))?.id).toBe('s');
+  });
+
+  it('are not claimed as unused when the record was touched and the index has not heard of it', async () => {
+    await begin('s');
+    const dying = room.node().sessionStore;
+    refuse(dying, 'touch', 1);
+    await expect(dying.touch('s')).rejects.toThrow('died');
+    await room.advance(10 * MINUTE_MS);
+    expect(await store.claimExpired(Infinity, 9, MINUTE_MS)).toEqual([]);
+    expect((await store.get('s'))?.used).toBe(true);
+    // The index has heard of it now.
+    expect(await room.redis.admin.zcard(`${room.prefix}:{:sessions}:unused`)).toBe(0);
+    expect(await store.claimExpired(MINUTE_MS, 9)).toHaveLength(1);
+  });
+
+  it('that were claimed as unused by a node that died are claimed again', async () => {
+    await begin('s');
+    await room.advance(MINUTE_MS);
+    const dying = room.node().sessionStore;
+    refuse(dying, 'delete');
+    expect(await dying.claimExpired(Infinity, 1, MINUTE_MS)).toEqual([]);
+    expect(await store.claimExpired(Infinity, 1, MINUTE_MS)).toEqual([]);
+    await room.advance(MINUTE_MS);
+    expect(await store.claimExpired(Infinity, 1, MINUTE_MS)).toHaveLength(1);
+    expect(await room.keys()).toEqual([]);
+  });
+
+  it('E13: that are unused give way to one that is begun on any node', async () => {
+    const ids = Array.from({ length: 2 }, (_, n) => `session-of-node-${n}-`.padEnd(22, 'x'));
+    const nodes = await Promise.all(
+      ids.map((id) => {
+        const sessionIdGenerator = () => id;
+        return TestApp.start({ adapter: 'fastify', backend: room.node(), maxSessions: 1, sessionIdGenerator });
+      }),
+    );
+    const [a, b] = nodes.map((node) => node.client()) as [RawClient, RawClient];
+    await (await a.post(a.initializeMessage())).text();
+    await expectRefusal(await b.post(b.initializeMessage()), { status: 503, code: -32000, id: 1 });
+    await room.advance(5_001);
+    await b.initialize();
+    expect((await store.list()).map(({ id, used }) => [id, used])).toEqual([[ids[1], true]]);
+    await room.advance(5_001);
+    await expectRefusal(await a.post(a.initializeMessage()), { status: 503, code: -32000, id: 2 });
+    await Promise.all(nodes.map(({ app }) => app.close()));
   });
 
   it('have no cap where the cap is infinite', async () => {

@@ -180,7 +180,11 @@ class Initialization implements PendingReply {
     const { principal, routeParams } = this.http;
     const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: params };
     const caps = capsFor(principal, limits);
-    const outcome = await this.#asking(() => store.create(record, caps)).catch(async (error: unknown) => {
+    const create = async (): Promise<CreateOutcome> => {
+      const outcome = await store.create(record, caps);
+      return outcome === 'total-cap' && (await sessions.endUnused()) ? store.create(record, caps) : outcome;
+    };
+    const outcome = await this.#asking(create).catch(async (error: unknown) => {
       await sessions.discard(this.#id, undefined);
       throw error;
     });

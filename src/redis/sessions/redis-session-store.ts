@@ -61,18 +61,18 @@ export class RedisSessionStore implements McpSessionStore {
   }
 
   async delete(id: string): Promise<McpSessionRecord | undefined> {
-    const removed = await this.connection.run(scripts.removeRecord, this.#key(id), '');
+    const removed = await this.connection.run(scripts.removeRecord, this.#key(id), '', '');
     // Also without a record: the index may have an entry.
     await this.#leaveIndex(id);
     return removed === null ? undefined : recordOf(id, pairs(removed as string[]));
   }
 
-  async claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]> {
-    if (!Number.isFinite(idleMs)) return [];
-    this.#idleMs = Math.max(this.#idleMs, idleMs);
-    const claimed = await this.#index(scripts.claim, idleMs, limit, CLAIM_LEASE_MS);
-    const [before, ...codes] = claimed as [string, ...string[]];
-    const records = await inBatches(codes, (code) => this.#end(decoded(code), before));
+  async claimExpired(idleMs: number, limit: number, unusedMs = Infinity): Promise<McpSessionRecord[]> {
+    if (Number.isFinite(idleMs)) this.#idleMs = Math.max(this.#idleMs, idleMs);
+    const [idle, unused] = [idleMs, unusedMs].map((ms) => (Number.isFinite(ms) ? ms : -1)) as [number, number];
+    const claimed = await this.#index(scripts.claim, idle, unused, limit, CLAIM_LEASE_MS);
+    const [idleBy, unusedBy, ...codes] = claimed as [string, string, ...string[]];
+    const records = await inBatches(codes, (code) => this.#end(decoded(code), idleBy, unusedBy));
     return records.filter((record) => record !== undefined);
   }
 
@@ -108,15 +108,16 @@ export class RedisSessionStore implements McpSessionStore {
    *
    * @returns its record; `undefined` if it was touched or removed meanwhile, or Redis is unavailable
    */
-  async #end(id: string, before: string): Promise<McpSessionRecord | undefined> {
+  async #end(id: string, idleBy: string, unusedBy: string): Promise<McpSessionRecord | undefined> {
     try {
-      const removed = await this.connection.run(scripts.removeRecord, this.#key(id), before);
-      if (typeof removed === 'string') {
-        await this.#index(scripts.unclaim, encoded(id), removed);
+      const removed = await this.connection.run(scripts.removeRecord, this.#key(id), idleBy, unusedBy);
+      const fields = (removed ?? []) as string[];
+      if (fields.length === 2) {
+        await this.#index(scripts.unclaim, encoded(id), ...fields);
         return undefined;
       }
       await this.#leaveIndex(id);
-      return removed === null ? undefined : recordOf(id, pairs(removed as string[]));
+      return recordOf(id, pairs(fields));
     } catch {
       // Another node claims it after the lease; the sessions that were ended before it must be returned.
       return undefined;
@@ -140,6 +141,7 @@ function ownerOf(principal: string | undefined): string {
  *     fixed      what never changes: principal, routeParams, initialize
  *     created    when it was made
  *     seen       the last activity
+ *     used       there if it was touched
  *     revision   the protocol version
  *     level      the log level
  *     u:<uri>    a subscription
@@ -181,6 +183,7 @@ function recordOf(id: string, fields: readonly (readonly [string, string])[]): M
     ...{ protocolVersion: plain.get('revision')!, initialize },
     ...(logLevel !== undefined && { logLevel }),
     subscriptions,
+    used: plain.has('used'),
     ...{ createdAt: Number(plain.get('created')), lastSeenAt: Number(plain.get('seen')) },
   };
 }

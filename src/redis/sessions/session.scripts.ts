@@ -44,7 +44,7 @@ export const touchRecord = new RedisScript(
   `
 if call('EXISTS', KEYS[1]) == 0 then return false end
 local at, life = int(now()), ARGV[1]
-call('HSET', KEYS[1], 'seen', at)
+call('HSET', KEYS[1], 'seen', at, 'used', 1)
 call('PEXPIRE', KEYS[1], life)
 local base = string.sub(KEYS[1], 1, -8)
 if call('PTTL', base..'log') <= tonumber(life) * 0.9 then
@@ -58,15 +58,16 @@ return at
 );
 
 /**
- * ARGV: '' or the time before which it must have been seen last. Returns all fields and values, nothing
- * if there is no record, or when it was seen if that is too late.
+ * ARGV: '' or the time by which it must have been seen last; the time that suffices for an unused one. Returns all fields and
+ * values, nothing if there is no record, or, if that is too late, when it was seen and whether it is used.
  */
 export const removeRecord = new RedisScript(
   'delete',
   `
 if call('EXISTS', KEYS[1]) == 0 then return false end
-local seen = call('HGET', KEYS[1], 'seen')
-if ARGV[1] ~= '' and tonumber(seen) > tonumber(ARGV[1]) then return seen end
+local seen, used = call('HGET', KEYS[1], 'seen'), call('HEXISTS', KEYS[1], 'used')
+local function by(time) return tonumber(seen) <= tonumber(time) end
+if ARGV[1] ~= '' and not by(ARGV[1]) and (used == 1 or not by(ARGV[2])) then return {seen, used} end
 local record = call('HGETALL', KEYS[1])
 call('UNLINK', KEYS[1])
 return record
@@ -79,6 +80,7 @@ return record
  * Everything in one slot, so that caps are checked and counted in one step. Members are session ids as codes.
  *
  *     :seen        zset  all of them; score: the last activity, or later; the record decides
+ *     :unused      zset  the unused ones, and used ones of which this is not known yet; score: when they were made, or later
  *     :owner       hash  whose it is
  *     :of:<owner>  set   those of one owner
  *
@@ -87,11 +89,11 @@ return record
  */
 const INDEX = `
 local base, life = KEYS[1], tonumber(ARGV[1])
-local SEEN, OWNER = base..'seen', base..'owner'
+local SEEN, UNUSED, OWNER = base..'seen', base..'unused', base..'owner'
 local function of(owner) return base..'of:'..owner end
 
 local function live(owner)
-  for _, key in ipairs({SEEN, OWNER, of(owner)}) do call('PEXPIRE', key, life) end
+  for _, key in ipairs({SEEN, UNUSED, OWNER, of(owner)}) do call('PEXPIRE', key, life) end
 end
 `;
 
@@ -103,7 +105,7 @@ local id, owner, total, each = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARG
 if call('ZSCORE', SEEN, id) then return 'taken' end
 if total >= 0 and call('ZCARD', SEEN) >= total then return 'total-cap' end
 if each >= 0 and call('SCARD', of(owner)) >= each then return 'principal-cap' end
-call('ZADD', SEEN, int(now()), id)
+for _, key in ipairs({SEEN, UNUSED}) do call('ZADD', key, int(now()), id) end
 call('HSET', OWNER, id, owner)
 call('SADD', of(owner), id)
 live(owner)
@@ -116,12 +118,19 @@ export const seen = new RedisScript(
   'touch',
   `${INDEX}
 call('ZADD', SEEN, 'XX', 'GT', ARGV[3], ARGV[2])
+call('ZREM', UNUSED, ARGV[2])
 live(call('HGET', OWNER, ARGV[2]) or '')
 `,
 );
 
-/** ARGV: life, id, time of the last activity. Releases a claim: its lease may be later than the next time to look. */
-export const unclaim = new RedisScript('claimExpired', `${INDEX} call('ZADD', SEEN, 'XX', ARGV[3], ARGV[2])`);
+/** ARGV: life, id, time of the last activity, whether it is used. Releases a claim: its lease may be later than the next time to look. */
+export const unclaim = new RedisScript(
+  'claimExpired',
+  `${INDEX}
+for _, key in ipairs({SEEN, UNUSED}) do call('ZADD', key, 'XX', ARGV[3], ARGV[2]) end
+if ARGV[4] == '1' then call('ZREM', UNUSED, ARGV[2]) end
+`,
+);
 
 /** ARGV: life, id. */
 export const leave = new RedisScript(
@@ -130,25 +139,36 @@ export const leave = new RedisScript(
 local owner = call('HGET', OWNER, ARGV[2])
 if owner then call('SREM', of(owner), ARGV[2]) end
 call('HDEL', OWNER, ARGV[2])
-call('ZREM', SEEN, ARGV[2])
+for _, key in ipairs({SEEN, UNUSED}) do call('ZREM', key, ARGV[2]) end
 `,
 );
 
 /**
- * ARGV: life, milliseconds of silence, how many, milliseconds of the lease. Returns before when they were seen last, and
- * those that are silent, the longest first. When a node dies that has claimed some, others claim them after the lease.
+ * ARGV: life, milliseconds of silence, the same for the unused ones (-1: for ever), how many, milliseconds of the lease.
+ * Returns the two times by which they must have been seen last, and those that were not seen since, the longest silent first.
+ * When a node dies that has claimed some, others claim them after the lease.
  */
 export const claim = new RedisScript(
   'claimExpired',
   `${INDEX}
-local at = now()
-local before = int(at - tonumber(ARGV[2]))
-local ids = call('ZRANGEBYSCORE', SEEN, '-inf', before, 'LIMIT', 0, ARGV[3])
-local claimed = {before}
-for _, id in ipairs(ids) do
-  call('ZADD', SEEN, int(at - tonumber(ARGV[2]) + tonumber(ARGV[4])), id)
-  table.insert(claimed, id)
+local at, limit, lease = now(), tonumber(ARGV[4]), tonumber(ARGV[5])
+local function by(ms) return ms < 0 and '-1' or int(at - ms) end
+local function silent(key, ms) return call('ZRANGEBYSCORE', key, '-inf', by(ms), 'LIMIT', 0, limit) end
+
+local idleMs, unusedMs = tonumber(ARGV[2]), tonumber(ARGV[3])
+local idle, unused = silent(SEEN, idleMs), silent(UNUSED, unusedMs)
+local claimed, known = {by(idleMs), by(unusedMs)}, {}
+local function take(key, ids, ms)
+  for _, id in ipairs(ids) do
+    if #claimed < limit + 2 and not known[id] then
+      call('ZADD', key, int(at - ms + lease), id)
+      table.insert(claimed, id)
+      known[id] = true
+    end
+  end
 end
+take(SEEN, idle, idleMs)
+take(UNUSED, unused, unusedMs)
 return claimed
 `,
 );

@@ -163,19 +163,20 @@ describe('the sweeper', () => {
 
   it('S13: keeps alive whoever sends, is served, or listens', async () => {
     const hold = deferred();
-    const { clock, begin, closed, left } = node('a', shared(), {
+    const { clock, sessions, begin, closed, left } = node('a', shared(), {
       serve: async ({ method }) => {
         if (method === 'resources/list') await hold.promise;
         return {};
       },
     });
-    const [sends, served, listens] = [await begin('sends'), await begin('served'), await begin('listens')];
+    const [served, listens] = [await begin('served'), await begin('listens')];
+    await begin('sends');
     await begin('idle');
     const serving = request(served, { jsonrpc: '2.0', id: 1, method: 'resources/list' });
     const listening = await listen(listens);
     for (let n = 0; n < 6; n++) {
       await clock.advance(IDLE_MS / 2);
-      await request(sends, ping(n)).reply;
+      await request((await sessions.acquire('sends'))!, ping(n)).reply;
     }
     expect(closed()).toEqual(['idle idle']);
     hold.resolve();
@@ -243,14 +244,95 @@ describe('the sweeper', () => {
     await sessions.end('s', 'deleted');
   });
 
-  it('never touches nor ends sessions that may idle for ever', async () => {
-    const { clock, sessions, begin, left } = node('a', shared(), {}, { idleTimeoutMs: Infinity });
+  it('never ends sessions that may idle for ever, and touches them once', async () => {
+    const { clock, sessionStore, sessions, begin, left } = node('a', shared(), {}, { idleTimeoutMs: Infinity });
+    const touch = vi.spyOn(sessionStore, 'touch');
     await begin('s');
-    await clock.advance(1_000 * KEEP_ALIVE_MS);
-    expect(sessions.size).toBe(1);
+    for (let n = 0; n < 10; n++) {
+      await sessions.acquire('s');
+      await clock.advance(100 * KEEP_ALIVE_MS);
+    }
+    expect([sessions.size, touch.mock.calls.length]).toEqual([1, 1]);
     await sessions.end('s', 'deleted');
     await sessions.settled();
     expect(await left()).toEqual(NOTHING);
+  });
+});
+
+describe('a session whose client has sent nothing after "initialize"', () => {
+  const MINUTE_MS = 60_000;
+  const patient = (idleTimeoutMs = 30 * MINUTE_MS) => node('a', shared(), {}, { idleTimeoutMs });
+
+  it.each([30 * MINUTE_MS, Infinity])('S13: ends after a minute, with an idle timeout of %s', async (idleTimeoutMs) => {
+    const { clock, sessions, begin, closed, left } = patient(idleTimeoutMs);
+    await begin('unused');
+    await begin('used');
+    await sessions.acquire('used');
+    await clock.advance(MINUTE_MS - 1);
+    expect(closed()).toEqual([]);
+    await clock.advance(1);
+    expect(closed()).toEqual(['unused idle']);
+    await clock.advance(20 * MINUTE_MS);
+    expect(sessions.size).toBe(1);
+    await sessions.end('used', 'deleted');
+    await sessions.settled();
+    expect(await left()).toEqual(NOTHING);
+  });
+
+  it('S13: counts as used although the store failed when its first message came', async () => {
+    const { clock, sessionStore, sessions, begin, closed } = patient();
+    await begin('s');
+    const touch = vi.spyOn(sessionStore, 'touch').mockRejectedValue(new Error('away'));
+    request((await sessions.acquire('s'))!, { jsonrpc: '2.0', method: 'notifications/initialized' });
+    await clock.advance(MINUTE_MS / 2);
+    touch.mockRestore();
+    // The sweep repeats what the client does not.
+    await clock.advance(30 * MINUTE_MS - 1);
+    expect(closed()).toEqual([]);
+    await sessions.end('s', 'deleted');
+  });
+
+  it('S13: is used once another node has served it', async () => {
+    const with_ = shared();
+    const sessionStore = asShared(with_.sessionStore);
+    const [a, b] = ['a', 'b'].map((name) =>
+      node(name, { ...with_, sessionStore }, {}, { idleTimeoutMs: 30 * MINUTE_MS }),
+    ) as [ReturnType<typeof node>, ReturnType<typeof node>];
+    await a.begin('s');
+    await b.sessions.acquire('s');
+    await with_.clock.advance(5 * MINUTE_MS);
+    expect([a.closed(), b.closed()]).toEqual([[], []]);
+    await a.sessions.end('s', 'deleted');
+    await Promise.all([a, b].map(({ sessions }) => sessions.shutdown()));
+  });
+
+  it('S13: is not ended while "initialize" runs', async () => {
+    const { clock, sessions, newborn, closed } = patient();
+    const session = await newborn('s');
+    await clock.advance(10 * MINUTE_MS);
+    expect([closed(), sessions.isInitializing('s'), sessions.add(session)]).toEqual([[], true, true]);
+    await sessions.end('s', 'deleted');
+  });
+
+  it('E13: gives way to a newcomer after some seconds, the longest unused first', async () => {
+    const { clock, sessions, begin, closed } = patient();
+    for (const id of ['first', 'used', 'second', 'third']) {
+      await begin(id);
+      await clock.advance(1_000);
+    }
+    await sessions.acquire('used');
+    await clock.advance(999);
+    expect([await sessions.endUnused(), closed()]).toEqual([false, []]);
+    await clock.advance(1);
+    expect(await sessions.endUnused()).toBe(true);
+    await sessions.settled();
+    expect(closed()).toEqual(['first idle']);
+    expect(await sessions.endUnused()).toBe(false);
+    await clock.advance(5_000);
+    for (const gaveWay of [true, true, false]) expect(await sessions.endUnused()).toBe(gaveWay);
+    await sessions.settled();
+    expect(closed()).toEqual(['first idle', 'second idle', 'third idle']);
+    await sessions.end('used', 'deleted');
   });
 });
 

@@ -17,8 +17,10 @@ import { type ResolvedSessionOptions, SESSION_OPTIONS } from '../session.options
 /** A session of this node. */
 export interface LiveSession {
   readonly session: McpSession;
-  /** When it was last touched in the store; milliseconds since the epoch. */
+  /** When it was last touched in the store; milliseconds since the epoch. -Infinity: never, as far as this node knows. */
   touchedAt: number;
+  /** Whether its client has sent something to this node after `initialize`. */
+  used: boolean;
   /** When its record was last looked at; milliseconds since the epoch. */
   askedAt: number;
   /** Of one that was rebuilt: settles when its log can be used. @throws (rejects) McpError UNAVAILABLE */
@@ -140,7 +142,7 @@ export class LiveSessions {
   #enter(session: McpSession): LiveSession {
     const { sessionId } = session;
     const now = this.runtime.clock.now();
-    const live: LiveSession = { session, touchedAt: now, askedAt: now };
+    const live: LiveSession = { session, touchedAt: -Infinity, used: false, askedAt: now };
     this.#live.set(sessionId, live);
     return live;
   }
@@ -168,6 +170,15 @@ export class LiveSessions {
     if (!taken) void this.#live.get(id)?.session.end('ended-elsewhere', endedText(reason));
     this.#finish(id, taken ? reason : 'ended-elsewhere', { forget: rest, notifyNodes: rest, record });
     return record !== undefined;
+  }
+
+  /**
+   * Ends the session that is unused for longest, so that a new one gets its place. Its client had some seconds to use it.
+   *
+   * @returns whether there was one
+   */
+  async endUnused(): Promise<boolean> {
+    return (await this.#endExpired(Infinity, 1, GIVES_WAY_MS)) > 0;
   }
 
   /** Removes the live copy and keeps the record, as a restart would. Open calls are answered with an error. */
@@ -326,24 +337,32 @@ export class LiveSessions {
   /** Keeps busy sessions alive, ends idle ones, and acknowledges delivered events in the log. */
   async #sweep(): Promise<void> {
     for (const live of this.#live.values()) this.#lookAfter(live);
+    // A server of the app may take longer to be made than a session may be unused.
+    for (const id of this.#initializing.keys()) {
+      this.store.touch(id).catch((error: unknown) => this.runtime.storeFault(id, error));
+    }
+    const { idleTimeoutMs } = this.timing;
     try {
-      const expired = await this.store.claimExpired(this.timing.idleTimeoutMs, EXPIRED_AT_ONCE);
-      for (const record of expired) {
-        this.#finish(record.id, 'idle', { forget: true, notifyNodes: true, record });
-      }
+      await this.#endExpired(idleTimeoutMs, EXPIRED_AT_ONCE, Math.min(idleTimeoutMs, UNUSED_MS));
     } catch (error) {
       this.runtime.storeFault('', error);
     }
   }
 
+  async #endExpired(...claim: Parameters<McpSessionStore['claimExpired']>): Promise<number> {
+    const expired = await this.store.claimExpired(...claim);
+    for (const record of expired) this.#finish(record.id, 'idle', { forget: true, notifyNodes: true, record });
+    return expired.length;
+  }
+
   #lookAfter(live: LiveSession): void {
-    const { session, touchedAt, askedAt } = live;
+    const { session, touchedAt, used, askedAt } = live;
     const { idleTimeoutMs } = this.timing;
     const now = this.runtime.clock.now();
     // The session ended on this node while the store was unavailable.
     if (session.over)
       this.end(session.sessionId, 'terminated').catch((error: unknown) => this.runtime.storeFault('', error));
-    else if (session.busy || session.lastSeenAt > touchedAt) this.#touch(live);
+    else if (session.busy || (used && session.lastSeenAt > touchedAt)) this.#touch(live);
     // Idle on this node. The message of another node that ended it may have been lost.
     else if (
       this.store.scope === 'shared' &&
@@ -354,20 +373,26 @@ export class LiveSessions {
     session.refresh();
   }
 
-  /** Activity is written to the store at most ten times per idle timeout. */
+  /** Activity is written to the store at once when it is the first, then at most ten times per idle timeout. */
   #touch(live: LiveSession): void {
     const now = this.runtime.clock.now();
     if (now - live.touchedAt >= this.timing.idleTimeoutMs / 10) this.#touchNow(live);
   }
 
   #touchNow(live: LiveSession): void {
+    const first = live.touchedAt === -Infinity;
     live.touchedAt = this.runtime.clock.now();
+    live.used = true;
     const { sessionId } = live.session;
     this.store.touch(sessionId).then(
       (exists) => {
         if (!exists) this.#finish(sessionId, 'ended-elsewhere', { forget: this.#ownsLogs });
       },
-      (error: unknown) => this.runtime.storeFault(sessionId, error),
+      (error: unknown) => {
+        // For the store the session is still unused: the next message, or the next sweep, tells it again.
+        if (first) live.touchedAt = -Infinity;
+        this.runtime.storeFault(sessionId, error);
+      },
     );
   }
 }
@@ -393,5 +418,9 @@ interface Rest {
 
 /** Maximum number of sessions that one sweep ends; the next sweep continues. */
 const EXPIRED_AT_ONCE = 1_000;
-/** An unused copy is compared with its record at least this often. */
+/** A session ends after this time if its client sends nothing after `initialize`. */
+const UNUSED_MS = 60_000;
+/** A client that has received the answer to `initialize` has this time to send something, also at the cap. */
+const GIVES_WAY_MS = 5_000;
+/** A copy that is idle on this node is compared with its record at least this often. */
 const VERIFY_MS = 1_800_000;

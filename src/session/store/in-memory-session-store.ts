@@ -16,7 +16,8 @@ import type {
  *
  * Invariants:
  * - `#records` is in order of creation: a change puts another record in the same place;
- * - `#owned` counts the records of each principal that has any.
+ * - `#owned` counts the records of each principal that has any;
+ * - `#unused` has the ids of the unused records, in order of creation.
  *
  * @publicApi
  */
@@ -25,6 +26,7 @@ export class InMemorySessionStore implements McpSessionStore {
   readonly #records = new Map<string, McpSessionRecord>();
   /** The key `undefined` stands for the anonymous callers. */
   readonly #owned = new Map<string | undefined, number>();
+  readonly #unused = new Set<string>();
 
   constructor(private readonly clock: Clock = systemClock) {}
 
@@ -42,11 +44,13 @@ export class InMemorySessionStore implements McpSessionStore {
       protocolVersion,
       initialize: frozenCopy(initialize),
       subscriptions: NO_SUBSCRIPTIONS,
+      used: false,
       createdAt: now,
       lastSeenAt: now,
     };
     this.#records.set(id, Object.freeze(stored));
     this.#owned.set(principal, owned + 1);
+    this.#unused.add(id);
     return 'created';
   }
 
@@ -62,7 +66,8 @@ export class InMemorySessionStore implements McpSessionStore {
 
   async touch(id: string): Promise<boolean> {
     const record = this.#records.get(id);
-    if (record) this.#change(record, { lastSeenAt: this.clock.now() });
+    if (record) this.#change(record, { used: true, lastSeenAt: this.clock.now() });
+    this.#unused.delete(id);
     return record !== undefined;
   }
 
@@ -71,13 +76,25 @@ export class InMemorySessionStore implements McpSessionStore {
     return record && this.#remove(record);
   }
 
-  async claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]> {
-    const seenBefore = this.clock.now() - idleMs;
-    return [...this.#records.values()]
-      .filter(({ lastSeenAt }) => lastSeenAt <= seenBefore)
+  async claimExpired(idleMs: number, limit: number, unusedMs = Infinity): Promise<McpSessionRecord[]> {
+    const now = this.clock.now();
+    const expired = new Set(this.#unusedSince(now - unusedMs, limit));
+    if (idleMs !== Infinity) {
+      for (const record of this.#records.values()) if (record.lastSeenAt <= now - idleMs) expired.add(record);
+    }
+    return [...expired]
       .toSorted((a, b) => a.lastSeenAt - b.lastSeenAt)
       .slice(0, limit)
       .map((record) => this.#remove(record));
+  }
+
+  *#unusedSince(time: number, limit: number): Iterable<McpSessionRecord> {
+    let left = limit;
+    for (const id of this.#unused) {
+      const record = this.#records.get(id)!;
+      if (record.createdAt > time || left-- === 0) return;
+      yield record;
+    }
   }
 
   async list({ principal }: { principal?: string | null } = {}): Promise<McpSessionRecord[]> {
@@ -98,6 +115,7 @@ export class InMemorySessionStore implements McpSessionStore {
   load(records: readonly McpSessionRecord[]): void {
     for (const record of records) {
       this.#records.set(record.id, deepFrozen(record));
+      if (!record.used) this.#unused.add(record.id);
       this.#owned.set(record.principal, (this.#owned.get(record.principal) ?? 0) + 1);
     }
   }
@@ -111,6 +129,7 @@ export class InMemorySessionStore implements McpSessionStore {
   #remove(record: McpSessionRecord): McpSessionRecord {
     const { id, principal } = record;
     this.#records.delete(id);
+    this.#unused.delete(id);
     const owned = this.#owned.get(principal)! - 1;
     if (owned > 0) this.#owned.set(principal, owned);
     else this.#owned.delete(principal);

@@ -9,6 +9,7 @@
  * - **Caps.** `create` counts records, in total and per principal, and refuses new ones above the caps. It never
  *   evicts.
  * - **Time** is the store's own, so that clocks of nodes need not agree: `create` and `touch` stamp `lastSeenAt`.
+ * - **Use.** A record is unused until the first `touch`: its client has sent nothing after `initialize`.
  * - **Ends.** `delete` and `claimExpired` give a record to exactly one caller, which then cleans up the rest.
  * - Keys come from clients: `constructor` and `__proto__` are ids like any other.
  *
@@ -35,18 +36,22 @@ export interface McpSessionStore {
   /** Changes a record in one step. @returns whether the session still exists; the record itself may be large */
   patch(id: string, patch: SessionPatch): Promise<boolean>;
 
-  /** Records activity. @returns whether the session still exists */
+  /** Records activity: the session is used from now on. @returns whether the session still exists */
   touch(id: string): Promise<boolean>;
 
   /** Removes a record. @returns the record, to exactly one caller; `undefined` to all others */
   delete(id: string): Promise<McpSessionRecord | undefined>;
 
   /**
-   * Removes the sessions without activity for `idleMs`, at most `limit` of them, the longest idle first.
+   * Removes the sessions without activity for `idleMs`, and those that were created `unusedMs` ago and are unused; at most
+   * `limit` of them, the longest without activity first. At the total cap one is removed for each newcomer: the oldest unused
+   * record should be found without reading all of them.
    *
+   * @param idleMs `Infinity`: none is idle
+   * @param unusedMs absent: being unused is no reason
    * @returns the removed records; each goes to exactly one caller
    */
-  claimExpired(idleMs: number, limit: number): Promise<McpSessionRecord[]>;
+  claimExpired(idleMs: number, limit: number, unusedMs?: number): Promise<McpSessionRecord[]>;
 
   /** All records, oldest first, or those of one principal; `null`: the anonymous ones. */
   list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]>;
@@ -92,6 +97,8 @@ export interface McpSessionRecord {
   logLevel?: string;
   /** URIs of `resources/subscribe`. */
   subscriptions: readonly string[];
+  /** Whether it was touched since `create`: its client has sent something after `initialize`. */
+  used: boolean;
   /** Milliseconds since the epoch, by the store's clock. */
   createdAt: number;
   /** Milliseconds since the epoch, by the store's clock; may lag behind by a tenth of the idle timeout. */
