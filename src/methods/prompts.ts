@@ -2,6 +2,8 @@ import { isObject } from '../wire/json-rpc.js';
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/server';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
 import { shown } from '../wire/errors.js';
+import { notFound } from '../handlers/results/handler-failure.js';
+import { ProtocolError } from '../wire/spec.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { invalidParams, isRecordOfTexts, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
@@ -24,8 +26,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
     ),
     serve({ name, arguments: args }, call) {
       const prompt = table.get('prompt', name);
-      if (!prompt)
-        throw invalidParams(`Prompt ${shown(name)} not found. "prompts/list" returns the available prompts.`);
+      if (!prompt) throw notFound('prompt', name);
       const given = args ?? NO_ARGUMENTS;
       return calls.run(call, name, { name, arguments: args }, (context) => prompt.invoke(given, context));
     },
@@ -34,20 +35,37 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
     read: paramsReader('CompleteRequest', plainCompletion),
     async serve({ ref, argument, context: known }, call) {
       const entry = referred(table, ref);
+      if (!entry) throw missingReference(ref);
       const context = calls.context(call);
-      const visible = entry && (!entry.guarded || (await entry.visible(context)));
-      if (!visible)
-        throw invalidParams(
-          `Reference ${shown(ref)} not found: completion needs an existing prompt or resource template.`,
-        );
-      // A reference may also be the URI of a resource, which has no completions.
-      const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
-      if (!source) return { completion: NO_COMPLETION };
-      const run = () => source(argument.value, known?.arguments ?? NO_ARGUMENTS, context);
-      return { completion: await calls.answerDenial(call, run) };
+      const args = { ...known?.arguments, [argument.name]: argument.value };
+      const admitted =
+        entry.kind === 'prompt'
+          ? entry.assertAdmits(args, context)
+          : entry.kind === 'template'
+            ? entry.assertAdmits({ variables: args }, context)
+            : entry.assertAdmits({ uri: entry.key }, context);
+      return calls.answerDenial(call, async () => {
+        await admitted.catch((error: unknown) => {
+          throw isMissing(error) ? missingReference(ref) : error;
+        });
+        // A reference may also be the URI of a resource, which has no completions.
+        const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
+        if (!source) return { completion: NO_COMPLETION };
+        return { completion: await source(argument.value, known?.arguments ?? NO_ARGUMENTS, context) };
+      });
     },
   };
   return { 'prompts/get': get, 'completion/complete': complete };
+}
+
+/** Of a handler that the lists of the caller do not show, too. */
+function missingReference(ref: CompleteParams['ref']): Error {
+  return invalidParams(`Reference ${shown(ref)} not found: completion needs an existing prompt or resource template.`);
+}
+
+/** What guards throw to deny, or to fail, has another class. */
+function isMissing(error: unknown): boolean {
+  return error instanceof ProtocolError;
 }
 
 function referred(table: HandlerTable, ref: CompleteParams['ref']) {

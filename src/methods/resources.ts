@@ -1,6 +1,6 @@
 import type { McpContext } from '../context/mcp-context.js';
 import type { HandlerTable, ReadEntry } from '../handlers/registry/handler-table.js';
-import { ResourceNotFoundError } from '../wire/spec.js';
+import { notFound } from '../handlers/results/handler-failure.js';
 import { type CachePolicy, withReadHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { type ServedMethod, type ServedMethods, paramsReader, type RawParams } from './method.js';
@@ -21,7 +21,7 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
     read: paramsReader('ReadResourceRequest', uriOnly),
     async serve({ uri }, call) {
       const found = findResource(table, uri);
-      if (!found) throw new ResourceNotFoundError(uri);
+      if (!found) throw notFound('resource', uri);
       const result = await calls.run(call, uri, { uri }, (context) => found.read(context));
       const params: RawParams = call.message.params ?? {};
       const repeated = params['inputResponses'] !== undefined || params['requestState'] !== undefined;
@@ -37,7 +37,7 @@ export function subscriptionMethods(table: HandlerTable, calls: HandlerCalls): S
     era: 'legacy',
     read: paramsReader('SubscribeRequest', uriOnly),
     async serve({ uri }, call) {
-      if (!(await admitsResource(table, uri, calls.context(call)))) throw new ResourceNotFoundError(uri);
+      if (!(await admitsResource(table, uri, calls.context(call)))) throw notFound('resource', uri);
       return DONE;
     },
   };

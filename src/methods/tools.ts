@@ -2,11 +2,11 @@ import { isObject } from '../wire/json-rpc.js';
 import type { McpContext } from '../context/mcp-context.js';
 import type { TaskHost } from '../context/mcp-tasks.js';
 import type { HandlerTable } from '../handlers/registry/handler-table.js';
+import { notFound } from '../handlers/results/handler-failure.js';
 import type { JsonRpcRequest } from '../wire/json-rpc.js';
-import { shown } from '../wire/errors.js';
 import type { HandlerCalls } from './handler-calls.js';
 import { withoutUrlRequired } from './method-dispatcher.js';
-import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
+import { type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 interface CallParams {
   readonly name: string;
@@ -27,7 +27,7 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
     read: (request, era) => read(era === 'modern' ? withoutTask(request) : request),
     serve({ name, arguments: args }, served) {
       const tool = table.get('tool', name);
-      if (!tool) throw invalidParams(`Tool ${shown(name)} not found. "tools/list" returns the available tools.`);
+      if (!tool) throw notFound('tool', name);
       const given = args ?? NO_ARGUMENTS;
       served.bound = tool.bound;
       const params = { name, arguments: args };

@@ -1,4 +1,11 @@
-import { type CanActivate, Inject, Injectable, type Type } from '@nestjs/common';
+import {
+  type CanActivate,
+  ForbiddenException,
+  type HttpException,
+  Inject,
+  Injectable,
+  type Type,
+} from '@nestjs/common';
 import { ApplicationConfig, type ContextId, ContextIdFactory, ModuleRef, ModulesContainer } from '@nestjs/core';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { isThenable } from '../../common/promises.js';
@@ -199,9 +206,7 @@ class MethodInvoker implements HandlerRunner {
       return isThenable(answer) ? await answer : answer;
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
-      context.mcpCall.denied = true;
-      const { [DENIAL_DATA]: data } = error as { readonly [DENIAL_DATA]?: unknown };
-      throw new HandlerDeniedError(error.getStatus(), textOf(error), response.denialHeaders, { cause: error, data });
+      throw denialOf(error, response, context);
     } finally {
       invocation.end();
     }
@@ -215,6 +220,19 @@ class MethodInvoker implements HandlerRunner {
   admits(raw: unknown, context: McpContext): Promise<boolean> {
     const invocation = new Invocation(this.about, raw, context);
     return this.#letIn(this.admission, invocation, invocation.context.request);
+  }
+
+  async assertAdmits(raw: unknown, context: McpContext): Promise<void> {
+    const invocation = new Invocation(this.about, raw, context);
+    const { request } = invocation.context;
+    const response = new ResponseFacade(request);
+    try {
+      const ask = await this.admission.for(request);
+      await ask(request, response, next, invocation);
+    } catch (error) {
+      if (isHttpException(error) && !isDenial(error)) throw error;
+      throw denialOf(isDenial(error) ? error : new ForbiddenException('Forbidden resource'), response, context, error);
+    }
   }
 
   /** @param providersOf the request whose providers are asked; those of a list are made once for all entries */
@@ -237,6 +255,18 @@ class MethodInvoker implements HandlerRunner {
       `A guard of ${this.about.origin} failed while a list was made, so the entry was left out. This warning is logged once. ${inspected(error)}`,
     );
   }
+}
+
+/** @param cause what was thrown, if it is not the denial itself */
+function denialOf(
+  denial: HttpException,
+  { denialHeaders }: ResponseFacade,
+  { mcpCall }: McpContext,
+  cause: unknown = denial,
+): HandlerDeniedError {
+  mcpCall.denied = true;
+  const { [DENIAL_DATA]: data } = denial as { readonly [DENIAL_DATA]?: unknown };
+  return new HandlerDeniedError(denial.getStatus(), textOf(denial), denialHeaders, { cause, data });
 }
 
 /**

@@ -22,6 +22,7 @@ const source = (returned: (args: never) => unknown = () => 'done', guarded = fal
     run: async (raw) => returned((validate ? await validate(raw) : raw) as never),
     visible: () => !guarded,
     admits: () => Promise.resolve(!guarded),
+    assertAdmits: () => Promise.resolve(),
     guarded,
   }),
 });

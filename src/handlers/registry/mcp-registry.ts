@@ -285,6 +285,7 @@ function functionRunner(
     },
     visible: () => true,
     admits: () => Promise.resolve(true),
+    assertAdmits: () => Promise.resolve(),
     guarded: false,
   };
 }

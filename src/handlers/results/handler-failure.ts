@@ -78,6 +78,18 @@ export function toReadFailure(error: unknown, failed: FailedHandler): Error {
   return new ProtocolError(invalid ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, text);
 }
 
+/**
+ * The answer for a handler that does not exist; to a completion also for one that the caller's lists do not show (D30).
+ *
+ * @param asked the name or the URI that the client sent
+ */
+export function notFound(kind: McpHandlerKind, asked: string): Error {
+  if (kind === 'resource' || kind === 'template') return new ResourceNotFoundError(asked);
+  const [what, list] = kind === 'tool' ? ['Tool', 'tools/list'] : ['Prompt', 'prompts/list'];
+  const available = `"${list}" returns the available ${list.split('/', 1)[0]}.`;
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, `${what} ${shown(asked)} not found. ${available}`);
+}
+
 /** How a client sees an error. */
 interface Seen {
   /** An error with its own form on the wire. */

@@ -4,7 +4,8 @@ import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { logger } from '../../context/operator-log.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { FailureOptions } from '../handlers.options.js';
-import { type FailureReport, inspected, toReadFailure, toToolFailure } from './handler-failure.js';
+import { HandlerDeniedError } from '../handlers.errors.js';
+import { type FailureReport, inspected, notFound, toReadFailure, toToolFailure } from './handler-failure.js';
 import { TooManyBytes, withFilesRead } from './files.js';
 
 /** Runs a handler: a method with everything that Nest puts around it, or a function. */
@@ -34,6 +35,13 @@ export interface HandlerRunner {
    * @param raw the arguments as the client sent them
    */
   admits(raw: unknown, context: McpContext): Promise<boolean>;
+  /**
+   * Does the same for a caller that must be told.
+   *
+   * @throws HandlerDeniedError when a guard refuses, or fails because an argument is missing
+   * @throws HttpException of another status
+   */
+  assertAdmits(raw: unknown, context: McpContext): Promise<void>;
   /** There are guards that `visible` asks. */
   readonly guarded: boolean;
 }
@@ -69,6 +77,12 @@ export interface Served<Args, Result> {
    * of a resource, which a caller gets without a call.
    */
   admits(args: Args, context: McpContext): Promise<boolean>;
+  /**
+   * The same for a completion, which runs another method than its handler's, with the arguments that are known so far.
+   *
+   * @throws the error that `invoke` throws for a denial
+   */
+  assertAdmits(args: Partial<Args>, context: McpContext): Promise<void>;
   /** Whether guards decide who sees it: then lists are cached per caller. */
   readonly guarded: boolean;
 }
@@ -86,6 +100,14 @@ export function served<Args, Result>(
 ): Served<Args, Result> {
   const as = SENT_AS[kind];
   const maxBytes = bound?.maxBytes ?? Infinity;
+  /** What a client asked for: of a template the URI, if there is one. */
+  const asked = (args: Partial<Args>): string =>
+    (kind === 'template' ? (args as { uri?: string }).uri : undefined) ?? name;
+  /** What the caller learns of a denial: that of a handler which its lists do not show is "not found" (D30). */
+  const seen = async (error: unknown, args: Partial<Args>, context: McpContext): Promise<unknown> => {
+    const hides = error instanceof HandlerDeniedError && !error.challenges && handler.guarded;
+    return hides && !(await handler.visible(context)) ? notFound(kind, asked(args)) : error;
+  };
   const invoke = async (args: Args, context: McpContext): Promise<Result> => {
     try {
       let value = await handler.run(args, context);
@@ -100,8 +122,7 @@ export function served<Args, Result>(
       const report = reportOf({ origin, context });
       const { request } = context;
       if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
-      const asked = kind === 'template' ? (args as { uri: string }).uri : name;
-      throw toReadFailure(error, { kind, name: asked, failures, request, report });
+      throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
     }
   };
   return {
@@ -109,6 +130,13 @@ export function served<Args, Result>(
     invoke,
     visible: (context) => handler.visible(context),
     admits: (args, context) => handler.admits(args, context),
+    assertAdmits: (args, context) =>
+      handler.assertAdmits(args, context).catch(async (thrown: unknown) => {
+        const report = reportOf({ origin, context });
+        const error = await seen(thrown, args, context);
+        const { request } = context;
+        throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
+      }),
     guarded: handler.guarded,
   };
 }
