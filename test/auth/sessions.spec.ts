@@ -6,6 +6,7 @@ import { ADAPTERS, gate, ONE_ADAPTER } from '../support/app.js';
 import { AuthorizationServer } from '../support/authorization-server.js';
 import { registryOf } from '../support/handlers-app.js';
 import { ModernClient } from '../support/modern-client.js';
+import { expectRefusal } from '../support/refusal.js';
 import { asker, authorizationServer, bearer, closing, ERAS, protectedApps } from './protected-apps.js';
 
 @Injectable()
@@ -52,6 +53,15 @@ describe.each(ONE_ADAPTER)('sessions of callers with tokens, on %s', (adapter) =
     const anonymous = await app.client().initialize();
     anonymous.headers = await bearer(idp());
     expect((await anonymous.call('who')).status).toBe(404);
+  });
+
+  it('E13: callers without a token, where these are let in, leave half of the places', async () => {
+    const app = await start({ auth: { anonymous: true }, maxSessions: 2 });
+    await app.client().initialize();
+    const another = app.client();
+    const refusal = { status: 429, code: -32000, says: ['"maxAnonymousSessions"', '1 sessions'] };
+    await expectRefusal(await another.post(another.initializeMessage()), { ...refusal, id: 1 });
+    await app.client(await bearer(idp())).initialize();
   });
 });
 
