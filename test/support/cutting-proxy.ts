@@ -6,7 +6,7 @@ export type Seen = (bytes: Buffer) => boolean;
 
 /**
  * A TCP proxy that passes everything on until it is told to cut: what lies between a client and a server, and fails.
- * It listens before and after a cut, so that the client can come back.
+ * It listens before and after a cut, so that the client can come back, also to another server.
  */
 export class CuttingProxy {
   readonly #links = new Set<Link>();
@@ -14,6 +14,7 @@ export class CuttingProxy {
 
   private constructor(
     private readonly server: Server,
+    private target: URL,
     /** Where clients connect: the target's URL with the proxy's port. */
     readonly url: URL,
   ) {}
@@ -24,8 +25,8 @@ export class CuttingProxy {
     await once(server, 'listening');
     const url = new URL(target);
     url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const proxy = new CuttingProxy(server, url);
-    server.on('connection', (client) => proxy.#link(client, connect(Number(target.port), target.hostname)));
+    const proxy = new CuttingProxy(server, target, url);
+    server.on('connection', (client) => proxy.#link(client));
     return proxy;
   }
 
@@ -43,6 +44,12 @@ export class CuttingProxy {
   cut(): void {
     this.#cuts++;
     for (const link of this.#links) link.destroy();
+  }
+
+  /** Cuts all connections; the next ones lead to another server. */
+  switchTo(target: URL): void {
+    this.target = target;
+    this.cut();
   }
 
   /**
@@ -77,7 +84,8 @@ export class CuttingProxy {
     await closed;
   }
 
-  #link(client: Socket, upstream: Socket): void {
+  #link(client: Socket): void {
+    const upstream = connect(Number(this.target.port), this.target.hostname);
     const link = new Link(client, upstream, () => this.#links.delete(link));
     link.watch = this.#watch;
     this.#links.add(link);

@@ -1,0 +1,178 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { Redis } from 'ioredis';
+import { McpArgs, type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
+import { afterEach, expect, it, vi } from 'vitest';
+import { z } from 'zod';
+import { redisBackend } from '../../src/redis/redis-backend.js';
+import { TestApp } from '../support/app.js';
+import { CuttingProxy } from '../support/cutting-proxy.js';
+import type { SseStream } from '../support/http.js';
+import { at } from '../support/nodes.js';
+import { LATEST, type RawClient } from '../support/raw-client.js';
+import { describeRedis, RedisServer } from '../support/redis.js';
+import { seededRandom } from '../support/seeded-random.js';
+
+const PATIENT = { timeout: 15_000, interval: 20 };
+const KEYS = ['a secret that all nodes of a deployment know'];
+const Answer = z.object({ n: z.number() });
+
+@Injectable()
+class Asker {
+  readonly answers: number[] = [];
+
+  @Tool({ name: 'ask', inputSchema: z.object({ questions: z.number() }) })
+  async ask(@McpArgs() { questions }: { questions: number }, @McpCtx() ctx: McpContext): Promise<string> {
+    const asked = Array.from({ length: questions }, async (_, n) => {
+      const { content } = await ctx.elicit(`question-${n}`, { message: `${n}`, requestedSchema: Answer });
+      this.answers.push(Number(content?.['n']));
+    });
+    await Promise.all(asked);
+    return 'all answered';
+  }
+}
+
+/** A master with a replica, whose link the test cuts: from then on the replica lags. */
+class Pair {
+  readonly #admins: Redis[] = [];
+
+  private constructor(
+    readonly master: RedisServer,
+    readonly replica: RedisServer,
+    private readonly link: CuttingProxy,
+  ) {}
+
+  static async start(): Promise<Pair> {
+    const master = await RedisServer.start('--repl-diskless-sync-delay', '0');
+    const link = await CuttingProxy.start(new URL(master.url));
+    const replica = await RedisServer.start('--replicaof', '127.0.0.1', link.url.port);
+    const pair = new Pair(master, replica, link);
+    await pair.inStep();
+    return pair;
+  }
+
+  /** Settles when the replica has all that the master has. */
+  async inStep(): Promise<void> {
+    const master = this.#admin(this.master);
+    // `WAIT` counts the writes of its own connection.
+    await vi.waitFor(async () => {
+      await master.set('in step', 'or not', 'PX', 60_000);
+      expect(await master.wait(1, 1_000)).toBe(1);
+    }, PATIENT);
+  }
+
+  lag(): Promise<void> {
+    return this.link.close();
+  }
+
+  /** The master dies, and the replica takes over as it is. */
+  async failOver(): Promise<void> {
+    await this.master.kill();
+    await this.#admin(this.replica).replicaof('NO', 'ONE');
+  }
+
+  async stop(): Promise<void> {
+    for (const admin of this.#admins) admin.disconnect();
+    await Promise.all([this.master.stop(), this.replica.stop()]);
+  }
+
+  #admin({ url }: RedisServer): Redis {
+    const admin = new Redis(url);
+    admin.on('error', () => {});
+    this.#admins.push(admin);
+    return admin;
+  }
+}
+
+describeRedis(
+  'a failover to a replica that lags',
+  () => {
+    const closing: (() => Promise<unknown>)[] = [];
+    afterEach(async () => {
+      for (const close of closing.splice(0).toReversed()) await close();
+      vi.restoreAllMocks();
+    });
+
+    /** A node behind a proxy of its own: nodes notice a failover at different times. */
+    const node = async (pair: Pair) => {
+      const proxy = await CuttingProxy.start(new URL(pair.master.url));
+      const asker = new Asker();
+      const backend = redisBackend(proxy.url.href, {
+        heartbeatMs: 100,
+        deadAfterMs: 600_000,
+        commandTimeoutMs: 10_000,
+      });
+      const module = { providers: [{ provide: Asker, useValue: asker }] };
+      const app = await TestApp.start({
+        adapter: 'fastify',
+        server: undefined,
+        requestStateKeys: KEYS,
+        backend,
+        module,
+      });
+      closing.push(async () => {
+        await app.app.close();
+        await proxy.close();
+      });
+      return { app, proxy, asker };
+    };
+
+    /** Answers a question, and again while the node is busy with the failover. */
+    const answer = async (client: RawClient, questions: SseStream, n: number): Promise<void> => {
+      const asked = questions.messages.find(({ params }) => params?.message === `${n}`);
+      const result = { action: 'accept', content: { n } };
+      const statuses = new Set<number>();
+      await vi.waitFor(async () => {
+        const response = await client.post({ jsonrpc: '2.0', id: asked.id, result });
+        await response.text();
+        statuses.add(response.status);
+        expect(response.status).toBe(202);
+      }, PATIENT);
+      expect([202, 503]).toEqual(expect.arrayContaining([...statuses]));
+    };
+
+    it.each([1, 2, 3, 4, 5, 6, 7, 8])(
+      'answers that a client sends through another node reach their handler, or are 503 (seed %i)',
+      async (seed) => {
+        vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+        const random = seededRandom(seed);
+        const upTo = (least: number, most: number) => least + Math.floor(random() * (most - least + 1));
+        const [kept, lost, late] = [upTo(0, 2), upTo(1, 3), upTo(1, 4)];
+        const senderFirst = random() < 0.5;
+        const pair = await Pair.start();
+        closing.push(() => pair.stop());
+        const [runs, takes] = [await node(pair), await node(pair)];
+        const client = await runs.app.client().initialize(LATEST, { elicitation: { form: {} } });
+        const there = at(takes.app, client);
+        const questions = (await client.call('ask', { questions: kept + lost + late })).sse();
+        await questions.count(kept + lost + late);
+        let next = 0;
+        const send = async (count: number) => {
+          for (const end = next + count; next < end; next++) await answer(there, questions, next);
+        };
+        const arrived = () => vi.waitFor(() => expect(runs.asker.answers).toHaveLength(next), PATIENT);
+
+        await send(kept);
+        await arrived();
+        await pair.inStep();
+        await pair.lag();
+        await send(lost);
+        await arrived();
+        await pair.failOver();
+        const nodes = senderFirst ? [takes, runs] : [runs, takes];
+        nodes[0]!.proxy.switchTo(new URL(pair.replica.url));
+        // The other one still finds no Redis.
+        if (senderFirst) await send(late);
+        nodes[1]!.proxy.switchTo(new URL(pair.replica.url));
+        if (!senderFirst) await send(late);
+        await arrived();
+
+        const all = Array.from({ length: next }, (_, n) => n);
+        expect(runs.asker.answers.toSorted((a, b) => a - b)).toEqual(all);
+        await questions.count(next + 1);
+        expect(questions.messages.at(-1).result.content).toEqual([{ type: 'text', text: 'all answered' }]);
+      },
+      60_000,
+    );
+  },
+  'server',
+);
