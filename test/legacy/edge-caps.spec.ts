@@ -1,9 +1,11 @@
 import type { BeforeApplicationShutdown } from '@nestjs/common';
+import { InMemorySessionStore, type McpSessionStore } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/testing/manual-clock.js';
 import { ADAPTERS, gate, TestApp, type TestAppOptions } from '../support/app.js';
 import type { RawResponse } from '../support/http.js';
 import type { RawClient } from '../support/raw-client.js';
+import { double } from '../support/doubles.js';
 import { RecordedLog } from '../support/recorded-log.js';
 import { expectRefusal } from '../support/refusal.js';
 import { as, trustingGuard } from '../support/users.js';
@@ -167,6 +169,24 @@ describe.each(ADAPTERS)('the caps of sessions on %s', (adapter) => {
     for (const client of flood) expect((await ping(client)).status).toBe(404);
     await expectAlive(...clients);
     await app.settled({ sessions: 8, live: 8, logs: 8 });
+  });
+
+  it('E13: a newcomer whose place another one takes first gets the next place', async () => {
+    const clock = new ManualClock();
+    const store = new InMemorySessionStore(clock);
+    let takers = 1;
+    const claimExpired: McpSessionStore['claimExpired'] = async (...claim) => {
+      const ended = await store.claimExpired(...claim);
+      const [one] = ended;
+      if (one && takers-- > 0) await store.create({ ...one, id: 'taker' }, { total: 2, perPrincipal: 2 });
+      return ended;
+    };
+    const sessionStore = double(store, { claimExpired });
+    await start({ clock, sessionStore, maxSessions: 2, maxAnonymousSessions: 2 });
+    await unused(2);
+    await clock.advance(5_000);
+    const client = await app.client().initialize();
+    expect((await store.list()).map(({ id }) => id)).toEqual(['taker', client.sessionId]);
   });
 
   it('E13: no session gives way to a caller above the cap of its principal', async () => {

@@ -64,6 +64,7 @@ export const ONE_NODE_TESTS: readonly (readonly [file: RegExp, title: RegExp, re
   [/legacy\/bounds-and-endings/, /refuses subscriptions beyond/, LARGE],
   [/handlers\/observables-back-pressure/, /./, MEMORY],
   [/legacy\/edge-caps/, /E13: everybody gets 503/, SHUTDOWN],
+  [/legacy\/edge-caps/, /once its client had 5 seconds/, TIME],
   [/legacy\/edge-caps/, /is a warning, the next ones are not/, WARNINGS],
   [/legacy\/edge-origin/, /the first other is one/, WARNINGS],
   [/modern\/subscriptions/, /above the total limit|why it was refused/, PER_NODE],

@@ -181,8 +181,10 @@ class Initialization implements PendingReply {
     const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: params };
     const caps = capsFor(principal, limits);
     const create = async (): Promise<CreateOutcome> => {
-      const outcome = await store.create(record, caps);
-      return outcome === 'total-cap' && (await sessions.endUnused()) ? store.create(record, caps) : outcome;
+      let outcome = await store.create(record, caps);
+      // Again, because another newcomer may take the place first.
+      while (outcome === 'total-cap' && (await sessions.endUnused())) outcome = await store.create(record, caps);
+      return outcome;
     };
     const outcome = await this.#asking(create).catch(async (error: unknown) => {
       await sessions.discard(this.#id, undefined);
