@@ -95,6 +95,12 @@ export interface McpBackend {
   readonly stateStore: McpStateStore;
   readonly eventStore: McpEventStore;
   readonly messageBus: McpMessageBus;
+  /**
+   * Called once at the start with the endpoint that uses these parts. Absent: any number of endpoints may.
+   *
+   * @throws when another endpoint of this process uses them
+   */
+  claim?(endpoint: { readonly name: string | undefined; readonly path: string }): void;
 }
 
 type Parts = Omit<

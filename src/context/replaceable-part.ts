@@ -1,16 +1,21 @@
 import type { InjectionToken, Provider } from '@nestjs/common';
 import { check, MCP_OPTIONS } from '../common/option-checks.js';
+import { ENDPOINT_NAME, type EndpointName } from './endpoint-name.js';
 
 type Parts = Readonly<Record<string, object | undefined>>;
+type Backend = Parts & { claim?(endpoint: Pick<EndpointName, 'name' | 'path'>): void };
 
 /** The injection token of the `backend` that an app was given; `undefined` without one. */
 export const MCP_BACKEND = Symbol('nestjs-mcp-streamable:backend');
 
 export const backendProvider: Provider = {
   provide: MCP_BACKEND,
-  useFactory: ({ backend }: { backend?: Parts | (() => Parts) }) =>
-    typeof backend === 'function' ? backend() : backend,
-  inject: [MCP_OPTIONS],
+  useFactory: ({ backend }: { backend?: Backend | (() => Backend) }, { name, path }: EndpointName) => {
+    const parts = typeof backend === 'function' ? backend() : backend;
+    parts?.claim?.({ name, path });
+    return parts;
+  },
+  inject: [MCP_OPTIONS, ENDPOINT_NAME],
 };
 
 /** The injection token of the stores that outlive this process while an app is developed; `undefined`: they do not. */

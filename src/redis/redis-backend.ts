@@ -3,6 +3,7 @@ import type { McpSessionStore } from '../session/store/session-store.js';
 import type { McpStateStore } from '../state/state-store.js';
 import type { McpEventStore } from '../stream/event-store.js';
 import type { McpTaskStore } from '../tasks/task-store.js';
+import { McpOptionError } from '../common/option-checks.js';
 import { RedisMessageBus } from './bus/redis-message-bus.js';
 import type { RedisClient } from './connection/redis-clients.js';
 import { RedisConnection, type ConnectionInternals } from './connection/redis-connection.js';
@@ -12,6 +13,12 @@ import { RedisSessionStore } from './sessions/redis-session-store.js';
 import { RedisStateStore } from './states/redis-state-store.js';
 import { RedisTaskStore } from './tasks/redis-task-store.js';
 
+/** The endpoint that uses a backend. */
+interface ClaimingEndpoint {
+  readonly name: string | undefined;
+  readonly path: string;
+}
+
 /** The stores and the bus that the nodes of one deployment share. @publicApi */
 export interface RedisBackend {
   readonly sessionStore: McpSessionStore;
@@ -20,6 +27,8 @@ export interface RedisBackend {
   /** The store of `McpTasksModule`; empty without that module. */
   readonly taskStore: McpTaskStore;
   readonly messageBus: McpMessageBus;
+  /** @throws McpOptionError when another endpoint of this process has the same keys. The module calls it at start */
+  claim(endpoint: { readonly name: string | undefined; readonly path: string }): void;
   /** Closes the connections to Redis, as `messageBus.close()` does, which the module calls at shutdown. Idempotent. */
   close(): Promise<void>;
 }
@@ -58,5 +67,24 @@ export function makeRedisBackend(
   const sessionStore = new RedisSessionStore(connection);
   const stateStore = new RedisStateStore(connection);
   const taskStore = new RedisTaskStore(connection);
-  return { sessionStore, stateStore, eventStore, taskStore, messageBus, close: () => messageBus.close() };
+  const claim = (endpoint: ClaimingEndpoint): void => claimKeys(connection, endpoint);
+  return { sessionStore, stateStore, eventStore, taskStore, messageBus, claim, close: () => messageBus.close() };
+}
+
+/** The endpoints of this process, by their connections. Apps that start one endpoint repeatedly are nodes of one deployment. */
+const claims = new Map<RedisConnection, ClaimingEndpoint>();
+
+/** @throws McpOptionError when two endpoints would share their sessions */
+function claimKeys(connection: RedisConnection, endpoint: ClaimingEndpoint): void {
+  for (const [{ place }, other] of claims) {
+    if (place !== connection.place || (other.name === endpoint.name && other.path === endpoint.path)) continue;
+    const text = `Two MCP endpoints, ${described(other)} and ${described(endpoint)}, use the prefix "${connection.keys.prefix}" in one Redis, so they would share their sessions. Give each its own: redisBackend(url, { prefix: 'orders' }).`;
+    throw new McpOptionError('prefix', text);
+  }
+  claims.set(connection, endpoint);
+  connection.onClosed = () => claims.delete(connection);
+}
+
+function described({ name, path }: ClaimingEndpoint): string {
+  return name === undefined ? `at "${path}"` : `"${name}" at "${path}"`;
 }

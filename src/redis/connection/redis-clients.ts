@@ -48,6 +48,16 @@ export function databaseOf(client: RedisClient): number {
   return isCluster(client) ? 0 : (client.options.db ?? 0);
 }
 
+/** Where the Redis of a client is, for comparison: hosts and ports, or the group of sentinels. */
+export function addressOf(client: RedisClient): string {
+  if (isCluster(client)) {
+    const nodes = (client as unknown as { startupNodes: unknown }).startupNodes;
+    return JSON.stringify(nodes);
+  }
+  const { path, host, port, sentinels, name } = client.options;
+  return sentinels ? JSON.stringify([sentinels, name]) : (path ?? `${host}:${port}`);
+}
+
 export interface ClientLimits {
   readonly commandTimeoutMs: number;
   /** Milliseconds between two attempts to connect, at most. */

@@ -6,6 +6,7 @@ import { RedisClosedError, RedisUnavailableError } from '../redis.errors.js';
 import { RedisKeys } from '../redis-keys.js';
 import { resolveRedisOptions, type RedisBackendOptions, type ResolvedRedisOptions } from '../redis.options.js';
 import {
+  addressOf,
   databaseOf,
   isCluster,
   keyPrefixOf,
@@ -42,6 +43,8 @@ export class RedisConnection {
   readonly outages: OutageLog;
   /** @internal */
   readonly clock: Clock;
+  /** Called when the connection is closed. @internal */
+  onClosed = (): void => {};
   readonly #client: RedisClient;
   readonly #limits: ClientLimits;
   readonly #time: string;
@@ -64,6 +67,11 @@ export class RedisConnection {
     this.keys = new RedisKeys(`${keyPrefixOf(target)}${prefix}`, databaseOf(this.#client));
     this.#client.on('error', (error: unknown) => this.outages.failed('commands', error));
     this.#client.on('ready', () => this.outages.works('commands'));
+  }
+
+  /** The same for connections with the same keys in the same Redis. @internal */
+  get place(): string {
+    return `${addressOf(this.#client)}/${databaseOf(this.#client)} ${this.keys.prefix}`;
   }
 
   /**
@@ -115,6 +123,7 @@ export class RedisConnection {
     if (this.#isClosed) return;
     const wasIdle = this.#state.is === 'idle';
     this.#state = { is: 'closed' };
+    this.onClosed();
     if (wasIdle) return;
     this.#client.disconnect();
   }
