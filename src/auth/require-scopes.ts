@@ -2,6 +2,7 @@ import type { AuthInfo } from '@modelcontextprotocol/server';
 import { type CanActivate, createParamDecorator, type ExecutionContext, UseGuards } from '@nestjs/common';
 import { authOf } from '../context/mcp-call.js';
 import { McpExecutionContext } from '../context/mcp-execution-context.js';
+import { ASKED_AGAIN, type GuardAskedAgain } from '../handlers/invocation/enhancers.js';
 import { challengeOf, resourceServerOf } from './resource-server.js';
 import { isScope, ScopeRules } from './scopes.js';
 import { InsufficientScopeError } from './token.errors.js';
@@ -77,29 +78,46 @@ const NO_RULES = new ScopeRules([]);
  * Requires the scopes of class and method together, so that the client requests all of them at once. It has no
  * dependencies: the resource server is on the request.
  */
-const scopesGuard: CanActivate = {
+const scopesGuard: CanActivate & GuardAskedAgain = {
   canActivate(context: ExecutionContext): true {
-    const request = context.switchToHttp().getRequest<object | undefined>();
-    const server = resourceServerOf(request);
-    const rules = server?.options.scopes ?? NO_RULES;
-    const auth = authOf(request);
-    const requirements = [context.getClass(), context.getHandler()].flatMap(requirementsOf);
-    const missed = requirements.filter(({ scopes }) => !auth || !rules.cover(auth.scopes, scopes));
-    if (missed.length === 0) return true;
-    // While a list is made this throws, so that other guards decide.
-    if (missed.every(({ listed }) => listed) && McpExecutionContext.isMcp(context)) {
-      McpExecutionContext.create(context).getArgs();
-    }
-    const needed = requirements.flatMap(({ scopes }) => scopes);
-    const all = rules.all(needed);
-    const text = `This needs an access token with the scopes: ${all.join(' ')}`;
-    const error = auth ? 'insufficient_scope' : undefined;
-    const challenge =
-      server?.challenge(error, text, needed) ?? challengeOf({ error, description: text, scope: all.join(' ') });
-    context.switchToHttp().getResponse<HasHeader>().header('WWW-Authenticate', challenge);
-    throw new InsufficientScopeError(auth ? 403 : 401, `${text}.`, all);
+    const http = context.switchToHttp();
+    const about = { request: http.getRequest<object | undefined>(), response: http.getResponse<HasHeader>() };
+    assertScopes([context.getClass(), context.getHandler()], about, () => {
+      // While a list is made this throws, so that other guards decide.
+      if (McpExecutionContext.isMcp(context)) McpExecutionContext.create(context).getArgs();
+    });
+    return true;
+  },
+  [ASKED_AGAIN](host, handler, { request, response }): void {
+    assertScopes([host, handler], { request: request as object | undefined, response: response as HasHeader });
   },
 };
+
+/**
+ * @param onListed called before it throws, if lists show the handler all the same
+ * @throws InsufficientScopeError
+ */
+function assertScopes(
+  holders: readonly object[],
+  { request, response }: { readonly request: object | undefined; readonly response: HasHeader },
+  onListed?: () => void,
+): void {
+  const server = resourceServerOf(request);
+  const rules = server?.options.scopes ?? NO_RULES;
+  const auth = authOf(request);
+  const requirements = holders.flatMap(requirementsOf);
+  const missed = requirements.filter(({ scopes }) => !auth || !rules.cover(auth.scopes, scopes));
+  if (missed.length === 0) return;
+  if (missed.every(({ listed }) => listed)) onListed?.();
+  const needed = requirements.flatMap(({ scopes }) => scopes);
+  const all = rules.all(needed);
+  const text = `This needs an access token with the scopes: ${all.join(' ')}`;
+  const error = auth ? 'insufficient_scope' : undefined;
+  const challenge =
+    server?.challenge(error, text, needed) ?? challengeOf({ error, description: text, scope: all.join(' ') });
+  response.header('WWW-Authenticate', challenge);
+  throw new InsufficientScopeError(auth ? 403 : 401, `${text}.`, all);
+}
 
 /** Express' response, Fastify's, and what stands for them around handlers. */
 interface HasHeader {

@@ -31,6 +31,7 @@ import { listMethods } from './lists.js';
 import { MethodDispatcher } from './method-dispatcher.js';
 import { promptMethods } from './prompts.js';
 import { admitsResource, resourceMethods, subscriptionMethods } from './resources.js';
+import { ToolAccess } from './tool-access.js';
 import { toolMethods } from './tools.js';
 
 /** The options of an endpoint that its methods need. */
@@ -80,7 +81,15 @@ export const methodProviders: Provider[] = [
     },
     inject: [McpStateStore, STATE_OPTIONS, SESSION_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
   },
-  ...[EndpointCachePolicy, EndpointCapabilities, EndpointExtensions, HandlerCalls, EndpointHandlers, TaskHost],
+  ...[
+    EndpointCachePolicy,
+    EndpointCapabilities,
+    EndpointExtensions,
+    HandlerCalls,
+    EndpointHandlers,
+    TaskHost,
+    ToolAccess,
+  ],
   {
     provide: MethodDispatcher,
     useFactory: (

@@ -10,6 +10,7 @@ import type { StreamFlow } from '../context/mcp-exchange.js';
 import { type TaskNotification, type TaskPort, type TaskRunner, type ToolTask } from '../context/mcp-tasks.js';
 import { logger } from '../context/operator-log.js';
 import { assertExtension } from '../methods/capabilities.js';
+import type { ToolAccess } from '../methods/tool-access.js';
 import { McpError } from '../wire/errors.js';
 import { extensionOf, TASKS_EXTENSION } from '../wire/extensions.js';
 import { failed, RunningTask, type TaskNode } from './running-task.js';
@@ -69,6 +70,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     readonly clock: Clock,
     private readonly bus: McpMessageBus,
     readonly options: ResolvedTasksOptions,
+    private readonly access: Pick<ToolAccess, 'permits'>,
   ) {
     bus.messages$.subscribe((message) => this.#hear(message));
     bus.reconnected$.subscribe(() => this.#missed());
@@ -214,7 +216,7 @@ export class EndpointTasks implements TaskRunner, TaskMaker, TaskNode {
     for (let start = 0; start < ids.length; start += ASKED_AT_ONCE) {
       const asked = ids.slice(start, start + ASKED_AT_ONCE);
       const found = await Promise.all(asked.map((id) => this.find(id, call)));
-      honored.push(...asked.filter((_, position) => found[position]));
+      honored.push(...found.flatMap((task) => (task && this.access.permits(task.tool, call) ? [task.id] : [])));
     }
     return honored;
   }

@@ -1,8 +1,11 @@
+import type { McpCall } from '../context/mcp-call.js';
 import type { ServedMethod, ServedMethods } from '../methods/method.js';
+import type { ToolAccess } from '../methods/tool-access.js';
 import { shown } from '../wire/errors.js';
 import { isObject, type JsonRpcRequest } from '../wire/json-rpc.js';
 import { ProtocolError, ProtocolErrorCode } from '../wire/spec.js';
 import type { EndpointTasks } from './endpoint-tasks.js';
+import type { McpStoredTask } from './task-store.js';
 import { detailedTask } from './task-wire.js';
 
 interface TaskParams {
@@ -16,24 +19,28 @@ const DONE = Object.freeze({ resultType: 'complete' });
 
 /**
  * `tasks/get`, `tasks/update` and `tasks/cancel` of the extension `io.modelcontextprotocol/tasks`. The error for a task of
- * another caller is that of an unknown task.
+ * another caller is that of an unknown task. A caller without the scopes of its tool is refused as in `tools/call`.
  *
  * @see https://modelcontextprotocol.io/extensions/tasks
  */
-export function taskMethods(tasks: EndpointTasks): ServedMethods {
+export function taskMethods(tasks: EndpointTasks, access: Pick<ToolAccess, 'assertPermitted'>): ServedMethods {
+  const find = async (taskId: string, call: McpCall): Promise<McpStoredTask> => {
+    const task = await tasks.find(taskId, call);
+    if (!task) throw unknownTask(taskId);
+    await access.assertPermitted(task.tool, call);
+    return task;
+  };
   const get: ServedMethod<TaskParams> = {
     read: taskParams,
     async serve({ taskId }, call) {
-      const task = await tasks.find(taskId, call);
-      if (!task) throw unknownTask(taskId);
+      const task = await find(taskId, call);
       return { resultType: 'complete', ...detailedTask(task) };
     },
   };
   const update: ServedMethod<UpdateParams> = {
     read: updateParams,
     async serve({ taskId, inputResponses }, call) {
-      const task = await tasks.find(taskId, call);
-      if (!task) throw unknownTask(taskId);
+      const task = await find(taskId, call);
       // The client may have sent any number of keys.
       const asked = Object.keys(task.questions).filter((key) => Object.hasOwn(inputResponses, key));
       if (asked.length === 0) return DONE;
@@ -44,7 +51,7 @@ export function taskMethods(tasks: EndpointTasks): ServedMethods {
   const cancel: ServedMethod<TaskParams> = {
     read: taskParams,
     async serve({ taskId }, call) {
-      if (!(await tasks.find(taskId, call))) throw unknownTask(taskId);
+      await find(taskId, call);
       await tasks.cancel(taskId);
       return DONE;
     },

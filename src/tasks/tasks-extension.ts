@@ -6,6 +6,7 @@ import { check, McpOptionError } from '../common/option-checks.js';
 import { TaskHost } from '../context/mcp-tasks.js';
 import { MCP_BACKEND } from '../context/replaceable-part.js';
 import { McpExtension } from '../methods/extensions.js';
+import { ToolAccess } from '../methods/tool-access.js';
 import type { ServedMethods } from '../methods/method.js';
 import { TASKS_EXTENSION } from '../wire/extensions.js';
 import { EndpointTasks } from './endpoint-tasks.js';
@@ -44,9 +45,10 @@ export class TasksExtension extends McpExtension implements OnApplicationBootstr
     const clock = endpoint.get<Clock>(Clock, { strict: true });
     const bus = endpoint.get<McpMessageBus>(McpMessageBus, { strict: true });
     const backend = endpoint.get<Backend | undefined>(MCP_BACKEND, { strict: true });
-    this.#tasks = new EndpointTasks(this.#store(backend, clock), clock, bus, this.options);
+    const access = endpoint.get(ToolAccess, { strict: true });
+    this.#tasks = new EndpointTasks(this.#store(backend, clock), clock, bus, this.options, access);
     host.runner = this.#tasks;
-    return taskMethods(this.#tasks);
+    return taskMethods(this.#tasks, access);
   }
 
   /** @throws McpOptionError if no endpoint has its name */

@@ -6,6 +6,7 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { McpArgs, type McpContext, McpCtx, McpRegistry, Tool } from 'nestjs-mcp-streamable';
+import { type OAuthTokenVerifier, RequireScopes } from 'nestjs-mcp-streamable/auth';
 import { InMemoryTaskStore, type McpTaskStore } from 'nestjs-mcp-streamable/tasks';
 import { FORGED_IDS } from '../../src/testing/contract.js';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
@@ -67,6 +68,80 @@ describe('a task of another caller', () => {
     await until(async () => (await ann.get(hers)).status === 'completed');
     expect(heard()).toHaveLength(2);
     await heard.close();
+  });
+});
+
+@Injectable()
+class Payroll {
+  @Tool({ name: 'pay', task: 'optional' })
+  @RequireScopes('payroll:run')
+  pay(@McpCtx() { signal }: McpContext): Promise<string> {
+    return new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason as Error));
+    });
+  }
+}
+
+describe('a task of a tool with scopes, for a token of the same caller', () => {
+  const verifier: OAuthTokenVerifier = {
+    verifyAccessToken: (token) =>
+      Promise.resolve({
+        token,
+        clientId: 'app',
+        scopes: token === 'wide' ? ['payroll:run'] : [],
+        extra: { sub: 'ann' },
+      }),
+  };
+  const auth = { resource: 'https://mcp.test/mcp', authorizationServers: ['https://idp.test'], verifier };
+  const bearing = (fetch: TaskCaller['fetch'], token: string): TaskCaller =>
+    new TaskCaller((input, init) => {
+      const headers = { ...(init?.headers as Record<string, string>), authorization: `Bearer ${token}` };
+      return fetch(input, { ...init, headers });
+    });
+  const paying = async (options: TasksAppOptions = {}) => {
+    const endpoint = { auth, principal: undefined };
+    const { fetch } = (await started({ providers: [TaskTools, Payroll], endpoint, ...options })).caller;
+    return { wide: bearing(fetch, 'wide'), narrow: bearing(fetch, 'narrow') };
+  };
+  const refusal = async (response: Response) => {
+    const { error } = (await response.json()) as { error: object };
+    return { status: response.status, challenge: response.headers.get('www-authenticate'), error };
+  };
+
+  it.each(METHODS)('T5, A7: without them %s is refused as the call is', async (method) => {
+    const { wide, narrow } = await paying();
+    const id = await wide.begin('pay');
+    const refused = await refusal(await narrow.post(method, ask(id)));
+    expect(refused).toEqual(await refusal(await narrow.post('tools/call', { name: 'pay', arguments: {} })));
+    expect(refused).toMatchObject({
+      status: 403,
+      challenge: expect.stringMatching(/error="insufficient_scope".*scope="payroll:run".*resource_metadata=/),
+      error: { code: -32000, data: { scopes: ['payroll:run'] } },
+    });
+    expect((await wide.get(id)).status).toBe('working');
+    expect((await wide.ask(method, ask(id))).status).toBe(200);
+  });
+
+  it('T5, T7: without them a subscription leaves it out', async () => {
+    const { wide, narrow } = await paying();
+    const id = await wide.begin('pay');
+    for (const [caller, honored] of [
+      [wide, [id]],
+      [narrow, []],
+    ] as const) {
+      const heard = await caller.listen([id]);
+      await until(() => heard().length > 0);
+      expect(heard()[0].params.notifications.taskIds ?? []).toEqual(honored);
+      await heard.close();
+    }
+  });
+
+  it.each(METHODS)('T5: without them %s is served by an app that has the tool no more', async (method) => {
+    const clock = new ManualClock();
+    const shared = { clock, tasks: { store: new InMemoryTaskStore(clock) } };
+    const id = await (await paying(shared)).wide.begin('pay');
+    const { narrow } = await paying({ ...shared, providers: [TaskTools] });
+    expect((await narrow.ask(method, ask(id))).status).toBe(200);
   });
 });
 

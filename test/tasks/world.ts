@@ -94,7 +94,7 @@ export class World {
     const backend = new NodeBackend();
     const bus = new LossyBus(new InMemoryMessageBus(undefined, this.#hub));
     const options = resolveTasksOptions({ leaseMs: LEASE_MS, ttlMs: TTL_MS, maxTasks: 15 });
-    const tasks = new EndpointTasks(backend.over(this.#store), this.#clock, bus, options);
+    const tasks = new EndpointTasks(backend.over(this.#store), this.#clock, bus, options, { permits: () => true });
     tasks.report = () => {};
     return { name, backend, bus, tasks, is: 'alive' };
   }

@@ -26,6 +26,26 @@ function enhancersOf({ metadata }: EnhancerKind, host: object, method: Method): 
   return [host, method].flatMap((holder) => (Reflect.getMetadata(metadata, holder) as unknown[] | undefined) ?? []);
 }
 
+/**
+ * The property of a guard that is asked by requests about an earlier call too, such as `tasks/get`: it decides by the
+ * request alone, and needs no arguments.
+ *
+ * @internal
+ */
+export const ASKED_AGAIN: unique symbol = Symbol('nestjs-mcp-streamable:asked-again');
+
+/** @internal */
+export interface GuardAskedAgain {
+  /** @throws the HttpException that it denies calls with */
+  [ASKED_AGAIN](host: object, handler: object, http: { readonly request: unknown; readonly response: object }): void;
+}
+
+/** The guards on the class and the method of a handler that are asked again. */
+export function guardsAskedAgain(host: object, method: Method): GuardAskedAgain[] {
+  const guards = enhancersOf(ENHANCERS[0], host, method);
+  return guards.filter((guard): guard is GuardAskedAgain => ASKED_AGAIN in (guard as object));
+}
+
 /** Whether a guard stands on the class or the method of a handler. */
 export function hasGuards(host: object, method: Method): boolean {
   return enhancersOf(ENHANCERS[0], host, method).length > 0;

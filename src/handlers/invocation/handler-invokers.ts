@@ -22,7 +22,14 @@ import {
 import { inspected, textOf } from '../results/handler-failure.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
-import { assertNoneSkipped, hasGuards, isBare, type ProviderWrapper } from './enhancers.js';
+import {
+  ASKED_AGAIN,
+  assertNoneSkipped,
+  guardsAskedAgain,
+  hasGuards,
+  isBare,
+  type ProviderWrapper,
+} from './enhancers.js';
 import { type HandlerDescription, Invocation, ListingInvocation } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
 import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor } from './params.js';
@@ -206,7 +213,8 @@ class MethodInvoker implements HandlerRunner {
       return isThenable(answer) ? await answer : answer;
     } catch (error) {
       if (invocation.entered || !isDenial(error)) throw error;
-      throw denialOf(error, response, context);
+      context.mcpCall.denied = true;
+      throw denialOf(error, response);
     } finally {
       invocation.end();
     }
@@ -231,7 +239,21 @@ class MethodInvoker implements HandlerRunner {
       await ask(request, response, next, invocation);
     } catch (error) {
       if (isHttpException(error) && !isDenial(error)) throw error;
-      throw denialOf(isDenial(error) ? error : new ForbiddenException('Forbidden resource'), response, context, error);
+      context.mcpCall.denied = true;
+      throw denialOf(isDenial(error) ? error : new ForbiddenException('Forbidden resource'), response, error);
+    }
+  }
+
+  refusal(context: McpContext): HandlerDeniedError | undefined {
+    const { host, handler } = this.about;
+    const { request } = context;
+    const response = new ResponseFacade(request);
+    try {
+      for (const guard of guardsAskedAgain(host, handler)) guard[ASKED_AGAIN](host, handler, { request, response });
+      return undefined;
+    } catch (error) {
+      if (isDenial(error)) return denialOf(error, response);
+      throw error;
     }
   }
 
@@ -261,10 +283,8 @@ class MethodInvoker implements HandlerRunner {
 function denialOf(
   denial: HttpException,
   { denialHeaders }: ResponseFacade,
-  { mcpCall }: McpContext,
   cause: unknown = denial,
 ): HandlerDeniedError {
-  mcpCall.denied = true;
   const { [DENIAL_DATA]: data } = denial as { readonly [DENIAL_DATA]?: unknown };
   return new HandlerDeniedError(denial.getStatus(), textOf(denial), denialHeaders, { cause, data });
 }

@@ -23,6 +23,7 @@ const source = (returned: (args: never) => unknown = () => 'done', guarded = fal
     visible: () => !guarded,
     admits: () => Promise.resolve(!guarded),
     assertAdmits: () => Promise.resolve(),
+    refusal: () => undefined,
     guarded,
   }),
 });

@@ -286,6 +286,7 @@ function functionRunner(
     visible: () => true,
     admits: () => Promise.resolve(true),
     assertAdmits: () => Promise.resolve(),
+    refusal: () => undefined,
     guarded: false,
   };
 }

@@ -42,6 +42,8 @@ export interface HandlerRunner {
    * @throws HttpException of another status
    */
   assertAdmits(raw: unknown, context: McpContext): Promise<void>;
+  /** Why the caller of a request about an earlier call is refused, such as `tasks/get`: it lacks the scopes of the handler. */
+  refusal(context: McpContext): HandlerDeniedError | undefined;
   /** There are guards that `visible` asks. */
   readonly guarded: boolean;
 }
@@ -83,6 +85,8 @@ export interface Served<Args, Result> {
    * @throws the error that `invoke` throws for a denial
    */
   assertAdmits(args: Partial<Args>, context: McpContext): Promise<void>;
+  /** Why the caller of a request about an earlier call is refused: it lacks the scopes of the handler. */
+  refusal(context: McpContext): HandlerDeniedError | undefined;
   /** Whether guards decide who sees it: then lists are cached per caller. */
   readonly guarded: boolean;
 }
@@ -137,6 +141,7 @@ export function served<Args, Result>(
         const { request } = context;
         throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
       }),
+    refusal: (context) => handler.refusal(context),
     guarded: handler.guarded,
   };
 }
