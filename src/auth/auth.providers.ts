@@ -29,7 +29,7 @@ export const authProviders: Provider[] = [
 /** @throws McpOptionError */
 function verifierFor(options: ResolvedAuthOptions, clock: Clock, module: ModuleRef): TokenVerifier {
   const { jwt, verifier, cacheMs } = options;
-  // No cache: verifying a signature is faster than a hash and a look-up.
+  // Keeps no verified tokens: verifying a signature takes hardly longer than a hash and a look-up.
   if (jwt) return new JwtVerifier(jwt, options, clock);
   const given = verifier as OAuthTokenVerifier | InjectionToken<OAuthTokenVerifier>;
   if (typeof given === 'object' && 'verifyAccessToken' in given) return new VerifiedTokens(() => given, cacheMs, clock);

@@ -3,11 +3,13 @@ import type * as Jose from 'jose';
 import type { Clock } from '../common/clock.js';
 import { McpOptionError } from '../common/option-checks.js';
 import { isThenable } from '../common/promises.js';
-import { shown } from '../wire/errors.js';
+import { McpError, shown } from '../wire/errors.js';
 import { type ResolvedAuthOptions, type ResolvedJwtOptions, urlFault } from './auth.options.js';
 import { requireJose } from './jose-package.cjs';
+import { keyOf, RefusedTokens } from './refused-tokens.js';
 import { TokenRefusedError } from './token.errors.js';
 import { ANSWER_MS, SourceAwayError, TokenSource } from './token-source.js';
+import { VerificationSlots } from './verification-slots.js';
 
 /**
  * Verifies access tokens that are JWTs, with the public keys of their issuer. Keys are fetched when the first token of an
@@ -17,6 +19,8 @@ export class JwtVerifier implements OAuthTokenVerifier {
   readonly #jose: typeof Jose;
   readonly #issuers: ReadonlyMap<string, IssuerKeys>;
   readonly #usual: Jose.JWTVerifyOptions;
+  readonly #refused: RefusedTokens;
+  readonly #slots = new VerificationSlots();
 
   /** @throws McpOptionError when `jose` is not installed */
   constructor(
@@ -25,6 +29,7 @@ export class JwtVerifier implements OAuthTokenVerifier {
     private readonly clock: Clock,
   ) {
     this.#jose = loadJose();
+    this.#refused = new RefusedTokens(clock);
     const keys = Array.from(
       jwt.keys,
       ([issuer, uri]) => [issuer, new IssuerKeys(issuer, uri, this.#jose, clock)] as const,
@@ -39,19 +44,47 @@ export class JwtVerifier implements OAuthTokenVerifier {
 
   /** @throws TokenRefusedError; any other error: the token could not be verified */
   async verifyAccessToken(token: string): Promise<AuthInfo> {
+    // A hash only while tokens are refused.
+    const refused = this.#refused.any ? this.#refused.get(keyOf(token)) : undefined;
+    if (refused) throw refused.error!;
+    try {
+      return await this.#verify(token);
+    } catch (error) {
+      if (error instanceof TokenRefusedError) this.#refused.add(keyOf(token), error);
+      throw error;
+    }
+  }
+
+  async #verify(token: string): Promise<AuthInfo> {
     const issuer = this.#issuerOf(token);
     const found = issuer.get();
     const keys = isThenable(found) ? await found : found;
     const currentDate = new Date(this.clock.now());
     const options: Jose.JWTVerifyOptions = { ...this.#usual, issuer: issuer.name, currentDate };
+    let entered = false;
+    const enter = (): Promise<void> | undefined => {
+      const turn = this.#slots.enter();
+      entered = true;
+      return turn;
+    };
     let claims: Jose.JWTPayload;
     try {
-      claims = (await this.#jose.jwtVerify(token, keys, options)).payload;
+      // Enters when it has the key: requests that wait for their issuer keep no others out.
+      const keyInTurn: Jose.JWTVerifyGetKey = async (header, input) => {
+        const key = await keys(header, input);
+        const turn = enter();
+        if (turn) await turn;
+        return key;
+      };
+      claims = (await this.#jose.jwtVerify(token, keyInTurn, options)).payload;
     } catch (error) {
       const { JWKSMultipleMatchingKeys } = this.#jose.errors;
-      if (error instanceof SourceAwayError) throw error;
+      if (error instanceof SourceAwayError || error instanceof McpError) throw error;
       if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalFor(error) ?? withoutKeys(issuer.name, error);
+      await enter();
       claims = await this.#verifiedByOne(error, token, options);
+    } finally {
+      if (entered) this.#slots.leave();
     }
     const { client_id: clientId, azp, appid, cid } = claims;
     const client = [clientId, azp, appid, cid].find((claim) => typeof claim === 'string');

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import type { AuthInfo, OAuthTokenVerifier } from '@modelcontextprotocol/server';
 import type { Clock } from '../common/clock.js';
-import { McpError } from '../wire/errors.js';
+import { keep, keyOf, RefusedTokens } from './refused-tokens.js';
 import { refusalBy, TokenRefusedError } from './token.errors.js';
+import { MOST_AT_ONCE, tooManyVerifications } from './verification-slots.js';
 import { longer, TokenSource } from './token-source.js';
 
 /** An `OAuthTokenVerifier` as apps write it. */
@@ -12,22 +12,6 @@ export interface TokenVerifier {
   prepare?(): void;
 }
 
-/** A token that was not verified. */
-interface Remembered {
-  /** `undefined`: the verifier failed. */
-  readonly error: TokenRefusedError | undefined;
-  readonly until: number;
-  /** How long a failure is remembered. */
-  readonly failedMs: number;
-}
-
-/** Maximum number of verified tokens, and of refused ones; the oldest is removed first. */
-const MOST = 10_000;
-/** Maximum number of verifications at once. */
-const MOST_AT_ONCE = 50;
-/** Milliseconds that a refusal is reused. */
-const REFUSED_MS = 5_000;
-
 /**
  * # Tokens that a verifier of the app has verified
  *
@@ -35,11 +19,11 @@ const REFUSED_MS = 5_000;
  * time, and concurrent requests with one token share one verification.
  *
  * Invariants: tokens are kept as their SHA-256 alone; refused tokens are kept apart, so that invalid ones evict no others;
- * at most {@link MOST} of each are kept; cached claims are frozen; at most {@link MOST_AT_ONCE} verifications run.
+ * at most 10,000 of each are kept; cached claims are frozen; at most {@link MOST_AT_ONCE} verifications run.
  */
 export class VerifiedTokens implements TokenVerifier {
   readonly #verified = new Map<string, { readonly info: AuthInfo; readonly until: number }>();
-  readonly #refused = new Map<string, Remembered>();
+  readonly #refused: RefusedTokens;
   readonly #asked = new Map<string, Promise<AuthInfo>>();
   readonly #source: TokenSource;
   #running = 0;
@@ -49,6 +33,7 @@ export class VerifiedTokens implements TokenVerifier {
     private readonly keepMs: number,
     private readonly clock: Clock,
   ) {
+    this.#refused = new RefusedTokens(clock);
     this.#source = new TokenSource('The verifier of the option "auth.verifier"', clock);
   }
 
@@ -57,18 +42,14 @@ export class VerifiedTokens implements TokenVerifier {
   }
 
   async verifyAccessToken(token: string): Promise<AuthInfo> {
-    const key = createHash('sha256').update(token).digest('base64');
-    const now = this.clock.now();
+    const key = keyOf(token);
     const known = this.#verified.get(key);
-    if (known && now < known.until) return known.info;
+    if (known && this.clock.now() < known.until) return known.info;
     const refused = this.#refused.get(key);
-    if (refused && now < refused.until) throw refused.error ?? this.#source.away();
+    if (refused) throw refused.error ?? this.#source.away();
     const asked = this.#asked.get(key);
     if (asked) return asked;
-    if (this.#running >= MOST_AT_ONCE) {
-      const text = `This server verifies ${MOST_AT_ONCE} access tokens already. Try again in a moment.`;
-      throw new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' } });
-    }
+    if (this.#running >= MOST_AT_ONCE) throw tooManyVerifications();
     const asking = this.#ask(key, token).finally(() => this.#asked.delete(key));
     if (this.keepMs > 0) this.#asked.set(key, asking);
     return asking;
@@ -98,20 +79,12 @@ export class VerifiedTokens implements TokenVerifier {
       return info;
     } catch (error) {
       const refusal = refusalBy(error);
-      const waitMs = refusal ? REFUSED_MS : longer(this.#refused.get(key)?.failedMs ?? 0);
-      const until = this.clock.now() + waitMs;
-      keep(this.#refused, key, { error: refusal, until, failedMs: refusal ? 0 : waitMs });
+      this.#refused.add(key, refusal, refusal ? 0 : longer(this.#refused.failedMs(key)));
       throw refusal ?? error;
     } finally {
       this.#running--;
     }
   }
-}
-
-function keep<T>(kept: Map<string, T>, key: string, value: T): void {
-  kept.delete(key);
-  kept.set(key, value);
-  if (kept.size > MOST) kept.delete(kept.keys().next().value!);
 }
 
 /** Freezes what claims contain; the record itself is copied for each request. */
@@ -121,6 +94,6 @@ function freezeDeeply(claims: object | undefined): void {
   for (let value = left.pop(); left.length > 0 || value !== undefined; value = left.pop()) {
     if (typeof value !== 'object' || value === null || seen.has(value) || ArrayBuffer.isView(value)) continue;
     seen.add(Object.freeze(value));
-    left.push(...Object.values(value));
+    left.push(...(Object.values(value) as unknown[]));
   }
 }

@@ -4,8 +4,10 @@ import { McpCtx, type McpContext, Tool } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { McpAuth, type AuthInfo } from 'nestjs-mcp-streamable/auth';
 import { Injectable } from '@nestjs/common';
-import { describe, expect, it } from 'vitest';
-import { ONE_ADAPTER } from '../support/app.js';
+import { afterAll, afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { resolveAuthOptions } from '../../src/auth/auth.options.js';
+import { JwtVerifier } from '../../src/auth/jwt-verifier.js';
+import { gate, ONE_ADAPTER } from '../support/app.js';
 import { AuthorizationServer, type Claims } from '../support/authorization-server.js';
 import { logOf } from '../support/handlers-app.js';
 import {
@@ -343,6 +345,126 @@ describe.each(ONE_ADAPTER)('access tokens, on %s', (adapter) => {
       .texts('log')
       .filter((line) => line.includes('works again'));
     expect(over).toEqual([expect.stringContaining('after 7 s')]);
+  });
+
+  it('A16: an issuer that stays away is asked every 30 s', async () => {
+    const clock = new ManualClock();
+    const own = closed(await AuthorizationServer.start({ now: () => clock.now() }));
+    own.failing = true;
+    const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] }, clock }), 'modern');
+    const headers = await bearer(own);
+    const askedAfter = async (ms: number) => {
+      await clock.advance(ms);
+      const before = own.requests.filter((path) => path === '/jwks').length;
+      expect((await knock(headers)).status).toBe(503);
+      return own.requests.filter((path) => path === '/jwks').length - before;
+    };
+    await askedAfter(0);
+    for (const waitMs of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+      expect([waitMs, await askedAfter(waitMs - 1), await askedAfter(1)]).toEqual([waitMs, 0, 1]);
+    }
+  });
+
+  it('A16: keys that do not come within 5 s are 503, and are asked for again after a second', async () => {
+    const clock = new ManualClock();
+    const own = closed(await AuthorizationServer.start({ now: () => clock.now() }));
+    own.silent = true;
+    const app = await start({ auth: { authorizationServers: [own.issuer] }, clock });
+    const knock = knocker(app, 'modern');
+    const headers = await bearer(own);
+    let answered = false;
+    const waiting = knock(headers).finally(() => (answered = true));
+    await expect.poll(() => own.requests).toContain('/jwks');
+    await clock.advance(4_999);
+    expect(answered).toBe(false);
+    await clock.advance(1);
+    const refused = await waiting;
+    expect([refused.status, refused.header('retry-after')]).toEqual([503, '5']);
+    own.silent = false;
+    expect((await knock(headers)).status).toBe(503);
+    await clock.advance(1_000);
+    expect((await knock(headers)).status).toBe(200);
+    await app.settled({ timers: 0 });
+  });
+
+  it('A16: while an issuer does not answer, tokens of the keys that are known are served', async () => {
+    const clock = new ManualClock();
+    const own = closed(await AuthorizationServer.start({ now: () => clock.now() }));
+    const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] }, clock }), 'modern');
+    const known = await bearer(own);
+    expect((await knock(known)).status).toBe(200);
+    own.silent = true;
+    // An unknown key is asked for when the known ones are 30 s old.
+    const { now: realNow } = Date;
+    const later = vi.spyOn(Date, 'now').mockImplementation(() => realNow() + 31_000);
+    onTestFinished(() => later.mockRestore());
+    const strange = await Promise.all(
+      Array.from({ length: 60 }, (_, n) => own.token({ aud: RESOURCE }, { kid: `k${n}` })),
+    );
+    const waiting = strange.map((token) => knock({ authorization: `Bearer ${token}` }));
+    await expect.poll(() => own.requests.filter((path) => path === '/jwks')).toHaveLength(2);
+    const statuses = async () => [(await knock(known)).status, (await knock(await bearer(own))).status];
+    expect(await statuses()).toEqual([200, 200]);
+    await clock.advance(5_000);
+    expect(new Set((await Promise.all(waiting)).map(({ status }) => status))).toEqual(new Set([503]));
+    expect(await statuses()).toEqual([200, 200]);
+  });
+
+  describe('A16: signatures', () => {
+    const verify = vi.spyOn(crypto.subtle, 'verify');
+    afterEach(() => void verify.mockReset());
+    afterAll(() => verify.mockRestore());
+
+    it('that were refused are refused for 5 s without a second verification', async () => {
+      const clock = new ManualClock();
+      const own = closed(await AuthorizationServer.start({ now: () => clock.now() }));
+      const knock = knocker(await start({ auth: { authorizationServers: [own.issuer] }, clock }), 'modern');
+      const stranger = await generateKeyPair('ES256');
+      const forged = await own.token({ aud: RESOURCE }, { key: stranger.privateKey });
+      const verifiedAfter = async (ms: number) => {
+        await clock.advance(ms);
+        verify.mockClear();
+        const response = await knock({ authorization: `Bearer ${forged}` });
+        expect([response.status, challengeIn(response)['error_description']]).toEqual([
+          401,
+          'Token signature not valid',
+        ]);
+        return verify.mock.calls.length;
+      };
+      expect([await verifiedAfter(0), await verifiedAfter(4_999), await verifiedAfter(1)]).toEqual([1, 0, 1]);
+      verify.mockClear();
+      expect((await knock(await bearer(own))).status).toBe(200);
+      expect(verify).toHaveBeenCalledOnce();
+    });
+
+    it('are verified 50 at once, and more of them wait for their turn', async () => {
+      const knock = knocker(await start(), 'modern');
+      const headers = await bearer(idp());
+      expect((await knock(headers)).status).toBe(200);
+      verify.mockClear();
+      const held = gate();
+      verify.mockImplementation(() => held.promise.then(() => true));
+      const answers = Array.from({ length: 60 }, () => knock(headers));
+      await expect.poll(() => verify.mock.calls.length).toBe(50);
+      held.open();
+      expect(new Set((await Promise.all(answers)).map(({ status }) => status))).toEqual(new Set([200]));
+      expect(verify).toHaveBeenCalledTimes(60);
+    });
+
+    it('of tokens that come while 1,000 wait are refused with 503', async () => {
+      const options = resolveAuthOptions({ resource: RESOURCE, authorizationServers: [idp().issuer] });
+      const verifier = new JwtVerifier(options.jwt!, options, new ManualClock());
+      const token = await idp().token({ aud: RESOURCE });
+      await verifier.verifyAccessToken(token);
+      const held = gate();
+      verify.mockImplementation(() => held.promise.then(() => true));
+      const all = Array.from({ length: 1_051 }, () => verifier.verifyAccessToken(token));
+      const refused = { code: 'UNAVAILABLE', headers: { 'Retry-After': '1' } };
+      await expect(Promise.race(all)).rejects.toMatchObject(refused);
+      held.open();
+      const outcomes = await Promise.allSettled(all);
+      expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+    });
   });
 
   it('an app that has a user already, and derives principals from it, keeps it', async () => {

@@ -38,6 +38,8 @@ export class AuthorizationServer {
   readonly asked: string[] = [];
   /** The next requests for keys are answered with 500. */
   failing = false;
+  /** The next requests for keys get no answer. */
+  silent = false;
   #key: CryptoKey;
   #published: object[];
 
@@ -115,6 +117,7 @@ export class AuthorizationServer {
         : `/.well-known/oauth-authorization-server${path}`:
         return reply(200, { ...this.#metadata(), ...this.options.metadata });
       case '/jwks':
+        if (this.silent) return;
         return this.failing ? reply(500, {}) : reply(200, this.jwks);
       case '/register':
         return reply(201, { ...(JSON.parse(await text(request)) as object), client_id: randomUUID() });

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto';
+import type { Clock } from '../common/clock.js';
+import type { TokenRefusedError } from './token.errors.js';
+
+/** Maximum number of tokens that are remembered; the oldest is removed first. */
+const MOST_TOKENS = 10_000;
+/** Milliseconds that a refusal is reused. */
+const REFUSED_MS = 5_000;
+
+/** A token that was not verified. */
+interface Remembered {
+  /** `undefined`: the verifier failed. */
+  readonly error: TokenRefusedError | undefined;
+  readonly until: number;
+  /** How long a failure is remembered. */
+  readonly failedMs: number;
+}
+
+/** What stands for a token where tokens are kept. */
+export function keyOf(token: string): string {
+  return createHash('sha256').update(token).digest('base64');
+}
+
+/** Adds to a map of at most {@link MOST_TOKENS}. */
+export function keep<T>(kept: Map<string, T>, key: string, value: T): void {
+  kept.delete(key);
+  kept.set(key, value);
+  if (kept.size > MOST_TOKENS) kept.delete(kept.keys().next().value!);
+}
+
+/** Tokens that were refused, or could not be verified, a short time ago; by {@link keyOf}. */
+export class RefusedTokens {
+  readonly #kept = new Map<string, Remembered>();
+  #lastUntil = 0;
+
+  constructor(private readonly clock: Clock) {}
+
+  get size(): number {
+    return this.#kept.size;
+  }
+
+  /** Whether any is refused now; without cost in the usual case that none is. */
+  get any(): boolean {
+    if (this.#kept.size > 0 && this.clock.now() >= this.#lastUntil) this.#kept.clear();
+    return this.#kept.size > 0;
+  }
+
+  get(key: string): Remembered | undefined {
+    const known = this.#kept.get(key);
+    return known && this.clock.now() < known.until ? known : undefined;
+  }
+
+  /** How long the last failure of this token was remembered, also if that is over. */
+  failedMs(key: string): number {
+    return this.#kept.get(key)?.failedMs ?? 0;
+  }
+
+  /** @param error `undefined`: the verifier failed, which is remembered for `failedMs` */
+  add(key: string, error: TokenRefusedError | undefined, failedMs = 0): void {
+    const until = this.clock.now() + (error ? REFUSED_MS : failedMs);
+    this.#lastUntil = Math.max(this.#lastUntil, until);
+    keep(this.#kept, key, { error, until, failedMs });
+  }
+
+  delete(key: string): void {
+    this.#kept.delete(key);
+  }
+}

@@ -1,0 +1,45 @@
+import { McpError } from '../wire/errors.js';
+
+/** Maximum number of verifications at once. */
+export const MOST_AT_ONCE = 50;
+/** Maximum number of verifications of signatures that wait for others. */
+const MOST_WAITING = 1_000;
+
+/** Refuses a request because many tokens are being verified. */
+export function tooManyVerifications(): McpError {
+  const text = 'This server verifies as many access tokens as it can already. Try again in a moment.';
+  return new McpError('UNAVAILABLE', text, { headers: { 'Retry-After': '1' } });
+}
+
+/**
+ * At most {@link MOST_AT_ONCE} signatures are verified at once. Others wait for their turn, in order of arrival: a signature
+ * takes less than a millisecond, and clients that reconnect come together.
+ */
+export class VerificationSlots {
+  #taken = 0;
+  readonly #waiting = new Set<() => void>();
+
+  /**
+   * Each call that does not throw needs one {@link leave}.
+   *
+   * @returns a promise if it must wait
+   * @throws McpError UNAVAILABLE
+   */
+  enter(): Promise<void> | undefined {
+    if (this.#taken < MOST_AT_ONCE) {
+      this.#taken++;
+      return undefined;
+    }
+    if (this.#waiting.size >= MOST_WAITING) throw tooManyVerifications();
+    return new Promise((resolve) => {
+      this.#waiting.add(resolve);
+    });
+  }
+
+  leave(): void {
+    const [next] = this.#waiting;
+    if (!next) return void this.#taken--;
+    this.#waiting.delete(next);
+    next();
+  }
+}
