@@ -98,6 +98,15 @@ export class HandlerDeniedError extends Error {
   }
 }
 
+/** Whether a guard refused the caller, and asks for nothing. A Proxy may throw when it is inspected; then it did not. */
+export function isPlainDenial(error: unknown): error is HandlerDeniedError {
+  try {
+    return error instanceof HandlerDeniedError && !error.challenges;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * Property of a denying exception for `data` of the JSON-RPC error. A symbol, because exceptions of apps have
  * properties that clients must not receive.

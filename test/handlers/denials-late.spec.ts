@@ -9,6 +9,7 @@ import type { ExecutionContext, NestInterceptor } from '@nestjs/common';
 import { McpExecutionContext } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { decidesByArguments } from '../support/by-arguments.js';
 import { ADAPTERS, gate } from '../support/app.js';
 import { handlersApps, officialClients } from '../support/handlers-app.js';
 import { askOfficially, asking, KINDS, messageOf } from '../support/kinds.js';
@@ -22,6 +23,7 @@ const contextOf = (context: ExecutionContext) => McpExecutionContext.create(cont
 /** Says what it does before it decides, as one that asks a slow directory. */
 const talkative: CanActivate = {
   async canActivate(context: ExecutionContext): Promise<boolean> {
+    decidesByArguments(context);
     await contextOf(context).progress(1, 2, 'Looking for your rights');
     return false;
   },
@@ -42,7 +44,8 @@ const strict: NestInterceptor = {
 let hold: ReturnType<typeof gate<void>>;
 let entered: ReturnType<typeof gate<void>>;
 const slow: CanActivate = {
-  async canActivate(): Promise<boolean> {
+  async canActivate(context): Promise<boolean> {
+    decidesByArguments(context);
     entered.open();
     await hold.promise;
     return false;

@@ -12,6 +12,7 @@ import { APP_GUARD } from '@nestjs/core';
 import { Complete, McpArgs, McpCtx, McpExecutionContext, Prompt, Tool, type McpContext } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { decidesByArguments } from '../support/by-arguments.js';
 import { ADAPTERS, type TestApp } from '../support/app.js';
 import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
 import { askOfficially, KINDS, messageOf, resultText } from '../support/kinds.js';
@@ -21,7 +22,10 @@ import { expectRefusal } from '../support/refusal.js';
 import { fourOf } from './four.js';
 
 const guard = (decide: (context: ExecutionContext) => unknown): CanActivate => ({
-  canActivate: (context) => decide(context) as boolean,
+  canActivate: (context) => {
+    decidesByArguments(context);
+    return decide(context) as boolean;
+  },
 });
 const contextOf = (context: ExecutionContext): McpContext => McpExecutionContext.create(context).getContext();
 const denies = guard(() => false);

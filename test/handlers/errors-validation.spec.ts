@@ -4,6 +4,7 @@ import { IsEmail, IsInt, IsString, Max, ValidateNested } from 'class-validator';
 import { McpArgs, Prompt, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { decidesByArguments } from '../support/by-arguments.js';
 import { ONE_ADAPTER, type TestApp } from '../support/app.js';
 import { handlersApps, logOf, officialClients } from '../support/handlers-app.js';
 import { messageOf } from '../support/kinds.js';
@@ -72,7 +73,12 @@ class Forms {
     return `ran ${++ran}`;
   }
   @Tool({ name: 'denied', inputSchema: zodSchema })
-  @UseGuards({ canActivate: () => false })
+  @UseGuards({
+    canActivate: (context) => {
+      decidesByArguments(context);
+      return false;
+    },
+  })
   denied(@McpArgs() _args: object): string {
     return `ran ${++ran}`;
   }

@@ -144,7 +144,7 @@ describe.each(ADAPTERS)('how guards decide what lists show, on %s', (adapter) =>
     for (const error of errors) expect(error).toMatch(new RegExp(`brokenHost\\.${kind} .*secret of the database`, 's'));
 
     const denied = messageOf(client, kind, 'denied');
-    const sunday = { status: 403, code: -32000, id: denied.id, says: ['Not on Sundays'] };
+    const sunday = { status: 200, code: -32602, id: denied.id, says: ['not found'] };
     await expectRefusal(await client.post(denied), sunday);
     const body = await (await client.post(messageOf(client, kind, 'broken'))).text();
     expect(body).not.toMatch(/secret|\bat /);

@@ -24,6 +24,7 @@ import {
   type Provider,
   type Type,
 } from '@nestjs/common';
+import { decidesByArguments } from '../support/by-arguments.js';
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, Reflector } from '@nestjs/core';
 import {
   currentMcpCall,
@@ -111,6 +112,7 @@ export function guardAt(place: Place): Type<CanActivate> {
     // Resolved where the handler is: without it the guard would not be made at all.
     constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
     canActivate(context: ExecutionContext): boolean {
+      if ('x-deny' in context.switchToHttp().getRequest().headers) decidesByArguments(context);
       note('guard', place, context);
       if (this.reflector.get(Mark, context.getHandler()) === undefined || !denies(place, context)) return true;
       throw new ForbiddenException(`Denied by ${place}`);

@@ -147,13 +147,13 @@ describe.each(ADAPTERS)('guards and scopes of modern requests, on %s', (adapter)
     }
   });
 
-  it.each(KINDS)('guards: of a handler deny with 401 and 403 at HTTP, and a JSON-RPC error (%s)', async (kind) => {
+  it.each(KINDS)('guards: of a handler deny with 401 at HTTP, or hide it from the caller (%s)', async (kind) => {
     const app = await start();
     const unknown = await ask(client(app), kind, 'office');
     await expectRefusal(unknown, { status: 401, code: -32000, id: 1, says: ['Who are you?'] });
     expect(unknown.header('www-authenticate')).toBe('Bearer realm="shop"');
     const clerk = await ask(client(app, as('bert', 'clerk')), kind, 'office', {}, 'x');
-    await expectRefusal(clerk, { status: 403, code: -32000, id: 'x' });
+    await expectRefusal(clerk, { status: 200, code: -32602, id: 'x', says: ['not found'] });
     const admin = await ask(client(app, as('anna', 'admin')), kind, 'office');
     expect(admin.status).toBe(200);
     expect(resultText((await admin.json()).result)).toBe('office');
@@ -164,7 +164,7 @@ describe.each(ADAPTERS)('guards and scopes of modern requests, on %s', (adapter)
     const app = await start();
     for (const args of [{ id: 'fine' }, { id: 7 }]) {
       const response = await ask(client(app, as('bert', 'clerk')), 'tool', 'office', args);
-      await expectRefusal(response, { status: 403, code: -32000, id: 1 });
+      await expectRefusal(response, { status: 200, code: -32602, id: 1, says: ['not found'] });
     }
     expect(validated).toBe(0);
     const admin = await ask(client(app, as('anna', 'admin')), 'tool', 'office', { id: 7 });
@@ -173,13 +173,13 @@ describe.each(ADAPTERS)('guards and scopes of modern requests, on %s', (adapter)
     expect(validated).toBe(1);
   });
 
-  it('guards: where SSE is forced, a denial is in the stream', async () => {
+  it('guards: where SSE is forced, a refusal is in the stream', async () => {
     const app = await start({ responseMode: 'sse' });
     const response = await ask(client(app, as('bert', 'clerk')), 'tool', 'office');
     expect(response.status).toBe(200);
     const stream = response.sse();
     await stream.end();
-    expect(stream.messages).toMatchObject([{ id: 1, error: { code: -32000 } }]);
+    expect(stream.messages).toMatchObject([{ id: 1, error: { code: -32602 } }]);
   });
 
   it.each(KINDS)('lists: are those of the caller, however they interleave (%s)', async (kind) => {

@@ -85,7 +85,7 @@ describe.each(['express', 'fastify'])('the code of the guide to handlers, on %s'
     expect(await tools(visitor)).not.toContain('refund_order');
     expect(await tools(visitor)).toContain('cancel_order');
     expect(await tools(member)).toContain('refund_order');
-    expect(await call(visitor, 'refund_order', { id: '7' })).toBe('Forbidden resource');
+    await expect(call(visitor, 'refund_order', { id: '7' })).rejects.toThrow('Tool "refund_order" not found');
     expect(await call(member, 'refund_order', { id: '7' })).toBe('Order 7 is paid back.');
     expect(await call(visitor, 'cancel_order', { id: '7' })).toBe('Order 7 is cancelled.');
     expect(await call(visitor, 'cancel_order', { id: '8' })).toBe('Forbidden resource');

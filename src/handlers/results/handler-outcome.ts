@@ -4,7 +4,7 @@ import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { logger } from '../../context/operator-log.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { FailureOptions } from '../handlers.options.js';
-import { HandlerDeniedError } from '../handlers.errors.js';
+import { type HandlerDeniedError, isPlainDenial } from '../handlers.errors.js';
 import { type FailureReport, inspected, notFound, toReadFailure, toToolFailure } from './handler-failure.js';
 import { TooManyBytes, withFilesRead } from './files.js';
 
@@ -107,10 +107,11 @@ export function served<Args, Result>(
   /** What a client asked for: of a template the URI, if there is one. */
   const asked = (args: Partial<Args>): string =>
     (kind === 'template' ? (args as { uri?: string }).uri : undefined) ?? name;
-  /** What the caller learns of a denial: that of a handler which its lists do not show is "not found" (D30). */
-  const seen = async (error: unknown, args: Partial<Args>, context: McpContext): Promise<unknown> => {
-    const hides = error instanceof HandlerDeniedError && !error.challenges && handler.guarded;
-    return hides && !(await handler.visible(context)) ? notFound(kind, asked(args)) : error;
+  /** Whether the lists of a caller who was denied do not show the handler: then it is "not found" for this caller (D30). */
+  const isHidden = async (error: unknown, context: McpContext): Promise<boolean> => {
+    if (!handler.guarded || !isPlainDenial(error) || (await handler.visible(context))) return false;
+    logger.debug(`${origin} is "not found" for a caller from whom a guard hides it: ${error.message}`);
+    return true;
   };
   const invoke = async (args: Args, context: McpContext): Promise<Result> => {
     try {
@@ -122,7 +123,8 @@ export function served<Args, Result>(
       }
       const result = toResult(value, args);
       return isThenable(result) ? await result : result;
-    } catch (error) {
+    } catch (thrown) {
+      const error = (await isHidden(thrown, context)) ? notFound(kind, asked(args)) : thrown;
       const report = reportOf({ origin, context });
       const { request } = context;
       if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
@@ -137,7 +139,7 @@ export function served<Args, Result>(
     assertAdmits: (args, context) =>
       handler.assertAdmits(args, context).catch(async (thrown: unknown) => {
         const report = reportOf({ origin, context });
-        const error = await seen(thrown, args, context);
+        const error = (await isHidden(thrown, context)) ? notFound(kind, asked(args)) : thrown;
         const { request } = context;
         throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
       }),

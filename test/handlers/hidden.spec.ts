@@ -1,0 +1,90 @@
+import { type CanActivate, type ExecutionContext, ForbiddenException, Injectable, UseGuards } from '@nestjs/common';
+import { McpExecutionContext, Prompt, Resource, ResourceTemplate, Tool } from 'nestjs-mcp-streamable';
+import { describe, expect, it } from 'vitest';
+import { ONE_ADAPTER } from '../support/app.js';
+import { handlersApps } from '../support/handlers-app.js';
+
+const denies: CanActivate = {
+  canActivate(): never {
+    throw new ForbiddenException('Only staff may do this');
+  },
+};
+/** Decides by an argument that it takes for granted. */
+const owns: CanActivate = {
+  canActivate(context: ExecutionContext): boolean {
+    const args = McpExecutionContext.create(context).getArgs<
+      Record<string, string> & { variables?: Record<string, string> }
+    >();
+    return (args.variables ?? args)['owner']!.toLowerCase() === 'ann';
+  },
+};
+
+@Injectable()
+class Hidden {
+  @UseGuards(denies)
+  @Tool({ name: 'hidden' })
+  tool(): string {
+    return 'ran';
+  }
+  @UseGuards(denies)
+  @Resource({ uri: 'hidden://one', name: 'hidden' })
+  resource(): string {
+    return 'read';
+  }
+  @UseGuards(denies)
+  @ResourceTemplate({ uriTemplate: 'hidden://t/{id}', name: 'hidden' })
+  template(): string {
+    return 'read';
+  }
+  @UseGuards(denies)
+  @Prompt({ name: 'hidden', arguments: [{ name: 'id' }] })
+  prompt(): string {
+    return 'got';
+  }
+  @UseGuards(owns)
+  @Tool({ name: 'owned', inputSchema: { type: 'object', properties: { owner: { type: 'string' } } } })
+  owned(): string {
+    return 'ran';
+  }
+  @UseGuards(owns)
+  @ResourceTemplate({ uriTemplate: 'owned://{owner}/{id}', name: 'owned' })
+  ownedTemplate(): string {
+    return 'read';
+  }
+}
+
+describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (adapter) => {
+  const start = handlersApps(adapter, { providers: [Hidden] });
+
+  const asker = async () => {
+    const client = await (await start()).client().initialize();
+    return async (method: string, params: object) => {
+      const response = await client.post({ jsonrpc: '2.0', id: 'x', method, params });
+      return { status: response.status, challenge: response.header('www-authenticate'), ...(await response.json()) };
+    };
+  };
+  it.each([
+    ['tools/call', { name: 'hidden' }],
+    ['resources/read', { uri: 'hidden://one' }],
+    ['resources/read', { uri: 'hidden://t/7' }],
+    ['resources/subscribe', { uri: 'hidden://one' }],
+    ['prompts/get', { name: 'hidden' }],
+  ])('D31: gets the answer of one that does not exist: %s of %j', async (method, params) => {
+    const ask = await asker();
+    const hidden = await ask(method, params);
+    const text = JSON.stringify(params).replaceAll('hidden', 'absent');
+    const absent = await ask(method, JSON.parse(text) as object);
+    expect(hidden.error.code).toBe(-32602);
+    expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
+  });
+
+  it('D31: is denied as "denials" says when the guard decides by arguments, since lists show it', async () => {
+    const ask = await asker();
+    const { status, result } = await ask('tools/call', { name: 'owned', arguments: { owner: 'bob' } });
+    expect([status, result]).toMatchObject([200, { isError: true, content: [{ text: 'Forbidden resource' }] }]);
+    expect(await ask('resources/read', { uri: 'owned://bob/1' })).toMatchObject({
+      status: 403,
+      error: { code: -32000 },
+    });
+  });
+});
