@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
+import type { HeldBody } from '../exchange/held-bytes.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
 import type { HttpRefusal, McpExchange } from './mcp-exchange.js';
@@ -37,6 +38,8 @@ export interface McpHttpCall {
   readonly request: unknown;
   /** The parameters of the path, such as `{ tenant: 'acme' }`; absent without any. */
   readonly routeParams?: RouteParams | undefined;
+  /** The body that it came in, whose bytes count while calls use it. @internal */
+  readonly held?: Pick<HeldBody, 'share' | 'release'> | undefined;
 }
 
 /** The parameters of the path of an endpoint: what a caller owns belongs to them too. @publicApi */
@@ -145,6 +148,7 @@ export class McpCall implements McpHttpCall {
   #cancelled: { readonly reason: unknown } | undefined;
   #answered = false;
   #task: 'none' | 'running' | 'over' = 'none';
+  #holds = false;
   /** A guard of the handler refused the caller. @internal */
   denied = false;
   /** The caller that it counts for, as the admission of calls knows it. @internal */
@@ -267,9 +271,17 @@ export class McpCall implements McpHttpCall {
     this.refusal = { status, headers };
   }
 
+  /** Holds the body that it came in until it, and the task that it may become, are over. @internal */
+  hold(): void {
+    if (!this.http.held) return;
+    this.#holds = true;
+    this.http.held.share();
+  }
+
   /** @internal */
   answered(): void {
     this.#answered = true;
+    this.#letGo();
   }
 
   /** Cancels the handler: its result is no longer needed. Only the first call has an effect. @internal */
@@ -280,13 +292,25 @@ export class McpCall implements McpHttpCall {
   /** The call is answered with a task, and its handler continues. @internal */
   becameTask(): CallOfTask {
     this.#task = 'running';
-    return { bound: this.bound, abort: (reason) => this.#cancel(reason), end: () => void (this.#task = 'over') };
+    return { bound: this.bound, abort: (reason) => this.#cancel(reason), end: () => this.#taskOver() };
   }
 
   #cancel(reason: unknown): void {
     if (this.#cancelled) return;
     this.#cancelled = { reason };
     this.#abort?.abort(reason);
+    this.#letGo();
+  }
+
+  #taskOver(): void {
+    this.#task = 'over';
+    this.#letGo();
+  }
+
+  #letGo(): void {
+    if (!this.#holds || this.isServed) return;
+    this.#holds = false;
+    this.http.held!.release();
   }
 }
 

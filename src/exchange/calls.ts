@@ -70,6 +70,7 @@ export class Calls {
   add(call: McpCall): void {
     this.#open.add(call);
     this.admission.enter(call);
+    call.hold();
     const { clock, requestTimeoutMs } = this.options;
     if (requestTimeoutMs === Infinity) return;
     call.timer = clock.setTimeout(() => {

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../common/clock.js';
+import type { HeldBody } from '../exchange/held-bytes.js';
 import { McpError, shown } from '../wire/errors.js';
 
 /*
@@ -41,6 +42,8 @@ export interface BodyReaderOptions {
    * as JSON again, with numbers and repeated keys as that parser left them. Ignored while the raw stream is unread.
    */
   readonly parsed?: unknown;
+  /** Counts the bytes as they arrive (E15). */
+  readonly held?: HeldBody | undefined;
 }
 
 /**
@@ -50,9 +53,9 @@ export interface BodyReaderOptions {
  * @returns the text, without a byte order mark; empty when there is no body
  * @throws McpError `UNSUPPORTED_MEDIA_TYPE` for a `Content-Encoding`, `PAYLOAD_TOO_LARGE`, `REQUEST_TIMEOUT`,
  *   `PARSE_ERROR` for what is not UTF-8, `BAD_REQUEST` when the client disconnects before the end, `INTERNAL_ERROR`
- *   when another parser has read the body without setting `request.body`. Call {@link discardBody} before the error is
+ *   when another parser has read the body without setting `request.body`, `UNAVAILABLE` above `maxHeldBytes`. Call {@link discardBody} before the error is
  *   answered
- * @see docs/protocol-rules.md E6, E7, E11
+ * @see docs/protocol-rules.md E6, E7, E11, E15
  * @internal
  */
 export async function readBody(request: IncomingMessage, options: BodyReaderOptions): Promise<string> {
@@ -67,7 +70,7 @@ export async function readBody(request: IncomingMessage, options: BodyReaderOpti
   if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(maxBytes);
   // Node emits the request before it reads the body: a body in the same packet arrives one turn later.
   await A_TURN;
-  return decoded(arrived(request) ?? (await collected(request, options)));
+  return decoded(arrived(request, options) ?? (await collected(request, options)));
 }
 
 /**
@@ -82,8 +85,9 @@ export function parsedBodyOf(request: unknown): unknown {
 }
 
 /** Returns a body that has arrived completely, as most have: it needs no listeners and no timer. */
-function arrived(request: IncomingMessage): Buffer | undefined {
+function arrived(request: IncomingMessage, { held }: BodyReaderOptions): Buffer | undefined {
   if (request.destroyed || !isWhole(request)) return undefined;
+  held?.take(request.readableLength);
   const bytes = request.read() as Buffer;
   // Node emits the end only to a stream that flows.
   request.resume();
@@ -96,7 +100,7 @@ function isWhole({ headers, readableLength }: IncomingMessage): boolean {
 }
 
 function takenBody(request: IncomingMessage, options: BodyReaderOptions): string {
-  const { parsed, maxBytes } = options;
+  const { parsed, maxBytes, held } = options;
   if (parsed === undefined && request.headers['content-length'] !== '0') {
     const text =
       'A parser or middleware of this app read the body before the MCP endpoint did, and set no "request.body". Exclude the path of the endpoint from it.';
@@ -104,10 +108,13 @@ function takenBody(request: IncomingMessage, options: BodyReaderOptions): string
   }
   if (Buffer.isBuffer(parsed)) {
     if (parsed.length > maxBytes) throw tooLarge(maxBytes);
+    held?.take(parsed.length);
     return decoded(parsed);
   }
   const text = typeof parsed === 'string' ? parsed : (JSON.stringify(parsed) ?? '');
-  if (Buffer.byteLength(text) > maxBytes) throw tooLarge(maxBytes);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > maxBytes) throw tooLarge(maxBytes);
+  held?.take(bytes);
   return text;
 }
 
@@ -122,7 +129,7 @@ function decoded(bytes: Buffer): string {
 
 /** Collects chunks until the end, the limit or an interruption; the request stays open. */
 async function collected(request: IncomingMessage, options: BodyReaderOptions): Promise<Buffer> {
-  const { maxBytes, timeoutMs, clock, underWay } = options;
+  const { maxBytes, timeoutMs, clock, underWay, held } = options;
   let interrupt!: InterruptBody;
   const interrupted = new Promise<never>((_, reject) => (interrupt = reject));
   const timer = clock.setTimeout(() => {
@@ -138,6 +145,7 @@ async function collected(request: IncomingMessage, options: BodyReaderOptions): 
       if (over) break;
       length += chunk.length;
       if (length > maxBytes) throw tooLarge(maxBytes);
+      held?.take(chunk.length);
       if (chunks.push(chunk) > MANY_CHUNKS) chunks = [Buffer.concat(chunks)];
     }
     return Buffer.concat(chunks);

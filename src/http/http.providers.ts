@@ -36,7 +36,7 @@ export const httpProviders: Provider[] = [
       options: ResolvedHttpOptions,
       clock: Clock,
       policy: EndpointCachePolicy,
-      { calls }: SessionRuntime,
+      { calls, held }: SessionRuntime,
     ) => {
       const warn = once(() =>
         logger.warn(
@@ -50,6 +50,7 @@ export const httpProviders: Provider[] = [
         clock,
         calls.admission,
         byDefault ? () => policy.guarded() && warn() : undefined,
+        held,
       );
     },
     inject: [HTTP_OPTIONS, Clock, EndpointCachePolicy, SessionRuntime],

@@ -3,6 +3,7 @@ import type { Clock } from '../common/clock.js';
 import { isThenable } from '../common/promises.js';
 import type { McpIncoming } from '../endpoint/mcp-endpoint.js';
 import type { CallAdmission } from '../exchange/call-admission.js';
+import type { HeldBody, HeldBytes } from '../exchange/held-bytes.js';
 import { acceptsMediaTypes, isJsonMediaType } from '../wire/accept.js';
 import { classifyPost, type Era } from '../wire/era.js';
 import { McpError, shutdownRefusal, shown } from '../wire/errors.js';
@@ -11,6 +12,7 @@ import { type IncomingBody, isRequest, readMessages } from '../wire/json-rpc.js'
 import { isModernRevision } from '../wire/revisions.js';
 import { discardBody, type InterruptBody, parsedBodyOf, readBody } from './body-reader.js';
 import type { ResolvedHttpOptions } from './http.options.js';
+import { hasGone } from './responder.js';
 import { kindOf, principalText, UnknownPrincipalError, userOf } from './principal.js';
 
 const JSON_TYPE = 'application/json';
@@ -67,6 +69,7 @@ export class McpRequestReader {
     private readonly admission: Pick<CallAdmission, 'strained' | 'refusal'> = WITHOUT_LIMITS,
     /** Called for each request of an anonymous caller. */
     private readonly onAnonymous?: () => void,
+    private readonly held?: HeldBytes,
   ) {}
 
   /** Fails bodies that have not arrived, when the server stops. */
@@ -104,11 +107,13 @@ export class McpRequestReader {
   }
 
   /**
+   * @param response the raw one: when it is over, the request holds its body no longer
    * @throws McpError NOT_ACCEPTABLE, UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST;
-   *   UNAVAILABLE, TOO_MANY_REQUESTS for a call that is not admitted (E14)
+   *   UNAVAILABLE, TOO_MANY_REQUESTS for a call that is not admitted (E14); UNAVAILABLE above `maxHeldBytes`
+   *   (E15)
    * @throws UnknownPrincipalError
    */
-  async read(request: PlatformRequest & ReadRequest): Promise<McpIncoming> {
+  async read(request: PlatformRequest & ReadRequest, response?: ServerResponse): Promise<McpIncoming> {
     const { method, headers } = request;
     if (method === 'GET' && !acceptsMediaTypes(headers.accept, SSE_TYPE)) {
       const text = `The Accept header is ${shown(headers.accept)}; a GET must accept "text/event-stream".`;
@@ -118,7 +123,8 @@ export class McpRequestReader {
     const strained = method === 'POST' && this.admission.strained;
     const early: unknown = strained ? await this.#said(request) : undefined;
     const refusal = strained ? this.#refusal(request, early) : undefined;
-    const body = method === 'POST' ? readMessages(await this.#text(request, refusal)) : NO_BODY;
+    const held = method === 'POST' && response ? this.#hold(response) : undefined;
+    const body = method === 'POST' ? readMessages(await this.#text(request, refusal, held)) : NO_BODY;
     request[BODY] = body;
     if (refusal && body.messages.some(isRequest)) throw refusal;
     const said = strained ? early : this.#said(request);
@@ -126,7 +132,7 @@ export class McpRequestReader {
     const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
     const { params: routeParams } = request;
     const incoming: McpIncoming = {
-      ...{ era, principal, request, method, headers, body, session: undefined },
+      ...{ era, principal, request, method, headers, body, session: undefined, held },
       ...(hasKeys(routeParams) && { routeParams }),
     };
     request[INCOMING] = incoming;
@@ -143,7 +149,7 @@ export class McpRequestReader {
   }
 
   /** @param refusal of calls of this caller: only what may be an answer or a notification is read */
-  #text(request: PlatformRequest, refusal: McpError | undefined): Promise<string> {
+  #text(request: PlatformRequest, refusal: McpError | undefined, held: HeldBody | undefined): Promise<string> {
     const { accept, 'content-type': type } = request.headers;
     if (!isJsonMediaType(type)) {
       const text = `The Content-Type is ${shown(type)}; a POST needs "application/json".`;
@@ -157,12 +163,32 @@ export class McpRequestReader {
     const read = (maxBytes: number): Promise<string> =>
       readBody(rawRequest(request), {
         ...{ maxBytes, timeoutMs, clock: this.clock, parsed: parsedBodyOf(request), underWay: this.#underWay },
+        held,
       });
     if (!refusal) return read(maxBodyBytes);
     if (isModernCall(request.headers)) throw refusal;
     return read(Math.min(maxBodyBytes, MAX_ANSWER_BYTES)).catch((error: unknown) => {
       throw error instanceof McpError && error.code === 'PAYLOAD_TOO_LARGE' ? refusal : error;
     });
+  }
+
+  #hold(response: ServerResponse): HeldBody | undefined {
+    const body = this.held?.open();
+    if (!body) return undefined;
+    let over = false;
+    const release = (): void => {
+      if (over) return;
+      over = true;
+      socket.off('close', release);
+      body.release();
+    };
+    const { socket } = response.req;
+    // The event does not come again when the client has left while the guards of the app ran.
+    if (hasGone(response)) release();
+    else response.once('close', release);
+    // Behind others of a pipelining client, of which there may be many, Node 20 and 22 do not close it with its connection.
+    if (response.socket === null) socket.setMaxListeners(0).once('close', release);
+    return body;
   }
 
   #principal(said: unknown, request: object): string | undefined {

@@ -5,6 +5,7 @@ import { EDGE_POLICY, type EdgePolicy } from './edge/edge-policy.js';
 import { ENDPOINT_KEY, type EndpointKey } from './edge/endpoint-route.js';
 import { admittedOrRefused } from './edge/http-edge.js';
 import { McpRequestReader, type PlatformRequest, rawRequest } from './mcp-incoming.js';
+import { rawResponse } from './responder.js';
 import { sessionOf } from './session-access.js';
 
 /**
@@ -54,11 +55,12 @@ export class McpSessionGuard implements CanActivate {
 
   /** @internal */
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const request = context.switchToHttp().getRequest<PlatformRequest>();
+    const http = context.switchToHttp();
+    const request = http.getRequest<PlatformRequest>();
     // The request may have bypassed the edge, for example if a middleware of the app rewrote its URL (E1, E2).
     const refusal = admittedOrRefused(rawRequest(request), this.edgeKey, this.edge);
     if (refusal) throw refusal;
-    const incoming = await this.reader.read(request);
+    const incoming = await this.reader.read(request, rawResponse(http.getResponse<object>()));
     const { era, method, body, principal } = incoming;
     // Checked first: at shutdown sessions end one by one, and a 404 would make their clients initialize again here
     // (E13).

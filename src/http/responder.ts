@@ -226,7 +226,7 @@ type RawResponse = ServerResponse & { [SSE]?: SseResponse };
  * Whether the client has disconnected. The response of HTTP/2 has no `destroyed`, and one that waits behind others of a
  * pipelining client is not closed by Node 20 and 22 with its connection.
  */
-function hasGone(raw: ServerResponse): boolean {
+export function hasGone(raw: ServerResponse): boolean {
   return raw.destroyed || (raw.req as IncomingMessage | undefined)?.socket?.destroyed === true;
 }
 

@@ -200,7 +200,7 @@ export class McpSessionService {
     }
     const [live, inFlight] = [this.sessions.size, this.runtime.calls.count];
     const tasks = this.tasks.runner?.running ?? 0;
-    return { live, inFlight, ...sum, subscriptions: this.changes.listeners, tasks };
+    return { live, inFlight, ...sum, subscriptions: this.changes.listeners, tasks, heldBytes: this.runtime.held.count };
   }
 
   /** Notifies subscribers without a session, if it is a change. */
@@ -315,6 +315,8 @@ export interface McpNodeCounts {
   subscriptions: number;
   /** Tasks that run on this node (`nestjs-mcp-streamable/tasks`). */
   tasks: number;
+  /** Bytes of the bodies that are arriving, and of those whose calls or tasks run (`maxHeldBytes`). */
+  heldBytes: number;
 }
 
 /** Counts of one endpoint: on one node, and in its stores. @publicApi */

@@ -75,6 +75,14 @@ export interface McpSessionOptions {
    */
   maxRunningCallsPerPrincipal?: number;
   /**
+   * Bytes of the bodies that this endpoint holds on this node: those that are arriving, and those whose calls or tasks
+   * run. A request above it gets 503 with `Retry-After`. The objects that a body becomes may take several times its bytes.
+   * Raising it lets requests use more memory; `Infinity` disables it.
+   *
+   * @default 268435456 (256 MiB)
+   */
+  maxHeldBytes?: number;
+  /**
    * Milliseconds that the event loop may be late, twice in a row, before new calls get 503 with `Retry-After`. New calls
    * of a caller whose own calls wait longer than that for their turn get it too. Answers, cancellations, GET and DELETE are accepted.
    * Raising it lets calls wait longer; `Infinity` disables it.
@@ -148,7 +156,7 @@ export const SESSION_NAMES = namesOf<McpSessionOptions>({
   ...{ serverRequestTimeoutMs: true, requestTimeoutMs: true, drainMs: true, shutdownDelayMs: true },
   ...{ idleTimeoutMs: true, maxSessions: true, maxSessionsPerPrincipal: true, maxAnonymousSessions: true },
   ...{ devSessions: true },
-  ...{ maxRunningCalls: true, maxRunningCallsPerPrincipal: true, maxLagMs: true },
+  ...{ maxRunningCalls: true, maxRunningCallsPerPrincipal: true, maxLagMs: true, maxHeldBytes: true },
 });
 
 /** Every option, decided; but for those whose default the store decides. */
@@ -175,6 +183,7 @@ export function resolveSessionOptions(
   } = options;
   const { requestTimeoutMs = Infinity, idleTimeoutMs = 1_800_000, drainMs, shutdownDelayMs } = options;
   const { maxRunningCalls = 10_000, maxRunningCallsPerPrincipal = 1_000, maxLagMs = 1_000 } = options;
+  const { maxHeldBytes = 256 * 1024 ** 2 } = options;
   const { devSessions = !['production', 'test'].includes(process.env['NODE_ENV'] ?? '') } = options;
   const { maxSessions = 10_000, maxSessionsPerPrincipal = 100 } = options;
   const total = check.count('maxSessions', maxSessions, { infinite: true });
@@ -193,6 +202,7 @@ export function resolveSessionOptions(
       infinite: true,
     }),
     maxLagMs: check.count('maxLagMs', maxLagMs, { infinite: true }),
+    maxHeldBytes: check.count('maxHeldBytes', maxHeldBytes, { infinite: true }),
     ...(drainMs !== undefined && { drainMs: check.timer('drainMs', drainMs, { min: 0 }) }),
     ...(shutdownDelayMs !== undefined && {
       shutdownDelayMs: check.timer('shutdownDelayMs', shutdownDelayMs, { min: 0 }),

@@ -88,6 +88,7 @@ describe.each(ADAPTERS)('McpHealthIndicator with Terminus on %s', (adapter) => {
           mcp: {
             ...{ status: 'up', draining: false, sessionStore: 'up', eventStore: 'up', messageBus: 'up' },
             ...{ sessions: 1, live: 1, inFlight: 0, outbound: 0, streams: 0, readers: 0, subscriptions: 0, tasks: 0 },
+            heldBytes: 0,
           },
         },
       });

@@ -53,6 +53,7 @@ const BAD_OPTIONS: Record<keyof McpStreamableOptions, unknown[]> = {
   maxRunningCalls: NOT_COUNTS,
   maxRunningCallsPerPrincipal: NOT_COUNTS,
   maxLagMs: NOT_COUNTS,
+  maxHeldBytes: NOT_COUNTS,
   drainMs: [-1, 1.5, Number.NaN, Infinity, '5', null, TOO_LONG_FOR_A_TIMER],
   shutdownDelayMs: [-1, 1.5, Number.NaN, Infinity, '5', null, TOO_LONG_FOR_A_TIMER],
   idleTimeoutMs: NOT_COUNTS,

@@ -55,6 +55,7 @@ const NOTHING = {
   readers: 0,
   subscriptions: 0,
   tasks: 0,
+  heldBytes: 0,
   logs: 0,
   loggedStreams: 0,
   events: 0,

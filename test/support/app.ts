@@ -230,7 +230,16 @@ export class TestApp {
 }
 
 /** What each node counts for itself. A session that is live on two nodes counts once. */
-const OF_ONE_NODE = ['inFlight', 'outbound', 'streams', 'readers', 'subscriptions', 'tasks', 'openResponses'] as const;
+const OF_ONE_NODE = [
+  'inFlight',
+  'outbound',
+  'streams',
+  'readers',
+  'subscriptions',
+  'tasks',
+  'heldBytes',
+  'openResponses',
+] as const;
 
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
@@ -243,6 +252,7 @@ const NOTHING: McpLeftovers = {
   readers: 0,
   subscriptions: 0,
   tasks: 0,
+  heldBytes: 0,
   logs: 0,
   loggedStreams: 0,
   events: 0,

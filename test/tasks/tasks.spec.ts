@@ -77,6 +77,18 @@ describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
     expect(await caller.get(id)).not.toHaveProperty('result');
   });
 
+  it('E15: its arguments count until it is over, and those of a task that is cancelled no longer', async () => {
+    const { caller, tools } = await started({ adapter, endpoint: { maxHeldBytes: 8_000 } });
+    const large = { label: 'x'.repeat(5_000) };
+    await caller.cancel(await caller.begin('slow', large));
+    await until(() => tools.seen.length === 2);
+    const id = await caller.begin('slow', large);
+    expect((await caller.call('slow', large)).status).toBe(503);
+    tools.door.open();
+    await until(async () => (await caller.get(id)).status === 'completed');
+    expect((await caller.call('slow', large)).status).toBe(200);
+  });
+
   it('T2: fails with the JSON-RPC error of its handler; a result that is an error is completed', async () => {
     const { caller, tools } = await started({ adapter });
     tools.door.open();

@@ -9,6 +9,7 @@ import type { McpSessionInfo } from '../../context/mcp-call.js';
 import { McpDispatcher } from '../../context/mcp-dispatcher.js';
 import { CallObserver } from '../../exchange/call-observer.js';
 import { Calls } from '../../exchange/calls.js';
+import { HeldBytes } from '../../exchange/held-bytes.js';
 import { EventStoreError } from '../../stream/event-store.errors.js';
 import { McpEventStore } from '../../stream/event-store.js';
 import { DEFAULT_MAX_QUEUED_BYTES, DEFAULT_RETRY, type StreamEnvironment } from '../../stream/stream.options.js';
@@ -37,6 +38,7 @@ export class SessionRuntime implements StreamEnvironment {
   readonly nodeId: string;
   readonly peers: ClusterPeers;
   readonly calls: Calls;
+  readonly held: HeldBytes;
   readonly events$: Observable<McpSessionEvent>;
   readonly #events$ = new Subject<McpSessionEvent>();
   readonly #patches: Retry;
@@ -55,6 +57,7 @@ export class SessionRuntime implements StreamEnvironment {
     this.nodeId = bus.nodeId;
     this.peers = new ClusterPeers(bus);
     this.#patches = new Retry(DEFAULT_RETRY, clock, () => false);
+    this.held = new HeldBytes(options.maxHeldBytes);
     this.calls = new Calls(
       dispatcher,
       { ...options, clock },
