@@ -102,7 +102,7 @@ describe.each(ONE_ADAPTER)('bounds and endings on %s', (adapter) => {
     expect((await app!.service.get(client.sessionId!))!.subscriptions).toHaveLength(1_000);
   });
 
-  it('refuses subscriptions whose URIs together have more than 64 KiB, also those of one batch', async () => {
+  it('E13: refuses subscriptions whose URIs together have more than 64 KiB, also those of one batch', async () => {
     await start({ sseAfterMs: 60_000 });
     const client = await app!.client().initialize('2025-03-26');
     const subscribing = (first: number, count: number, method = 'resources/subscribe'): object[] =>
