@@ -179,15 +179,18 @@ export class McpRequestReader {
     const release = (): void => {
       if (over) return;
       over = true;
-      socket.off('close', release);
+      if (waits) socket.off('close', release);
       body.release();
     };
     const { socket } = response.req;
+    // The connection of a serverless function is a plain object.
+    const waits = response.socket === null && 'off' in socket;
     // The event does not come again when the client has left while the guards of the app ran.
     if (hasGone(response)) release();
-    else response.once('close', release);
+    // A serverless function emits no "close".
+    else response.once('close', release).once('finish', release);
     // Behind others of a pipelining client, of which there may be many, Node 20 and 22 do not close it with its connection.
-    if (response.socket === null) socket.setMaxListeners(0).once('close', release);
+    if (waits) socket.setMaxListeners(0).once('close', release);
     return body;
   }
 
