@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuthInfo } from '@modelcontextprotocol/server';
 import type { ClockTimer } from '../common/clock.js';
-import type { HeldBody } from '../exchange/held-bytes.js';
 import type { Era } from '../wire/era.js';
 import type { JsonRpcNotification, JsonRpcRequest, RequestId } from '../wire/json-rpc.js';
 import type { HttpRefusal, McpExchange } from './mcp-exchange.js';
@@ -39,7 +38,7 @@ export interface McpHttpCall {
   /** The parameters of the path, such as `{ tenant: 'acme' }`; absent without any. */
   readonly routeParams?: RouteParams | undefined;
   /** The body that it came in, whose bytes count while calls use it. @internal */
-  readonly held?: Pick<HeldBody, 'share' | 'release'> | undefined;
+  readonly held?: { share(): void; release(): void } | undefined;
 }
 
 /** The parameters of the path of an endpoint: what a caller owns belongs to them too. @publicApi */
