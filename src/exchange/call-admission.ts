@@ -42,7 +42,7 @@ const RETRY_AFTER = { 'Retry-After': '1' };
 export class CallAdmission {
   readonly #callers = new Map<string | undefined, Caller>();
   /** Callers with waiting calls; the first has the next turn. */
-  #turns: Caller[] = [];
+  readonly #turns: Caller[] = [];
   #running = 0;
   #starts = 1;
   /** When the first call of this turn began; `undefined`: none has. */

@@ -1,5 +1,15 @@
 import { Controller, Get, Injectable, StreamableFile } from '@nestjs/common';
-import { file, image, McpFile, Prompt, Resource, resourceLink, text, Tool, toolProgress } from 'nestjs-mcp-streamable';
+import {
+  file,
+  image,
+  type McpFile,
+  Prompt,
+  Resource,
+  resourceLink,
+  text,
+  Tool,
+  toolProgress,
+} from 'nestjs-mcp-streamable';
 import { from, type Observable, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';

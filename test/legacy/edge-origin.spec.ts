@@ -8,6 +8,7 @@ import { expectRefusal } from '../support/refusal.js';
 import { UnixSocketDoor } from '../support/unix-socket.js';
 
 /** Control characters that a terminal or a log obeys, lines aside. */
+// oxlint-disable-next-line no-control-regex -- that is what must not be there
 const HIDDEN = /[\u0000-\u0009\u000b\u000c\u000e-\u001f\u007f-\u009f]/;
 
 describe.each(ADAPTERS)('Host and Origin on %s', (adapter) => {

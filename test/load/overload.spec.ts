@@ -1,7 +1,7 @@
 import { type HandlerFunction } from 'nestjs-mcp-streamable';
 import { ManualClock } from 'nestjs-mcp-streamable/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ADAPTERS, gate, type ScriptedTool } from '../support/app.js';
+import { ADAPTERS, gate } from '../support/app.js';
 import { modernApps } from '../support/modern-apps.js';
 import { expectRefusal } from '../support/refusal.js';
 import { runningApps } from '../support/running-apps.js';
@@ -36,7 +36,7 @@ describe.each(ADAPTERS)('a node with too many calls, on %s', (adapter) => {
   });
 
   it('E14: above maxRunningCallsPerPrincipal a session gets 429, and other sessions are served', async () => {
-    const app = await start({ maxRunningCallsPerPrincipal: 1, tools: { waits: wait as ScriptedTool } });
+    const app = await start({ maxRunningCallsPerPrincipal: 1, tools: { waits: wait } });
     const client = await app.client().initialize();
     const other = await app.client().initialize();
     const first = client.call('waits', {}, { id: 'first' });
@@ -51,7 +51,7 @@ describe.each(ADAPTERS)('a node with too many calls, on %s', (adapter) => {
   });
 
   it('E14: answers, cancellations, GET and DELETE pass while calls are refused', async () => {
-    const app = await start({ maxRunningCalls: 1, tools: { waits: wait as ScriptedTool } });
+    const app = await start({ maxRunningCalls: 1, tools: { waits: wait } });
     const client = await app.client().initialize();
     const other = await app.client().initialize();
     const first = client.call('waits', {}, { id: 'first' });
@@ -73,7 +73,7 @@ describe.each(ADAPTERS)('a node with too many calls, on %s', (adapter) => {
   });
 
   it('E14: a legacy call above 64 KiB is refused without its body', async () => {
-    const app = await start({ maxRunningCalls: 1, tools: { waits: wait as ScriptedTool } });
+    const app = await start({ maxRunningCalls: 1, tools: { waits: wait } });
     const client = await app.client().initialize();
     const first = client.call('waits', {}, { id: 'first' });
     await entered.promise;

@@ -248,7 +248,7 @@ describe('OpenTelemetry', () => {
   });
 
   it('the id of a session is on spans as it is with a principal, and hashed without: it is the credential', async () => {
-    app = await startApp(new OtelInstrumentation(), { principal: ({ headers }: never) => headers['x-user'] as never });
+    app = await startApp(new OtelInstrumentation(), { principal: ({ headers }: never) => headers['x-user'] });
     const ids: string[] = [];
     for (const headers of [undefined, { 'x-user': 'ann' }]) {
       const client = await app.client(undefined, headers).initialize();

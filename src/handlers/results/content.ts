@@ -28,8 +28,9 @@ function almostBlockIn(value: unknown): string | undefined {
     : isObject(value) && Array.isArray(value['content'])
       ? value['content']
       : [];
-  const found = [value, ...parts].find((part) => isObject(part) && isAlmostBlock(part));
-  return (found as { type: string } | undefined)?.type;
+  for (const part of [value, ...(parts as unknown[])])
+    if (isObject(part) && isAlmostBlock(part)) return String(part['type']);
+  return undefined;
 }
 
 function isAlmostBlock(value: Record<string, unknown>): boolean {

@@ -144,7 +144,7 @@ describe('the files of a result', () => {
       signal: () => call.signal,
     }) as Promise<unknown>;
     call.abort(new Error('cancelled'));
-    await expect(reading).rejects.toThrow();
+    await expect(reading).rejects.toThrow('aborted');
     expect(silent.destroyed).toBe(true);
   });
 

@@ -115,7 +115,7 @@ export function file(source: FileSource, options: EmbeddedFileOptions = {}): Mcp
  * @publicApi
  */
 export function resourceLink(uri: string, options: Partial<Omit<ResourceLink, 'type' | 'uri'>> = {}): ResourceLink {
-  const name = options.name ?? (uri.split(/[/:]/).findLast((part) => part !== '') || uri);
+  const name = options.name ?? uri.split(/[/:]/).findLast((part) => part !== '') ?? uri;
   return { ...options, type: 'resource_link', uri, name };
 }
 
@@ -379,6 +379,7 @@ const BEGINNINGS: readonly (readonly [RegExp, string])[] = [
   [/^fLaC/, 'audio/flac'],
   [/^[^]{4}ftypM4A/, 'audio/mp4'],
   [/^%PDF-/, 'application/pdf'],
+  // oxlint-disable-next-line no-control-regex -- that is how they begin
   [/^PK\x03\x04/, 'application/zip'],
 ];
 
