@@ -12,7 +12,7 @@ const HOSTILE = [
   '<script>document.title="owned"</script>',
   '"><img src=x onerror="document.title=\'owned\'">',
   '\u202eעברית ועוד\u2066',
-  'W'.repeat(10_000),
+  'W'.repeat(3_000),
   '__proto__',
 ];
 
