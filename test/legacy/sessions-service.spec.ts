@@ -85,14 +85,14 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     const client = await app.client().initialize();
     expect(await app.service.counts()).toEqual({
       ...{ sessions: 1, live: 1, inFlight: 0, outbound: 0, streams: 0, readers: 0, subscriptions: 0, tasks: 0 },
-      ...{ logs: 1, loggedStreams: 0, events: 0, bytes: 0 },
+      ...{ heldBytes: 0, logs: 1, loggedStreams: 0, events: 0, bytes: 0 },
     });
     await client.listen();
     await app.service.notify(client.sessionId!, note('one'));
     const message = JSON.stringify({ jsonrpc: '2.0', ...note('one') });
     expect(await app.service.counts()).toEqual({
       ...{ sessions: 1, live: 1, inFlight: 0, outbound: 0, streams: 1, readers: 1, subscriptions: 0, tasks: 0 },
-      ...{ logs: 1, loggedStreams: 1, events: 1, bytes: message.length * 2 },
+      ...{ heldBytes: 0, logs: 1, loggedStreams: 1, events: 1, bytes: message.length * 2 },
     });
   });
 
