@@ -177,10 +177,10 @@ function askAsStranger(url: URL, mode: Mode): Promise<string | undefined> {
     const { resourceTemplates } = await client.listResourceTemplates();
     const { prompts } = await client.listPrompts();
     deepEqual([tools, resources, resourceTemplates, prompts], [[], [], [], []]);
-    match(await refusalOf(client.callTool({ name: 'add', arguments: { a: 1 } })), /Forbidden/);
-    match(await refusalOf(client.readResource({ uri: 'shop://terms' })), /Forbidden/);
-    match(await refusalOf(client.readResource({ uri: 'shop://order/7' })), /Forbidden/);
-    match(await refusalOf(client.getPrompt({ name: 'complain', arguments: { id: '7' } })), /Forbidden/);
+    match(await refusalOf(client.callTool({ name: 'add', arguments: { a: 1 } })), /not found/);
+    match(await refusalOf(client.readResource({ uri: 'shop://terms' })), /not found/);
+    match(await refusalOf(client.readResource({ uri: 'shop://order/7' })), /not found/);
+    match(await refusalOf(client.getPrompt({ name: 'complain', arguments: { id: '7' } })), /not found/);
   });
 }
 
