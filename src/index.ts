@@ -163,7 +163,6 @@ export type { EventLogOptions } from './stream/stream.options.js';
 export {
   McpSessionStore,
   type CreateOutcome,
-  type InitializeParams,
   type McpSessionRecord,
   type NewSessionRecord,
   type SessionCaps,
@@ -176,6 +175,7 @@ export { InMemoryStateStore } from './state/in-memory-state-store.js';
 export type { McpStateOptions } from './state/state.options.js';
 
 export { McpSession } from './session/live/mcp-session.js';
+export type { McpSessionDetails } from './session/live/session-state.js';
 export { createMcpSession, type StandaloneSessionOptions } from './standalone/standalone-session.js';
 export {
   getMcpSessionServiceToken,

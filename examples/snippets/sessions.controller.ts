@@ -1,6 +1,6 @@
 // #region admin
 import { Controller, Delete, Get, Inject, NotFoundException, Param, UseGuards } from '@nestjs/common';
-import { type McpCounts, type McpSessionRecord, McpSessionService } from 'nestjs-mcp-streamable';
+import { type McpCounts, type McpSessionDetails, McpSessionService } from 'nestjs-mcp-streamable';
 import { TokenGuard } from './token.guard.js';
 
 @Controller('admin/sessions')
@@ -9,7 +9,7 @@ export class SessionsController {
   constructor(@Inject(McpSessionService) private readonly sessions: McpSessionService) {}
 
   @Get()
-  list(): Promise<McpSessionRecord[]> {
+  list(): Promise<McpSessionDetails[]> {
     return this.sessions.list();
   }
 

@@ -4,13 +4,16 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../testing/index.js';
 import { seededRandom } from '../../test/support/seeded-random.js';
-import type { InitializeParams } from '../session/store/session-store.js';
 import { DevStores } from './dev-stores.js';
 
 const CAPS = { total: Infinity, perPrincipal: Infinity };
-const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
+const initialize = JSON.stringify({
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'c', version: '1' },
+});
 const record = (id: string, principal?: string) => ({
-  ...{ id, protocolVersion: '2025-11-25', initialize: initialize satisfies InitializeParams },
+  ...{ id, protocolVersion: '2025-11-25', initialize },
   ...(principal !== undefined && { principal }),
 });
 

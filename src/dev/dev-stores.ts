@@ -20,7 +20,7 @@ import { STANDALONE_STREAM } from '../wire/sse.js';
 import { Journal } from './journal.js';
 
 /** Journals of another format, or of another version of Node, are not read. */
-const FORMAT = `1 ${process.version}`;
+const FORMAT = `2 ${process.version}`;
 /** Tells the journals of this process from those of processes that have ended. */
 const PROCESS = randomToken();
 

@@ -16,10 +16,10 @@ import { getMcpHealthIndicatorToken, type McpHealth, type McpHealthIndicator } f
 import { EDGE_POLICY, type EdgePolicy } from '../http/edge/edge-policy.js';
 import { HttpEdge } from '../http/edge/http-edge.js';
 import { LiveSessions } from '../session/live/live-sessions.js';
-import { infoOf } from '../session/live/session-state.js';
+import type { McpSessionDetails } from '../session/live/session-state.js';
 import { SessionRuntime } from '../session/live/session-runtime.js';
 import { McpSessionService } from '../session/mcp-session.service.js';
-import { McpSessionStore, type McpSessionRecord } from '../session/store/session-store.js';
+import { McpSessionStore } from '../session/store/session-store.js';
 import { McpEventStore } from '../stream/event-store.js';
 import { type McpError, REQUEST_FAILED } from '../wire/errors.js';
 import { callEvent, cut, type EventRing, isFailure, refusalEvent, sessionEvent, shortId } from './live-events.js';
@@ -31,7 +31,7 @@ const MOST_SHOWN = 1_000;
 const CANCELLED = 'The operator of this server cancelled this request. Whether it had an effect is not known.';
 /** Results for a store that failed after its check; the next check shows it as down. */
 const GONE_MEANWHILE = [undefined, undefined, undefined] as const;
-const NO_RECORDS: readonly McpSessionRecord[] = [];
+const NO_RECORDS: readonly McpSessionDetails[] = [];
 
 type NestModule = ModulesContainer extends Map<string, infer Module> ? Module : never;
 
@@ -41,7 +41,7 @@ interface Asked {
   readonly nodes: readonly string[];
   readonly logged: number;
   /** Sessions that this node does not have; none where there are too many to be listed. */
-  readonly elsewhere: readonly McpSessionRecord[];
+  readonly elsewhere: readonly McpSessionDetails[];
 }
 
 /**
@@ -139,7 +139,7 @@ export class LiveEndpoint {
   /** @returns whether there was such a session. @throws (rejects) when the store does not answer */
   async endSession(key: string): Promise<boolean> {
     for (const { session } of this.#get(LiveSessions).all()) {
-      if (this.#introduction(session.info, session.info).key === key) return this.#end(session.sessionId);
+      if (this.#introduction(session.info).key === key) return this.#end(session.sessionId);
     }
     const record = (await this.service.list()).find(({ id }) => hashOf(id) === key);
     return record !== undefined && this.#end(record.id);
@@ -170,7 +170,7 @@ export class LiveEndpoint {
   }
 
   /** Sessions of other nodes. */
-  async #elsewhere({ sessions = 0 }: McpHealth): Promise<readonly McpSessionRecord[]> {
+  async #elsewhere({ sessions = 0 }: McpHealth): Promise<readonly McpSessionDetails[]> {
     const { scope } = this.#get<McpSessionStore>(McpSessionStore);
     if (scope === 'node' || sessions > MOST_SHOWN) return NO_RECORDS;
     const live = this.#get(LiveSessions);
@@ -202,7 +202,7 @@ export class LiveEndpoint {
     const rows = sessions.map(({ info, sessionId, createdAt, lastSeenAt, counts }) => {
       const { inFlight: calls, streams, readers } = counts;
       const log = this.#sizeOfLog(sessionId);
-      const whose = this.#introduction(info, info);
+      const whose = this.#introduction(info);
       return { ...whose, here: true, since: createdAt, seen: lastSeenAt, calls, streams, readers, log };
     });
     const elsewhere = (this.#asked?.elsewhere ?? NO_RECORDS)
@@ -210,7 +210,7 @@ export class LiveEndpoint {
       .slice(0, MOST_SHOWN - rows.length)
       .map((record) => {
         const { createdAt, lastSeenAt } = record;
-        const whose = this.#introduction(record, infoOf(record));
+        const whose = this.#introduction(record);
         return { ...whose, here: false, since: createdAt, seen: lastSeenAt, calls: 0, streams: 0, readers: 0, log: -1 };
       });
     return byKey([...rows, ...elsewhere]);
@@ -225,9 +225,9 @@ export class LiveEndpoint {
     }
   }
 
-  #introduction(source: object, info: McpSessionInfo): Introduction {
-    let known = this.#introduced.get(source);
-    if (!known) this.#introduced.set(source, (known = introductionOf(info)));
+  #introduction(info: McpSessionInfo): Introduction {
+    let known = this.#introduced.get(info);
+    if (!known) this.#introduced.set(info, (known = introductionOf(info)));
     return known;
   }
 

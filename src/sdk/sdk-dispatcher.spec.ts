@@ -77,7 +77,14 @@ function setup(make: Make = () => {}) {
     await store.open('s');
     const { logLevel, subscribe = [] } = said;
     const record: McpSessionRecord = {
-      ...{ id: 's', protocolVersion: '2025-11-25', initialize: INITIALIZE, used: true, createdAt: 0, lastSeenAt: 0 },
+      ...{
+        id: 's',
+        protocolVersion: '2025-11-25',
+        initialize: JSON.stringify(INITIALIZE),
+        used: true,
+        createdAt: 0,
+        lastSeenAt: 0,
+      },
       ...(logLevel !== undefined && { logLevel }),
       subscriptions: [...subscribe],
     };

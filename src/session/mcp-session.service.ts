@@ -16,7 +16,7 @@ import { McpError } from '../wire/errors.js';
 import { checkedBySpec, type SpecTypeName } from '../wire/spec.js';
 import { ChangeFeed } from './cluster/change-feed.js';
 import { type LiveSession, LiveSessions } from './live/live-sessions.js';
-import { infoOf } from './live/session-state.js';
+import { detailsOf, infoOf, type McpSessionDetails } from './live/session-state.js';
 import type { McpSessionEvent } from './session-events.js';
 import { UnknownSessionError } from './session.errors.js';
 import { SessionRuntime } from './live/session-runtime.js';
@@ -73,14 +73,14 @@ export class McpSessionService {
    *
    * @param filter `principal`: only those of this owner, `null`: only anonymous ones
    */
-  async list(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
-    const records = await this.store.list(filter);
-    return records.filter(({ id }) => !this.sessions.isInitializing(id));
+  async list(filter?: { principal?: string | null }): Promise<McpSessionDetails[]> {
+    return (await this.#records(filter)).map(detailsOf);
   }
 
-  /** @returns the session's record, or `undefined` if the session does not exist or has ended */
-  async get(id: string): Promise<McpSessionRecord | undefined> {
-    return this.sessions.isInitializing(id) ? undefined : this.store.get(id);
+  /** @returns the session, or `undefined` if it does not exist or has ended */
+  async get(id: string): Promise<McpSessionDetails | undefined> {
+    const record = await this.#record(id);
+    return record && detailsOf(record);
   }
 
   /**
@@ -95,7 +95,7 @@ export class McpSessionService {
 
   /** Ends all sessions of the endpoint. @returns how many there were */
   async terminateAll(): Promise<number> {
-    const records = await this.list();
+    const records = await this.#records();
     const ended = await Promise.all(records.map(({ id }) => this.terminate(id)));
     return ended.filter(Boolean).length;
   }
@@ -120,7 +120,7 @@ export class McpSessionService {
     notification: { method: string; params?: Record<string, unknown> },
   ): Promise<number> {
     if (typeof to === 'function') this.#publish(notification);
-    const records = typeof to === 'string' ? [await this.get(to)] : await this.list();
+    const records = typeof to === 'string' ? [await this.#record(to)] : await this.#records();
     const chosen = records
       .filter((record) => record !== undefined)
       .filter((record) => wantsNotification(record, notification))
@@ -139,14 +139,14 @@ export class McpSessionService {
    */
   async resourceUpdated(uri: string): Promise<number> {
     this.changes.publish({ uri });
-    const subscribed = (await this.list()).filter(({ subscriptions }) => subscriptions.includes(uri));
+    const subscribed = (await this.#records()).filter(({ subscriptions }) => subscriptions.includes(uri));
     return this.#broadcast(subscribed, { method: 'notifications/resources/updated', params: { uri } }, FACT);
   }
 
   /** Notifies all sessions and subscribers of a change, also within a cancelled call. @internal */
   async announce(notification: { method: string }): Promise<number> {
     this.#publish(notification);
-    return this.#broadcast(await this.list(), notification, FACT);
+    return this.#broadcast(await this.#records(), notification, FACT);
   }
 
   /**
@@ -212,6 +212,15 @@ export class McpSessionService {
   /** Removes the live copy of a session and keeps its record: the next message rebuilds it. For tests. @internal */
   release(id: string): Promise<void> {
     return this.sessions.release(id);
+  }
+
+  async #records(filter?: { principal?: string | null }): Promise<McpSessionRecord[]> {
+    const records = await this.store.list(filter);
+    return records.filter(({ id }) => !this.sessions.isInitializing(id));
+  }
+
+  async #record(id: string): Promise<McpSessionRecord | undefined> {
+    return this.sessions.isInitializing(id) ? undefined : this.store.get(id);
   }
 
   /** Sends to all sessions, even if sending to one of them fails. */

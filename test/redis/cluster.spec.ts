@@ -71,7 +71,7 @@ describeRedis(
       const { prefix, made, dispose } = nodes();
       const [{ sessionStore, stateStore, eventStore }] = made;
       const ids = Array.from({ length: 12 }, () => randomToken());
-      const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
+      const initialize = JSON.stringify({ capabilities: {}, clientInfo: { name: 'c', version: '1' } });
       for (const id of ids) {
         expect(await sessionStore.create({ id, protocolVersion: '2025-11-25', initialize }, CAPS)).toBe('created');
         await eventStore.open(id);

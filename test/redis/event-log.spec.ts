@@ -16,7 +16,7 @@ describeRedis('the event log in Redis', () => {
   });
   afterEach(() => room.close());
 
-  const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
+  const initialize = JSON.stringify({ capabilities: {}, clientInfo: { name: 'c', version: '1' } });
   /** Appends as the one writer of each stream. */
   const setup = async (eventLog: Parameters<RedisRoom['node']>[0] = {}) => {
     const node = room.node(eventLog);

@@ -20,7 +20,7 @@ describeRedis('the sessions in Redis', () => {
   });
   afterEach(() => room.close());
 
-  const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
+  const initialize = JSON.stringify({ capabilities: {}, clientInfo: { name: 'c', version: '1' } });
   const begin = (id: string, principal?: string, caps: SessionCaps = CAPS, by = store) =>
     by.create({ id, protocolVersion: '2025-11-25', initialize, principal }, caps);
   /** Scripts of a name fail, but for the first ones, as if the node had died by then. */

@@ -204,7 +204,7 @@ describe('a legacy client', () => {
     const { result } = await client.initialize();
     expect(result).toMatchObject({ protocolVersion: '2025-11-25', serverInfo });
     const service = app.get(McpSessionService);
-    expect(await service.list()).toMatchObject([{ principal: 'anna', initialize: { clientInfo: { name: 'lines' } } }]);
+    expect(await service.list()).toMatchObject([{ principal: 'anna', clientInfo: { name: 'lines' } }]);
     expect(text(await client.answer(client.request('tools/call', call('who'))))).toBe('anna lines');
     await client.answer(client.request('resources/subscribe', { uri: 'test://note' }));
     await service.resourceUpdated('test://note');

@@ -5,13 +5,9 @@ import type { McpReply, PendingReply } from '../../context/mcp-exchange.js';
 import { logError } from '../../context/operator-log.js';
 import { type KnownSession, type LiveSession, LiveSessions } from '../../session/live/live-sessions.js';
 import { McpSession } from '../../session/live/mcp-session.js';
+import type { InitializeParams } from '../../session/live/session-state.js';
 import { SessionRuntime } from '../../session/live/session-runtime.js';
-import {
-  type CreateOutcome,
-  type InitializeParams,
-  McpSessionStore,
-  type SessionCaps,
-} from '../../session/store/session-store.js';
+import { type CreateOutcome, McpSessionStore, type SessionCaps } from '../../session/store/session-store.js';
 import { ServerFactoryError } from '../../session/session.errors.js';
 import { capsFor, type ResolvedSessionOptions, SESSION_OPTIONS } from '../../session/session.options.js';
 import { arePlainCapabilities, isPlainInfo } from '../../wire/era.js';
@@ -178,7 +174,7 @@ class Initialization implements PendingReply {
   async #record(params: InitializeParams, protocolVersion: string): Promise<void> {
     const { sessions, store, limits } = this.host;
     const { principal, routeParams } = this.http;
-    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: params };
+    const record = { id: this.#id, principal, routeParams, protocolVersion, initialize: JSON.stringify(params) };
     const caps = capsFor(principal, limits);
     const create = async (): Promise<CreateOutcome> => {
       let outcome = await store.create(record, caps);

@@ -19,7 +19,7 @@ import { McpSession } from './mcp-session.js';
 import type { McpSessionEvent } from '../session-events.js';
 import { SessionRuntime } from './session-runtime.js';
 import { resolveSessionOptions, type McpSessionOptions } from '../session.options.js';
-import type { InitializeParams, McpSessionStore } from '../store/session-store.js';
+import type { McpSessionStore } from '../store/session-store.js';
 
 const AT_MCP: EndpointName = { name: undefined, path: 'mcp', version: '1', guarded: false, guards: [] };
 
@@ -27,7 +27,7 @@ const IDLE_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;
 const NO_CAPS = { total: Infinity, perPrincipal: Infinity };
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
-const INITIALIZE: InitializeParams = {
+const INITIALIZE = {
   ...{ protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } },
 };
 
@@ -88,7 +88,7 @@ function node(name = 'a', with_ = shared(), hooks: Hooks = {}, options: McpSessi
   /** A session that is being initialized. */
   const newborn = async (id: string): Promise<McpSession> => {
     const protocolVersion = '2025-11-25';
-    await sessionStore.create({ id, protocolVersion, initialize: INITIALIZE }, NO_CAPS);
+    await sessionStore.create({ id, protocolVersion, initialize: JSON.stringify(INITIALIZE) }, NO_CAPS);
     const session = new McpSession({ id }, environment);
     sessions.begin(session);
     await eventStore.open(id);
@@ -363,7 +363,7 @@ describe('a session without a live copy', () => {
   it('is rebuilt with the revision that was agreed on, whatever its client had asked for', async () => {
     const { eventStore, sessionStore, sessions, dispatcher } = node();
     await eventStore.open('s');
-    const initialize = { ...INITIALIZE, protocolVersion: '2099-01-01' };
+    const initialize = JSON.stringify({ ...INITIALIZE, protocolVersion: '2099-01-01' });
     await sessionStore.create({ id: 's', protocolVersion: '2025-06-18', initialize }, NO_CAPS);
     const live = await sessions.acquire('s');
     expect(live!.session.info.protocolVersion).toBe('2025-06-18');
@@ -622,7 +622,10 @@ describe('a session that is being initialized', () => {
   it('without a log yet, on another node, does not keep a notification from being counted', async () => {
     const with_ = shared();
     const { sessions, sessionStore, service } = node('b', { ...with_, sessionStore: asShared(with_.sessionStore) });
-    await sessionStore.create({ id: 's', protocolVersion: '2025-11-25', initialize: INITIALIZE }, NO_CAPS);
+    await sessionStore.create(
+      { id: 's', protocolVersion: '2025-11-25', initialize: JSON.stringify(INITIALIZE) },
+      NO_CAPS,
+    );
     expect(await service.notify(() => true, { method: 'notifications/message' })).toBe(0);
     await sessions.end('s', 'deleted');
     await sessions.shutdown();

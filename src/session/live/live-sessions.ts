@@ -401,7 +401,7 @@ export class LiveSessions {
 function saidIn({ initialize, protocolVersion, logLevel, subscriptions }: McpSessionRecord): McpSaid {
   return {
     // The revision negotiated then; a newer server might negotiate another one.
-    initialize: { ...initialize, protocolVersion },
+    initialize: { ...(JSON.parse(initialize) as object), protocolVersion },
     ...(logLevel !== undefined && { logLevel }),
     subscribe: subscriptions,
   };

@@ -33,8 +33,8 @@ import { InFlightCalls, type Related } from './in-flight-calls.js';
 import { type FromClient, Inbox } from '../cluster/inbox.js';
 import { OutgoingMessages } from '../streams/outgoing-messages.js';
 import type { SessionEndReason } from '../session-events.js';
-import { infoOf, introduced, SessionState, statePatch } from './session-state.js';
-import type { InitializeParams, McpSessionRecord, SessionPatch } from '../store/session-store.js';
+import { infoOf, SessionInfo, SessionState, statePatch } from './session-state.js';
+import type { McpSessionRecord, SessionPatch } from '../store/session-store.js';
 import { LoggedSink, SessionStreams } from '../streams/session-streams.js';
 import { endedText, SESSION_OVER } from '../session.errors.js';
 import type { SessionRuntime } from './session-runtime.js';
@@ -65,7 +65,7 @@ export class McpSession implements CallingClient {
   /** Created by the first subscriber, or at the end, to save memory in thousands of sessions. */
   #closed$: AsyncSubject<SessionEndReason> | undefined;
   #inbox: Inbox | undefined;
-  #info: McpSessionInfo;
+  #info: SessionInfo;
   #lifetime: Lifetime = { is: 'new' };
 
   /** Log level and subscriptions of the client. @internal */
@@ -86,7 +86,7 @@ export class McpSession implements CallingClient {
     private readonly runtime: SessionRuntime,
   ) {
     const { id } = identity;
-    this.#info = introduced({ ...identity, protocolVersion: '' });
+    this.#info = new SessionInfo({ ...identity, protocolVersion: '' }, '{}');
     this.#calls = new InFlightCalls(this);
     this.#streams = new SessionStreams(id, runtime, this);
     this.#outgoing = new OutgoingMessages(runtime, this.#streams, this);
@@ -216,9 +216,8 @@ export class McpSession implements CallingClient {
   #register(call: McpCall): McpCall {
     const { method, params = {} } = call.message;
     if (method === 'initialize') {
-      const offered = params as Partial<InitializeParams>;
-      const protocolVersion = negotiateLegacyRevision(offered.protocolVersion);
-      this.#info = introduced({ ...this.#info, protocolVersion }, offered);
+      const revision = negotiateLegacyRevision(params['protocolVersion']);
+      this.#info = this.#info.with(revision, JSON.stringify(params));
     }
     this.#calls.add(call);
     this.runtime.calls.add(call);
@@ -328,8 +327,8 @@ export class McpSession implements CallingClient {
 
   /** @internal */
   identity(): ClientIdentity {
-    const { protocolVersion, clientInfo, clientCapabilities } = this.#info;
-    return { protocolVersion, clientInfo, capabilities: { ...clientCapabilities } };
+    const { protocolVersion, clientInfo, clientCapabilities: capabilities } = this.#info;
+    return { protocolVersion, clientInfo, capabilities };
   }
 
   /** @internal */
@@ -341,7 +340,7 @@ export class McpSession implements CallingClient {
   succeeded(call: McpCall, result: object): Promise<void> | undefined {
     if (call.method === 'initialize' && this.#lifetime.is === 'new') {
       const { protocolVersion } = result as { protocolVersion?: unknown };
-      this.#info = { ...this.#info, protocolVersion: String(protocolVersion) };
+      this.#info = this.#info.with(String(protocolVersion));
       this.#lifetime = LIVE;
       return undefined;
     }

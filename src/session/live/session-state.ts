@@ -1,6 +1,6 @@
-import type { McpCall, McpSessionInfo } from '../../context/mcp-call.js';
+import type { McpCall, McpSessionInfo, RouteParams } from '../../context/mcp-call.js';
 import type { SubscriptionSize } from './admission.js';
-import type { InitializeParams, McpSessionRecord, SessionPatch } from '../store/session-store.js';
+import type { McpSessionRecord, SessionPatch } from '../store/session-store.js';
 
 /** The change that a successful request makes to the session's record, so that a rebuilt session behaves the same. */
 export function statePatch({ message: { method, params } }: McpCall): SessionPatch | undefined {
@@ -77,18 +77,78 @@ export class SessionState {
   }
 }
 
-export function infoOf({ initialize, ...record }: McpSessionRecord): McpSessionInfo {
-  return introduced(record, initialize);
+/** A session with its settings and times. @publicApi */
+export interface McpSessionDetails
+  extends McpSessionInfo, Pick<McpSessionRecord, 'logLevel' | 'subscriptions' | 'used' | 'createdAt' | 'lastSeenAt'> {}
+
+/** The parameters of `initialize`. */
+export interface InitializeParams {
+  readonly protocolVersion: string;
+  readonly capabilities: Record<string, unknown>;
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  readonly [key: string]: unknown;
 }
 
-/** The client of a session as far as it is known: nothing at first, then the parameters of its `initialize`. */
-export function introduced(
-  { id, principal, protocolVersion, routeParams }: Unintroduced,
-  params: Partial<InitializeParams> = {},
-): McpSessionInfo {
-  const { clientInfo = { name: 'unknown', version: '0' }, capabilities: clientCapabilities = {} } = params;
-  const info = { id, principal, protocolVersion, clientInfo, clientCapabilities };
-  return routeParams ? { ...info, routeParams } : info;
+export function infoOf(record: McpSessionRecord): SessionInfo {
+  return new SessionInfo(record, record.initialize);
 }
 
-type Unintroduced = Pick<McpSessionInfo, 'id' | 'protocolVersion' | 'routeParams'> & { principal?: string | undefined };
+/** @returns what operators see of a session */
+export function detailsOf(record: McpSessionRecord): McpSessionDetails {
+  const { logLevel, subscriptions, used, createdAt, lastSeenAt } = record;
+  const level = logLevel === undefined ? {} : { logLevel };
+  return Object.assign(infoOf(record), { subscriptions, used, createdAt, lastSeenAt }, level);
+}
+
+/**
+ * What is known of a session and its client. The parameters of `initialize` stay text, which is parsed when it is asked for.
+ */
+export class SessionInfo implements McpSessionInfo {
+  readonly id: string;
+  readonly principal: string | undefined;
+  readonly protocolVersion: string;
+  declare readonly routeParams?: RouteParams;
+  declare readonly clientInfo: McpSessionInfo['clientInfo'];
+  declare readonly clientCapabilities: Record<string, unknown>;
+  readonly #initialize: string;
+
+  /** @param initialize the parameters, as JSON */
+  constructor({ id, principal, protocolVersion, routeParams }: Identity, initialize: string) {
+    this.id = id;
+    this.principal = principal;
+    this.protocolVersion = protocolVersion;
+    if (routeParams) this.routeParams = routeParams;
+    this.#initialize = initialize;
+    // Own properties: those of a class are lost in copies and in JSON. Shared by all, they take no memory.
+    Object.defineProperties(this, SessionInfo.#parsed);
+  }
+
+  static readonly #parsed: PropertyDescriptorMap & ThisType<SessionInfo> = {
+    clientInfo: {
+      enumerable: true,
+      get() {
+        return this.#offered().clientInfo ?? { name: 'unknown', version: '0' };
+      },
+    },
+    clientCapabilities: {
+      enumerable: true,
+      get() {
+        return this.#offered().capabilities ?? {};
+      },
+    },
+  };
+
+  with(protocolVersion: string, initialize = this.#initialize): SessionInfo {
+    const { id, principal, routeParams } = this;
+    return new SessionInfo({ id, principal, protocolVersion, routeParams }, initialize);
+  }
+
+  #offered(): Partial<InitializeParams> {
+    return JSON.parse(this.#initialize) as Partial<InitializeParams>;
+  }
+}
+
+type Identity = Pick<McpSessionInfo, 'id' | 'protocolVersion'> & {
+  readonly principal?: string | undefined;
+  readonly routeParams?: RouteParams | undefined;
+};

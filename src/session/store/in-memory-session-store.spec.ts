@@ -3,7 +3,7 @@ import { ManualClock, sessionStoreContract } from '../../testing/index.js';
 import { JumpingClock } from '../../../test/support/jumping-clock.js';
 import { seededRandom } from '../../../test/support/seeded-random.js';
 import { InMemorySessionStore } from './in-memory-session-store.js';
-import type { InitializeParams, McpSessionStore } from './session-store.js';
+import type { McpSessionStore } from './session-store.js';
 
 sessionStoreContract(
   'InMemorySessionStore',
@@ -47,9 +47,8 @@ function slow(store: McpSessionStore): McpSessionStore {
 function setup() {
   const clock = new ManualClock();
   const store = new InMemorySessionStore(clock);
-  const begin = async (id: string, initialize: Partial<InitializeParams> = {}) => {
-    const said = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } };
-    const record = { id, protocolVersion: '2025-11-25', initialize: { ...said, ...initialize } };
+  const begin = async (id: string, routeParams?: Record<string, unknown>) => {
+    const record = { id, protocolVersion: '2025-11-25', initialize: '{}', ...(routeParams && { routeParams }) };
     await store.create(record, { total: Infinity, perPrincipal: Infinity });
     return (await store.get(id))!;
   };
@@ -59,16 +58,18 @@ function setup() {
 describe('InMemorySessionStore', () => {
   it('gives records that are frozen through and through', async () => {
     const { clock, store, begin } = setup();
-    const created = await begin('s', { capabilities: { experimental: { list: [1] } } });
+    const created = await begin('s', { tenant: { list: [1] } });
     await store.patch('s', { subscribe: ['u:1'] });
     const patched = (await store.get('s'))!;
     await clock.advance(1);
     await store.touch('s');
     const touched = (await store.get('s'))!;
     for (const one of [created, patched, touched]) {
-      const { subscriptions, initialize } = one;
-      const { experimental } = initialize.capabilities as { experimental: { list: number[] } };
-      for (const part of [one, subscriptions, initialize, experimental, experimental.list, initialize.clientInfo]) {
+      const { subscriptions, routeParams } = one as unknown as {
+        subscriptions: string[];
+        routeParams: { tenant: { list: number[] } };
+      };
+      for (const part of [one, subscriptions, routeParams, routeParams.tenant, routeParams.tenant.list]) {
         expect(Object.isFrozen(part)).toBe(true);
       }
     }
@@ -76,15 +77,14 @@ describe('InMemorySessionStore', () => {
 
   it('keeps nothing that a store on another machine would lose', async () => {
     const { begin } = setup();
-    const { initialize } = await begin('s', { when: new Date(0), gone: undefined });
-    expect(initialize).toMatchObject({ when: '1970-01-01T00:00:00.000Z' });
-    expect('gone' in initialize).toBe(false);
+    const { routeParams } = await begin('s', { when: new Date(0), gone: undefined });
+    expect(routeParams).toStrictEqual({ when: '1970-01-01T00:00:00.000Z' });
   });
 
   it('keeps what is as deep as a message can be', async () => {
     const { begin } = setup();
     const deep = JSON.parse(`${'['.repeat(2_000)}${']'.repeat(2_000)}`) as unknown;
-    expect((await begin('s', { deep })).initialize['deep']).toEqual(deep);
+    expect((await begin('s', { deep })).routeParams?.['deep']).toEqual(deep);
   });
 
   it('has no timer', async () => {

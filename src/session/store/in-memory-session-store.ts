@@ -42,7 +42,7 @@ export class InMemorySessionStore implements McpSessionStore {
       ...(principal !== undefined && { principal }),
       ...(routeParams && { routeParams: frozenCopy(routeParams) }),
       protocolVersion,
-      initialize: frozenCopy(initialize),
+      initialize,
       subscriptions: NO_SUBSCRIPTIONS,
       used: false,
       createdAt: now,

@@ -74,14 +74,6 @@ export interface SessionCaps {
 /** `taken`: the id already has a record, so the id generator is defective. @publicApi */
 export type CreateOutcome = 'created' | 'total-cap' | 'principal-cap' | 'taken';
 
-/** The parameters of the client's `initialize`. @publicApi */
-export interface InitializeParams {
-  protocolVersion: string;
-  capabilities: Record<string, unknown>;
-  clientInfo: { name: string; version: string; [key: string]: unknown };
-  [key: string]: unknown;
-}
-
 /** @publicApi */
 export interface McpSessionRecord {
   id: string;
@@ -91,8 +83,8 @@ export interface McpSessionRecord {
   routeParams?: Readonly<Record<string, unknown>>;
   /** The negotiated revision. */
   protocolVersion: string;
-  /** The parameters of `initialize`: replayed into a new server when the session is rebuilt. */
-  initialize: InitializeParams;
+  /** The parameters of `initialize`, as JSON. Parsed, hostile ones would take twenty times the memory. */
+  initialize: string;
   /** Set by `logging/setLevel`. */
   logLevel?: string;
   /** URIs of `resources/subscribe`. */
