@@ -8,10 +8,11 @@ import {
   UnauthorizedException,
 } from '@nestjs/common';
 import { APP_GUARD, Reflector } from '@nestjs/core';
-import { McpStreamableModule } from 'nestjs-mcp-streamable';
+import { McpExecutionContext, McpStreamableModule } from 'nestjs-mcp-streamable';
 
 export const Public = () => SetMetadata('isPublic', true);
 
+// #region guard
 /** Of the app, as in Nest's documentation: wants a cookie, or a token that the app has made itself. */
 @Injectable()
 export class AuthGuard implements CanActivate {
@@ -19,11 +20,14 @@ export class AuthGuard implements CanActivate {
 
   canActivate(context: ExecutionContext): boolean {
     if (this.reflector.getAllAndOverride('isPublic', [context.getHandler(), context.getClass()])) return true;
+    // A call of a handler: the endpoint has verified the token of its caller.
+    if (McpExecutionContext.isMcp(context)) return true;
     const { headers } = context.switchToHttp().getRequest<{ headers: { cookie?: string } }>();
     if (headers.cookie !== 'login=ann') throw new UnauthorizedException();
     return true;
   }
 }
+// #endregion
 
 // #region public
 const endpoint = McpStreamableModule.forRoot({
@@ -34,11 +38,7 @@ const endpoint = McpStreamableModule.forRoot({
     authorizationServers: ['https://idp.example.com/'],
   },
 });
-
-@Injectable()
-@Public() // the guard runs around handlers too
-export class Handlers {}
 // #endregion
 
-@Module({ imports: [endpoint], providers: [Handlers, { provide: APP_GUARD, useClass: AuthGuard }] })
+@Module({ imports: [endpoint], providers: [{ provide: APP_GUARD, useClass: AuthGuard }] })
 export class AppModule {}

@@ -2,7 +2,7 @@ import type { AuthInfo } from '@modelcontextprotocol/server';
 import { HttpException } from '@nestjs/common';
 import type { Clock } from '../common/clock.js';
 import type { McpReply } from '../context/mcp-exchange.js';
-import { logError } from '../context/operator-log.js';
+import { logError, logger } from '../context/operator-log.js';
 import { type Challenger, setCredentials } from '../http/credentials.js';
 import { userOf } from '../http/principal.js';
 import { McpError, type McpErrorCode } from '../wire/errors.js';
@@ -27,6 +27,14 @@ const STATUS = {
 } as const satisfies Readonly<Record<TokenRefusedError['code'], McpErrorCode>>;
 
 const SERVER = Symbol('nestjs-mcp-streamable:resource-server');
+
+/** What an operator does about a guard of the app that refuses tokens which the option `auth` accepts. */
+const REMEDIES = {
+  'The app refused the token':
+    'A guard of the app refused a request with a Bearer token at the endpoint. If it is a global guard that knows other tokens only, let it skip the endpoint by metadata in the option "decorators".',
+  'A handler refused the token':
+    'A guard around a handler refused a caller whose token the option "auth" had accepted. If it is a global guard that knows other tokens only, let it return true where McpExecutionContext.isMcp(context) is.',
+} as const;
 
 type AuthRequest = object & {
   readonly headers: { readonly authorization?: string | undefined };
@@ -57,6 +65,7 @@ export function resourceServerOf(request: object | undefined): ResourceServer | 
 export class ResourceServer implements Challenger {
   /** Where the metadata document is, as clients reach it. */
   readonly metadataUrl: string;
+  readonly #explained = new Set<string>();
 
   constructor(
     readonly options: ResolvedAuthOptions,
@@ -183,14 +192,26 @@ export class ResourceServer implements Challenger {
     // Nest answers 403 when a guard returns false; a client without a token needs a challenge instead.
     const unnamed = status === 403 && !presented && !this.options.anonymous;
     if (status !== 401 && !unnamed) return thrown;
+    if (presented) this.#explain('The app refused the token');
     const challenge = this.#challengeTo(presented, 'The app refused the token');
     const { message } = thrown;
     return new McpError('UNAUTHORIZED', message, { headers: { 'WWW-Authenticate': challenge }, cause: thrown });
   }
 
+  /** Says once what a client sees when a guard of the app refuses its token: the client only begins another login. */
+  #explain(seen: keyof typeof REMEDIES): void {
+    if (this.#explained.has(seen)) return;
+    this.#explained.add(seen);
+    logger.log(
+      `Clients get 401 "${seen}" and log in again. ${REMEDIES[seen]} See "In an app with a guard of its own" in docs/authentication.md. This line comes once.`,
+    );
+  }
+
   reply<Reply extends McpReply>(reply: Reply, request: object): Reply {
     if (reply.kind !== 'json' || reply.status !== 401 || reply.headers?.['www-authenticate']) return reply;
-    const challenge = this.#challengeTo(hasBearer(request as AuthRequest), 'A handler refused the token');
+    const presented = hasBearer(request as AuthRequest);
+    if (presented) this.#explain('A handler refused the token');
+    const challenge = this.#challengeTo(presented, 'A handler refused the token');
     return { ...reply, headers: { ...reply.headers, 'www-authenticate': challenge } };
   }
 }

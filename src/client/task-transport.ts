@@ -4,7 +4,7 @@ import { deferred, type Deferred, quiet } from '../common/promises.js';
 import { randomToken } from '../common/random-token.js';
 import { CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY } from '../wire/era.js';
 import { errorResponse, REQUEST_FAILED, REQUEST_TIMEOUT } from '../wire/errors.js';
-import { TASKS_EXTENSION } from '../wire/extensions.js';
+import { TASKS_EXTENSION, type TaskReport } from '../wire/extensions.js';
 import {
   isNotification,
   isObject,
@@ -57,6 +57,8 @@ export class TaskTransport implements Transport {
   constructor(
     private readonly inner: Transport,
     private readonly clock: Clock = systemClock,
+    /** @internal Reports of a task's handler, which replace its status messages. */
+    private readonly reports?: (taskId: string) => readonly TaskReport['report'][],
   ) {}
 
   get sessionId(): string | undefined {
@@ -225,16 +227,17 @@ export class TaskTransport implements Transport {
     await this.#request(meta, 'tasks/cancel', { taskId }).catch(() => {});
   }
 
-  #tell({ request, said }: FollowedCall, { statusMessage }: Partial<Task>): void {
+  #tell({ request, said }: FollowedCall, { taskId, statusMessage }: Partial<Task>): void {
     const progressToken = request.params?._meta?.progressToken;
     if (progressToken === undefined) return;
-    const news = statusMessage !== undefined && statusMessage !== said.message;
-    if (news) said.message = statusMessage;
-    const params = {
-      ...{ progressToken, progress: ++said.count },
-      ...(news ? { message: statusMessage } : { _meta: { [POLLED_META_KEY]: true } }),
+    const send = (progress: TaskReport['report'] & { _meta?: Record<string, unknown> }): void => {
+      const params = { progressToken, progress: ++said.count, ...progress };
+      this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/progress', params });
     };
-    this.onmessage?.({ jsonrpc: '2.0', method: 'notifications/progress', params });
+    const news = !this.reports && statusMessage !== undefined && statusMessage !== said.message;
+    if (news) said.message = statusMessage;
+    for (const report of this.reports?.(taskId!) ?? []) send(report);
+    send(news ? { message: statusMessage } : { _meta: { [POLLED_META_KEY]: true } });
   }
 
   /** @throws (rejects) an error with the code of the answer; what could not be sent five times */

@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel';
 import type { InputRequest } from '@modelcontextprotocol/server';
 import type { Clock, ClockTimer } from '../common/clock.js';
 import { deferred, type Deferred, within } from '../common/promises.js';
@@ -6,8 +7,10 @@ import type { CallOfTask } from '../context/mcp-call.js';
 import type { McpTask } from '../context/mcp-tasks.js';
 import { ServerRequestError } from '../context/server-request.error.js';
 import { rpcErrorOf } from '../wire/errors.js';
+import { TASK_REPORTS_CHANNEL, type TaskReport } from '../wire/extensions.js';
 import { ACTIVE, hasEnded, type McpTaskStore, type NewTask, type TaskChange, type TaskFailure } from './task-store.js';
 
+const REPORTS = channel(TASK_REPORTS_CHANNEL);
 /** Milliseconds between two writes of a status message. */
 const MESSAGE_MS = 1_000;
 /** Characters of a status message. */
@@ -81,8 +84,9 @@ export class RunningTask implements McpTask {
     return this.#waiting.size > 0;
   }
 
-  update(statusMessage: string): void {
+  update(statusMessage: string, report: TaskReport['report'] = { message: statusMessage }): void {
     if (this.#state !== 'running') return;
+    if (REPORTS.hasSubscribers) REPORTS.publish({ taskId: this.id, report } satisfies TaskReport);
     this.#message = statusMessage.slice(0, MAX_MESSAGE);
     if (!this.#messageTimer) this.#writeMessage();
   }

@@ -92,8 +92,9 @@ export class TaskCall implements TaskPort {
     return this.#task!.ask(key, question, signal);
   }
 
-  progress({ progress, total, message }: Parameters<TaskPort['progress']>[0]): void {
-    this.#task!.update(message ?? (total === undefined ? String(progress) : `${progress} of ${total}`));
+  progress(report: Parameters<TaskPort['progress']>[0]): void {
+    const { progress, total, message } = report;
+    this.#task!.update(message ?? (total === undefined ? String(progress) : `${progress} of ${total}`), report);
   }
 
   async #make(): Promise<RunningTask | undefined> {

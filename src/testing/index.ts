@@ -17,5 +17,6 @@ export {
   type McpTestNotification,
   type McpToolCallResult,
 } from './kit/mcp-test-client.js';
+export { refusalOf, type McpRefusal } from './kit/refusals.js';
 export type { McpRawAnswer, McpRawMessage } from './kit/raw-message.js';
 export { McpTestAuth, mintTestToken, type TestTokenOptions } from './kit/test-tokens.js';

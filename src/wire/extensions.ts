@@ -56,3 +56,13 @@ export function faultOfMethodName(method: unknown): string | undefined {
   const reserved = RESERVED_PREFIXES.includes(prefix) || /^rpc\.|modelcontextprotocol/.test(prefix);
   return reserved ? `"${prefix}/" belongs to the specification; use a prefix of your own, such as "acme/"` : undefined;
 }
+
+/** The `node:diagnostics_channel` of what handlers report while their calls are tasks. The testing kit listens. */
+export const TASK_REPORTS_CHANNEL = 'nestjs-mcp-streamable:task-reports';
+
+/** A message on that channel. */
+export interface TaskReport {
+  readonly taskId: string;
+  /** Progress, or a status message alone. */
+  readonly report: { progress?: number; total?: number | undefined; message?: string | undefined };
+}

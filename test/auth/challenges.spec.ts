@@ -1,7 +1,8 @@
-import { ForbiddenException, Injectable, UnauthorizedException, UseGuards } from '@nestjs/common';
+import { Controller, ForbiddenException, Get, Injectable, UnauthorizedException, UseGuards } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { mcpCors, Tool } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { AuthGuard, Public } from '../../examples/snippets/auth-own-guard.js';
 import { ADAPTERS } from '../support/app.js';
 import { send } from '../support/http.js';
 import { logOf } from '../support/handlers-app.js';
@@ -37,6 +38,15 @@ class Tools {
   })
   strict() {
     return 'never';
+  }
+}
+
+@Controller('notes')
+class Notes {
+  @Get()
+  @Tool({ name: 'notes' })
+  all() {
+    return 'a note';
   }
 }
 
@@ -174,6 +184,39 @@ describe.each(ADAPTERS)('who must log in is told where, on %s', (adapter) => {
       // With a token, 403 is what the guard says of this caller.
       const forbidden = await knocker(await start(provide(refusing[0]!)), era)(await bearer(idp()));
       expect([forbidden.status, forbidden.header('www-authenticate')]).toEqual([403, undefined]);
+    });
+
+    it('a guard of the app that refuses tokens which the endpoint accepts is explained once in the log', async () => {
+      const headers = await bearer(idp());
+      const handlers = await start();
+      const { request } = await asker(handlers, era, headers);
+      for (let n = 0; n < 2; n++) await request('tools/call', { name: 'strict', arguments: {} });
+      expect(
+        logOf(handlers)
+          .texts('log')
+          .filter((line) => line.includes('401')),
+      ).toEqual([expect.stringMatching(/"A handler refused the token".*McpExecutionContext\.isMcp\(context\)/)]);
+      const guarded = await start({ module: { providers: [{ provide: APP_GUARD, useClass: AuthGuard }] } });
+      for (let n = 0; n < 2; n++) expect((await knocker(guarded, era)(headers)).status).toBe(401);
+      expect(
+        logOf(guarded)
+          .texts('log')
+          .filter((line) => line.includes('401')),
+      ).toEqual([expect.stringMatching(/"The app refused the token".*"decorators"/)]);
+    });
+
+    it('a global guard that lets calls of handlers through leaves the routes closed that are tools too', async () => {
+      const app = await start({
+        decorators: [Public()],
+        module: { controllers: [Notes], providers: [{ provide: APP_GUARD, useClass: AuthGuard }] },
+      });
+      const notes = new URL('/notes', app.url).href;
+      expect((await send(notes, { method: 'GET' })).status).toBe(401);
+      expect((await send(notes, { method: 'GET', headers: await bearer(idp()) })).status).toBe(401);
+      const { request } = await asker(app, era, await bearer(idp()));
+      const { result } = await (await request('tools/call', { name: 'notes', arguments: {} })).json();
+      expect(result.content).toEqual([{ type: 'text', text: 'a note' }]);
+      expect((await knocker(app, era)()).status).toBe(401);
     });
 
     it('A6: while keys cannot be had, a token is not refused: 503', async () => {

@@ -3,7 +3,13 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
-import { createMcpTestClient, expectNothingLeft, McpTestAuth, mintTestToken } from 'nestjs-mcp-streamable/testing';
+import {
+  createMcpTestClient,
+  expectNothingLeft,
+  McpTestAuth,
+  mintTestToken,
+  refusalOf,
+} from 'nestjs-mcp-streamable/testing';
 import { expect, it } from 'vitest';
 import { ADAPTERS } from '../support/adapters.js';
 import { Doors, KitTools, StaffGuard } from './tools.js';
@@ -36,6 +42,11 @@ it.each(ADAPTERS)('tokens of tests are those of the option "auth", on %s', async
   expect(await bearer({ sub: 'anna' })).toEqual([403, expect.stringContaining('error="insufficient_scope"')]);
   expect(await bearer({ sub: 'anna', scopes, expiresIn: -60 })).toEqual([401, expect.stringContaining('expired')]);
   expect(await bearer({ sub: 'anna', scopes, audience: 'https://other.example' })).toEqual([401, expect.anything()]);
+  const refusalWith = (given: Parameters<typeof mintTestToken>[0]) =>
+    refusalOf(createMcpTestClient(app, { token: mintTestToken(given) }));
+  expect(await refusalOf(createMcpTestClient(app))).toMatchObject({ status: 401, challenge: { error: undefined } });
+  const lacking = { status: 403, challenge: { error: 'insufficient_scope', scope: 'shop' } };
+  expect(await refusalWith({ sub: 'anna', audience: resource })).toMatchObject(lacking);
   // The session is Anna's.
   expect((await bearer({ sub: 'bert', scopes }))[0]).toBe(404);
   await mcp.close();

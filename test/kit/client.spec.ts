@@ -4,7 +4,12 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { type Era, McpSessionService, McpStreamableModule } from 'nestjs-mcp-streamable';
-import { createMcpTestClient, expectNothingLeft, type McpTestClientOptions } from 'nestjs-mcp-streamable/testing';
+import {
+  createMcpTestClient,
+  expectNothingLeft,
+  type McpTestClientOptions,
+  refusalOf,
+} from 'nestjs-mcp-streamable/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADAPTERS } from '../support/adapters.js';
 import { gate } from '../support/app.js';
@@ -86,6 +91,17 @@ describe.each(ADAPTERS.flatMap((adapter) => ERAS.map((era) => ({ adapter, era })
       expect((await staff.callTool('close_shop')).text).toBe('closed');
       await stranger.close();
       await staff.close();
+    });
+
+    it('says how a caller is refused', async () => {
+      const app = await makeApp();
+      const stranger = await connect(app);
+      const refusal = await refusalOf(stranger.callTool('close_shop'));
+      expect(refusal).toEqual({ status: 401, message: 'Only staff may do that.', challenge: undefined });
+      await expect(refusalOf(stranger.callTool('add', { a: 1, b: 1 }))).rejects.toThrow('was not refused, and gave');
+      await expect(refusalOf(stranger.callTool('nothing'))).rejects.toThrow('not with 401 or 403: ProtocolError');
+      await expect(refusalOf(connect(app))).rejects.toThrow('the client has connected');
+      await stranger.close();
     });
 
     it('answers questions', async () => {

@@ -48,11 +48,26 @@ it('callTool() of the kit returns the result of a task, and answers what it asks
   const reports = mcp.callTool('reports');
   const tools = app.get(TaskTools);
   await expect.poll(() => tools.reports$.observed, { interval: 5, timeout: 10_000 }).toBe(true);
-  tools.report(1, 'one');
+  for (const at of [1, 2, 3]) tools.report(at, `step ${at}`);
   await expect.poll(() => telemetry.named('tasks/get').length, { interval: 5, timeout: 10_000 }).toBeGreaterThan(5);
   tools.reports$.next('the end');
   tools.reports$.complete();
-  expect(await reports).toMatchObject({ text: 'the end', isError: false, progress: [{ message: 'one' }] });
+  const { text: end, progress } = await reports;
+  expect(end).toBe('the end');
+  // Each report as the handler made it, though clients poll the last one alone.
+  expect(progress).toMatchObject([1, 2, 3].map((at) => ({ progress: at, message: `step ${at}` })));
+});
+
+it('the kit without tasks calls a tool as a client does that does not support them', async () => {
+  const plain = await createMcpTestClient(app, { era: 'modern', tasks: false });
+  const tools = app.get(TaskTools);
+  const call = plain.callTool('slow', { label: 'A' });
+  await expect.poll(() => app.get(McpSessionService).nodeCounts().inFlight, { interval: 5, timeout: 10_000 }).toBe(1);
+  expect(app.get(McpSessionService).nodeCounts().tasks).toBe(0);
+  tools.door.open();
+  expect((await call).text).toBe('done A');
+  expect(telemetry.named('tasks/get')).toEqual([]);
+  await plain.close();
 });
 
 it('the counts of a node have its tasks: for health checks, Prometheus, and expectNothingLeft()', async () => {

@@ -7,7 +7,9 @@ import { type Era, LOG_LEVEL_META_KEY } from '../../wire/era.js';
 import { MODERN_REVISIONS } from '../../wire/revisions.js';
 import { AppAgent, type AppFetch, fetchOver } from './app-agent.js';
 import { pathOf } from './endpoints.js';
+import { RefusalWatch } from './refusals.js';
 import { sendRaw, type McpRawAnswer, type McpRawMessage } from './raw-message.js';
+import { TaskReports } from './task-reports.js';
 
 /** Options of a test client: the endpoint, the era and the caller. @publicApi */
 export interface McpTestClientOptions {
@@ -30,8 +32,9 @@ export interface McpTestClientOptions {
   /** Asks for log messages from this level up. @default none in the modern era, else what the server sends */
   logLevel?: McpLogLevel;
   /**
-   * Follows tasks: `callTool()` returns the result of the task, and `progress` has its status messages. It polls every
-   * few milliseconds, without regard to the interval of the server. `false`: the client does not support tasks.
+   * Follows tasks: `callTool()` returns the result of the task, and `progress` has what the handler reported. It polls every
+   * few milliseconds, without regard to the interval of the server. `false`: the client does not support tasks, so that a tool
+   * with `task: 'optional'` is called like any other.
    *
    * @default true
    */
@@ -147,6 +150,8 @@ export class McpTestClient implements AsyncDisposable {
     private readonly agent: AppAgent,
     private readonly url: URL,
     private readonly options: McpTestClientOptions,
+    private readonly refusals: RefusalWatch,
+    private readonly reports: TaskReports,
   ) {
     this.fetch = fetchOver(agent);
   }
@@ -162,15 +167,23 @@ export class McpTestClient implements AsyncDisposable {
     const mode = era === 'modern' ? { pin: MODERN_REVISIONS[0] } : (era ?? 'auto');
     const capabilities = capabilitiesOf(options);
     const client = new SdkClient(clientInfo, { capabilities, versionNegotiation: { mode } });
+    const refusals = new RefusalWatch();
+    const reports = new TaskReports();
     const transport = new StreamableHTTPClientTransport(url, {
-      fetch: fetchOver(agent),
+      fetch: refusals.watching(fetchOver(agent)),
       requestInit: { headers: headersOf(options) },
       reconnectionScheduler: (resume) => connected.#schedule(resume),
     });
-    const connected = new McpTestClient(client, transport, agent, url, options);
+    const connected = new McpTestClient(client, transport, agent, url, options, refusals, reports);
     answerQuestions(client, options);
     transport.onmessage = (message) => connected.#note(message);
-    await client.connect(options.tasks === false ? transport : new TaskTransport(transport, QUICK));
+    const followed = new TaskTransport(transport, QUICK, (taskId) => reports.take(taskId));
+    try {
+      await refusals.attribute(() => client.connect(options.tasks === false ? transport : followed));
+    } catch (error) {
+      reports.close();
+      throw error;
+    }
     const { logLevel } = options;
     if (logLevel !== undefined && connected.era === 'legacy') {
       await client.request({ method: 'logging/setLevel', params: { level: logLevel } });
@@ -201,7 +214,7 @@ export class McpTestClient implements AsyncDisposable {
     const { length } = this.notifications;
     const progress: Sdk.Progress[] = [];
     const params = { name, arguments: args, ...this.#metaWith(meta) };
-    const result = await this.client.callTool(params, {
+    const call = this.client.callTool(params, {
       onprogress: (each: Sdk.Progress & { _meta?: Record<string, unknown> }) => {
         // The progress event of a poll without a new status message.
         if (each._meta?.[POLLED_META_KEY] !== undefined) return;
@@ -210,6 +223,7 @@ export class McpTestClient implements AsyncDisposable {
       },
       ...(signal && { signal }),
     });
+    const result = await this.#try(() => call);
     // What came before the answer is handed over by then.
     await new Promise((resolve) => void setImmediate(resolve));
     const { content, structuredContent, isError = false } = result;
@@ -225,16 +239,16 @@ export class McpTestClient implements AsyncDisposable {
 
   /** The lists of the endpoint for this caller, with all pages. */
   readonly list = {
-    tools: async (): Promise<Sdk.Tool[]> => (await this.client.listTools()).tools,
-    resources: async (): Promise<Sdk.Resource[]> => (await this.client.listResources()).resources,
+    tools: async (): Promise<Sdk.Tool[]> => (await this.#try(() => this.client.listTools())).tools,
+    resources: async (): Promise<Sdk.Resource[]> => (await this.#try(() => this.client.listResources())).resources,
     resourceTemplates: async (): Promise<Sdk.ResourceTemplateType[]> =>
-      (await this.client.listResourceTemplates()).resourceTemplates,
-    prompts: async (): Promise<Sdk.Prompt[]> => (await this.client.listPrompts()).prompts,
+      (await this.#try(() => this.client.listResourceTemplates())).resourceTemplates,
+    prompts: async (): Promise<Sdk.Prompt[]> => (await this.#try(() => this.client.listPrompts())).prompts,
   };
 
   /** Reads a resource. @returns its texts, one per line, and its contents */
   async read(uri: string): Promise<{ text: string; contents: Sdk.ReadResourceResult['contents'] }> {
-    const { contents } = await this.client.readResource({ uri, ...this.#metaWith() });
+    const { contents } = await this.#try(() => this.client.readResource({ uri, ...this.#metaWith() }));
     return { text: textsOf(contents), contents };
   }
 
@@ -243,7 +257,8 @@ export class McpTestClient implements AsyncDisposable {
     name: string,
     args: Record<string, string> = {},
   ): Promise<{ text: string; messages: Sdk.PromptMessage[] }> {
-    const { messages } = await this.client.getPrompt({ name, arguments: args, ...this.#metaWith() });
+    const params = { name, arguments: args, ...this.#metaWith() };
+    const { messages } = await this.#try(() => this.client.getPrompt(params));
     return { text: textsOf(messages.map(({ content }) => content)), messages };
   }
 
@@ -286,12 +301,18 @@ export class McpTestClient implements AsyncDisposable {
     return this.close();
   }
 
+  /** Remembers a refusal for `refusalOf()`. */
+  #try<T>(request: () => Promise<T>): Promise<T> {
+    return this.refusals.attribute(request);
+  }
+
   async #close(): Promise<void> {
     try {
       // A session that has already ended is not a failure of the test.
       if (this.sessionId !== undefined) await this.transport.terminateSession().catch(() => {});
       await this.client.close();
     } finally {
+      this.reports.close();
       this.agent.destroy();
     }
   }
