@@ -62,6 +62,8 @@ export type {
   CompleteOptions,
   CompletionValues,
   DescribedOptions,
+  HandlerConcurrency,
+  LimitedOptions,
   McpMethodOptions,
   PromptArgumentOptions,
   PromptOptions,
@@ -103,6 +105,7 @@ export {
   HandlerDefinitionError,
   HandlerResultError,
   HandlerSignal,
+  HandlerTimeoutError,
 } from './handlers/handlers.errors.js';
 export type { McpHandlerOptions } from './handlers/handlers.options.js';
 export {

@@ -144,7 +144,8 @@ export interface CallOfTask {
  */
 export class McpCall implements McpHttpCall {
   #abort: AbortController | undefined;
-  #cancelled: { readonly reason: unknown } | undefined;
+  #aborted: { readonly reason: unknown } | undefined;
+  #cancelled = false;
   #answered = false;
   #task: 'none' | 'running' | 'over' = 'none';
   #holds = false;
@@ -218,18 +219,18 @@ export class McpCall implements McpHttpCall {
   }
   /** Whether `signal` has aborted, without making it (3 µs). @internal */
   get aborted(): boolean {
-    return this.#cancelled !== undefined;
+    return this.#aborted !== undefined;
   }
   /**
    * Aborts when the client cancels the request, when the session ends (DELETE, idle, `terminate()`), when
-   * `requestTimeoutMs` is over, when a client without a session disconnects, and at shutdown. Of a task: when it is
-   * cancelled, when its `ttlMs` is over, and at shutdown.
+   * `requestTimeoutMs` or the `timeoutMs` of the handler is over, when a client without a session disconnects, and at
+   * shutdown. Of a task: when it is cancelled, when `timeoutMs` or its `ttlMs` is over, and at shutdown.
    */
   get signal(): AbortSignal {
     if (!this.#abort) {
       // Created on first use: most handlers never read it.
       this.#abort = new AbortController();
-      if (this.#cancelled) this.#abort.abort(this.#cancelled.reason);
+      if (this.#aborted) this.#abort.abort(this.#aborted.reason);
     }
     return this.#abort.signal;
   }
@@ -288,6 +289,13 @@ export class McpCall implements McpHttpCall {
     if (!this.#answered) this.#cancel(reason);
   }
 
+  /** Cancels the handler of a call that will be answered: its time is over. Only the first reason counts. @internal */
+  expire(reason: unknown): void {
+    if (this.#aborted) return;
+    this.#aborted = { reason };
+    this.#abort?.abort(reason);
+  }
+
   /** The call is answered with a task, and its handler continues. @internal */
   becameTask(): CallOfTask {
     this.#task = 'running';
@@ -296,8 +304,8 @@ export class McpCall implements McpHttpCall {
 
   #cancel(reason: unknown): void {
     if (this.#cancelled) return;
-    this.#cancelled = { reason };
-    this.#abort?.abort(reason);
+    this.#cancelled = true;
+    this.expire(reason);
     this.#letGo();
   }
 

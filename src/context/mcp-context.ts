@@ -44,6 +44,14 @@ export interface McpClientPort {
   startTask?(): Promise<McpTask | undefined>;
 }
 
+/** The place and the time of one run of a handler that has limits. @internal */
+export interface HandlerTurn {
+  /** Settles when there is a place for it; `undefined`: there is one. */
+  entering(): Promise<void> | undefined;
+  /** The handler asks its client, whose time is not the handler's. */
+  asking(answers: Promise<unknown>): void;
+}
+
 /** The progress of a handler. @publicApi */
 export interface McpProgress {
   /** Grows with every report. */
@@ -65,11 +73,17 @@ export class McpContext {
     private readonly progressToken: string | number | undefined,
     private readonly states: McpStatePort,
     private readonly seen?: object,
+    private readonly turn?: HandlerTurn,
   ) {}
 
   /** The same call with another object in place of its request. @internal */
   seeing(request: object): McpContext {
-    return new McpContext(this.call, this.port, this.progressToken, this.states, request);
+    return new McpContext(this.call, this.port, this.progressToken, this.states, request, this.turn);
+  }
+
+  /** The same call for a handler that has limits. @internal */
+  inTurn(turn: HandlerTurn): McpContext {
+    return new McpContext(this.call, this.port, this.progressToken, this.states, this.seen, turn);
   }
 
   /** The session of the call; `undefined` in the era without sessions. */
@@ -129,7 +143,10 @@ export class McpContext {
 
   /** Settles when the method of the handler may run; `undefined`: at once. @internal */
   entering(): Promise<void> | undefined {
-    return this.port.tasks?.entering();
+    const { turn } = this;
+    const stored = this.port.tasks?.entering();
+    if (!turn) return stored;
+    return stored ? stored.then(() => turn.entering()) : turn.entering();
   }
 
   /**
@@ -248,7 +265,7 @@ export class McpContext {
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
    */
   ask<Questions extends Readonly<Record<string, McpQuestion>>>(questions: Questions): Promise<McpAnswers<Questions>> {
-    return this.port.ask(questions) as Promise<McpAnswers<Questions>>;
+    return this.#ask(questions) as Promise<McpAnswers<Questions>>;
   }
 
   /**
@@ -314,7 +331,13 @@ export class McpContext {
   }
 
   #askOne<Answer>(key: string, question: McpQuestion): Promise<Answer> {
-    const answers = this.port.ask({ [key]: question });
+    const answers = this.#ask({ [key]: question });
     return quiet(answers.then((byKey) => byKey[key] as Answer));
+  }
+
+  #ask(questions: Readonly<Record<string, McpQuestion>>): Promise<Record<string, unknown>> {
+    const answers = this.port.ask(questions);
+    this.turn?.asking(answers);
+    return answers;
   }
 }

@@ -40,6 +40,17 @@ export class HandlerResultError extends Error {
   readonly code = 'HANDLER_RESULT';
 }
 
+/**
+ * A handler ran, or waited for its turn, longer than its `timeoutMs`. The client gets its text; the signal of the call has it
+ * as its `reason`.
+ *
+ * @publicApi
+ */
+export class HandlerTimeoutError extends Error {
+  override readonly name = 'HandlerTimeoutError';
+  readonly code = 'HANDLER_TIMEOUT';
+}
+
 /** One thing that is wrong with the arguments of a call. @publicApi */
 export interface ArgumentProblem {
   /** Where, such as `address.street`; empty: in the arguments as a whole. */

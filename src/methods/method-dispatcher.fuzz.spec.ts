@@ -4,6 +4,7 @@ import { inputRequired, UrlElicitationRequiredError } from '@modelcontextprotoco
 import { of, throwError } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { systemClock } from '../common/clock.js';
 import {
   type CallingClient,
   type ClientIdentity,
@@ -297,7 +298,7 @@ const CACHE: CachePolicy = { list: { ttlMs: 1_000, scope: 'public' }, guarded: (
 
 function dispatcher(): MethodDispatcher {
   const table = new HandlerTable();
-  registerHandlers(new McpRegistry(table, { errorDetails: false, denials: 'result' }));
+  registerHandlers(new McpRegistry(table, { errorDetails: false, denials: 'result' }, systemClock));
   const options = {
     secrets: [randomBytes(32)],
     ttlMs: 1_000,

@@ -36,12 +36,47 @@ export interface CacheHints {
 }
 
 /**
+ * How long a handler may run, and how many of its calls at a time, in this process and for this endpoint.
+ *
+ * @publicApi
+ */
+export interface LimitedOptions {
+  /**
+   * Milliseconds that the handler may run: from the moment when its guards have accepted the caller and its arguments are
+   * valid until its result is complete, also that of an Observable. Then the signal of the call aborts, and the client
+   * gets an error: of a tool a result with `isError`, whose text the model reads, else -32001. Time in which the handler
+   * waits for answers of the client (`ctx.elicit()`, `ctx.sample()`, `ctx.roots()`) does not count; in revision 2026-07-28, where it runs again with the answers,
+   * each run has the whole time. With `maxConcurrent`, a call that has waited so long for its turn fails too. `requestTimeoutMs` of the
+   * endpoint holds in addition.
+   *
+   * @default no limit
+   */
+  timeoutMs?: number;
+  /**
+   * How many calls of the handler run at a time; `{ max, per: 'principal' }`: of each caller, the anonymous callers of a
+   * session being one, and all without a session. Further calls wait in their order, for `timeoutMs`; without it until
+   * there is a place, the client cancels or disconnects, or `requestTimeoutMs` is over. Calls that wait count for `maxRunningCalls`. Lower: less load on
+   * what the handler uses, and longer waiting.
+   *
+   * @default no limit
+   */
+  maxConcurrent?: number | HandlerConcurrency;
+}
+
+/** How many calls of a handler run at a time, for each caller. @publicApi */
+export interface HandlerConcurrency {
+  /** A whole number of at least 1. */
+  max: number;
+  per: 'principal';
+}
+
+/**
  * A tool.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
  * @publicApi
  */
-export interface ToolOptions extends DescribedOptions {
+export interface ToolOptions extends DescribedOptions, LimitedOptions {
   /** Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, according to the specification. */
   name: string;
   /** Hints about the behaviour of the tool, such as `readOnlyHint`. */
@@ -133,7 +168,7 @@ export interface ToolUi {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources
  * @publicApi
  */
-export interface ResourceOptions extends DescribedOptions {
+export interface ResourceOptions extends DescribedOptions, LimitedOptions {
   /** Unique in the endpoint. */
   uri: string;
   name: string;
@@ -199,7 +234,7 @@ export interface AppViewOptions extends DescribedOptions, Pick<ResourceOptions, 
  * @see https://www.rfc-editor.org/rfc/rfc6570
  * @publicApi
  */
-export interface ResourceTemplateOptions extends DescribedOptions {
+export interface ResourceTemplateOptions extends DescribedOptions, LimitedOptions {
   /** Such as `orders://{id}/lines{?page}`; unique in the endpoint. */
   uriTemplate: string;
   name: string;
@@ -226,7 +261,7 @@ export interface PromptArgumentOptions {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
  * @publicApi
  */
-export interface PromptOptions extends DescribedOptions {
+export interface PromptOptions extends DescribedOptions, LimitedOptions {
   /** Unique in the endpoint. */
   name: string;
   /**
@@ -303,6 +338,10 @@ export interface ResourceTemplateArgs extends ResourceArgs {
 
 const DESCRIBED = { title: true, description: true, icons: true, _meta: true } as const;
 
+const LIMITED = { timeoutMs: true, maxConcurrent: true } as const;
+
+export const CONCURRENCY_NAMES = namesOf<HandlerConcurrency>({ max: true, per: true });
+
 export const TASK_NAMES = namesOf<ToolTaskOptions>({ support: true, afterMs: true, ttlMs: true, pollIntervalMs: true });
 
 export const CACHE_NAMES = namesOf<CacheHints>({ ttlMs: true, scope: true });
@@ -310,12 +349,12 @@ export const CACHE_NAMES = namesOf<CacheHints>({ ttlMs: true, scope: true });
 /** The options that each decorator takes. */
 export const HANDLER_OPTION_NAMES = {
   tool: namesOf<ToolOptions>({
-    ...DESCRIBED,
+    ...{ ...DESCRIBED, ...LIMITED },
     ...{ name: true, annotations: true, inputSchema: true, outputSchema: true, task: true, ui: true },
     ...{ maxResultBytes: true, textMirror: true },
   }),
   resource: namesOf<ResourceOptions>({
-    ...DESCRIBED,
+    ...{ ...DESCRIBED, ...LIMITED },
     ...{ uri: true, name: true, mimeType: true, size: true, annotations: true, cache: true },
   }),
   view: namesOf<AppViewOptions>({
@@ -324,10 +363,13 @@ export const HANDLER_OPTION_NAMES = {
     ...{ csp: true, permissions: true, domain: true, prefersBorder: true },
   }),
   template: namesOf<ResourceTemplateOptions>({
-    ...DESCRIBED,
+    ...{ ...DESCRIBED, ...LIMITED },
     ...{ uriTemplate: true, name: true, mimeType: true, annotations: true, cache: true },
   }),
-  prompt: namesOf<PromptOptions>({ ...DESCRIBED, ...{ name: true, inputSchema: true, arguments: true } }),
+  prompt: namesOf<PromptOptions>({
+    ...{ ...DESCRIBED, ...LIMITED },
+    ...{ name: true, inputSchema: true, arguments: true },
+  }),
   completion: ['prompt', 'template', 'argument'],
   method: namesOf<MethodOptions>({ method: true, paramsSchema: true, extension: true, era: true }),
 } as const;

@@ -1,5 +1,6 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { Clock } from '../../common/clock.js';
 import { logger } from '../../context/operator-log.js';
 import { shown } from '../../wire/errors.js';
 import { isObject } from '../../wire/json-rpc.js';
@@ -61,6 +62,7 @@ export class DeclaredHandlers {
     @Inject(HandlerInvokers) private readonly invokers: HandlerInvokers,
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(HANDLER_OPTIONS) private readonly options: ResolvedHandlerOptions,
+    @Inject(Clock) private readonly clock: Clock,
   ) {}
 
   /**
@@ -100,6 +102,7 @@ export class DeclaredHandlers {
       origin,
       compiler: this.#compiler,
       failures: this.options,
+      clock: this.clock,
       runner: (validate) => this.#runner(declared, kind, name, validate),
       completions: completions.filter((each) => each.kind === kind && each.name === name),
     });

@@ -3,6 +3,7 @@ import { Controller, Injectable, Module, type ModuleMetadata, Scope } from '@nes
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../common/clock.js';
 import { Complete, McpHandlers, Prompt, Tool } from '../decorators/handler.decorators.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import { resolveHandlerOptions } from '../handlers.options.js';
@@ -115,7 +116,7 @@ async function start(module: ModuleMetadata): Promise<App> {
       const table = new HandlerTable();
       const invokers = new HandlerInvokers(testing['applicationConfig'] as never, app[1]);
       const options = resolveHandlerOptions({ pageSize: 10 });
-      new DeclaredHandlers(...app, endpoint, invokers, table, options).load();
+      new DeclaredHandlers(...app, endpoint, invokers, table, options, systemClock).load();
       return table;
     },
   };

@@ -1,4 +1,5 @@
 import type { CompleteResult, PromptArgument, Tool } from '@modelcontextprotocol/server';
+import type { Clock } from '../../common/clock.js';
 import { check } from '../../common/option-checks.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
 import { faultOfMethodName, isExtensionId } from '../../wire/extensions.js';
@@ -22,6 +23,7 @@ import {
 } from '../decorators/handler-options.js';
 import { ArgumentsError, HandlerDefinitionError, namesText, problemsText } from '../handlers.errors.js';
 import type { FailureOptions, ToolResultOptions } from '../handlers.options.js';
+import { type HandlerPlaces, limitsOf } from '../invocation/handler-limits.js';
 import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
@@ -45,6 +47,9 @@ export interface EntrySource {
   readonly origin: string;
   readonly compiler: SchemaCompiler;
   readonly failures: FailureOptions & ToolResultOptions;
+  readonly clock: Clock;
+  /** Those of the entry that this one replaces. */
+  readonly places?: HandlerPlaces;
   /** @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Those of its arguments. */
@@ -65,7 +70,8 @@ export type CompletionSource = (...args: Parameters<Completion>) => unknown;
 const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
 /** @throws HandlerDefinitionError */
-export function toolEntry(options: ToolOptions, { origin, compiler, runner, failures }: EntrySource): ToolEntry {
+export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry {
+  const { origin, compiler, runner, failures } = source;
   const { name, title, description, icons, annotations } = options;
   const { maxResultBytes = failures.maxResultBytes ?? Infinity, textMirror = failures.textMirror ?? true } = options;
   assertName('name', name, origin);
@@ -89,6 +95,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
     throw new HandlerDefinitionError(origin, `its "inputSchema" cannot be used: ${mirrored.fault}`);
   }
   const bound = boundOf(name, properties && Object.keys(properties), maxResultBytes);
+  const limits = limitsOf(options, source);
   return {
     kind: 'tool',
     key: name,
@@ -96,7 +103,7 @@ export function toolEntry(options: ToolOptions, { origin, compiler, runner, fail
     paramHeaders: mirrored.headers,
     ...taskOf(options.task, origin),
     bound,
-    ...served(runner(input?.validate), { kind: 'tool', name, origin, failures, bound }, (value) =>
+    ...served(runner(input?.validate), { kind: 'tool', name, origin, failures, bound, limits }, (value) =>
       toToolResult(value, output?.validate, textMirror),
     ),
   };
@@ -132,7 +139,8 @@ const TASK_WORDS: Readonly<Record<string, ToolTaskOptions>> = {
 };
 
 /** @throws HandlerDefinitionError */
-export function resourceEntry(options: ResourceOptions, { origin, runner, failures }: EntrySource): ResourceEntry {
+export function resourceEntry(options: ResourceOptions, source: EntrySource): ResourceEntry {
+  const { origin, runner, failures } = source;
   const { uri, name, title, description, icons, mimeType, size, annotations, _meta, cache } = options;
   assertName('name', name, origin);
   assertName('uri', uri, origin);
@@ -147,12 +155,13 @@ export function resourceEntry(options: ResourceOptions, { origin, runner, failur
     throw new HandlerDefinitionError(origin, reason);
   }
   const ui = uiOfContents(mimeType, _meta);
+  const about: ServedHandler = { kind: 'resource', name: uri, origin, failures, limits: limitsOf(options, source) };
   return {
     kind: 'resource',
     key: uri,
     wire: wireOf('Resource', { uri, name, title, description, icons, mimeType, size, annotations, _meta }, origin),
     ...cacheOf(cache, origin),
-    ...served(runner(undefined), { kind: 'resource', name: uri, origin, failures }, (value, args: ResourceArgs) =>
+    ...served(runner(undefined), about, (value, args: ResourceArgs) =>
       toResourceResult({ uri: args.uri, mimeType, ui }, value),
     ),
   };
@@ -165,7 +174,8 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
   assertName('name', name, origin);
   const template = templateOf(uriTemplate, origin);
   const fields = { uriTemplate, name, title, description, icons, mimeType, annotations, _meta };
-  const about: ServedHandler = { kind: 'template', name: uriTemplate, origin, failures };
+  const limits = limitsOf(options, source);
+  const about: ServedHandler = { kind: 'template', name: uriTemplate, origin, failures, limits };
   const ui = uiOfContents(mimeType, _meta);
   return {
     kind: 'template',
@@ -192,7 +202,7 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
   const { origin, runner, failures } = source;
   assertName('name', name, origin);
   const { list, validate } = argumentsOf(options, source);
-  const about: ServedHandler = { kind: 'prompt', name, origin, failures };
+  const about: ServedHandler = { kind: 'prompt', name, origin, failures, limits: limitsOf(options, source) };
   const names = (list ?? []).map((argument) => argument.name);
   return {
     kind: 'prompt',

@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import { firstValueFrom, of } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { systemClock } from '../../common/clock.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { HandlerTable, type HandlerListChange } from './handler-table.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
@@ -18,7 +19,7 @@ function madeRegistry(): {
   reports: unknown[];
 } {
   const table = new HandlerTable();
-  const registry = new McpRegistry(table, FAILURES);
+  const registry = new McpRegistry(table, FAILURES, systemClock);
   const changes: HandlerListChange['list'][] = [];
   registry.changes$.subscribe(({ list }) => changes.push(list));
   const reports: unknown[] = [];
@@ -185,7 +186,7 @@ describe('the registry', () => {
   });
 
   it('is of no use to an endpoint that makes its servers itself', () => {
-    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES);
+    const registry = new McpRegistry(new HandlerTable({ server: () => {} }), FAILURES, systemClock);
     expect(() => registry.registerTool({ name: 'a', handler: () => '' })).toThrow(
       'its endpoint has the option "server"',
     );

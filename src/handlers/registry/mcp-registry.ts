@@ -1,6 +1,7 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/server';
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import { Clock } from '../../common/clock.js';
 import type { McpContext } from '../../context/mcp-context.js';
 import { shown } from '../../wire/errors.js';
 import type {
@@ -14,6 +15,7 @@ import type {
 } from '../decorators/handler-options.js';
 import { HandlerCancelled, HandlerDefinitionError } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type FailureOptions, type ToolResultOptions } from '../handlers.options.js';
+import { HandlerPlaces } from '../invocation/handler-limits.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
@@ -123,6 +125,7 @@ export class McpRegistry {
   constructor(
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(HANDLER_OPTIONS) private readonly failures: FailureOptions & ToolResultOptions,
+    @Inject(Clock) private readonly clock: Clock,
   ) {}
 
   /** Emits after each change of a list, also those that decorators caused at start. Completes when the endpoint closes. */
@@ -193,7 +196,8 @@ export class McpRegistry {
     registration: Registrations[Kind],
   ): McpRegistration<Changes> {
     let current = { ...registration };
-    let entry = registeredEntry(kind, current, this.failures);
+    const shared = { failures: this.failures, clock: this.clock, places: new HandlerPlaces() };
+    let entry = registeredEntry(kind, current, shared);
     const { key, origin } = entry;
     this.table.add(entry);
     const present = (): boolean => this.table.get(kind, key) === entry;
@@ -202,7 +206,7 @@ export class McpRegistry {
       update: (changes) => {
         if (!present()) throw new HandlerDefinitionError(origin, 'it was removed, and can no longer be updated.');
         const next = { ...current, ...changes, [KEYS[kind]]: key };
-        const changed = registeredEntry(kind, next, this.failures);
+        const changed = registeredEntry(kind, next, shared);
         [current, entry] = [next, changed];
         this.table.replace(changed);
       },
@@ -250,7 +254,7 @@ const ENTRIES: {
 function registeredEntry<Kind extends ListedKind>(
   kind: Kind,
   registration: Registrations[Kind],
-  failures: FailureOptions & ToolResultOptions,
+  shared: Pick<EntrySource, 'failures' | 'clock' | 'places'>,
 ): ListedEntry {
   const { handler, complete = {} } = registration as ToolRegistration<never> & Pick<PromptRegistration, 'complete'>;
   const origin = `${kind} ${shown(Reflect.get(registration, KEYS[kind]))} (registered at run time)`;
@@ -258,8 +262,8 @@ function registeredEntry<Kind extends ListedKind>(
     throw new HandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
   }
   return ENTRIES[kind](registration, {
+    ...shared,
     origin,
-    failures,
     // Collected together with the entry.
     compiler: new SchemaCompiler(),
     runner: (validate) => functionRunner(handler, origin, validate),

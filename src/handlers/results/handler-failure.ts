@@ -5,10 +5,10 @@ import { inspect } from 'node:util';
 import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { ServerRequestError } from '../../context/server-request.error.js';
 import { McpStateError, UnknownStateError } from '../../context/mcp-state.js';
-import { McpError, shown } from '../../wire/errors.js';
+import { McpError, REQUEST_TIMEOUT, shown } from '../../wire/errors.js';
 import { isLocalCaller } from '../../wire/local-caller.js';
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } from '../../wire/spec.js';
-import { HandlerDeniedError, HandlerSignal } from '../handlers.errors.js';
+import { HandlerDeniedError, HandlerSignal, HandlerTimeoutError } from '../handlers.errors.js';
 import type { FailureOptions } from '../handlers.options.js';
 import { textBlock } from './content.js';
 
@@ -25,6 +25,7 @@ import { textBlock } from './content.js';
  * | other `HttpException` below 500 | `isError` with its text | -32603 with its text |
  * | `UnknownStateError` | `isError` with its text | -32602 with its text |
  * | `ServerRequestError`, other `McpStateError` | `isError` with its text | -32603 with its text |
+ * | a limit of its time | `isError` with its text | -32001 with its text |
  * | `HttpException` from 500 on | `isError` with a generic text | -32603 with a generic text |
  * | other `Error`, or a text | `isError` with its message if `errorDetails`, else a generic text | -32603 with the same |
  * | anything else, and what throws when it is read | `isError` with a generic text | -32603 with a generic text |
@@ -68,6 +69,7 @@ export function toToolFailure(error: unknown, failed: FailedHandler): CallToolRe
 
 /** @returns the error to throw */
 export function toReadFailure(error: unknown, failed: FailedHandler): Error {
+  if (error instanceof HandlerTimeoutError) return new ProtocolError(REQUEST_TIMEOUT, error.message);
   const seen = seenAs(error);
   if (seen.passed) return seen.passed;
   const { kind, name } = failed;
@@ -116,7 +118,9 @@ function seenAs(error: unknown): Seen {
       return status < 500 ? { text: textOf(error), status } : {};
     }
     if (error instanceof UnknownStateError) return { text: error.message, status: 422 };
-    if (error instanceof ServerRequestError || error instanceof McpStateError) return { text: error.message };
+    if (error instanceof ServerRequestError || error instanceof McpStateError || error instanceof HandlerTimeoutError) {
+      return { text: error.message };
+    }
     const detail = error instanceof Error ? error.message : error;
     return typeof detail === 'string' ? { detail: bounded(detail) } : {};
   } catch {

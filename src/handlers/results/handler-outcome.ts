@@ -4,6 +4,7 @@ import type { McpHandlerKind } from '../../context/mcp-execution-context.js';
 import { logger } from '../../context/operator-log.js';
 import type { ResultBound } from '../../context/mcp-call.js';
 import type { FailureOptions } from '../handlers.options.js';
+import type { HandlerLimits } from '../invocation/handler-limits.js';
 import { type HandlerDeniedError, isPlainDenial } from '../handlers.errors.js';
 import { type FailureReport, inspected, notFound, toReadFailure, toToolFailure } from './handler-failure.js';
 import { TooManyBytes, withFilesRead } from './files.js';
@@ -58,6 +59,8 @@ export interface ServedHandler {
   readonly failures: FailureOptions;
   /** The limit of its results; absent: none. */
   readonly bound?: ResultBound | undefined;
+  /** How long it runs, and how many of its calls; absent: without limits. */
+  readonly limits?: HandlerLimits | undefined;
 }
 
 /** A handler whose results and failures are those of the protocol. */
@@ -99,7 +102,7 @@ const SENT_AS: Partial<Record<McpHandlerKind, 'blocks' | 'contents'>> = {
 /** @param toResult makes the result of the protocol; throws HandlerResultError for a value that cannot be sent */
 export function served<Args, Result>(
   handler: HandlerRunner,
-  { kind, name, origin, failures, bound }: ServedHandler,
+  { kind, name, origin, failures, bound, limits }: ServedHandler,
   toResult: (value: unknown, args: Args) => Result | Promise<Result>,
 ): Served<Args, Result> {
   const as = SENT_AS[kind];
@@ -113,12 +116,15 @@ export function served<Args, Result>(
     logger.debug(`${origin} is "not found" for a caller from whom a guard hides it: ${error.message}`);
     return true;
   };
-  const invoke = async (args: Args, context: McpContext): Promise<Result> => {
+  const invoke = async (args: Args, given: McpContext): Promise<Result> => {
+    const limited = limits?.begin(kind, asked(args), given);
+    const context = limited?.context ?? given;
     try {
-      let value = await handler.run(args, context);
+      const run = handler.run(args, context);
+      let value = await (limited ? limited.race(run) : run);
       const read = as ? withFilesRead(value, { as, maxBytes, signal: () => context.signal }) : value;
       if (isThenable(read)) {
-        value = await read;
+        value = await (limited ? limited.race(read) : read);
         if (value instanceof TooManyBytes) return bound!.insteadOf({}, `more than ${value.read - 1}`) as Result;
       }
       const result = toResult(value, args);
@@ -129,6 +135,8 @@ export function served<Args, Result>(
       const { request } = context;
       if (kind === 'tool') return toToolFailure(error, { kind, name, failures, request, report }) as Result;
       throw toReadFailure(error, { kind, name: asked(args), failures, request, report });
+    } finally {
+      limited?.end();
     }
   };
   return {
