@@ -98,6 +98,15 @@ describe('McpCall', () => {
     expect([call.state, call.aborted, call.signal.aborted]).toEqual(['cancelled', true, true]);
   });
 
+  it('D32: is open for its answer when the time of its handler is over, and may be cancelled until then', () => {
+    const call = new McpCall(HTTP, REQUEST, someClient().client);
+    const late = new Error('too late');
+    call.expire(late);
+    expect([call.state, call.aborted, call.signal.reason]).toEqual(['open', true, late]);
+    call.cancelled(new Error('not needed'));
+    expect([call.state, call.signal.reason]).toEqual(['cancelled', late]);
+  });
+
   it('ends once: an answered call is not cancelled any more', () => {
     const { exchange, closeStream } = someExchange();
     const call = new McpCall(HTTP, REQUEST, someClient().client, exchange);

@@ -3,12 +3,15 @@ import { PassThrough } from 'node:stream';
 import {
   type CallHandler,
   type CanActivate,
+  Controller,
   type ExecutionContext,
   ForbiddenException,
+  Get,
   Inject,
   Injectable,
   type INestApplication,
   type NestInterceptor,
+  Param,
   UseGuards,
   UseInterceptors,
 } from '@nestjs/common';
@@ -94,6 +97,16 @@ class Again implements NestInterceptor {
   }
 }
 
+/** Sees how what it surrounds has ended. */
+@Injectable()
+class Seeing implements NestInterceptor {
+  constructor(@Inject(Work) private readonly work: Work) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(finalize(() => this.work.seen.push('interceptor left')));
+  }
+}
+
 @Injectable()
 class Limited {
   constructor(@Inject(Work) private readonly work: Work) {}
@@ -144,6 +157,12 @@ class Limited {
     return this.work.until(label, ctx);
   }
 
+  @Tool({ name: 'surrounded', maxConcurrent: 1, inputSchema: Label })
+  @UseInterceptors(Seeing)
+  surrounded(@McpArgs('label') label: string, @McpCtx() ctx: McpContext): Promise<string> {
+    return this.work.until(label, ctx);
+  }
+
   @Tool({ name: 'patient', maxConcurrent: 1, inputSchema: Label })
   patient(@McpArgs('label') label: string, @McpCtx() ctx: McpContext): Promise<string> {
     return this.work.until(label, ctx);
@@ -169,6 +188,17 @@ class Limited {
   @Tool({ name: 'reports', maxConcurrent: 1, inputSchema: Label })
   async reports(@McpArgs('label') label: string, @McpCtx() ctx: McpContext): Promise<string> {
     await ctx.progress(1, 2, label);
+    return this.work.until(label, ctx);
+  }
+}
+
+@Controller()
+class Routes {
+  constructor(@Inject(Work) private readonly work: Work) {}
+
+  @Get('routed/:label')
+  @Tool({ name: 'routed', timeoutMs: LIMIT_MS, inputSchema: Label })
+  routed(@Param('label') label: string, @McpCtx() ctx: McpContext): Promise<string> {
     return this.work.until(label, ctx);
   }
 }
@@ -203,6 +233,7 @@ async function start(options: Partial<McpStreamableOptions> = {}): Promise<Start
       }),
       McpTasksModule.forRoot(),
     ],
+    controllers: [Routes],
     providers: [Work, Limited],
   })
     .overrideProvider(Clock)
@@ -281,6 +312,16 @@ describe.each(ERAS)('D32: a handler with timeoutMs (%s)', (era) => {
     const unstarted = `${name} was not started: at most 1 of its calls run at a time ("maxConcurrent")`;
     expect(waited).toMatchObject({ reason: error(unstarted) });
     expect(work.seen).toEqual([`${label} runs`, `${label} runs`]);
+  });
+
+  it('that is a route too has the limit as a tool', async () => {
+    const { clock, work, connect } = await start();
+    const mcp = await connect({ era });
+    const call = mcp.callTool('routed', { label: 'A' });
+    await seen(work, ['A runs']);
+    await clock.advance(LIMIT_MS);
+    expect(await call).toMatchObject({ isError: true, text: expect.stringContaining('did not finish within 1000 ms') });
+    work.door('A').open('too late');
   });
 
   it('that returns an Observable runs until that completes, and is unsubscribed', async () => {
@@ -399,6 +440,22 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     work.door('C').open('c');
     expect((await third).text).toBe('c');
     expect(work.seen).toEqual(['A runs', 'C runs']);
+  });
+
+  it('is left by the interceptors of a call that was cancelled while it waited', async () => {
+    const started = await start();
+    const { work, connect } = started;
+    const mcp = await connect({ era });
+    const first = mcp.callTool('surrounded', { label: 'A' });
+    await seen(work, ['A runs']);
+    const leaving = new AbortController();
+    const second = mcp.callTool('surrounded', { label: 'B' }, { signal: leaving.signal });
+    await inFlight(started, 2);
+    leaving.abort();
+    await expect(second).rejects.toThrow(/abort/i);
+    await seen(work, ['A runs', 'interceptor left']);
+    work.door('A').open('a');
+    expect((await first).text).toBe('a');
   });
 
   it.each(['fails', 'is cancelled and goes on', 'loses its client'])(
@@ -523,6 +580,22 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     expect(work.signals[0]!.aborted).toBe(true);
     expect(getEventListeners(work.signals[0]!, 'abort')).toEqual([]);
     work.door('A').open('too late');
+  });
+});
+
+describe('D32: anonymous callers of a handler with places of each principal', () => {
+  it.each([
+    ['legacy', 'are callers of their own with a session', ['A runs', 'B runs']],
+    ['modern', 'are one caller without sessions', ['A runs']],
+  ] as const)('(%s) %s', async (era, _claim, running) => {
+    const started = await start();
+    const { work, connect } = started;
+    const clientsOf = [await connect({ era }), await connect({ era })];
+    const calls = ['A', 'B'].map((label, n) => clientsOf[n]!.callTool('each', { label }));
+    await inFlight(started, 2);
+    expect(work.seen).toEqual(running);
+    for (const label of ['A', 'B']) work.door(label).open('done');
+    await Promise.all(calls);
   });
 });
 

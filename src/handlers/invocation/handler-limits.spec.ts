@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { HandlerPlaces } from './handler-limits.js';
+import { systemClock } from '../../common/clock.js';
+import type { McpContext } from '../../context/mcp-context.js';
+import { HandlerLimits, HandlerPlaces } from './handler-limits.js';
 
 describe('the places of a handler', () => {
   const started: string[] = [];
@@ -18,6 +20,28 @@ describe('the places of a handler', () => {
     expect(started).toEqual(['c', 'd']);
     others[2]!.leave();
     expect(places.size).toBe(0);
+  });
+
+  it('are given to no call before those that wait, though it has a higher limit', () => {
+    const places = new HandlerPlaces();
+    started.length = 0;
+    const [running, waiting] = ['a', 'b'].map((name) => take(places, name));
+    const last = take(places, 'c', { max: 2 });
+    expect(last.taken).toBe(false);
+    running!.leave();
+    expect(started).toEqual(['b', 'c']);
+    waiting!.leave();
+    last.leave();
+    expect(places.size).toBe(0);
+  });
+
+  it('are not taken by a call that was cancelled before its method could run', () => {
+    const places = new HandlerPlaces();
+    const limits = new HandlerLimits({ places: { max: 1, perPrincipal: false } }, systemClock, places);
+    const context = { signal: AbortSignal.abort(), inTurn: () => context } as unknown as McpContext;
+    const run = limits.begin('tool', 'find', context);
+    expect([run.entering(), places.size]).toEqual([undefined, 0]);
+    run.end();
   });
 
   it('of different callers do not depend on each other, and a caller without calls takes no memory', () => {
