@@ -42,21 +42,21 @@ export interface CacheHints {
  */
 export interface LimitedOptions {
   /**
-   * Milliseconds that the handler may run: from the moment when its guards have accepted the caller and its arguments are
-   * valid until its result is complete, also that of an Observable. Then the signal of the call aborts, and the client
-   * gets an error: of a tool a result with `isError`, whose text the model reads, else -32001. Time in which the handler
-   * waits for answers of the client (`ctx.elicit()`, `ctx.sample()`, `ctx.roots()`) does not count; in revision 2026-07-28, where it runs again with the answers,
-   * each run has the whole time. With `maxConcurrent`, a call that has waited so long for its turn fails too. `requestTimeoutMs` of the
-   * endpoint holds in addition.
+   * Milliseconds that the handler may run: from the moment when its guards have accepted the caller and its arguments
+   * are valid until its result is complete, also that of an Observable. Then the signal of the call aborts, and the
+   * client gets an error: of a tool a result with `isError`, whose text the model reads, else -32001. Time in which the
+   * handler waits for answers of the client (`ctx.elicit()`, `ctx.sample()`, `ctx.roots()`) does not count; in revision
+   * 2026-07-28, where it runs again with the answers, each run has the whole time. With `maxConcurrent`, a call that
+   * has waited so long for its turn fails too. `requestTimeoutMs` of the endpoint holds in addition.
    *
    * @default no limit
    */
   timeoutMs?: number;
   /**
-   * How many calls of the handler run at a time; `{ max, per: 'principal' }`: of each caller, the anonymous callers of a
-   * session being one, and all without a session. Further calls wait in their order, for `timeoutMs`; without it until
-   * there is a place, the client cancels or disconnects, or `requestTimeoutMs` is over. Calls that wait count for `maxRunningCalls`. Lower: less load on
-   * what the handler uses, and longer waiting.
+   * How many calls of the handler run at a time; `{ max, per: 'principal' }`: of each caller, the anonymous callers of
+   * a session being one, and all without a session. Further calls wait in their order, for `timeoutMs`; without it
+   * until there is a place, the client cancels or disconnects, or `requestTimeoutMs` is over. Calls that wait count for
+   * `maxRunningCalls`. Lower: less load on what the handler uses, and longer waiting.
    *
    * @default no limit
    */
