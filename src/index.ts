@@ -4,6 +4,10 @@ export { McpServer, Server } from './sdk/server-factory.js';
 
 export { McpStreamableModule } from './mcp-streamable.module.js';
 export type { McpBackend, McpStreamableOptions } from './mcp-streamable.options.js';
+export type {
+  McpStreamableModuleAsyncOptions,
+  McpStreamableModuleOptions,
+} from './mcp-streamable.module-definition.js';
 export type { McpStreamableExtras } from './http/endpoint-extras.js';
 export type { McpEndpointVersion } from './context/endpoint-name.js';
 
@@ -16,7 +20,15 @@ export type { RequestId } from './wire/json-rpc.js';
 export { LATEST_LEGACY_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS } from './wire/revisions.js';
 
 export { McpContext, type McpProgress } from './context/mcp-context.js';
-export type { McpAnswer, McpAnswers, McpElicitation, McpQuestion } from './context/mcp-questions.js';
+export type {
+  McpAnswer,
+  McpAnswers,
+  McpElicitAnswer,
+  McpElicitation,
+  McpForm,
+  McpFormContent,
+  McpQuestion,
+} from './context/mcp-questions.js';
 export {
   type McpPrincipalState,
   type McpState,
@@ -123,6 +135,7 @@ export {
   type ToolRegistration,
 } from './handlers/registry/mcp-registry.js';
 export type { HandlerSchema, JsonSchema } from './handlers/schema/handler-schema.js';
+export type { ArgumentsOf, HandlerDecorator, ResultOf } from './handlers/schema/schema-types.js';
 
 export {
   getMcpToolCallerToken,
@@ -213,5 +226,5 @@ export { McpStderrLogger, type McpStdioOptions, type McpStdioServer, serveMcpStd
 export { McpController } from './http/mcp.controller.js';
 export { McpSessionGuard } from './http/mcp-session.guard.js';
 export type { McpHttpOptions } from './http/http.options.js';
-export type { PrincipalFunction, PrincipalId } from './http/principal.js';
+export type { McpRequest, PrincipalFunction, PrincipalId } from './http/principal.js';
 export type { HostOriginOptions } from './http/edge/host-origin.js';

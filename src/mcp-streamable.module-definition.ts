@@ -1,4 +1,4 @@
-import { ConfigurableModuleBuilder, type DynamicModule } from '@nestjs/common';
+import { type ConfigurableModuleAsyncOptions, ConfigurableModuleBuilder, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { McpBearerGuard } from './auth/bearer.guard.js';
 import { check, MCP_OPTIONS, McpOptionError } from './common/option-checks.js';
@@ -19,13 +19,27 @@ import { McpShutdownModule } from './http/endpoint-shutdown.js';
 /** The options of `forRootAsync()` that Nest reads beside a factory, and the extras. */
 const ASYNC_NAMES = ['useFactory', 'useClass', 'useExisting', 'inject', 'provideInjectionTokensFrom', ...EXTRA_NAMES];
 
+/** What `McpStreamableModule.forRoot()` takes. @publicApi */
+export interface McpStreamableModuleOptions extends McpStreamableOptions, Partial<McpStreamableExtras> {}
+
+/**
+ * What `McpStreamableModule.forRootAsync()` takes: a factory of the options, and beside it what Nest needs earlier.
+ *
+ * @publicApi
+ */
+export interface McpStreamableModuleAsyncOptions
+  extends
+    ConfigurableModuleAsyncOptions<McpStreamableOptions, 'createMcpStreamableOptions'>,
+    Omit<Partial<McpStreamableExtras>, 'imports'> {}
+
 /** `forRoot` and `forRootAsync`: each call creates a module with its own controller. */
-export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
-  new ConfigurableModuleBuilder<McpStreamableOptions>({ moduleName: 'McpStreamable' })
-    .setClassMethodName('forRoot')
-    .setFactoryMethodName('createMcpStreamableOptions')
-    .setExtras<McpStreamableExtras>(DEFAULTS, endpointModule)
-    .build();
+export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<McpStreamableOptions>({
+  moduleName: 'McpStreamable',
+})
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createMcpStreamableOptions')
+  .setExtras<McpStreamableExtras>(DEFAULTS, endpointModule)
+  .build();
 
 function endpointModule(definition: DynamicModule, extras: McpStreamableExtras): DynamicModule {
   const resolved = resolveExtras(extras);

@@ -19,12 +19,12 @@ import { HttpEdge } from './http/edge/http-edge.js';
 import { McpRequestReader } from './http/mcp-incoming.js';
 import { McpResponder } from './http/responder.js';
 import {
-  type ASYNC_OPTIONS_TYPE,
   assertAsyncOptions,
   assertOptions,
   ConfigurableModuleClass,
   MODULE_OPTIONS_TOKEN,
-  type OPTIONS_TYPE,
+  type McpStreamableModuleAsyncOptions,
+  type McpStreamableModuleOptions,
 } from './mcp-streamable.module-definition.js';
 import { featureModule } from './handlers/discovery/app-scan.js';
 import { ENDPOINT_NAME, type EndpointName } from './context/endpoint-name.js';
@@ -74,8 +74,17 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
     shutdown.add({ delayMs, leave: () => endpoint.leave(), stop: () => this.onModuleDestroy() });
   }
 
-  /** @throws McpOptionError */
-  static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
+  /**
+   * An MCP endpoint with these options. `serverInfo` is the only one that it needs; the handlers are the decorated methods of the
+   * app's providers and controllers.
+   *
+   * ```ts
+   * McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, guards: [TokenGuard] })
+   * ```
+   *
+   * @throws McpOptionError for an option that is unknown, or whose value cannot be used; in part at start
+   */
+  static override forRoot(options: McpStreamableModuleOptions): DynamicModule {
     assertOptions(options);
     return super.forRoot(options);
   }
@@ -83,9 +92,17 @@ export class McpStreamableModule extends ConfigurableModuleClass implements Nest
   /**
    * As `forRoot`, with options from a factory; options that Nest needs earlier are given beside it.
    *
-   * @throws McpOptionError
+   * ```ts
+   * McpStreamableModule.forRootAsync({
+   *   guards: [TokenGuard],
+   *   inject: [ConfigService],
+   *   useFactory: (config: ConfigService) => ({ serverInfo: config.getOrThrow('mcp.server') }),
+   * })
+   * ```
+   *
+   * @throws McpOptionError as `forRoot` does
    */
-  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+  static override forRootAsync(options: McpStreamableModuleAsyncOptions): DynamicModule {
     assertAsyncOptions(options);
     return super.forRootAsync(options);
   }

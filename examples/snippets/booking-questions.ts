@@ -17,7 +17,7 @@ export class BookingTools {
     const message = `${offer.hotel} for ${offer.price} €? Then say for whom.`;
     const { action, content } = await ctx.elicit('guest', { message, requestedSchema: Guest });
     if (action !== 'accept') throw new ConflictException('The user does not want the room.');
-    return this.rooms.book(offer.id, String(content?.['name']));
+    return this.rooms.book(offer.id, content.name);
   }
   // #endregion
 
@@ -45,7 +45,7 @@ export class BookingTools {
     for (let attempt = 1; attempt <= 3; attempt++) {
       const message = `Which city is it? (${attempt} of 3)`;
       const { content } = await ctx.elicit(`guess-${attempt}`, { message, requestedSchema: City });
-      if (content?.['city'] === 'Rome') return 'Right.';
+      if (content?.city === 'Rome') return 'Right.';
     }
     return 'It was Rome.';
   }

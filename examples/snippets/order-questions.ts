@@ -11,7 +11,7 @@ export class AskingTools {
   @Tool({ name: 'remove_order', description: 'Removes an order, if the user agrees', inputSchema: OrderId })
   async remove(@McpArgs('id') id: string, @McpCtx() ctx: McpContext): Promise<string> {
     const { action, content } = await ctx.elicit('sure', { message: `Remove order ${id}?`, requestedSchema: Sure });
-    if (action !== 'accept' || content?.['yes'] !== true) throw new ConflictException('The user wants to keep it.');
+    if (action !== 'accept' || !content.yes) throw new ConflictException('The user wants to keep it.');
     await ctx.log('notice', `Order ${id} was removed.`);
     return 'Removed.';
   }

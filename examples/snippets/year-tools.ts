@@ -12,7 +12,7 @@ export class YearTools {
   async close(@McpArgs('year') year: number, @McpCtx() ctx: McpContext): Promise<string> {
     ctx.task?.update('Waiting for a confirmation');
     const answer = await ctx.elicit('sure', { message: `Close ${year}?`, requestedSchema: Confirmation });
-    return answer.content?.['sure'] === true ? `${year} is closed.` : `${year} stays open.`;
+    return answer.content?.sure === true ? `${year} is closed.` : `${year} stays open.`;
   }
   // #endregion
 
@@ -20,7 +20,7 @@ export class YearTools {
   @Tool({ name: 'archive_year', description: 'Moves a year to the archive', inputSchema: Year, task: 'manual' })
   async archive(@McpArgs('year') year: number, @McpCtx() ctx: McpContext): Promise<string> {
     const answer = await ctx.elicit('sure', { message: `Archive ${year}?`, requestedSchema: Confirmation });
-    if (answer.content?.['sure'] !== true) return 'Nothing was moved.';
+    if (answer.content?.sure !== true) return 'Nothing was moved.';
     await ctx.startTask(); // the client has the task from here on, and the handler goes on
     await this.move(year, ctx.signal);
     return `${year} is in the archive.`;

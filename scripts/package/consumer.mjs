@@ -27,7 +27,7 @@ const compilerOptions = {
 const oldest = {
   extends: './tsconfig.json',
   compilerOptions: { noEmit: true },
-  include: ['entries.ts', 'handlers.ts'],
+  include: ['entries.ts', 'handlers.ts', 'types.ts'],
 };
 
 /** The resolution that does not know `exports`, where `typesVersions` finds the entries. Other packages may lack that. */
@@ -60,7 +60,9 @@ function dependencies(tarball, nest) {
     '@nestjs/terminus': `^${nest}`,
     '@modelcontextprotocol/client': dev['@modelcontextprotocol/client'],
     '@modelcontextprotocol/sdk': dev['@modelcontextprotocol/sdk'],
+    '@types/express': dev['@types/express'],
     '@types/node': dev['@types/node'],
+    'expect-type': dev['expect-type'],
     zod: dev.zod,
     [manifest.name]: `file:${tarball}`,
   };

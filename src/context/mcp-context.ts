@@ -12,7 +12,14 @@ import { DONE, quiet } from '../common/promises.js';
 import { extensionOf } from '../wire/extensions.js';
 import type { RequestId } from '../wire/json-rpc.js';
 import { authOf, type McpCall, type McpSessionInfo } from './mcp-call.js';
-import type { McpAnswers, McpElicitation, McpQuestion } from './mcp-questions.js';
+import type {
+  McpAnswers,
+  McpElicitAnswer,
+  McpElicitation,
+  McpForm,
+  McpFormContent,
+  McpQuestion,
+} from './mcp-questions.js';
 import type { McpPrincipalState, McpState, McpStatePort } from './mcp-state.js';
 import type { McpTask, TaskPort } from './mcp-tasks.js';
 
@@ -220,6 +227,12 @@ export class McpContext {
    * @throws HandlerSignal in revision 2026-07-28, when the client must answer first: rethrow it
    * @see https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
    */
+  elicit<const Schema extends McpForm['requestedSchema']>(
+    key: string,
+    form: McpForm<Schema>,
+  ): Promise<McpElicitAnswer<McpFormContent<Schema>>>;
+  /** Asks for something else than a form of a known schema, such as a visit of a URL. */
+  elicit(key: string, params: McpElicitation): Promise<ElicitResult>;
   elicit(key: string, params: McpElicitation): Promise<ElicitResult> {
     return this.#askOne(key, { method: 'elicitation/create', params });
   }
@@ -264,7 +277,9 @@ export class McpContext {
    * @throws HandlerSignal as {@link elicit} does
    * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
    */
-  ask<Questions extends Readonly<Record<string, McpQuestion>>>(questions: Questions): Promise<McpAnswers<Questions>> {
+  ask<const Questions extends Readonly<Record<string, McpQuestion>>>(
+    questions: Questions,
+  ): Promise<McpAnswers<Questions>> {
     return this.#ask(questions) as Promise<McpAnswers<Questions>>;
   }
 

@@ -26,9 +26,60 @@ export type McpQuestion =
   | { method: 'sampling/createMessage'; params: CreateMessageRequestParams }
   | { method: 'roots/list'; params?: ListRootsRequest['params'] };
 
+/**
+ * The user's answer to a form: `content` is there if the user has accepted, with the type that the schema describes. The
+ * content is checked, not converted.
+ *
+ * @publicApi
+ */
+export type McpElicitAnswer<Content = NonNullable<ElicitResult['content']>> =
+  | { action: 'accept'; content: Content; _meta?: ElicitResult['_meta'] }
+  | { action: 'decline' | 'cancel'; content?: undefined; _meta?: ElicitResult['_meta'] };
+
+/** A form, whose schema tells the type of its answer. @publicApi */
+export type McpForm<Schema = ElicitInputParams['requestedSchema']> = Omit<
+  ElicitInputParams,
+  'mode' | 'requestedSchema'
+> & {
+  mode?: 'form';
+  /** A Standard Schema, or a JSON Schema of flat properties. */
+  requestedSchema: Schema;
+};
+
+/** What the content of a form is, by its schema. @publicApi */
+export type McpFormContent<Schema> = Schema extends { readonly '~standard': { readonly types?: infer Types } }
+  ? NonNullable<Types> extends { readonly input: infer Content }
+    ? Content
+    : NonNullable<ElicitResult['content']>
+  : Schema extends { readonly properties: infer Properties }
+    ? ContentOf<Properties, Schema extends { readonly required: readonly (infer Name)[] } ? Name : never>
+    : NonNullable<ElicitResult['content']>;
+
+type ContentOf<Properties, Required> = {
+  -readonly [Name in keyof Properties as Name extends Required ? Name : never]: FieldOf<Properties[Name]>;
+} & {
+  -readonly [Name in keyof Properties as Name extends Required ? never : Name]?: FieldOf<Properties[Name]>;
+} extends infer Both
+  ? { [Name in keyof Both]: Both[Name] }
+  : never;
+
+type FieldOf<Schema> = Schema extends { readonly enum: readonly (infer Value)[] }
+  ? Value
+  : Schema extends { readonly oneOf: readonly { readonly const: infer Value }[] }
+    ? Value
+    : Schema extends { readonly type: 'array' }
+      ? string[]
+      : Schema extends { readonly type: 'boolean' }
+        ? boolean
+        : Schema extends { readonly type: 'number' | 'integer' }
+          ? number
+          : string;
+
 /** The answer to a question of the given type. @publicApi */
 export type McpAnswer<Question> = Question extends { method: 'elicitation/create' }
-  ? ElicitResult
+  ? Question extends { params: { requestedSchema: infer Schema } }
+    ? McpElicitAnswer<McpFormContent<Schema>>
+    : ElicitResult
   : Question extends { method: 'sampling/createMessage'; params: infer Params }
     ? SamplingAnswer<Params>
     : ListRootsResult;

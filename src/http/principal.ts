@@ -1,3 +1,4 @@
+import type { AuthInfo } from '@modelcontextprotocol/server';
 import { McpError, shown } from '../wire/errors.js';
 import { credentialsOf, type RequestCredentials } from './credentials.js';
 
@@ -5,9 +6,29 @@ import { credentialsOf, type RequestCredentials } from './credentials.js';
 export type PrincipalId = string | number | bigint | { toHexString(): string };
 
 /** Returns the caller of a request; `undefined`, `null`, `''` and `NaN` mean an anonymous caller. @publicApi */
-export type PrincipalFunction = (
-  request: never,
-) => PrincipalId | null | undefined | Promise<PrincipalId | null | undefined>;
+export type PrincipalFunction = {
+  /** A method, so that a parameter may have the type of one adapter: Express' `Request` or `FastifyRequest`. */
+  principal(request: McpRequest): PrincipalId | null | undefined | Promise<PrincipalId | null | undefined>;
+}['principal'];
+
+/* oxlint-disable typescript/no-explicit-any -- optional and `any`, so that a parameter of each adapter's type, or of one's own, fits */
+/**
+ * What Express' `Request` and Fastify's `FastifyRequest` have in common, with what guards leave on it. To have it typed, annotate
+ * the parameter: `(request: FastifyRequest) => …`, `({ user }: { user: User }) => …`.
+ *
+ * @publicApi
+ */
+export interface McpRequest {
+  readonly headers?: any;
+  readonly params?: any;
+  readonly query?: any;
+  readonly ip?: string | undefined;
+  /** As your guard, or Passport, has left it. */
+  readonly user?: any;
+  /** The access token that the option `auth`, or a guard, has verified. */
+  readonly auth?: AuthInfo | undefined;
+}
+/* oxlint-enable typescript/no-explicit-any */
 
 /** The properties that guards leave on a request: Passport's `user`, the MCP SDK's `auth`. */
 interface Marked {

@@ -58,7 +58,7 @@ class Checked {
     inputSchema: z.object({ id: z.string().refine(() => ++validated > 0) }),
     outputSchema: z.object({ id: z.string() }),
   })
-  checked(@McpArgs() args: { id: string }): object {
+  checked(@McpArgs() args: { id: string }): { id: string } {
     ran += 1;
     return args;
   }

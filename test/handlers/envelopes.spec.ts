@@ -28,11 +28,11 @@ function handlers(scope: Scope): Type {
   @Injectable({ scope })
   class Handlers {
     @Tool({ name: 'total', outputSchema })
-    total(): object {
+    total(): { count: number } {
       return { count: 2 };
     }
     @Tool({ name: 'streamed', outputSchema })
-    streamed(): Observable<ToolEvent<object>> {
+    streamed(): Observable<ToolEvent<{ count: number }>> {
       return of(toolProgress(1, 2), { count: 2 });
     }
     @Prompt({ name: 'asks' })

@@ -1,7 +1,7 @@
 import { Injectable, UseGuards, ValidationPipe } from '@nestjs/common';
 import { Type } from 'class-transformer';
 import { IsEmail, IsInt, IsString, Max, ValidateNested } from 'class-validator';
-import { McpArgs, Prompt, Tool } from 'nestjs-mcp-streamable';
+import { type HandlerSchema, McpArgs, Prompt, Tool } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { decidesByArguments } from '../support/by-arguments.js';
@@ -99,12 +99,12 @@ class Forms {
     return `ran ${++ran}`;
   }
 
-  @Tool({ name: 'output', outputSchema: z.object({ total: z.number() }) })
+  @Tool({ name: 'output', outputSchema: z.object({ total: z.number() }) as HandlerSchema })
   output(): object {
     return { total: SECRET };
   }
   @Tool({ name: 'unstructured', outputSchema: z.object({ total: z.number() }) })
-  unstructured(): object {
+  unstructured(): { content: { type: 'text'; text: string }[] } {
     return { content: [{ type: 'text', text: SECRET }] };
   }
 }

@@ -49,8 +49,8 @@ class SizedTools {
     return { sum: 3 };
   }
   @Tool({ name: 'checked', textMirror: false, outputSchema: z.object({ sum: z.number() }) })
-  checked(): object {
-    return { sum: 3, secret: 'stripped' };
+  checked(): { sum: number } {
+    return Object.assign({ sum: 3 }, { secret: 'stripped' });
   }
   @Tool({ name: 'whole', textMirror: false })
   whole(): object {

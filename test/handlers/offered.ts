@@ -70,8 +70,8 @@ export class OrderTools {
   }
 
   @Tool({ name: 'structured', outputSchema: z.object({ total: z.number() }) })
-  structured(): object {
-    return { total: 3, secret: 'x' };
+  structured(): { total: number } {
+    return Object.assign({ total: 3 }, { secret: 'x' });
   }
 }
 

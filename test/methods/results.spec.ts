@@ -1,6 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { inputRequired } from '@modelcontextprotocol/server';
-import { HandlerDefinitionError, McpArgs, type McpContext, Prompt, Resource, Tool } from 'nestjs-mcp-streamable';
+import {
+  HandlerDefinitionError,
+  type HandlerSchema,
+  McpArgs,
+  type McpContext,
+  Prompt,
+  Resource,
+  Tool,
+} from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { TestApp } from '../support/app.js';
@@ -17,7 +25,7 @@ const Sum = z.object({ sum: z.number() });
 @Injectable()
 class Everything {
   @Tool({ name: 'add', title: 'Adds', icons: [ICON], outputSchema: Sum, inputSchema: z.object({ a: z.number() }) })
-  add(@McpArgs('a') a: number): object {
+  add(@McpArgs('a') a: number): z.infer<typeof Sum> {
     return { sum: a };
   }
   @Resource({ uri: 'app://text', name: 'text', title: 'A text', icons: [ICON] })
@@ -284,7 +292,7 @@ describe('what goes out', () => {
   ])('D18: an output schema that is %s stops the start', async (_, outputSchema) => {
     @Injectable()
     class Lists {
-      @Tool({ name: 'lists', outputSchema: outputSchema as never })
+      @Tool({ name: 'lists', outputSchema: outputSchema as HandlerSchema })
       lists(): string[] {
         return [];
       }

@@ -30,7 +30,7 @@ class Orders {
     inputSchema: z.object({ a: z.number(), b: z.number() }),
     outputSchema: z.object({ sum: z.number() }),
   })
-  add(@McpArgs() { a, b }: { a: number; b: number }): object {
+  add(@McpArgs() { a, b }: { a: number; b: number }): { sum: number } {
     return { sum: a + b };
   }
   @Tool({ name: 'who' })

@@ -19,6 +19,9 @@ const tool = { name: 'find' };
 const kindsOf = (type: { prototype: object }, method: string): string[] =>
   declarationsOf(Reflect.get(type.prototype, method)).map(({ kind }) => kind);
 
+/** What the compiler would refuse. */
+const asProperty = (decorator: unknown) => decorator as PropertyDecorator;
+
 describe('handler decorators', () => {
   class Handlers {
     @Tool(tool)
@@ -117,7 +120,7 @@ describe('handler decorators', () => {
       [
         () => {
           class Property {
-            @(Tool(tool) as PropertyDecorator)
+            @asProperty(Tool(tool))
             find = () => {};
           }
           return Property;

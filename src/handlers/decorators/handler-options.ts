@@ -76,27 +76,29 @@ export interface HandlerConcurrency {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
  * @publicApi
  */
-export interface ToolOptions extends DescribedOptions, LimitedOptions {
+export interface ToolOptions<Input extends HandlerSchema = HandlerSchema, Output extends HandlerSchema = HandlerSchema>
+  extends DescribedOptions, LimitedOptions {
   /** Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, according to the specification. */
   name: string;
   /** Hints about the behaviour of the tool, such as `readOnlyHint`. */
   annotations?: ToolAnnotations;
   /**
    * Schema of the arguments. They are validated after the guards have run; the handler gets the output of the schema
-   * (defaults, coercion). Their type is not inferred from it; with Zod, write `z.infer<typeof schema>`.
+   * (defaults, coercion). A method whose parameter cannot take them does not compile; with Zod, write `z.infer<typeof schema>`.
    *
    * A property with `x-mcp-header` is mirrored into a header by clients of 2026-07-28, and the header is checked.
    *
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header
    * @default the class of the parameter of `@McpArgs()`; of a method that takes no arguments, nothing
    */
-  inputSchema?: HandlerSchema;
+  inputSchema?: Input;
   /**
-   * Schema of the result, as structured content. Results are validated against it; the output of the schema is sent.
+   * Schema of the result, as structured content. Results are validated against it; the output of the schema is sent. A method
+   * that returns something else does not compile.
    *
    * @default no structured content
    */
-  outputSchema?: HandlerSchema;
+  outputSchema?: Output;
   /**
    * Whether a call of the tool may become a task, for clients of 2026-07-28 that declare the extension
    * `io.modelcontextprotocol/tasks`: they get the task at once, and poll for its result. `'optional'` serves other
@@ -261,7 +263,7 @@ export interface PromptArgumentOptions {
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
  * @publicApi
  */
-export interface PromptOptions extends DescribedOptions, LimitedOptions {
+export interface PromptOptions<Input extends HandlerSchema = HandlerSchema> extends DescribedOptions, LimitedOptions {
   /** Unique in the endpoint. */
   name: string;
   /**
@@ -270,7 +272,7 @@ export interface PromptOptions extends DescribedOptions, LimitedOptions {
    *
    * @default the class of the parameter of `@McpArgs()`; of a method that takes no arguments, nothing
    */
-  inputSchema?: HandlerSchema;
+  inputSchema?: Input;
   /** The arguments without a schema: all are strings. A call without a required one is refused. */
   arguments?: readonly PromptArgumentOptions[];
 }

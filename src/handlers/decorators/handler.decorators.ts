@@ -2,7 +2,8 @@ import { adviceOn } from '../../common/option-checks.js';
 import { shown } from '../../wire/errors.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
-import type { HandlerSchema } from '../schema/handler-schema.js';
+import type { HandlerSchema, JsonSchema } from '../schema/handler-schema.js';
+import type { HandlerDecorator } from '../schema/schema-types.js';
 import {
   type AppViewOptions,
   type CompleteOptions,
@@ -105,8 +106,10 @@ function faultOf(
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
  * @publicApi
  */
-export function Tool(options: ToolOptions): MethodDecorator {
-  return declareHandler('Tool', { kind: 'tool', options });
+export function Tool<Input extends HandlerSchema = JsonSchema, Output extends HandlerSchema = JsonSchema>(
+  options: ToolOptions<Input, Output>,
+): HandlerDecorator<Input, Output> {
+  return declareHandler('Tool', { kind: 'tool', options }) as HandlerDecorator<Input, Output>;
 }
 
 /**
@@ -181,8 +184,10 @@ export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecora
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
  * @publicApi
  */
-export function Prompt(options: PromptOptions): MethodDecorator {
-  return declareHandler('Prompt', { kind: 'prompt', options });
+export function Prompt<Input extends HandlerSchema = JsonSchema>(
+  options: PromptOptions<Input>,
+): HandlerDecorator<Input, JsonSchema> {
+  return declareHandler('Prompt', { kind: 'prompt', options }) as HandlerDecorator<Input, JsonSchema>;
 }
 
 /**

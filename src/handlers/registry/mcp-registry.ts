@@ -20,6 +20,7 @@ import { comesInParts, Drain } from '../results/drain.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
+import type { ArgumentsOf, TypedSchema } from '../schema/schema-types.js';
 import { type EntrySource, promptEntry, resourceEntry, templateEntry, toolEntry } from './entries.js';
 import { type HandlerListChange, HandlerTable, type ListedEntry, type ListedKind } from './handler-table.js';
 
@@ -140,9 +141,14 @@ export class McpRegistry {
    * @throws DuplicateHandlerError when there is a tool of that name
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
    */
+  registerTool<Schema extends TypedSchema>(
+    tool: ToolRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
+  ): McpRegistration<Partial<Omit<ToolRegistration<ArgumentsOf<Schema>>, 'name'>>>;
+  /** With a JSON Schema, or without arguments. */
   registerTool<Args = Record<string, unknown>>(
     tool: ToolRegistration<Args>,
-  ): McpRegistration<Partial<Omit<ToolRegistration<Args>, 'name'>>> {
+  ): McpRegistration<Partial<Omit<ToolRegistration<Args>, 'name'>>>;
+  registerTool(tool: ToolRegistration<never>): McpRegistration<Partial<Omit<ToolRegistration<never>, 'name'>>> {
     return this.#register('tool', tool);
   }
 
@@ -174,9 +180,14 @@ export class McpRegistry {
    * @throws HandlerDefinitionError when it cannot be served
    * @throws DuplicateHandlerError when there is a prompt of that name
    */
+  registerPrompt<Schema extends TypedSchema>(
+    prompt: PromptRegistration<ArgumentsOf<Schema>> & { inputSchema: Schema },
+  ): McpRegistration<Partial<Omit<PromptRegistration<ArgumentsOf<Schema>>, 'name'>>>;
+  /** With a JSON Schema, or with `arguments`. */
   registerPrompt<Args = Record<string, unknown>>(
     prompt: PromptRegistration<Args>,
-  ): McpRegistration<Partial<Omit<PromptRegistration<Args>, 'name'>>> {
+  ): McpRegistration<Partial<Omit<PromptRegistration<Args>, 'name'>>>;
+  registerPrompt(prompt: PromptRegistration<never>): McpRegistration<Partial<Omit<PromptRegistration<never>, 'name'>>> {
     return this.#register('prompt', prompt);
   }
 

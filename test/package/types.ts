@@ -1,0 +1,217 @@
+/**
+ * What the compiler infers, and what it refuses: compiled in the repository, and in the apps of `check:compat` with the oldest
+ * TypeScript and the newest. Nothing here runs.
+ */
+import { applyDecorators, Controller, Get, Injectable, Param, ParseIntPipe, UseGuards } from '@nestjs/common';
+import { expectTypeOf } from 'expect-type';
+import type { Request } from 'express';
+import type { FastifyRequest } from 'fastify';
+import {
+  type HandlerSchema,
+  McpArgs,
+  type McpContext,
+  McpCtx,
+  type McpRegistry,
+  McpStreamableModule,
+  type McpStreamableModuleAsyncOptions,
+  type McpStreamableModuleOptions,
+  Prompt,
+  Tool,
+  type ToolEvent,
+  toolProgress,
+} from 'nestjs-mcp-streamable';
+import { of, type Observable } from 'rxjs';
+import { z } from 'zod';
+
+const Order = z.object({ id: z.string(), limit: z.coerce.number().default(10) });
+const Total = z.object({ total: z.number() });
+type OrderArgs = z.infer<typeof Order>;
+
+class OrderDto {
+  id!: string;
+}
+
+interface User {
+  readonly id: string;
+}
+
+const totalSchema = { type: 'object', properties: { total: { type: 'number' } } };
+const SearchTool = () =>
+  applyDecorators(Tool({ name: 'search', inputSchema: Order, outputSchema: Total }), UseGuards());
+
+@Injectable()
+export class Compiles {
+  @Tool({ name: 'whole', inputSchema: Order, outputSchema: Total })
+  whole(@McpArgs() { limit }: OrderArgs): z.infer<typeof Total> {
+    return { total: limit };
+  }
+  @Tool({ name: 'part', inputSchema: Order, outputSchema: Total })
+  async part(@McpArgs('id') id: string, @McpCtx() ctx: McpContext): Promise<{ total: number }> {
+    return Promise.resolve({ total: Number(id) + ctx.method.length });
+  }
+  @Tool({ name: 'piped', inputSchema: Order })
+  piped(@McpArgs('id', ParseIntPipe) id: number): number {
+    return id;
+  }
+  @Tool({ name: 'beside', inputSchema: Order })
+  beside(@McpArgs() { id }: Pick<OrderArgs, 'id'>, user: User): string {
+    return `${id} ${user.id}`;
+  }
+  @Tool({ name: 'ignored', inputSchema: Order, outputSchema: Total })
+  ignored(ctx: McpContext): { total: number } {
+    return { total: ctx.method.length };
+  }
+  @Tool({ name: 'class', inputSchema: OrderDto, outputSchema: OrderDto })
+  class(@McpArgs() { id }: OrderDto): OrderDto {
+    return { id };
+  }
+  @Tool({ name: 'parts', outputSchema: Total })
+  parts(): Observable<ToolEvent<{ total: number }>> {
+    return of(toolProgress(1), { total: 1 });
+  }
+  @Tool({ name: 'generator', outputSchema: Total })
+  async *generator(): AsyncGenerator<ToolEvent<{ total: number }>> {
+    yield toolProgress(1);
+    yield { total: 1 };
+  }
+  @Tool({ name: 'error', outputSchema: Total })
+  error(): { content: { type: 'text'; text: string }[]; isError: true } {
+    return { content: [{ type: 'text', text: 'No.' }], isError: true };
+  }
+  @Tool({ name: 'json', inputSchema: totalSchema, outputSchema: totalSchema })
+  json(@McpArgs() args: { total: number }): object {
+    return args;
+  }
+  @Tool({ name: 'unchecked', inputSchema: Order as HandlerSchema, outputSchema: Total as HandlerSchema })
+  unchecked(@McpArgs() args: { other: Date }): object {
+    return args;
+  }
+  @SearchTool()
+  composed(@McpArgs() { id }: OrderArgs): { total: number } {
+    return { total: id.length };
+  }
+  @Prompt({ name: 'review', inputSchema: Order })
+  review(@McpArgs('id') id: string): string {
+    return id;
+  }
+}
+
+@Controller('orders')
+export class Routes {
+  @Get(':id')
+  @Tool({ name: 'order', inputSchema: z.object({ id: z.number() }), outputSchema: Total })
+  find(@Param('id', ParseIntPipe) id: number): { total: number } {
+    return { total: id };
+  }
+}
+
+export class Refused {
+  // @ts-expect-error -- the result is a text
+  @Tool({ name: 'result', outputSchema: Total })
+  result(): { total: string } {
+    return { total: '1' };
+  }
+  // @ts-expect-error -- so is that of the promise
+  @Tool({ name: 'promise', outputSchema: Total })
+  async promise(): Promise<{ total: string }> {
+    return Promise.resolve({ total: '1' });
+  }
+  // @ts-expect-error -- and the last part
+  @Tool({ name: 'parts', outputSchema: Total })
+  parts(): Observable<ToolEvent<{ total: string }>> {
+    return of({ total: '1' });
+  }
+  // @ts-expect-error -- of a class too
+  @Tool({ name: 'class', outputSchema: OrderDto })
+  class(): { id: number } {
+    return { id: 1 };
+  }
+  // @ts-expect-error -- the id is a text
+  @Tool({ name: 'args', inputSchema: Order })
+  args(@McpArgs() { id }: { id: number }): number {
+    return id;
+  }
+  // @ts-expect-error -- there is no such argument
+  @Tool({ name: 'name', inputSchema: Order })
+  name(@McpArgs() { orderId }: { orderId: string }, @McpCtx() ctx: McpContext): string {
+    return orderId + ctx.method;
+  }
+  // @ts-expect-error -- as in prompts
+  @Prompt({ name: 'prompt', inputSchema: Order })
+  prompt(@McpArgs() { orderId }: { orderId: string }): string {
+    return orderId;
+  }
+}
+
+export async function asks(ctx: McpContext): Promise<void> {
+  const answer = await ctx.elicit('size', { message: 'Which?', requestedSchema: z.object({ size: z.number() }) });
+  if (answer.action === 'accept') expectTypeOf(answer.content).toEqualTypeOf<{ size: number }>();
+  else expectTypeOf(answer.content).toEqualTypeOf<undefined>();
+  const json = await ctx.elicit('more', {
+    message: 'More?',
+    requestedSchema: {
+      type: 'object',
+      properties: {
+        count: { type: 'integer' },
+        color: { type: 'string', enum: ['red', 'blue'] },
+        yes: { type: 'boolean' },
+      },
+      required: ['count', 'color'],
+    },
+  });
+  if (json.action === 'accept')
+    expectTypeOf(json.content).toEqualTypeOf<{ count: number; color: 'red' | 'blue'; yes?: boolean }>();
+  const { color, roots } = await ctx.ask({
+    color: {
+      method: 'elicitation/create',
+      params: { message: 'Color?', requestedSchema: z.object({ color: z.string() }) },
+    },
+    roots: { method: 'roots/list' },
+  });
+  if (color.action === 'accept') expectTypeOf(color.content.color).toEqualTypeOf<string>();
+  expectTypeOf(roots.roots[0]!.uri).toEqualTypeOf<string>();
+  const url = await ctx.elicit('login', { mode: 'url', message: 'Log in', url: 'https://example.com' });
+  expectTypeOf(url.action).toEqualTypeOf<'accept' | 'decline' | 'cancel'>();
+}
+
+export function registers(registry: McpRegistry): void {
+  registry.registerTool({
+    name: 'order',
+    inputSchema: Order,
+    handler: (args, ctx) => {
+      expectTypeOf(args).toEqualTypeOf<OrderArgs>();
+      expectTypeOf(ctx).toEqualTypeOf<McpContext>();
+    },
+  });
+  registry.registerTool({
+    name: 'class',
+    inputSchema: OrderDto,
+    handler: (args) => expectTypeOf(args).toEqualTypeOf<OrderDto>(),
+  });
+  registry.registerTool<{ id: number }>({ name: 'json', inputSchema: totalSchema, handler: ({ id }) => id });
+  registry.registerTool({
+    name: 'none',
+    handler: (args) => expectTypeOf(args).toEqualTypeOf<Record<string, unknown>>(),
+  });
+  registry.registerPrompt({
+    name: 'review',
+    inputSchema: Order,
+    handler: (args) => expectTypeOf(args).toEqualTypeOf<OrderArgs>(),
+  });
+}
+
+const serverInfo = { name: 'types', version: '1.0.0' };
+export const modules = [
+  McpStreamableModule.forRoot({
+    serverInfo,
+    principal: (request) => String(request.headers['x-user'] ?? request.user.id),
+  }),
+  McpStreamableModule.forRoot({ serverInfo, principal: (request) => request.auth?.clientId ?? request.ip }),
+  McpStreamableModule.forRoot({ serverInfo, principal: (request: Request) => request.get('x-user') }),
+  McpStreamableModule.forRoot({ serverInfo, principal: (request: FastifyRequest) => request.hostname }),
+  McpStreamableModule.forRoot({ serverInfo, principal: ({ user }: { user: User }) => user.id }),
+  // @ts-expect-error -- an id is no object
+  McpStreamableModule.forRoot({ serverInfo, principal: ({ user }: { user: User }) => user }),
+];
+expectTypeOf(McpStreamableModule.forRoot).parameter(0).toEqualTypeOf<McpStreamableModuleOptions>();
+expectTypeOf(McpStreamableModule.forRootAsync).parameter(0).toEqualTypeOf<McpStreamableModuleAsyncOptions>();
