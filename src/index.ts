@@ -63,6 +63,7 @@ export {
   McpMethod,
   Prompt,
   Resource,
+  ListResources,
   ResourceTemplate,
   Tool,
 } from './handlers/decorators/handler.decorators.js';
@@ -81,6 +82,9 @@ export type {
   PromptOptions,
   ResourceArgs,
   ResourceOptions,
+  ListedResource,
+  ListedResources,
+  ListResourcesArgs,
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
@@ -140,6 +144,7 @@ export type { ArgumentsOf, HandlerDecorator, ResultOf } from './handlers/schema/
 export {
   getMcpToolCallerToken,
   InjectMcpToolCaller,
+  type McpListedTool,
   type McpToolCallEvent,
   type McpToolCallOptions,
   McpToolCaller,

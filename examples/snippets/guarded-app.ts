@@ -12,7 +12,7 @@ export class UsersModule {}
       serverInfo: { name: 'orders', version: '1.0.0' },
       imports: [UsersModule], // what TokenGuard injects
       guards: [TokenGuard],
-      principal: (request) => request.user.id,
+      principal: (request: { user: { id: string } }) => request.user.id,
     }),
   ],
 })

@@ -46,7 +46,7 @@ export class ReportTools {
       serverInfo: { name: 'reports', version: '1.0.0' },
       imports: [UsersModule],
       guards: [TokenGuard],
-      principal: ({ user }) => user.id,
+      principal: ({ user }: { user: { id: string } }) => user.id,
       decorators: [SkipThrottle()], // the calls are counted, not the POSTs
       listGuards: [], // lists are not calls
     }),

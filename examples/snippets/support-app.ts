@@ -10,7 +10,7 @@ import { TokenGuard } from './token.guard.js';
       serverInfo: { name: 'orders', version: '1.0.0' },
       imports: [UsersModule],
       guards: [TokenGuard],
-      principal: (request) => request.user.id,
+      principal: (request: { user: { id: string } }) => request.user.id,
       sessionGuard: SupportSessionGuard,
     }),
   ],

@@ -140,7 +140,7 @@ export class McpRequestReader {
   }
 
   #said(request: object): unknown {
-    return this.options.principal(request as never);
+    return this.options.principal(request);
   }
 
   /** Why a call of this request would be refused. */

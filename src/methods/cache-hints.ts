@@ -70,7 +70,7 @@ export function listHints(
 ): Partial<CacheFields> {
   if (call.era !== 'modern') return {};
   const { ttlMs, scope } = policy.list;
-  const shared = scope === 'public' && isForEveryCaller(call, policy) && !anyGuarded(table, kind);
+  const shared = scope === 'public' && isForEveryCaller(call, policy) && !dependsOnCaller(table, kind);
   return { ttlMs, cacheScope: shared ? 'public' : 'private' };
 }
 
@@ -116,8 +116,9 @@ function isForEveryCaller({ principal }: Caller, policy: CachePolicy): boolean {
   return principal === undefined && !policy.guarded();
 }
 
-function anyGuarded(table: HandlerTable, kind: ListedKind): boolean {
+function dependsOnCaller(table: HandlerTable, kind: ListedKind): boolean {
   for (const { guarded } of table.all(kind)) if (guarded) return true;
+  if (kind === 'resource') for (const { listing } of table.all('template')) if (listing) return true;
   return false;
 }
 

@@ -1,4 +1,5 @@
 import type { Subscription } from 'rxjs';
+import type { McpCall } from '../context/mcp-call.js';
 import type { McpContext } from '../context/mcp-context.js';
 import type { EntryOf, HandlerListChange, HandlerTable, ListedKind } from '../handlers/registry/handler-table.js';
 import type { McpSessionService } from '../session/mcp-session.service.js';
@@ -6,10 +7,13 @@ import type { SpecTypeName } from '../wire/spec.js';
 import { shown } from '../wire/errors.js';
 import { type CachePolicy, listHints } from './cache-hints.js';
 import type { HandlerCalls } from './handler-calls.js';
+import { FIRST_LISTING, hasListings, listedResources, type ListingPlace } from './resource-listings.js';
 import { invalidParams, type ServedMethod, type ServedMethods, paramsReader } from './method.js';
 
 /** The prefix is the version of the format. */
 const CURSOR = /^1:(\d{1,15})$/;
+/** Behind the entries of `resources/list`: the template, how many of its resources were shown, and its own cursor. */
+const LISTING_CURSOR = /^2:(\d{1,15}):(\d{1,15})(?::(.*))?$/s;
 
 export interface ListOptions {
   /** Entries per page of a list. */
@@ -17,13 +21,13 @@ export interface ListOptions {
   readonly cache: CachePolicy;
 }
 
+interface ListParams {
+  readonly cursor?: string | undefined;
+}
+
 /** `tools/list`, `resources/list`, `resources/templates/list`, `prompts/list`. */
 export function listMethods(table: HandlerTable, calls: HandlerCalls, options: ListOptions): ServedMethods {
-  const list = (
-    kind: ListedKind,
-    field: string,
-    type: SpecTypeName,
-  ): ServedMethod<{ cursor?: string | undefined }> => ({
+  const list = (kind: ListedKind, field: string, type: SpecTypeName): ServedMethod<ListParams> => ({
     read: paramsReader(type, ({ cursor }) =>
       cursor === undefined || typeof cursor === 'string' ? { cursor } : undefined,
     ),
@@ -33,12 +37,47 @@ export function listMethods(table: HandlerTable, calls: HandlerCalls, options: L
       return { [field]: entries.map(({ wire }) => wire), nextCursor, ...listHints(call, table, kind, cache) };
     },
   });
+  const resources = list('resource', 'resources', 'ListResourcesRequest');
   return {
     'tools/list': list('tool', 'tools', 'ListToolsRequest'),
-    'resources/list': list('resource', 'resources', 'ListResourcesRequest'),
+    'resources/list': {
+      ...resources,
+      serve: (params: ListParams, call: McpCall) =>
+        hasListings(table)
+          ? withListings(table, calls.context(call), params, call, options)
+          : resources.serve(params, call),
+    },
     'resources/templates/list': list('template', 'resourceTemplates', 'ListResourceTemplatesRequest'),
     'prompts/list': list('prompt', 'prompts', 'ListPromptsRequest'),
   };
+}
+
+/** A page of `resources/list` where templates list their resources. */
+async function withListings(
+  table: HandlerTable,
+  context: McpContext,
+  { cursor }: ListParams,
+  call: McpCall,
+  { pageSize: size, cache }: ListOptions,
+): Promise<object> {
+  const hints = listHints(call, table, 'resource', cache);
+  const begun = listingPlaceOf(cursor);
+  const page = begun ? { entries: [] } : await visiblePage(table, 'resource', context, { cursor, size });
+  const resources: object[] = page.entries.map(({ wire }) => wire);
+  if (page.nextCursor !== undefined) return { resources, nextCursor: page.nextCursor, ...hints };
+  const room = size - resources.length;
+  const listed = await listedResources(table, context, begun ?? FIRST_LISTING, { room, size });
+  const nextCursor = listed.next && listingCursorOf(listed.next);
+  return { resources: [...resources, ...listed.resources], nextCursor, ...hints };
+}
+
+function listingCursorOf({ ordinal, offset, cursor }: ListingPlace): string {
+  return Buffer.from(`2:${ordinal}:${offset}${cursor === undefined ? '' : `:${cursor}`}`).toString('base64url');
+}
+
+function listingPlaceOf(cursor: string | undefined): ListingPlace | undefined {
+  const match = cursor && LISTING_CURSOR.exec(Buffer.from(cursor, 'base64url').toString());
+  return match ? { ordinal: Number(match[1]), offset: Number(match[2]), cursor: match[3] } : undefined;
 }
 
 /**

@@ -1,6 +1,12 @@
-import type { CallToolResult, ElicitRequestParams, ElicitResult, Progress } from '@modelcontextprotocol/server';
+import type {
+  CallToolResult,
+  ElicitRequestParams,
+  ElicitResult,
+  ListToolsResult,
+  Progress,
+} from '@modelcontextprotocol/server';
 import { Inject, Injectable, type InjectionToken } from '@nestjs/common';
-import { Observable, type Subscriber } from 'rxjs';
+import { lastValueFrom, Observable, type Subscriber } from 'rxjs';
 import { DONE, type MaybePromise } from '../common/promises.js';
 import {
   type CallingClient,
@@ -127,12 +133,34 @@ export class McpToolCaller {
     args: Readonly<Record<string, unknown>> = {},
     options: McpToolCallOptions = {},
   ): Observable<McpToolCallEvent> {
+    return this.#call$('tools/call', { name, arguments: args }, options) as Observable<McpToolCallEvent>;
+  }
+
+  /**
+   * The tools that a caller may call: those that it would see in `tools/list`, without those for views alone. Their schemas are
+   * plain JSON Schemas, as agent frameworks take them: `parameters` of OpenAI, `jsonSchema()` of the AI SDK, `schema` of LangChain.
+   *
+   * @param options the caller
+   * @returns all tools, not a page of them
+   * @throws (rejects) McpError UNAVAILABLE when the app has closed
+   */
+  async listTools(options: Pick<McpToolCallOptions, 'principal' | 'request'> = {}): Promise<McpListedTool[]> {
+    const tools: McpListedTool[] = [];
+    for (let cursor: string | undefined; ;) {
+      const { result } = (await lastValueFrom(this.#call$('tools/list', { cursor }, options))) as ListEvent;
+      tools.push(...result.tools.filter(isForModels).map(listedTool));
+      if (result.nextCursor === undefined) return tools;
+      cursor = result.nextCursor;
+    }
+  }
+
+  #call$(method: string, params: object, options: McpToolCallOptions): Observable<WithinEvent> {
     return new Observable((subscriber) => {
       const { calls } = this.runtime;
       // Calls that run may call others while the app drains.
       if (calls.state === 'stopped') throw shutdownRefusal();
       const client = new ClientWithin(subscriber, options);
-      const call = new McpCall(httpOf(options), requestOf(name, args, options), client, client);
+      const call = new McpCall(httpOf(options), requestOf(method, params, options), client, client);
       calls.add(call);
       calls.dispatch(call);
       return () => calls.cancel(call, new Error('The caller unsubscribed from the result.'));
@@ -140,13 +168,47 @@ export class McpToolCaller {
   }
 }
 
+/** A tool as a model, or its framework, is told of it. @publicApi */
+export type McpListedTool = Pick<
+  ListToolsResult['tools'][number],
+  'name' | 'title' | 'description' | 'inputSchema' | 'outputSchema' | 'annotations'
+>;
+
+type WithinEvent = ({ readonly type: 'progress' } & Progress) | { readonly type: 'result'; readonly result: object };
+type ListEvent = { readonly result: ListToolsResult };
+
+/** Views call the others. */
+function isForModels({ _meta }: ListToolsResult['tools'][number]): boolean {
+  const { visibility } = (_meta?.['ui'] ?? {}) as { visibility?: readonly string[] };
+  return visibility?.includes('model') !== false;
+}
+
+/** Models get the schema alone: some refuse the name of its dialect. */
+function listedTool({
+  name,
+  title,
+  description,
+  inputSchema,
+  outputSchema,
+  annotations,
+}: McpListedTool): McpListedTool {
+  const { $schema: _, ...input } = inputSchema;
+  return {
+    ...{ name, inputSchema: input },
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(outputSchema && { outputSchema }),
+    ...(annotations && { annotations }),
+  };
+}
+
 let lastId = 0;
 
 /** As a client would send it. @throws TypeError for what JSON cannot write */
-function requestOf(name: string, args: object, { meta }: McpToolCallOptions): JsonRpcRequest {
+function requestOf(method: string, given: object, { meta }: McpToolCallOptions): JsonRpcRequest {
   const id = `within-${++lastId}`;
-  const params = { name, arguments: args, _meta: { ...meta, progressToken: id } };
-  return { jsonrpc: '2.0', id, method: 'tools/call', params: JSON.parse(JSON.stringify(params)) as typeof params };
+  const params = { ...given, _meta: { ...meta, progressToken: id } };
+  return { jsonrpc: '2.0', id, method, params: JSON.parse(JSON.stringify(params)) as typeof params };
 }
 
 /**
@@ -172,7 +234,7 @@ class ClientWithin implements CallingClient, McpExchange {
   readonly carries = 'messages';
 
   constructor(
-    private readonly subscriber: Subscriber<McpToolCallEvent>,
+    private readonly subscriber: Subscriber<WithinEvent>,
     private readonly options: McpToolCallOptions,
   ) {}
 
@@ -251,7 +313,7 @@ class ClientWithin implements CallingClient, McpExchange {
 }
 
 interface JsonRpcAnswer {
-  readonly result?: CallToolResult;
+  readonly result?: object;
   readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
 }
 

@@ -359,7 +359,7 @@ function registerHandlers(registry: McpRegistry): void {
   registry.registerPrompt({
     name: 'typed',
     inputSchema: z.object({ count: z.coerce.number() }),
-    handler: ({ count }) => `${count as number}`,
+    handler: ({ count }) => `${count}`,
   });
 }
 

@@ -14,6 +14,7 @@ import {
   InjectMcpToolCaller,
   McpArgs,
   type McpCallEnd,
+  type McpListedTool,
   McpCtx,
   type McpContext,
   McpServer,
@@ -27,6 +28,7 @@ import { createMcpTestClient, expectNothingLeft, ManualClock } from 'nestjs-mcp-
 import { interval, lastValueFrom, map, Observable, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { forOpenAi, type Message, Model, UserAgent } from '../../examples/snippets/user-agent.js';
 import { gate } from '../support/app.js';
 import { RecordedLog } from '../support/recorded-log.js';
 
@@ -190,6 +192,62 @@ afterEach(async () => {
   expect(app.get(McpSessionService, { strict: false }).nodeCounts()).toMatchObject({ inFlight: 0, outbound: 0 });
   await app.close();
   expect(clock.pending).toBe(0);
+});
+
+/** Says what the script says, and keeps what it was told. */
+class ScriptedModel extends Model {
+  readonly told: { messages: readonly Message[]; tools: readonly McpListedTool[] }[] = [];
+  constructor(private readonly script: Awaited<ReturnType<Model['next']>>[]) {
+    super();
+  }
+  next(messages: readonly Message[], given: readonly McpListedTool[]): ReturnType<Model['next']> {
+    this.told.push({ messages: [...messages], tools: given });
+    return Promise.resolve(this.script.shift()!);
+  }
+}
+
+describe('an agent of the app', () => {
+  const anna = { principal: 'anna', request: { user: { id: 'anna' } } };
+  const bert = { principal: 'bert', request: { user: { id: 'bert' } } };
+  const names = (listed: readonly McpListedTool[]) => listed.map(({ name }) => name);
+
+  it('is told of the tools that its user may call, on all pages, with their schemas', async () => {
+    await start({ pageSize: 2 });
+    const ofAnna = await tools.listTools(anna);
+    const ofBert = await tools.listTools(bert);
+    expect(names(ofAnna)).toEqual(expect.arrayContaining(['add', 'secret', 'agent']));
+    expect(names(ofBert)).toEqual(names(ofAnna).filter((name) => name !== 'secret'));
+    expect(names(await tools.listTools())).toEqual(names(ofBert));
+    const add = ofBert.find(({ name }) => name === 'add')!;
+    expect(add.inputSchema).toEqual({
+      type: 'object',
+      properties: { a: { type: 'number' }, b: { type: 'number' } },
+      required: ['a', 'b'],
+    });
+    expect(add.outputSchema).toMatchObject({ type: 'object', required: ['sum'] });
+    expect(forOpenAi(add)).toEqual({ type: 'function', function: { name: 'add', parameters: add.inputSchema } });
+    expect(ends.every(({ call: { method }, outcome }) => method === 'tools/list' && outcome === 'ok')).toBe(true);
+  });
+
+  it('calls tools as its user, and neither sees nor reaches what the user may not call', async () => {
+    await start();
+    const work = () =>
+      new ScriptedModel([
+        { call: { name: 'who', arguments: {} } },
+        { call: { name: 'secret', arguments: {} } },
+        { text: 'Done.' },
+      ]);
+    const forAnna = work();
+    expect(await new UserAgent(forAnna, tools).ask('Who am I?', { id: 'anna' })).toBe('Done.');
+    expect(forAnna.told.at(-1)!.messages.map(({ content }) => content)).toEqual([
+      'Who am I?',
+      expect.stringContaining('anna'),
+      expect.stringContaining('in'),
+    ]);
+    const forBert = work();
+    await expect(new UserAgent(forBert, tools).ask('Who am I?', { id: 'bert' })).rejects.toThrow('"secret" not found');
+    expect(names(forBert.told[0]!.tools)).not.toContain('secret');
+  });
 });
 
 describe('a tool that the app calls itself', () => {

@@ -247,6 +247,31 @@ export interface ResourceTemplateOptions extends DescribedOptions, LimitedOption
   cache?: CacheHints;
 }
 
+/** The arguments of a method with `@ListResources()`. @publicApi */
+export interface ListResourcesArgs {
+  /** The `nextCursor` that the method returned for the page before, as a client sent it back: check it. Absent: the first page. */
+  readonly cursor?: string;
+  /** How many resources a page has: more than that are shown on several pages, for each of which the method is called. */
+  readonly limit: number;
+}
+
+/** A resource of a template, as `resources/list` shows it. What is not given is that of the template. @publicApi */
+export interface ListedResource extends DescribedOptions, Pick<ResourceOptions, 'annotations' | 'mimeType' | 'size'> {
+  /** Matches the template. */
+  uri: string;
+  /** @default the URI */
+  name?: string;
+}
+
+/** What a method with `@ListResources()` returns. @publicApi */
+export type ListedResources =
+  | readonly ListedResource[]
+  | {
+      resources: readonly ListedResource[];
+      /** What the method is called with for the next page; absent: this is the last one. */
+      nextCursor?: string | undefined;
+    };
+
 /** An argument of a prompt; always a string. @publicApi */
 export interface PromptArgumentOptions {
   name: string;
@@ -373,5 +398,6 @@ export const HANDLER_OPTION_NAMES = {
     ...{ name: true, inputSchema: true, arguments: true },
   }),
   completion: ['prompt', 'template', 'argument'],
+  listing: ['uriTemplate'],
   method: namesOf<MethodOptions>({ method: true, paramsSchema: true, extension: true, era: true }),
 } as const;

@@ -25,6 +25,7 @@ export type HandlerDeclaration =
   | { readonly kind: 'template'; readonly options: ResourceTemplateOptions }
   | { readonly kind: 'prompt'; readonly options: PromptOptions }
   | { readonly kind: 'completion'; readonly options: CompleteOptions }
+  | { readonly kind: 'listing'; readonly options: { readonly uriTemplate: string } }
   | { readonly kind: 'method'; readonly options: MethodOptions };
 
 const DECLARATIONS = 'nestjs-mcp-streamable:declarations';
@@ -169,6 +170,33 @@ export function AppView(options: AppViewOptions): MethodDecorator {
  */
 export function ResourceTemplate(options: ResourceTemplateOptions): MethodDecorator {
   return declareHandler('ResourceTemplate', { kind: 'template', options });
+}
+
+/**
+ * Makes a method list the resources of a template of the same endpoint for one caller: they are in `resources/list`, behind those
+ * with a fixed URI. It is called with `({ cursor, limit }, ctx)`, see `ListResourcesArgs`, and returns {@link ListedResources} or a
+ * promise of them.
+ *
+ * ```ts
+ * @ResourceTemplate({ uriTemplate: 'notes://{id}', name: 'note', mimeType: 'text/markdown' })
+ * note(@McpArgs('id') id: string) { … }
+ *
+ * @ListResources('notes://{id}')
+ * async list(@McpArgs() _page: object, @McpCtx() { principal }: McpContext): Promise<ListedResource[]> {
+ *   const notes = await this.notes.of(principal);
+ *   return notes.map(({ id, title }) => ({ uri: `notes://${id}`, name: title }));
+ * }
+ * ```
+ *
+ * Its guards decide who gets the list, and those of the template's method which resources are in it. When it fails, so does
+ * `resources/list`.
+ *
+ * @param uriTemplate as it is written in `@ResourceTemplate()`
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/resources#listing-resources
+ * @publicApi
+ */
+export function ListResources(uriTemplate: string): MethodDecorator {
+  return declareHandler('ListResources', { kind: 'listing', options: { uriTemplate } });
 }
 
 /**

@@ -21,6 +21,7 @@ import {
   toolEntry,
 } from '../registry/entries.js';
 import { type HandlerEntry, type HandlerKind, HandlerTable } from '../registry/handler-table.js';
+import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
@@ -36,7 +37,13 @@ interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> 
 }
 
 type CompletionDeclaration = Extract<HandlerDeclaration, { kind: 'completion' }>;
-type EntryDeclaration = Exclude<HandlerDeclaration, { kind: 'completion' }>;
+type ListingDeclaration = Extract<HandlerDeclaration, { kind: 'listing' }>;
+type EntryDeclaration = Exclude<HandlerDeclaration, { kind: 'completion' | 'listing' }>;
+
+interface TargetedListing extends DeclaredListing {
+  readonly kind: 'template';
+  readonly name: string;
+}
 
 interface TargetedCompletion extends DeclaredCompletion {
   readonly kind: 'prompt' | 'template';
@@ -76,8 +83,9 @@ export class DeclaredHandlers {
     );
     // Completions first: an entry is made with those of its arguments, wherever they are declared.
     const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
-    for (const entry of declared.filter(isEntry)) this.table.add(this.#entryOf(entry, completions));
-    for (const { kind, name, origin } of completions) {
+    const listings = declared.filter(isListing).map((listing) => this.#listingOf(listing));
+    for (const entry of declared.filter(isEntry)) this.table.add(this.#entryOf(entry, completions, listings));
+    for (const { kind, name, origin } of [...completions, ...listings]) {
       if (this.table.get(kind, name)) continue;
       const known = namesText(Array.from(this.table.all(kind), ({ key }) => key));
       const ref = kind === 'prompt' ? 'prompt' : 'resource template';
@@ -95,7 +103,18 @@ export class DeclaredHandlers {
     return { kind, name, argument: options.argument, origin, propose };
   }
 
-  #entryOf(declared: Declared<EntryDeclaration>, completions: readonly TargetedCompletion[]): HandlerEntry {
+  #listingOf(declared: Declared<ListingDeclaration>): TargetedListing {
+    const name = declared.declaration.options.uriTemplate;
+    const { origin } = declared;
+    assertKnown(declared, ['cursor', 'limit'], 'The arguments of a list are "cursor" and "limit".');
+    return { kind: 'template', name, origin, runner: this.#runner(declared, 'template', name) };
+  }
+
+  #entryOf(
+    declared: Declared<EntryDeclaration>,
+    completions: readonly TargetedCompletion[],
+    listings: readonly TargetedListing[],
+  ): HandlerEntry {
     const { origin, declaration } = declared;
     const kind = declaration.kind === 'view' ? 'resource' : declaration.kind;
     const source = (name: string): EntrySource => ({
@@ -116,7 +135,13 @@ export class DeclaredHandlers {
       case 'view':
         return resourceEntry(resourceOfView(declaration.options, origin), source(declaration.options.uri));
       case 'template': {
-        const entry = templateEntry(declaration.options, source(declaration.options.uriTemplate));
+        const { uriTemplate } = declaration.options;
+        const [listing, second] = listings.filter(({ name }) => name === uriTemplate);
+        if (second) {
+          const reason = `the resources of "${uriTemplate}" are already listed by ${listing!.origin}.`;
+          throw new HandlerDefinitionError(second.origin, reason);
+        }
+        const entry = templateEntry(declaration.options, { ...source(uriTemplate), listing });
         const names = [...entry.template.variableNames, 'uri'];
         assertKnown(declared, names, 'The arguments of a template are its variables and "uri".');
         return entry;
@@ -232,11 +257,10 @@ function declarationsIn(host: DeclaringProvider): Declared[] {
     const origin = `${host.type.name}.${methodName} (${host.module})`;
     const declared = declarations.map((declaration) => ({ host, methodName, origin, declaration }));
     // They are called with other parameters.
-    if (declared.some(isCompletion) && declared.some(isEntry)) {
-      throw new HandlerDefinitionError(
-        origin,
-        'it has @Complete() and another MCP decorator. Give each its own method.',
-      );
+    const attached = declared.find((each) => !isEntry(each));
+    if (attached && declared.length > 1) {
+      const name = isCompletion(attached) ? '@Complete()' : '@ListResources()';
+      throw new HandlerDefinitionError(origin, `it has ${name} and another MCP decorator. Give each its own method.`);
     }
     return declared;
   });
@@ -246,8 +270,12 @@ function isCompletion(declared: Declared): declared is Declared<CompletionDeclar
   return declared.declaration.kind === 'completion';
 }
 
+function isListing(declared: Declared): declared is Declared<ListingDeclaration> {
+  return declared.declaration.kind === 'listing';
+}
+
 function isEntry(declared: Declared): declared is Declared<EntryDeclaration> {
-  return !isCompletion(declared);
+  return !isCompletion(declared) && !isListing(declared);
 }
 
 /**

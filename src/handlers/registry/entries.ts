@@ -39,6 +39,7 @@ import type {
   TemplateMatch,
   ToolEntry,
 } from './handler-table.js';
+import { type DeclaredListing, listingOf } from './template-listing.js';
 import { UriTemplate } from './uri-template.js';
 
 /** Where an entry comes from. */
@@ -54,6 +55,8 @@ export interface EntrySource {
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
   /** Those of its arguments. */
   readonly completions?: readonly DeclaredCompletion[];
+  /** Of a template: lists its resources. */
+  readonly listing?: DeclaredListing | undefined;
 }
 
 /** Proposes values for an argument of a prompt, or a variable of a template. */
@@ -184,6 +187,7 @@ export function templateEntry(options: ResourceTemplateOptions, source: EntrySou
     ...cacheOf(cache, origin),
     template,
     completions: completionsOf(`resource template "${uriTemplate}"`, template.variableNames, about, source),
+    ...(source.listing && { listing: listingOf(source.listing, template, { ...fields, failures }) }),
     ...served(runner(argsOfMethod), about, (value, args: TemplateMatch) =>
       toResourceResult({ uri: args.uri, mimeType, ui }, value),
     ),

@@ -16,7 +16,7 @@ import type { McpContext } from '../../context/mcp-context.js';
 import type { ToolTask } from '../../context/mcp-tasks.js';
 import type { Era } from '../../wire/era.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
-import type { CacheHints } from '../decorators/handler-options.js';
+import type { CacheHints, ListResourcesArgs } from '../decorators/handler-options.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import type { UriTemplate, UriVariables } from './uri-template.js';
@@ -82,6 +82,21 @@ export interface ResourceTemplateEntry extends ReadEntry<'template', ResourceTem
   readonly template: UriTemplate;
   /** By variable. */
   readonly completions: ReadonlyMap<string, Completion>;
+  /** Lists its resources; absent: lists show the template alone. */
+  readonly listing?: TemplateListing | undefined;
+}
+
+/** Lists the resources of a template for one caller. */
+export interface TemplateListing {
+  /** Whether the guards of the list's method let this caller in. */
+  visible(context: McpContext): boolean | Promise<boolean>;
+  /** @throws an error that becomes a JSON-RPC error */
+  list(
+    args: ListResourcesArgs,
+    context: McpContext,
+  ): Promise<{ resources: readonly Resource[]; nextCursor?: string | undefined }>;
+  /** The variables of a listed URI. */
+  variablesOf(uri: string): UriVariables;
 }
 
 export interface PromptEntry extends EntryBase<

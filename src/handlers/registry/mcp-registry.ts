@@ -6,6 +6,8 @@ import type { McpContext } from '../../context/mcp-context.js';
 import { shown } from '../../wire/errors.js';
 import type {
   CompletionValues,
+  ListedResources,
+  ListResourcesArgs,
   PromptOptions,
   ResourceArgs,
   ResourceOptions,
@@ -52,6 +54,8 @@ export interface ResourceRegistration extends ResourceOptions {
 /** A resource template to be registered. @publicApi */
 export interface ResourceTemplateRegistration<Args = ResourceTemplateArgs> extends ResourceTemplateOptions {
   handler: HandlerFunction<Args>;
+  /** Lists the resources of the template for a caller, as a method with `@ListResources()` does. */
+  list?: (args: ListResourcesArgs, context: McpContext) => ListedResources | Promise<ListedResources>;
   /** By variable of the template. */
   complete?: Readonly<Record<string, CompletionFunction>>;
 }
@@ -267,7 +271,11 @@ function registeredEntry<Kind extends ListedKind>(
   registration: Registrations[Kind],
   shared: Pick<EntrySource, 'failures' | 'clock' | 'places'>,
 ): ListedEntry {
-  const { handler, complete = {} } = registration as ToolRegistration<never> & Pick<PromptRegistration, 'complete'>;
+  const {
+    handler,
+    complete = {},
+    list,
+  } = registration as ToolRegistration<never> & Pick<ResourceTemplateRegistration<never>, 'complete' | 'list'>;
   const origin = `${kind} ${shown(Reflect.get(registration, KEYS[kind]))} (registered at run time)`;
   if (typeof handler !== 'function') {
     throw new HandlerDefinitionError(origin, `its "handler" must be a function; got ${shown(handler)}.`);
@@ -278,6 +286,7 @@ function registeredEntry<Kind extends ListedKind>(
     // Collected together with the entry.
     compiler: new SchemaCompiler(),
     runner: (validate) => functionRunner(handler, origin, validate),
+    ...(list && { listing: { origin, runner: functionRunner(list, origin, undefined) } }),
     completions: Object.entries(complete).map(([argument, propose]) => ({ origin, argument, propose })),
   });
 }

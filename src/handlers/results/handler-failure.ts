@@ -69,12 +69,12 @@ export function toToolFailure(error: unknown, failed: FailedHandler): CallToolRe
 
 /** @returns the error to throw */
 export function toReadFailure(error: unknown, failed: FailedHandler): Error {
-  if (error instanceof HandlerTimeoutError) return new ProtocolError(REQUEST_TIMEOUT, error.message);
   const seen = seenAs(error);
   if (seen.passed) return seen.passed;
   const { kind, name } = failed;
-  const { status = 500 } = seen;
+  const { status = 500, code } = seen;
   const text = textFor(seen, error, failed);
+  if (code !== undefined) return new ProtocolError(code, text);
   if (status === 404 && (kind === 'resource' || kind === 'template')) return new ResourceNotFoundError(name, text);
   const invalid = status === 400 || status === 422 || status === 404;
   return new ProtocolError(invalid ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, text);
@@ -99,6 +99,8 @@ interface Seen {
   /** Text of an error that was thrown for the client. */
   readonly text?: string;
   readonly status?: number;
+  /** The JSON-RPC code of a read that fails by it. */
+  readonly code?: number;
   /** Message of an error that was not thrown for the client. */
   readonly detail?: string | undefined;
 }
@@ -118,9 +120,8 @@ function seenAs(error: unknown): Seen {
       return status < 500 ? { text: textOf(error), status } : {};
     }
     if (error instanceof UnknownStateError) return { text: error.message, status: 422 };
-    if (error instanceof ServerRequestError || error instanceof McpStateError || error instanceof HandlerTimeoutError) {
-      return { text: error.message };
-    }
+    if (error instanceof HandlerTimeoutError) return { text: error.message, code: REQUEST_TIMEOUT };
+    if (error instanceof ServerRequestError || error instanceof McpStateError) return { text: error.message };
     const detail = error instanceof Error ? error.message : error;
     return typeof detail === 'string' ? { detail: bounded(detail) } : {};
   } catch {
