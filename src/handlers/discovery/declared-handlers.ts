@@ -1,5 +1,5 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
-import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { Clock } from '../../common/clock.js';
 import { logger } from '../../context/operator-log.js';
 import { shown } from '../../wire/errors.js';
@@ -9,8 +9,9 @@ import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/ha
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
+import { refusesUnknown } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import { type ArgumentParam, layoutOf } from '../invocation/params.js';
+import { type ArgumentParam, layoutOf, methodOf } from '../invocation/params.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
@@ -70,6 +71,7 @@ export class DeclaredHandlers {
     @Inject(HandlerTable) private readonly table: HandlerTable,
     @Inject(HANDLER_OPTIONS) private readonly options: ResolvedHandlerOptions,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
   ) {}
 
   /**
@@ -123,6 +125,7 @@ export class DeclaredHandlers {
       failures: this.options,
       clock: this.clock,
       runner: (validate) => this.#runner(declared, kind, name, validate),
+      closed: this.#isClosed(declared),
       completions: completions.filter((each) => each.kind === kind && each.name === name),
     });
     switch (declaration.kind) {
@@ -177,7 +180,8 @@ export class DeclaredHandlers {
     const advice = `Give @${decorator}() ${option} with all arguments.`;
     // A parameter whose name the schema lacks would silently be undefined.
     const named = decorator === 'McpMethod' ? 'schema' : 'inputSchema';
-    if (given) assertNamed(args, this.#compiler.compile(given, 'input', origin, named).json, origin, advice);
+    if (given)
+      assertNamed(args, this.#compiler.compile(given, 'input', origin, { option: named }).json, origin, advice);
     const listed = 'arguments' in options ? options.arguments : undefined;
     if (listed) assertNamed(args, propertiesNamed(listed.map(({ name }) => name)), origin, advice);
     if (given || listed) return options;
@@ -214,6 +218,13 @@ export class DeclaredHandlers {
     }
     assertNamed(args, json, origin, advice);
     return { ...options, inputSchema };
+  }
+
+  /** Global pipes count that were set before the app was initialized. */
+  #isClosed({ host, methodName, origin }: Declared): boolean {
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName);
+    return method !== undefined && refusesUnknown(this.config, type, method, layoutOf(type, methodName, origin));
   }
 
   #runner({ host, methodName, origin }: Declared, kind: HandlerKind, name: string, validate?: Validate): HandlerRunner {
@@ -258,7 +269,7 @@ function declarationsIn(host: DeclaringProvider): Declared[] {
     const declared = declarations.map((declaration) => ({ host, methodName, origin, declaration }));
     // They are called with other parameters.
     const attached = declared.find((each) => !isEntry(each));
-    if (attached && declared.length > 1) {
+    if (attached && declared.some(({ declaration }) => declaration.kind !== attached.declaration.kind)) {
       const name = isCompletion(attached) ? '@Complete()' : '@ListResources()';
       throw new HandlerDefinitionError(origin, `it has ${name} and another MCP decorator. Give each its own method.`);
     }

@@ -1,6 +1,12 @@
 import 'reflect-metadata';
 import { Controller, Injectable, Module, type ModuleMetadata, Scope } from '@nestjs/common';
-import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import {
+  type ApplicationConfig,
+  DiscoveryModule,
+  DiscoveryService,
+  MetadataScanner,
+  ModulesContainer,
+} from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../common/clock.js';
@@ -114,9 +120,10 @@ async function start(module: ModuleMetadata): Promise<App> {
     scan: scanApp(...app),
     load: (endpoint = scanApp(...app).endpoints[0]!) => {
       const table = new HandlerTable();
-      const invokers = new HandlerInvokers(testing['applicationConfig'] as never, app[1]);
+      const config = testing['applicationConfig'] as ApplicationConfig;
+      const invokers = new HandlerInvokers(config, app[1]);
       const options = resolveHandlerOptions({ pageSize: 10 });
-      new DeclaredHandlers(...app, endpoint, invokers, table, options, systemClock).load();
+      new DeclaredHandlers(...app, endpoint, invokers, table, options, systemClock, config).load();
       return table;
     },
   };

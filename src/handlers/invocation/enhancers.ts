@@ -1,3 +1,4 @@
+import { ValidationPipe, type ValidationPipeOptions } from '@nestjs/common';
 import type { ApplicationConfig, DiscoveryService, ModulesContainer } from '@nestjs/core';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import type { Method } from './invocation.js';
@@ -49,6 +50,18 @@ export function guardsAskedAgain(host: object, method: Method): GuardAskedAgain[
 /** Whether a guard stands on the class or the method of a handler. */
 export function hasGuards(host: object, method: Method): boolean {
   return enhancersOf(ENHANCERS[0], host, method).length > 0;
+}
+
+/** Whether a `ValidationPipe` around the arguments refuses properties that their class does not have. */
+export function refusesUnknown(config: ApplicationConfig, host: object, method: Method, layout: ParamLayout): boolean {
+  const atParams = Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []);
+  const pipes: unknown[] = [...config.getGlobalPipes(), ...enhancersOf(ENHANCERS[2], host, method), ...atParams];
+  return pipes.some((pipe) => {
+    if (!(pipe instanceof ValidationPipe)) return false;
+    // A protected property, whose name Nest documents for subclasses.
+    const { validatorOptions } = pipe as unknown as { validatorOptions?: ValidationPipeOptions };
+    return validatorOptions?.whitelist === true && validatorOptions.forbidNonWhitelisted === true;
+  });
 }
 
 /**

@@ -53,6 +53,8 @@ export interface EntrySource {
   readonly places?: HandlerPlaces;
   /** @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
+  /** A pipe refuses arguments that the class of a schema does not have. */
+  readonly closed?: boolean;
   /** Those of its arguments. */
   readonly completions?: readonly DeclaredCompletion[];
   /** Of a template: lists its resources. */
@@ -74,7 +76,7 @@ const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} };
 
 /** @throws HandlerDefinitionError */
 export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry {
-  const { origin, compiler, runner, failures } = source;
+  const { origin, compiler, runner, failures, closed } = source;
   const { name, title, description, icons, annotations } = options;
   const { maxResultBytes = failures.maxResultBytes ?? Infinity, textMirror = failures.textMirror ?? true } = options;
   assertName('name', name, origin);
@@ -86,7 +88,7 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     throw new HandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
   }
   const { _meta } = metaOfTool(options.ui, options._meta, origin);
-  const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin);
+  const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { closed });
   const output = options.outputSchema && compiler.compile(options.outputSchema, 'output', origin);
   const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
@@ -218,7 +220,10 @@ export function promptEntry(options: PromptOptions, source: EntrySource): Prompt
 }
 
 /** @throws HandlerDefinitionError, also for a method that the specification has */
-export function methodEntry(options: MethodOptions, { origin, compiler, runner, failures }: EntrySource): MethodEntry {
+export function methodEntry(
+  options: MethodOptions,
+  { origin, compiler, runner, failures, closed }: EntrySource,
+): MethodEntry {
   const { method, paramsSchema, extension, era } = options;
   const fault = faultOfMethodName(method);
   if (fault !== undefined) throw new HandlerDefinitionError(origin, `its method is ${shown(method)}: ${fault}.`);
@@ -229,20 +234,20 @@ export function methodEntry(options: MethodOptions, { origin, compiler, runner, 
   if (era !== undefined && era !== 'legacy' && era !== 'modern') {
     throw new HandlerDefinitionError(origin, `its "era" must be "legacy" or "modern"; got ${shown(era)}.`);
   }
-  const params = paramsSchema && compiler.compile(paramsSchema, 'input', origin, 'schema');
+  const params = paramsSchema && compiler.compile(paramsSchema, 'input', origin, { option: 'schema', closed });
   const about: ServedHandler = { kind: 'method', name: method, origin, failures };
   return { kind: 'method', key: method, extension, era, ...served(runner(params?.validate), about, toMethodResult) };
 }
 
 function argumentsOf(
   { inputSchema, arguments: list }: PromptOptions,
-  { origin, compiler }: EntrySource,
+  { origin, compiler, closed }: EntrySource,
 ): { list?: readonly PromptArgumentOptions[]; validate?: Validate } {
   if (inputSchema && list) {
     throw new HandlerDefinitionError(origin, 'it has both "inputSchema" and "arguments". Remove one of them.');
   }
   if (!inputSchema) return list ? { list, validate: (raw) => withRequired(list, raw) } : {};
-  const { json, validate } = compiler.compile(inputSchema, 'input', origin);
+  const { json, validate } = compiler.compile(inputSchema, 'input', origin, { closed });
   if (json.properties === undefined && ['oneOf', 'anyOf', 'allOf'].some((key) => key in json)) {
     throw new HandlerDefinitionError(
       origin,

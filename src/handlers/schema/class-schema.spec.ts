@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import {
   Allow,
@@ -143,6 +144,65 @@ describe('the JSON Schema of a class', () => {
     }
     Reflect.defineMetadata('swagger/apiModelProperties', { description: 'Who' }, Described.prototype, 'name');
     expect(compile(Described).json.properties).toEqual({ name: { type: 'string', description: 'Who' } });
+  });
+
+  it('has the texts, examples and defaults that Swagger has', () => {
+    class Page {
+      @ApiProperty({ description: 'How many', default: 10, example: 20 })
+      @IsInt()
+      limit!: number;
+      @ApiProperty({ examples: ['a', 'b'] })
+      @IsString()
+      after!: string;
+      @ApiPropertyOptional({ examples: { open: { value: 'open' }, all: { value: undefined } } })
+      @IsOptional()
+      @IsString()
+      state?: string;
+    }
+    expect(compile(Page).json).toEqual({
+      type: 'object',
+      properties: {
+        limit: { type: 'integer', description: 'How many', default: 10, examples: [20] },
+        after: { type: 'string', examples: ['a', 'b'] },
+        state: { type: 'string', examples: ['open'] },
+      },
+      required: ['limit', 'after'],
+    });
+  });
+
+  it('has the values of new instances as defaults, which arguments may leave out', async () => {
+    class Page {
+      @IsInt() limit = 10;
+      @IsString() after!: string;
+      @ValidateNested() @Type(() => Address) to = Object.assign(new Address(), { street: 'Main' });
+      @IsArray() tags: string[] = [];
+      @IsOptional() once = () => 1;
+    }
+    const { json, validate } = compile(Page);
+    expect(json.required).toEqual(['after']);
+    expect(json.properties).toEqual({
+      limit: { type: 'integer', default: 10 },
+      after: { type: 'string' },
+      to: { ...address, default: { street: 'Main' } },
+      tags: { type: 'array', default: [] },
+      once: {},
+    });
+    expect(await validate({ after: 'x' })).toMatchObject({ limit: 10, tags: [], to: { street: 'Main' } });
+    expect(compile(Page, 'output').json.required).toEqual(['limit', 'after', 'to', 'tags']);
+  });
+
+  it('has no defaults of a class that cannot be made without arguments', () => {
+    class Picky {
+      @IsInt() count = 1;
+      constructor(from: { name: string }) {
+        if (from.name === '') this.count = 2;
+      }
+    }
+    expect(compile(Picky).json).toEqual({
+      type: 'object',
+      properties: { count: { type: 'integer' } },
+      required: ['count'],
+    });
   });
 
   it('cannot be made of a class that contains itself', () => {

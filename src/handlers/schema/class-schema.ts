@@ -6,7 +6,7 @@ import type { ArgumentProblem } from '../handlers.errors.js';
 import { requireClassPackages } from './class-packages.cjs';
 import type { JsonSchema, Misfit, SchemaUse, Validate } from './handler-schema.js';
 
-/** Where @nestjs/swagger keeps the options of `@ApiProperty()`: the only place where a property can have a description. */
+/** Where @nestjs/swagger keeps the options of `@ApiProperty()`: texts, examples and defaults, which class-validator has not. */
 const API_PROPERTY = 'swagger/apiModelProperties';
 
 /** Of rules, those that only decide whether others hold, or whether a property is kept. */
@@ -14,13 +14,21 @@ const CONDITIONAL = 'conditionalValidation';
 const WHITELIST = 'whitelistValidation';
 const NESTED = 'nestedValidation';
 
+/** What a class describes. */
+export interface ClassUse {
+  readonly use: SchemaUse;
+  /** A pipe refuses properties without rules. */
+  readonly closed?: boolean | undefined;
+}
+
 /**
- * The JSON Schema of a class, from the rules of its class-validator decorators.
+ * The JSON Schema of a class: from the rules of its class-validator decorators, what `@ApiProperty()` says, and, for arguments, the
+ * values of its fields in a new instance, which a client may leave out.
  *
  * @param outer the classes that this one is part of
  * @throws Error for a class without rules, or one that contains itself
  */
-export function jsonOfClass(dto: Type, packages: ClassPackages, outer: readonly Type[] = []): JsonSchema {
+export function jsonOfClass(dto: Type, packages: ClassPackages, as: ClassUse, outer: readonly Type[] = []): JsonSchema {
   if (outer.includes(dto)) {
     throw new Error(
       `the class ${dto.name} contains itself, which cannot be written as JSON Schema from decorators. Give the JSON Schema itself.`,
@@ -36,14 +44,18 @@ export function jsonOfClass(dto: Type, packages: ClassPackages, outer: readonly 
   for (const rule of rules) byProperty.set(rule.propertyName, [...(byProperty.get(rule.propertyName) ?? []), rule]);
   const property = (name: string, rules: ValidationRule[]): JsonSchema => {
     const nested = rules.find(({ type }) => type === NESTED);
-    const inner = nested && jsonOfNested(dto, name, packages, [...outer, dto]);
-    return { ...jsonOfRules(designType(dto, name), rules, inner), ...descriptionOf(dto, name) };
+    const inner = nested && jsonOfNested(dto, name, packages, as, [...outer, dto]);
+    return { ...jsonOfRules(designType(dto, name), rules, inner), ...documented(dto, name), ...defaults[name] };
   };
-  const required = [...byProperty].filter(([, rules]) => isRequired(rules)).map(([name]) => name);
+  const defaults = as.use === 'input' ? defaultsOf(dto, [...byProperty.keys()]) : {};
+  const required = [...byProperty]
+    .filter(([name, rules]) => isRequired(rules) && !Object.hasOwn(defaults, name))
+    .map(([name]) => name);
   return {
     type: 'object',
     properties: Object.fromEntries([...byProperty].map(([name, rules]) => [name, property(name, rules)])),
     ...(required.length > 0 && { required }),
+    ...(as.closed && { additionalProperties: false }),
   };
 }
 
@@ -85,7 +97,13 @@ function jsonOfRules(designType: unknown, rules: readonly ValidationRule[], nest
 }
 
 /** Of a property that is itself an object, or an array of them: `@Type()` says of which class, or else TypeScript. */
-function jsonOfNested(dto: Type, name: string, packages: ClassPackages, outer: readonly Type[]): JsonSchema {
+function jsonOfNested(
+  dto: Type,
+  name: string,
+  packages: ClassPackages,
+  as: ClassUse,
+  outer: readonly Type[],
+): JsonSchema {
   const declared = packages.types.findTypeMetadata(dto, name)?.typeFunction?.();
   const type = declared ?? designType(dto, name);
   if (typeof type !== 'function' || type === Array || type === Object) {
@@ -93,7 +111,7 @@ function jsonOfNested(dto: Type, name: string, packages: ClassPackages, outer: r
       `${dto.name}.${name} has @ValidateNested(), but its class is not known. Add @Type(() => …) of class-transformer.`,
     );
   }
-  return jsonOfClass(type as Type, packages, outer);
+  return jsonOfClass(type as Type, packages, as, outer);
 }
 
 function isRequired(rules: readonly ValidationRule[]): boolean {
@@ -104,9 +122,51 @@ function designType(dto: Type, name: string): unknown {
   return Reflect.getMetadata('design:type', dto.prototype as object, name);
 }
 
-function descriptionOf(dto: Type, name: string): { description?: string } {
-  const api = Reflect.getMetadata(API_PROPERTY, dto.prototype as object, name) as { description?: unknown } | undefined;
-  return typeof api?.description === 'string' ? { description: api.description } : {};
+/** What `@ApiProperty()` says of a property; `examples` is a list in JSON Schema. */
+function documented(dto: Type, name: string): JsonSchema {
+  const api = Reflect.getMetadata(API_PROPERTY, dto.prototype as object, name) as ApiProperty | undefined;
+  if (!api) return {};
+  const { description, example, examples = [example] } = api;
+  const all = Array.isArray(examples) ? examples : Object.values(examples).map((each) => (each as Example).value);
+  const shown = all.filter(isJson);
+  return {
+    ...(typeof description === 'string' && { description }),
+    ...(isJson(api.default) && { default: api.default }),
+    ...(shown.length > 0 && { examples: shown }),
+  };
+}
+
+interface ApiProperty {
+  readonly description?: unknown;
+  readonly default?: unknown;
+  readonly example?: unknown;
+  readonly examples?: readonly unknown[] | Readonly<Record<string, Example>>;
+}
+interface Example {
+  readonly value?: unknown;
+}
+
+/** The values that fields have in a new instance, as class-transformer makes one of arguments. */
+function defaultsOf(dto: Type, names: readonly string[]): Record<string, { default: unknown }> {
+  let instance: object;
+  try {
+    instance = new dto() as object;
+  } catch {
+    return {};
+  }
+  const values = names.map((name) => [name, Reflect.get(instance, name) as unknown] as const);
+  return Object.fromEntries(
+    values.filter(([, value]) => isJson(value)).map(([name, value]) => [name, { default: value }]),
+  );
+}
+
+/** Whether JSON has the value: no function, no cycle, not `undefined`. */
+function isJson(value: unknown): boolean {
+  try {
+    return JSON.stringify(value) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 function problemsOf({ property, constraints = {}, children = [] }: ValidationError, above = ''): ArgumentProblem[] {

@@ -30,12 +30,17 @@ export class SchemaCompiler {
 
   /**
    * @param origin the handler, for messages
-   * @param option what it was given as, for messages
+   * @param how `option`: what it was given as, for messages; `closed`: a pipe refuses what a class does not have
    * @throws HandlerDefinitionError that says why the schema cannot be used
    */
-  compile(schema: HandlerSchema, use: SchemaUse, origin: string, option = `${use}Schema`): CompiledSchema {
+  compile(
+    schema: HandlerSchema,
+    use: SchemaUse,
+    origin: string,
+    { option = `${use}Schema`, closed = false }: { option?: string; closed?: boolean | undefined } = {},
+  ): CompiledSchema {
     try {
-      const { json, validate } = this.#convert(schema, use);
+      const { json, validate } = this.#convert(schema, use, closed);
       return { json: frozenJson(json), validate };
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
@@ -43,7 +48,7 @@ export class SchemaCompiler {
     }
   }
 
-  #convert(schema: unknown, use: SchemaUse): CompiledSchema {
+  #convert(schema: unknown, use: SchemaUse, closed: boolean): CompiledSchema {
     const misfit = MISFITS[use];
     if (isStandardSchema(schema)) {
       const standard = schema['~standard'];
@@ -51,7 +56,7 @@ export class SchemaCompiler {
     }
     if (typeof schema === 'function') {
       const packages = loadClassPackages();
-      const json = jsonOfClass(schema as Type, packages);
+      const json = jsonOfClass(schema as Type, packages, { use, closed });
       return { json, validate: validateClass(schema as Type, packages, use, misfit) };
     }
     if (typeof schema !== 'object' || schema === null) {
