@@ -47,7 +47,7 @@ export class ClusterTools {
       message: 'What is your name?',
       requestedSchema: z.object({ name: z.string() }),
     });
-    return answer.action === 'accept' ? `Hello ${String(answer.content?.['name'])}, from ${this.node}` : 'As you like.';
+    return answer.action === 'accept' ? `Hello ${answer.content.name}, from ${this.node}` : 'As you like.';
   }
 }
 

@@ -16,7 +16,7 @@ export class DocsQuestions {
       message: 'Which document?',
       requestedSchema: { type: 'object', properties: { name: { type: 'string', enum: names } }, required: ['name'] },
     });
-    return action === 'accept' ? this.docs.read(String(content?.['name'])) : 'The user chose no document.';
+    return action === 'accept' ? this.docs.read(content.name) : 'The user chose no document.';
   }
 
   @Tool({

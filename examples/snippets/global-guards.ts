@@ -9,7 +9,7 @@ import {
 } from '@nestjs/common';
 import { APP_GUARD, Reflector } from '@nestjs/core';
 import { SkipThrottle, ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler';
-import { McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
+import { McpExecutionContext, McpStreamableModule, Tool } from 'nestjs-mcp-streamable';
 import { TokenGuard } from './token.guard.js';
 import { UsersModule } from './guarded-app.js';
 
@@ -17,14 +17,15 @@ import { UsersModule } from './guarded-app.js';
 const IS_PUBLIC = Symbol('is public');
 export const Public = () => SetMetadata(IS_PUBLIC, true);
 
-/** A guard of the app, for its pages: nothing in it is about MCP. */
+/** A guard of the app, for its pages. */
 @Injectable()
 export class LoginGuard implements CanActivate {
   constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
 
   canActivate(context: ExecutionContext): boolean {
     const isPublic = this.reflector.getAllAndOverride<boolean>(IS_PUBLIC, [context.getHandler(), context.getClass()]);
-    if (isPublic) return true;
+    // Around a handler the guards of the endpoint have let the caller in.
+    if (isPublic || McpExecutionContext.isMcp(context)) return true;
     const { headers } = context.switchToHttp().getRequest<{ headers: { cookie?: string } }>();
     if (headers.cookie !== 'login=ann') throw new UnauthorizedException();
     return true;
@@ -44,7 +45,6 @@ export class CallerThrottlerGuard extends ThrottlerGuard {
 
 // #region module
 @Injectable()
-@Public()
 export class ShopTools {
   @Tool({ name: 'opening_hours', description: 'Says when the shop is open' })
   hours(): string {

@@ -1,7 +1,13 @@
 // #region setup
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { createMcpTestClient, expectNothingLeft, McpTestAuth, mintTestToken } from 'nestjs-mcp-streamable/testing';
+import {
+  createMcpTestClient,
+  expectNothingLeft,
+  McpTestAuth,
+  mintTestToken,
+  refusalOf,
+} from 'nestjs-mcp-streamable/testing';
 import { afterEach, expect, it, vi } from 'vitest';
 import { AccessTokens, CustomerGuard, ParcelsModule, Van } from './parcels.module.js';
 
@@ -41,7 +47,8 @@ it('destroys a parcel for those whom the guard lets in', async () => {
 it('refuses strangers, and does not list to them what they may not call', async () => {
   await start();
   const mcp = await createMcpTestClient(app);
-  await expect(mcp.callTool('destroy', { id: 'P-17' })).rejects.toThrow('Log in first.');
+  const refusal = await refusalOf(mcp.callTool('destroy', { id: 'P-17' }));
+  expect(refusal).toMatchObject({ status: 401, message: 'Log in first.' });
   expect((await mcp.list.tools()).map(({ name }) => name)).not.toContain('destroy');
   await mcp.close();
 });

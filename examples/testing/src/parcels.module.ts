@@ -72,7 +72,7 @@ export class ParcelTools {
   async sendBack(@McpArgs('id') id: string, @McpCtx() ctx: McpContext): Promise<string> {
     const requestedSchema = z.object({ reason: z.string() });
     const { action, content } = await ctx.elicit('reason', { message: `Why send ${id} back?`, requestedSchema });
-    return action === 'accept' ? `Sent back: ${String(content?.['reason'])}.` : 'Kept.';
+    return action === 'accept' ? `Sent back: ${content.reason}.` : 'Kept.';
   }
 }
 
