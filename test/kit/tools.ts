@@ -71,7 +71,7 @@ export class KitTools {
   async ask(@McpCtx() ctx: McpContext): Promise<string> {
     const requestedSchema = z.object({ name: z.string() });
     const { action, content } = await ctx.elicit('name', { message: 'Your name?', requestedSchema });
-    return action === 'accept' ? `Hello, ${String(content?.['name'])}` : action;
+    return action === 'accept' ? `Hello, ${content?.name}` : action;
   }
 
   @Tool({ name: 'think' })

@@ -39,7 +39,7 @@ class TripTools {
   async book(@McpArgs() { who }: { who: string }, @McpCtx() ctx: McpContext): Promise<string> {
     const answer = await ctx.elicit('trip', { message: `Where to, ${who}?`, requestedSchema: Trip });
     if (answer.action !== 'accept') return `${who} stays at home: ${answer.action}`;
-    const { city, days } = answer.content as z.infer<typeof Trip>;
+    const { city, days } = answer.content;
     const price = await ctx.once('price', () => {
       this.done.push('priced');
       return days * 100;
