@@ -66,6 +66,7 @@ export {
   ListResources,
   ResourceTemplate,
   Tool,
+  Tools,
 } from './handlers/decorators/handler.decorators.js';
 export type {
   AppViewCsp,
@@ -88,6 +89,7 @@ export type {
   ResourceTemplateArgs,
   ResourceTemplateOptions,
   ToolOptions,
+  ToolsOptions,
   ToolTaskOptions,
   ToolUi,
 } from './handlers/decorators/handler-options.js';

@@ -68,11 +68,18 @@ export interface McpHandlerOptions {
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
    */
   textMirror?: boolean;
+  /**
+   * Whether the endpoint serves only tools with `readOnlyHint`, such as those of GET routes. Others are left out of its list, a call of one
+   * is answered as if it did not exist, and `McpRegistry` refuses them. Resources and prompts are served.
+   *
+   * @default false
+   */
+  readOnly?: boolean;
 }
 
 export const HANDLER_NAMES = namesOf<McpHandlerOptions>({
   ...{ pageSize: true, listGuards: true, listCache: true, errorDetails: true, denials: true },
-  ...{ maxResultBytes: true, textMirror: true },
+  ...{ maxResultBytes: true, textMirror: true, readOnly: true },
 });
 
 /** Every option, decided. */
@@ -100,6 +107,7 @@ export function resolveHandlerOptions({
   denials = 'result',
   maxResultBytes = Infinity,
   textMirror = true,
+  readOnly = false,
 }: McpHandlerOptions = {}): ResolvedHandlerOptions {
   const classes = Array.isArray(listGuards) && listGuards.every((guard) => typeof guard === 'function');
   if (!classes) throw new McpOptionError('listGuards', 'The option "listGuards" must be an array of guard classes.');
@@ -115,6 +123,7 @@ export function resolveHandlerOptions({
     denials: check.oneOf('denials', denials, ['result', 'http']),
     maxResultBytes: check.count('maxResultBytes', maxResultBytes, { infinite: true }),
     textMirror: check.flag('textMirror', textMirror),
+    readOnly: check.flag('readOnly', readOnly),
   };
 }
 

@@ -243,7 +243,7 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
 
   it('has the arguments where the decorators of its parameters put them, for enhancers of all kinds', async () => {
     const { call } = await start({ query: 'owner=bob&limit=9&id=8' });
-    const parts = { params: { id: 7 }, query: { limit: 2 }, body: { name: 'lamp' } };
+    const parts = { params: { id: '7' }, query: { limit: '2' }, body: { name: 'lamp' } };
     const { params, query } = parts;
     expect(await call('parts', { id: 7, limit: 2, name: 'lamp' })).toEqual({
       ...{ id: 7, limit: 2, name: 'lamp', owner: undefined },

@@ -130,12 +130,12 @@ describe('handler decorators', () => {
       [
         () => {
           class NoOptions {
-            @Tool(undefined as never)
+            @Tool(null as never)
             find(): void {}
           }
           return NoOptions;
         },
-        'NoOptions.find cannot be served: @Tool() takes an object of options; got nothing.',
+        'NoOptions.find cannot be served: @Tool() takes an object of options; got null.',
       ],
       [
         () => {

@@ -78,9 +78,17 @@ export interface HandlerConcurrency {
  */
 export interface ToolOptions<Input extends HandlerSchema = HandlerSchema, Output extends HandlerSchema = HandlerSchema>
   extends DescribedOptions, LimitedOptions {
-  /** Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, according to the specification. */
-  name: string;
-  /** Hints about the behaviour of the tool, such as `readOnlyHint`. */
+  /**
+   * Unique in the endpoint: 1 to 128 characters of `A-Z a-z 0-9 _ - .`, according to the specification.
+   *
+   * @default of a route of a controller, the names of both: `orders_find_one` of `OrdersController.findOne`; other tools need one
+   */
+  name?: string;
+  /**
+   * Hints about the behaviour of the tool, such as `readOnlyHint`. They are added to those that a route has by its verb.
+   *
+   * @default of a route: GET `readOnlyHint`, PUT `idempotentHint`, DELETE `idempotentHint` and `destructiveHint`; else none
+   */
   annotations?: ToolAnnotations;
   /**
    * Schema of the arguments. They are validated after the guards have run; the handler gets the output of the schema
@@ -89,16 +97,24 @@ export interface ToolOptions<Input extends HandlerSchema = HandlerSchema, Output
    * A property with `x-mcp-header` is mirrored into a header by clients of 2026-07-28, and the header is checked.
    *
    * @see https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header
-   * @default the class of the parameter of `@McpArgs()`; of a method that takes no arguments, nothing
+   * @default the class of the parameter of `@McpArgs()`; of a route, what its `@Param()`, `@Query()` and `@Body()` take; of a method
+   *   that takes no arguments, nothing
    */
   inputSchema?: Input;
   /**
+   * Of a route: other names for arguments, by where they stand, such as `{ 'body.id': 'newId' }`, where two places have one name.
+   *
+   * @default the names of the route
+   */
+  rename?: Readonly<Record<string, string>>;
+  /**
    * Schema of the result, as structured content. Results are validated against it; the output of the schema is sent. A method
-   * that returns something else does not compile.
+   * that returns something else does not compile. `'route'`: what `@SerializeOptions({ schema })` or
+   * `@ApiOkResponse({ type })` of the route says.
    *
    * @default no structured content
    */
-  outputSchema?: Output;
+  outputSchema?: Output | 'route';
   /**
    * Whether a call of the tool may become a task, for clients of 2026-07-28 that declare the extension
    * `io.modelcontextprotocol/tasks`: they get the task at once, and poll for its result. `'optional'` serves other
@@ -120,6 +136,14 @@ export interface ToolOptions<Input extends HandlerSchema = HandlerSchema, Output
   maxResultBytes?: number;
   /** Whether its structured content is repeated as a text block. @default that of the endpoint */
   textMirror?: boolean;
+}
+
+/** Which routes of a controller are tools; without both, all of them. @publicApi */
+export interface ToolsOptions {
+  /** The names of the methods that are tools. */
+  only?: readonly string[];
+  /** The names of the methods that are none. */
+  except?: readonly string[];
 }
 
 /** How calls of a tool become tasks. @publicApi */
@@ -377,7 +401,7 @@ export const CACHE_NAMES = namesOf<CacheHints>({ ttlMs: true, scope: true });
 export const HANDLER_OPTION_NAMES = {
   tool: namesOf<ToolOptions>({
     ...{ ...DESCRIBED, ...LIMITED },
-    ...{ name: true, annotations: true, inputSchema: true, outputSchema: true, task: true, ui: true },
+    ...{ name: true, annotations: true, inputSchema: true, rename: true, outputSchema: true, task: true, ui: true },
     ...{ maxResultBytes: true, textMirror: true },
   }),
   resource: namesOf<ResourceOptions>({

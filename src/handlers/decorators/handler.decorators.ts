@@ -1,4 +1,4 @@
-import { adviceOn } from '../../common/option-checks.js';
+import { adviceOn, namesOf } from '../../common/option-checks.js';
 import { shown } from '../../wire/errors.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import { ROUTE_ARGUMENTS } from '../invocation/params.js';
@@ -14,6 +14,7 @@ import {
   type ResourceOptions,
   type ResourceTemplateOptions,
   type ToolOptions,
+  type ToolsOptions,
 } from './handler-options.js';
 import { McpArgs, McpCtx } from './param.decorators.js';
 
@@ -100,7 +101,8 @@ function faultOf(
  * context. Without `inputSchema`, the class of the parameter of `@McpArgs()` is the schema. Guards, interceptors, pipes and filters run around it as
  * around a route: guards first, then the check of the arguments.
  *
- * On a route of a controller, `@Param()`, `@Query()` and `@Body()` are arguments too.
+ * On a route of a controller, `@Param()`, `@Query()` and `@Body()` are arguments too, and its name, its schema and its hints are
+ * those of the route: `@Tool()` is enough.
  *
  * A class inherits the tools of its base class. A method that overrides one is a tool only if it is decorated itself.
  *
@@ -108,9 +110,64 @@ function faultOf(
  * @publicApi
  */
 export function Tool<Input extends HandlerSchema = JsonSchema, Output extends HandlerSchema = JsonSchema>(
-  options: ToolOptions<Input, Output>,
-): HandlerDecorator<Input, Output> {
-  return declareHandler('Tool', { kind: 'tool', options }) as HandlerDecorator<Input, Output>;
+  options?: ToolOptions<Input, Output>,
+): HandlerDecorator<Input, Output>;
+/** A route that is no tool, in a controller with `@Tools()`. */
+export function Tool(options: false): MethodDecorator;
+export function Tool(options: ToolOptions | false = {}): MethodDecorator {
+  if (options !== false) return declareHandler('Tool', { kind: 'tool', options });
+  return (_target, _key, descriptor) => {
+    Reflect.defineMetadata(NO_TOOL, true, (descriptor as PropertyDescriptor | undefined)?.value as object);
+  };
+}
+
+const NO_TOOL = 'nestjs-mcp-streamable:no-tool';
+const TOOLS = 'nestjs-mcp-streamable:tools';
+const TOOLS_NAMES = namesOf<ToolsOptions>({ only: true, except: true });
+
+/**
+ * Makes each route of a controller a tool, as `@Tool()` does with one.
+ *
+ * ```ts
+ * @Controller('orders')
+ * @Tools({ except: ['remove'] })
+ * export class OrdersController { … }
+ * ```
+ *
+ * `@Tool({ … })` on a route gives it options of its own, `@Tool(false)` makes it no tool. A class inherits it.
+ *
+ * @throws HandlerDefinitionError for options that are none; at start for a name that no route has, and for a route that cannot be
+ *   a tool
+ * @publicApi
+ */
+export function Tools(options: ToolsOptions = {}): ClassDecorator {
+  return (target) => {
+    const fault = faultOfTools(options);
+    if (fault !== undefined) throw new HandlerDefinitionError(target.name, fault);
+    Reflect.defineMetadata(TOOLS, options, target);
+    Reflect.defineMetadata(ENTRY_PROVIDER_WATERMARK, true, target);
+  };
+}
+
+function faultOfTools(options: unknown): string | undefined {
+  if (typeof options !== 'object' || options === null)
+    return `@Tools() takes an object of options; got ${shown(options)}.`;
+  const unknown = Object.keys(options).find((name) => !TOOLS_NAMES.includes(name));
+  if (unknown !== undefined) return `@Tools() has no option "${unknown}". ${adviceOn(unknown, TOOLS_NAMES)}`;
+  const lists = Object.entries(options);
+  const wrong = lists.find(([, names]) => !Array.isArray(names) || !names.every((name) => typeof name === 'string'));
+  if (wrong) return `The option "${wrong[0]}" of @Tools() is a list of names of methods; got ${shown(wrong[1])}.`;
+  return lists.length > 1 ? '@Tools() takes "only" or "except", not both.' : undefined;
+}
+
+/** What `@Tools()` says of a class; nothing without it. */
+export function toolsOf(type: object): ToolsOptions | undefined {
+  return Reflect.getMetadata(TOOLS, type) as ToolsOptions | undefined;
+}
+
+/** Whether a method has `@Tool(false)`. */
+export function isNoTool(method: object): boolean {
+  return Reflect.hasOwnMetadata(NO_TOOL, method);
 }
 
 /**

@@ -1,8 +1,15 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import type { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
-import { declarationsOf, endpointsOf, type HandlerDeclaration } from '../decorators/handler.decorators.js';
+import {
+  declarationsOf,
+  endpointsOf,
+  type HandlerDeclaration,
+  isNoTool,
+  toolsOf,
+} from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import type { ProviderWrapper } from '../invocation/enhancers.js';
+import { isRouteMethod } from '../invocation/params.js';
 
 /** An endpoint of the app. One in the module of each endpoint. */
 export class EndpointMark {
@@ -95,9 +102,14 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
   if (typeof type !== 'function') return [];
   const prototype: unknown = type.prototype;
   if (typeof prototype !== 'object' || prototype === null) return [];
-  const methods = scanner
-    .getAllMethodNames(prototype)
-    .map((methodName) => ({ methodName, declarations: declarationsOf(Reflect.get(prototype, methodName)) }))
+  const names = scanner.getAllMethodNames(prototype);
+  const made = routesAsTools(type, names);
+  const methods = names
+    .map((methodName) => {
+      const declared = declarationsOf(Reflect.get(prototype, methodName));
+      const isTool = declared.some(({ kind }) => kind === 'tool');
+      return { methodName, declarations: isTool || !made.includes(methodName) ? declared : [...declared, ROUTE_TOOL] };
+    })
     .filter(({ declarations }) => declarations.length > 0);
   if (methods.length === 0) return [];
   if (!madeLater) return [{ wrapper, type, module, methods }];
@@ -105,6 +117,34 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
     `${type.name} (${module})`,
     'a factory creates it for each request, so its handlers cannot be found at the start. Register it by its class, or by "useClass".',
   );
+}
+
+const ROUTE_TOOL: HandlerDeclaration = { kind: 'tool', options: {} };
+
+/**
+ * The methods that are tools by `@Tools()` on their class.
+ *
+ * @throws HandlerDefinitionError for a name that no route has, and for a class without routes
+ */
+function routesAsTools(type: HostType, names: readonly string[]): readonly string[] {
+  const tools = toolsOf(type);
+  if (!tools) return [];
+  const routes = names.filter((name) => isRouteMethod(Reflect.get(type.prototype, name)));
+  if (routes.length === 0) {
+    throw new HandlerDefinitionError(
+      type.name,
+      'it has @Tools(), but no routes. Give its methods @Get(), @Post() and the like, or @Tool({ name }).',
+    );
+  }
+  const { only = routes, except = [] } = tools;
+  const unknown = [...only, ...except].find((name) => !routes.includes(name));
+  if (unknown !== undefined) {
+    throw new HandlerDefinitionError(
+      type.name,
+      `@Tools() names "${unknown}", which is no route of it. ${namesText(routes)}`,
+    );
+  }
+  return only.filter((name) => !except.includes(name) && !isNoTool(Reflect.get(type.prototype, name) as object));
 }
 
 /** Without asking the instance itself, which may be a Proxy. */

@@ -9,9 +9,9 @@ import type { MethodOptions, PromptOptions, ToolOptions } from '../decorators/ha
 import type { HandlerDeclaration } from '../decorators/handler.decorators.js';
 import { HandlerDefinitionError, namesText } from '../handlers.errors.js';
 import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
-import { refusesUnknown } from '../invocation/enhancers.js';
+import { isValidated, refusesUnknown } from '../invocation/enhancers.js';
 import { HandlerInvokers } from '../invocation/handler-invokers.js';
-import { type ArgumentParam, layoutOf, methodOf } from '../invocation/params.js';
+import { type ArgumentParam, isRouteMethod, layoutOf, methodOf, pathNamesOf } from '../invocation/params.js';
 import {
   type DeclaredCompletion,
   type EntrySource,
@@ -25,8 +25,14 @@ import { type HandlerEntry, type HandlerKind, HandlerTable } from '../registry/h
 import type { DeclaredListing } from '../registry/template-listing.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { JsonSchema, Validate } from '../schema/handler-schema.js';
+import { isClass, type RouteSchema, routeSchema } from '../schema/route-schema.js';
 import { SchemaCompiler } from '../schema/schema-compiler.js';
+import { parameterDocs } from '../schema/swagger.js';
 import { type DeclaringProvider, EndpointMark, hostsOf, scanApp } from './app-scan.js';
+import { routeToolOptions } from './route-tools.js';
+
+/** How many tools without a description are named. */
+const NAMED = 20;
 
 /** One decorator on one method of one provider. */
 interface Declared<Declaration extends HandlerDeclaration = HandlerDeclaration> {
@@ -86,13 +92,31 @@ export class DeclaredHandlers {
     // Completions first: an entry is made with those of its arguments, wherever they are declared.
     const completions = declared.filter(isCompletion).map((completion) => this.#completionOf(completion));
     const listings = declared.filter(isListing).map((listing) => this.#listingOf(listing));
-    for (const entry of declared.filter(isEntry)) this.table.add(this.#entryOf(entry, completions, listings));
+    const entries = declared.filter(isEntry).map((entry) => this.#entryOf(entry, completions, listings));
+    const served = entries.filter((entry) => this.table.mayServe(entry));
+    for (const entry of served) this.table.add(entry);
+    this.#logRemarks(served, entries.length - served.length);
     for (const { kind, name, origin } of [...completions, ...listings]) {
       if (this.table.get(kind, name)) continue;
       const known = namesText(Array.from(this.table.all(kind), ({ key }) => key));
       const ref = kind === 'prompt' ? 'prompt' : 'resource template';
       throw new HandlerDefinitionError(origin, `there is no ${ref} "${name}" in its endpoint. ${known}`);
     }
+  }
+
+  /** What may be meant, and may be a mistake. */
+  #logRemarks(served: readonly HandlerEntry[], leftOut: number): void {
+    if (leftOut > 0) {
+      logger.log(`${leftOut} tools without "readOnlyHint" are left out: their endpoint has the option "readOnly".`);
+    }
+    const silent = served.flatMap((entry) =>
+      entry.kind === 'tool' && entry.wire.description === undefined ? [entry.key] : [],
+    );
+    if (silent.length === 0) return;
+    const named = silent.length > NAMED ? [...silent.slice(0, NAMED), `and ${silent.length - NAMED} more`] : silent;
+    logger.warn(
+      `Tools without a description, by which models choose: ${named.join(', ')}. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.`,
+    );
   }
 
   #completionOf(declared: Declared<CompletionDeclaration>): TargetedCompletion {
@@ -119,19 +143,25 @@ export class DeclaredHandlers {
   ): HandlerEntry {
     const { origin, declaration } = declared;
     const kind = declaration.kind === 'view' ? 'resource' : declaration.kind;
-    const source = (name: string): EntrySource => ({
+    const source = (name: string, route?: RouteSchema): EntrySource => ({
       origin,
       compiler: this.#compiler,
       failures: this.options,
       clock: this.clock,
-      runner: (validate) => this.#runner(declared, kind, name, validate),
+      route,
+      runner: (validate) => this.#runner(declared, kind, name, validate, route),
       closed: this.#isClosed(declared),
       completions: completions.filter((each) => each.kind === kind && each.name === name),
     });
     switch (declaration.kind) {
-      case 'tool':
-        adviseOnName(declaration.options.name, origin);
-        return toolEntry(this.#withSchema(declared, 'Tool', declaration.options), source(declaration.options.name));
+      case 'tool': {
+        const options = this.#toolOptions(declared, declaration.options);
+        const { name } = options;
+        adviseOnName(name, origin);
+        const route = this.#routeOf(declared, options);
+        const known = route ? options : this.#withSchema(declared, 'Tool', options);
+        return toolEntry(known, source(name ?? '', route));
+      }
       case 'resource':
         assertKnown(declared, ['uri'], 'A resource has the one argument "uri".');
         return resourceEntry(declaration.options, source(declaration.options.uri));
@@ -154,6 +184,31 @@ export class DeclaredHandlers {
       case 'method':
         return methodEntry(this.#withParams(declared, declaration.options), source(declaration.options.method));
     }
+  }
+
+  /** What a route says of its tool stands behind what `@Tool()` says. */
+  #toolOptions({ host, methodName, origin }: Declared, options: ToolOptions): ToolOptions {
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName);
+    return isRouteMethod(method) ? routeToolOptions(options, { host: type, method, methodName, origin }) : options;
+  }
+
+  /** Of a route whose schema nobody has written. */
+  #routeOf(declared: Declared, { inputSchema, rename = {} }: ToolOptions): RouteSchema | undefined {
+    const { host, methodName, origin } = declared;
+    const type = host.type as Type<object>;
+    const method = methodOf(type.prototype as object, methodName);
+    const { args, isRoute, decorated } = layoutOf(type, methodName, origin);
+    if (!method || !isRoute || !decorated || inputSchema || args.length === 0) return undefined;
+    return routeSchema(args, {
+      origin,
+      compiler: this.#compiler,
+      pathNames: pathNamesOf(type, method),
+      rename,
+      piped: ({ pipes }) => isValidated(this.config, type, method, pipes),
+      closed: this.#isClosed(declared),
+      documented: (place) => parameterDocs([method, type], place),
+    });
   }
 
   #withParams(declared: Declared, { paramsSchema: inputSchema, ...options }: MethodOptions): MethodOptions {
@@ -227,9 +282,16 @@ export class DeclaredHandlers {
     return method !== undefined && refusesUnknown(this.config, type, method, layoutOf(type, methodName, origin));
   }
 
-  #runner({ host, methodName, origin }: Declared, kind: HandlerKind, name: string, validate?: Validate): HandlerRunner {
+  #runner(
+    { host, methodName, origin }: Declared,
+    kind: HandlerKind,
+    name: string,
+    validate?: Validate,
+    route?: RouteSchema,
+  ): HandlerRunner {
     const { listGuards } = this.options;
-    return this.invokers.create({ wrapper: host.wrapper, methodName, origin }, { kind, name, listGuards, validate });
+    const options = { kind, name, listGuards, validate, route };
+    return this.invokers.create({ wrapper: host.wrapper, methodName, origin }, options);
   }
 }
 
@@ -255,13 +317,6 @@ const propertiesNamed = (names: readonly string[]): JsonSchema => ({
   type: 'object',
   properties: Object.fromEntries(names.map((name) => [name, {}])),
 });
-
-/** TypeScript emits these for types that are not written as classes. */
-const NO_CLASSES: readonly unknown[] = [Object, String, Number, Boolean, Array, Function, Symbol, BigInt, Promise];
-
-function isClass(type: unknown): boolean {
-  return typeof type === 'function' && !NO_CLASSES.includes(type);
-}
 
 function declarationsIn(host: DeclaringProvider): Declared[] {
   return host.methods.flatMap(({ methodName, declarations }) => {
@@ -294,8 +349,8 @@ function isEntry(declared: Declared): declared is Declared<EntryDeclaration> {
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
  */
-function adviseOnName(name: string, origin: string): void {
-  if (/^[\w.-]{1,128}$/.test(name)) return;
+function adviseOnName(name: string | undefined, origin: string): void {
+  if (name === undefined || /^[\w.-]{1,128}$/.test(name)) return;
   logger.warn(
     `The tool ${origin} has the name ${shown(name)}. Some clients accept only names of 1 to 128 characters of A-Z a-z 0-9 _ - .`,
   );

@@ -55,13 +55,35 @@ export function hasGuards(host: object, method: Method): boolean {
 /** Whether a `ValidationPipe` around the arguments refuses properties that their class does not have. */
 export function refusesUnknown(config: ApplicationConfig, host: object, method: Method, layout: ParamLayout): boolean {
   const atParams = Object.values(layout.entries).flatMap(({ pipes }) => pipes ?? []);
-  const pipes: unknown[] = [...config.getGlobalPipes(), ...enhancersOf(ENHANCERS[2], host, method), ...atParams];
-  return pipes.some((pipe) => {
+  return pipesAround(config, host, method, atParams).some((pipe) => {
     if (!(pipe instanceof ValidationPipe)) return false;
     // A protected property, whose name Nest documents for subclasses.
     const { validatorOptions } = pipe as unknown as { validatorOptions?: ValidationPipeOptions };
     return validatorOptions?.whitelist === true && validatorOptions.forbidNonWhitelisted === true;
   });
+}
+
+/** Whether a `ValidationPipe` stands around a parameter, which checks its class. @param atParam the pipes of the parameter itself */
+export function isValidated(
+  config: ApplicationConfig,
+  host: object,
+  method: Method,
+  atParam: readonly unknown[],
+): boolean {
+  const pipes = [
+    ...pipesAround(config, host, method, atParam),
+    ...config.getGlobalRequestPipes().map(({ metatype }) => metatype),
+  ];
+  return pipes.some(
+    (pipe) =>
+      pipe instanceof ValidationPipe ||
+      pipe === ValidationPipe ||
+      (typeof pipe === 'function' && (pipe.prototype as unknown) instanceof ValidationPipe),
+  );
+}
+
+function pipesAround(config: ApplicationConfig, host: object, method: Method, atParams: readonly unknown[]): unknown[] {
+  return [...config.getGlobalPipes(), ...enhancersOf(ENHANCERS[2], host, method), ...atParams];
 }
 
 /**

@@ -22,6 +22,7 @@ import {
 import { inspected, textOf } from '../results/handler-failure.js';
 import type { HandlerRunner } from '../results/handler-outcome.js';
 import type { Validate } from '../schema/handler-schema.js';
+import type { RouteSchema } from '../schema/route-schema.js';
 import {
   ASKED_AGAIN,
   assertNoneSkipped,
@@ -43,6 +44,8 @@ export interface HandlerInvokerOptions {
    * @returns what the handler gets
    */
   readonly validate?: Validate | undefined;
+  /** Of a method that is a route too: what the schema of its arguments was made of. */
+  readonly route?: RouteSchema | undefined;
   readonly kind: McpHandlerKind;
   /** The name of the tool or prompt, the URI of the resource, the template of the resource template. */
   readonly name: string;
@@ -76,14 +79,14 @@ export class HandlerInvokers {
    */
   create({ wrapper, methodName, origin }: HandlerHost, options: HandlerInvokerOptions): HandlerRunner {
     const { config, modules } = this;
-    const { kind, name, validate, listGuards = [] } = options;
+    const { kind, name, validate, route, listGuards = [] } = options;
     const host = classOf(wrapper);
     const handler = host && methodOf(host.prototype as object, methodName);
     if (!handler) throw new HandlerDefinitionError(origin, `there is no method "${methodName}" on it.`);
     const layout = layoutOf(host, methodName, origin);
     assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
     const { contextAt, omitted } = layout;
-    const routed = layout.isRoute ? layout : undefined;
+    const routed = layout.isRoute ? { args: layout.args, omitted: layout.omitted, route } : undefined;
     const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, routed, validate };
     const called = { wrapper, methodName, standIn: standInFor(handler, layout) };
     const asked = { wrapper, methodName, standIn: emptyStandInFor(handler) };
@@ -303,7 +306,7 @@ function bareCall({ plain, args }: ParamLayout): Surround | undefined {
       return isThenable(settled) ? settled.then(lastOf) : lastOf(settled);
     };
     const params: unknown[] = [];
-    for (const { index, field } of args) params[index] = invocation.argument(field);
+    for (const { index, field, part } of args) params[index] = invocation.argument(field, part);
     return params.some(isThenable) ? Promise.all(params).then(call) : call(params);
   };
 }

@@ -6,7 +6,8 @@ import { McpHandlerCall, type McpHandlerKind } from '../../context/mcp-execution
 import { HandlerCancelled } from '../handlers.errors.js';
 import { comesInParts, Drain } from '../results/drain.js';
 import type { Validate } from '../schema/handler-schema.js';
-import { argumentsOf, ArgumentsAsked, requestView, type RoutedParams } from './request-view.js';
+import { type RequestPart, type RouteParts, RouteValue, RouteValues } from '../schema/route-values.js';
+import { argumentsOf, ArgumentsAsked, requestView, type RoutedParams, sentParts } from './request-view.js';
 
 /** A method that was found on a provider. */
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -57,9 +58,9 @@ export class Invocation extends McpHandlerCall {
   }
 
   /** The arguments as the handler gets them: validated when the first parameter needs them, and once. */
-  argument(field?: unknown): unknown {
+  argument(field: unknown, part: RequestPart): unknown {
     const { args } = (this.#validated ??= { args: this.#validate() });
-    return isThenable(args) ? args.then((valid) => this.#part(valid, field)) : this.#part(args, field);
+    return isThenable(args) ? args.then((valid) => this.#part(valid, field, part)) : this.#part(args, field, part);
   }
 
   /**
@@ -77,11 +78,13 @@ export class Invocation extends McpHandlerCall {
 
   #call(instance: unknown, params: unknown[]): unknown {
     const { context } = this;
-    const { handler, contextAt } = this.about;
+    const { handler, contextAt, routed } = this.about;
     // The call may have ended while guards and pipes ran: then the method must not run.
     if (context.aborted) throw new HandlerCancelled(context.signal.reason);
     for (const index of contextAt) params[index] = context;
-    const returned: unknown = Reflect.apply(handler, instance, params);
+    // Those that no pipe has seen.
+    const values = routed?.route ? params.map((param) => (param instanceof RouteValue ? param.value : param)) : params;
+    const returned: unknown = Reflect.apply(handler, instance, values);
     return isThenable(returned) ? returned.then((value) => this.#settled(value)) : this.#settled(returned);
   }
 
@@ -94,8 +97,12 @@ export class Invocation extends McpHandlerCall {
   /** @returns the arguments or a promise of them, which rejects if they are not valid: each parameter fails by it */
   #validate(): unknown {
     try {
-      const { validate } = this.about;
-      const raw = this.about.routed ? this.#left(this.about.routed) : this.raw;
+      const { validate, routed } = this.about;
+      if (routed?.route) {
+        const view = this.context.request as RouteParts;
+        return routed.route.checks.validate(view, { parts: sentParts(view), args: this.#given ?? {} });
+      }
+      const raw = routed ? this.#left(routed) : this.raw;
       return validate ? validate(raw) : raw;
     } catch (error) {
       return Promise.reject(error);
@@ -114,7 +121,8 @@ export class Invocation extends McpHandlerCall {
     return this.about.kind === 'template' ? { uri: args['uri'], variables: args } : args;
   }
 
-  #part(args: unknown, field: unknown): unknown {
+  #part(args: unknown, field: unknown, part: RequestPart): unknown {
+    if (args instanceof RouteValues) return args.of(part, field as string | undefined);
     const { omitted } = this.about;
     if (typeof field === 'string') return fieldOf(args, field);
     if (!omitted?.some((name) => fieldOf(args, name) !== undefined)) return args;

@@ -10,6 +10,7 @@ import { isObservable, lastValueFrom } from 'rxjs';
 import { guardThrew, isPlain, nameOfGuard } from '../../context/operator-log.js';
 import { HandlerSignal } from '../handlers.errors.js';
 import { rawOf } from '../schema/class-schema.js';
+import { RouteValue } from '../schema/route-values.js';
 import type { ProviderWrapper } from './enhancers.js';
 import type { Invocation, Method } from './invocation.js';
 import { HANDLER_ARGUMENTS, handlerParams, isPiped } from './params.js';
@@ -73,6 +74,11 @@ export function surroundForCalls(
     apply: async (value, metadata, pipes) => {
       if (!isPiped(metadata)) return value;
       const argument = await value;
+      if (argument instanceof RouteValue) {
+        const piped = await pipesConsumer.apply(argument.raw, metadata, pipes);
+        // Pipes that let a text pass leave it to the schema.
+        return piped === argument.raw ? argument.value : piped;
+      }
       // The pipe makes an instance itself: of another instance, so that `@Transform()` would run twice.
       const raw = pipes.some((pipe) => pipe instanceof ValidationPipe) ? rawOf(argument) : undefined;
       const result = await pipesConsumer.apply(raw ?? argument, metadata, pipes);

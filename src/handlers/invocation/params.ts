@@ -4,7 +4,9 @@ import { McpContext } from '../../context/mcp-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
 import type { Invocation, Method } from './invocation.js';
-import type { RequestPart } from './request-view.js';
+import type { RouteParam } from '../schema/route-schema.js';
+import type { RequestPart } from '../schema/route-values.js';
+import type { ResponseFacade } from './response-facade.js';
 
 /**
  * Where Nest keeps what its decorators say. These keys are the same since Nest 4, but not all versions export them from
@@ -24,22 +26,16 @@ interface ParamEntry {
   readonly data?: unknown;
   readonly factory?: (data: unknown, context: ExecutionContext) => unknown;
   readonly pipes?: readonly unknown[];
+  /** Of Nest 12. */
+  readonly schema?: unknown;
 }
 
 type ParamEntries = Readonly<Record<string, ParamEntry>>;
 
 type Host = new (...args: never[]) => object;
 
-/** A parameter that is arguments of the call. */
-export interface ArgumentParam {
-  readonly index: number;
-  /** The name of the one argument; `undefined`: all of them. */
-  readonly field: string | undefined;
-  /** Where a route has it. */
-  readonly part: RequestPart;
-  /** From the decorator metadata of TypeScript; `undefined` in builds without it. */
-  readonly type: unknown;
-}
+/** A parameter that is arguments of the call: without a name, all of them. */
+export type ArgumentParam = RouteParam;
 
 /** How the parameters of a method are made. */
 export interface ParamLayout {
@@ -73,17 +69,25 @@ const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'q
 /** Where Nest notes that a method is a route, and one that answers with a stream of events. */
 const ROUTE_PATH = 'path';
 const ROUTE_SSE = '__sse__';
-const FROM_REQUEST: Readonly<Record<number, (request: RequestLike, name: unknown) => unknown>> = {
+const ROUTE_REDIRECT = '__redirect__';
+const ROUTE_RENDER = '__renderTemplate__';
+/** Where Nest notes that a method only adds to its response: `@Res({ passthrough: true })`. */
+const PASSTHROUGH = '__responsePassthrough__';
+const RESPONSE = 1;
+const FROM_REQUEST: Readonly<
+  Record<number, (request: RequestLike, name: unknown, response: ResponseFacade) => unknown>
+> = {
   0: (request) => request,
+  [RESPONSE]: (_request, _name, response) => response,
   6: ({ headers }, name) => (typeof name === 'string' ? headers?.[name.toLowerCase()] : headers),
+  7: ({ session }) => session,
   11: ({ ip }) => ip,
 };
 const OF_ROUTES: Readonly<Record<number, string>> = {
-  1: '@Res()',
+  [RESPONSE]: '@Res()',
   2: '@Next()',
   4: '@Query()',
   5: '@Param()',
-  7: '@Session()',
   8: '@UploadedFile()',
   9: '@UploadedFiles()',
   10: '@HostParam()',
@@ -93,6 +97,7 @@ const OF_ROUTES: Readonly<Record<number, string>> = {
 interface RequestLike {
   readonly headers?: Readonly<Record<string, unknown>>;
   readonly ip?: unknown;
+  readonly session?: unknown;
 }
 
 const argumentsAt = (index: number): ParamEntries => ({ [`${BODY}:${index}`]: { index, pipes: [] } });
@@ -104,7 +109,7 @@ const contextAt = (index: number): ParamEntries => ({
 const INVOCATION_DATA = Symbol('nestjs-mcp-streamable:invocation');
 
 /** Also notes that the parameters are being made: Nest asks for all of them before it awaits the first. */
-const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index'> = {
+const INVOCATION_PARAM: Omit<Required<ParamEntry>, 'index' | 'schema'> = {
   data: INVOCATION_DATA,
   pipes: [],
   factory: (_data, context): InvocationValue => {
@@ -138,21 +143,25 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
   if (isRoute && !decorated && Math.max(needed, types.length) > 0) throw new HandlerDefinitionError(origin, BARE);
   const all = decorated ? withContext(noted, types, needed, origin) : { ...undecorated[0], ...undecorated[1] };
   const piped = Object.entries(all).filter(([, entry]) => !isContext(entry));
-  for (const [key] of piped) assertServable(key, isRoute, origin);
+  const passthrough = Reflect.getMetadata(PASSTHROUGH, paramsHost, methodName) === true;
+  if (isRoute) assertResult(method, origin);
+  for (const [key] of piped) assertServable(key, isRoute, passthrough, origin);
   const invocationAt = Math.max(...Object.values(all).map(({ index }) => index)) + 1;
   const invocation = [
     `invocation${CUSTOM_ARGUMENT}:${invocationAt}`,
     { ...INVOCATION_PARAM, index: invocationAt },
   ] as const;
-  const entries: ParamEntries = Object.fromEntries([invocation, ...piped]);
+  const entries: ParamEntries = Object.fromEntries<ParamEntry>([invocation, ...piped]);
   Reflect.defineMetadata(HANDLER_ARGUMENTS, entries, paramsHost, methodName);
   const args = piped
     .filter(([key]) => isArgument(key))
-    .map(([key, { index, data }]) => ({
+    .map(([key, { index, data, pipes = [], schema }]) => ({
       index,
       field: data as string | undefined,
       part: ARGUMENTS[typeOf(key)!]!,
       type: types[index],
+      pipes,
+      schema,
     }));
   return {
     entries,
@@ -200,8 +209,9 @@ function withContext(decorated: ParamEntries, types: readonly unknown[], needed:
 /** Creates the values that Nest's own decorators inject; shared by all handlers, as all values come from the call. */
 export const handlerParams = {
   exchangeKeyForValue(type: number, data: unknown, args: readonly unknown[]): unknown {
-    if (type in ARGUMENTS) return (args[3] as Invocation).argument(data);
-    return FROM_REQUEST[type]?.(args[0] ?? {}, data);
+    const part = ARGUMENTS[type];
+    if (part) return (args[3] as Invocation).argument(data, part);
+    return FROM_REQUEST[type]?.(args[0] ?? {}, data, args[1] as ResponseFacade);
   },
 };
 
@@ -215,21 +225,55 @@ function isContext({ factory, pipes }: ParamEntry): boolean {
   return factory === contextFactory && !pipes?.length;
 }
 
-function assertServable(key: string, isRoute: boolean, origin: string): void {
+function assertServable(key: string, isRoute: boolean, passthrough: boolean, origin: string): void {
   const type = typeOf(key);
-  if (type === undefined || type in FROM_REQUEST || (isArgument(key) && (type === BODY || isRoute))) return;
+  const servable = type === RESPONSE ? isRoute && passthrough : type !== undefined && type in FROM_REQUEST;
+  if (type === undefined || servable || (isArgument(key) && (type === BODY || isRoute))) return;
   const name = OF_ROUTES[type] ?? `a decorator of type ${type}`;
+  const remedy =
+    type === RESPONSE
+      ? 'Return the result, and set headers by @Res({ passthrough: true })'
+      : 'Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a custom decorator';
   const reason = isRoute
-    ? `a parameter has ${name}, which an MCP call does not have. Use @Param(), @Query(), @Body(), @Req(), @Headers(), @McpCtx(), or a custom decorator; or write a separate MCP handler, and call one service from both.`
+    ? `a parameter has ${name}, which an MCP call does not have. ${remedy}; or write a separate MCP handler, and call one service from both. ${NO_TOOL}`
     : `a parameter has ${name}, which only an HTTP route has. Use @McpArgs(), @McpCtx(), @Req(), @Headers(), or a custom decorator.`;
   throw new HandlerDefinitionError(origin, reason);
+}
+
+/** @throws HandlerDefinitionError for a route whose answer is no result */
+function assertResult(method: Method, origin: string): void {
+  const name = [ROUTE_REDIRECT, ROUTE_RENDER].find((key) => Reflect.hasMetadata(key, method));
+  if (name === undefined) return;
+  const what =
+    name === ROUTE_REDIRECT
+      ? '@Redirect(), which answers with another address'
+      : '@Render(), which answers with a page';
+  throw new HandlerDefinitionError(
+    origin,
+    `it is also a route with ${what}, while a handler returns its result. Write a second method for the handler, and call the same service in both. ${NO_TOOL}`,
+  );
+}
+
+/** The names in the path of a route, with those of its controller. */
+export function pathNamesOf(host: object, method: object): string[] {
+  const paths = [host, method].flatMap(
+    (holder) => Reflect.getMetadata(ROUTE_PATH, holder) as string | string[] | undefined,
+  );
+  return [...new Set(paths.flatMap((path) => Array.from((path ?? '').matchAll(/[:*](\w+)/g), ([, name]) => name!)))];
+}
+
+/** Whether a method is a route of a controller. */
+export function isRouteMethod(method: unknown): method is Method {
+  return typeof method === 'function' && Reflect.hasMetadata(ROUTE_PATH, method);
 }
 
 /** Without decorators Nest gives a route the request and the response. */
 const BARE =
   'it is also a route, which Nest calls with the request and the response because its parameters have no decorators. Decorate them: @Param(), @Query() or @Body() for arguments, @McpCtx() for the context.';
+/** Of a class with `@Tools()`, whose other routes are tools. */
+const NO_TOOL = 'A route that is to be no tool: @Tool(false).';
 const EVENTS =
-  'it is also a route with @Sse(), which sends many events, while a handler has one result. Write a second method for the handler, and call the same service in both.';
+  'it is also a route with @Sse(), which sends many events, while a handler has one result. Write a second method for the handler, and call the same service in both. A route that is to be no tool: @Tool(false).';
 
 function isArgument(key: string): boolean {
   const type = typeOf(key);

@@ -1,7 +1,6 @@
 import { isObject } from '../../wire/json-rpc.js';
-
-/** Where the arguments of a route stand in its request. */
-export type RequestPart = 'params' | 'query' | 'body';
+import type { RouteSchema } from '../schema/route-schema.js';
+import { asSent, type JsonArguments, partsOf, type RequestPart, type RouteParts } from '../schema/route-values.js';
 
 /** A parameter of a route, as far as the view needs it. */
 export interface RoutedParam {
@@ -15,13 +14,14 @@ export interface RoutedParams {
   readonly args: readonly RoutedParam[];
   /** Named arguments that parameters without a name do not get. */
   readonly omitted?: readonly string[] | undefined;
+  /** What the schema of the arguments was made of; absent: it was written by hand. */
+  readonly route?: RouteSchema | undefined;
 }
-
-type Arguments = Readonly<Record<string, unknown>>;
 
 const PARTS: readonly RequestPart[] = ['params', 'query', 'body'];
 const VIEW: unique symbol = Symbol('nestjs-mcp-streamable:request-view');
-const NONE: Arguments = Object.freeze({});
+const NONE: JsonArguments = Object.freeze({});
+const NO_PARTS: RouteParts = { params: NONE, query: NONE, body: NONE };
 
 /**
  * # The request of a call whose method is a route too
@@ -32,16 +32,19 @@ const NONE: Arguments = Object.freeze({});
  * its parameter takes it from. All else is that of the POST, `method` and `url` too.
  *
  * - each call has its own: what a guard writes into it stays in the call
- * - the arguments are those that the client sent, before validation, as on a route
- * - what an enhancer writes into one of the three, or in its place, the method gets: {@link argumentsOf}
+ * - the arguments are those that the client sent, before validation, as on a route; in `params` and `query` they are texts, as
+ *   a URL has them
+ * - what an enhancer writes into one of the three, or in its place, the method gets
  *
  * @param args `undefined` while a list is made
  * @returns a view, whose three parts throw {@link ArgumentsAsked} when there are no arguments
  */
-export function requestView(request: unknown, args: Arguments | undefined, params: RoutedParams): object {
+export function requestView(request: unknown, args: JsonArguments | undefined, params: RoutedParams): object {
   const view = Object.create(isObject(request) ? request : null) as object;
-  Object.defineProperty(view, VIEW, { value: true });
-  const parts = args && partsOf(args, params);
+  const parts = args && (params.route ? partsOf(args, params.route) : partsByHand(args, params));
+  const { params: path, query, body } = parts ?? NO_PARTS;
+  // What was sent, as enhancers may write into the parts.
+  Object.defineProperty(view, VIEW, { value: { params: copyOf(path), query: copyOf(query), body: copyOf(body) } });
   for (const part of PARTS) {
     // Defined, not set: `query` of Express is a getter without a setter.
     const property = parts ? { value: parts[part], writable: true } : { get: refuse };
@@ -54,17 +57,28 @@ export function isRequestView(request: object): boolean {
   return Object.hasOwn(request, VIEW);
 }
 
-/** The arguments with what enhancers have written into the view of them. */
-export function argumentsOf(view: unknown, args: Arguments, { args: params, omitted }: RoutedParams): Arguments {
+/** The parts of a view as they were made, before enhancers. */
+export function sentParts(view: unknown): RouteParts {
+  return (view as { readonly [VIEW]: RouteParts })[VIEW];
+}
+
+/** The arguments with what enhancers have written into the view of them, where a schema was written by hand. */
+export function argumentsOf(
+  view: unknown,
+  args: JsonArguments,
+  { args: params, omitted }: RoutedParams,
+): JsonArguments {
   const current: Record<string, unknown> = { ...args };
+  const sent = sentParts(view);
   for (const { part, field } of params) {
-    const given: unknown = (view as Record<RequestPart, unknown>)[part];
-    const written = isObject(given) ? (given as Arguments) : NONE;
-    const names = field === undefined ? new Set([...Object.keys(args), ...Object.keys(written)]) : [field];
+    const given: unknown = (view as RouteParts)[part];
+    const written = isObject(given) ? (given as JsonArguments) : NONE;
+    const before = sent[part] as JsonArguments;
+    const names = field === undefined ? new Set([...Object.keys(before), ...Object.keys(written)]) : [field];
     for (const name of names) {
       if (field === undefined && omitted?.includes(name)) continue;
       const value = Object.hasOwn(written, name) ? written[name] : undefined;
-      if (value === (Object.hasOwn(args, name) ? args[name] : undefined)) continue;
+      if (value === (Object.hasOwn(before, name) ? before[name] : undefined)) continue;
       if (value === undefined) Reflect.deleteProperty(current, name);
       else current[name] = value;
     }
@@ -72,15 +86,21 @@ export function argumentsOf(view: unknown, args: Arguments, { args: params, omit
   return current;
 }
 
-function partsOf(args: Arguments, { args: params, omitted }: RoutedParams): Record<RequestPart, Arguments> {
+function partsByHand(args: JsonArguments, { args: params, omitted }: RoutedParams): RouteParts {
   const parts = { params: {}, query: {}, body: {} };
   for (const { part, field } of params) {
     const names = field === undefined ? Object.keys(args).filter((name) => !omitted?.includes(name)) : [field];
     // No assignment: a client may name an argument `__proto__`.
-    const taken = names.filter((name) => Object.hasOwn(args, name)).map((name) => [name, args[name]] as const);
+    const taken = names
+      .filter((name) => Object.hasOwn(args, name))
+      .map((name) => [name, asSent(args[name], part)] as const);
     parts[part] = { ...parts[part], ...Object.fromEntries(taken) };
   }
   return parts;
+}
+
+function copyOf(part: unknown): JsonArguments {
+  return { ...(part as JsonArguments) };
 }
 
 /** A guard read arguments while a list is made: it cannot decide whether an entry is shown. */

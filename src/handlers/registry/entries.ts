@@ -28,7 +28,8 @@ import { toReadFailure } from '../results/handler-failure.js';
 import { type HandlerRunner, reportOf, served, type ServedHandler } from '../results/handler-outcome.js';
 import { toMethodResult, toPromptResult, toResourceResult } from '../results/read-results.js';
 import { boundOf, toToolResult } from '../results/tool-result.js';
-import type { JsonSchema, Validate } from '../schema/handler-schema.js';
+import type { HandlerSchema, JsonSchema, Validate } from '../schema/handler-schema.js';
+import type { RouteSchema } from '../schema/route-schema.js';
 import { frozenJson, type SchemaCompiler } from '../schema/schema-compiler.js';
 import type {
   Completion,
@@ -53,6 +54,8 @@ export interface EntrySource {
   readonly places?: HandlerPlaces;
   /** @param validate checks the arguments, after the guards; without it they are taken as they are */
   readonly runner: (validate: Validate | undefined) => HandlerRunner;
+  /** Of a tool that is a route too, and has no schema of its own. */
+  readonly route?: RouteSchema | undefined;
   /** A pipe refuses arguments that the class of a schema does not have. */
   readonly closed?: boolean;
   /** Those of its arguments. */
@@ -88,9 +91,10 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
     throw new HandlerDefinitionError(origin, `its "textMirror" must be true or false; got ${shown(textMirror)}.`);
   }
   const { _meta } = metaOfTool(options.ui, options._meta, origin);
+  assertOfRoute(options, source);
   const input = options.inputSchema && compiler.compile(options.inputSchema, 'input', origin, { closed });
-  const output = options.outputSchema && compiler.compile(options.outputSchema, 'output', origin);
-  const inputSchema = (input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
+  const output = options.outputSchema && compiler.compile(options.outputSchema as HandlerSchema, 'output', origin);
+  const inputSchema = (source.route?.json ?? input?.json ?? NO_ARGUMENTS) as Tool['inputSchema'];
   const fields = { name, title, description, inputSchema, outputSchema: output?.json, icons, annotations, _meta };
   const wire = wireOf('Tool', fields, origin);
   const { properties } = wire.inputSchema;
@@ -112,6 +116,20 @@ export function toolEntry(options: ToolOptions, source: EntrySource): ToolEntry 
       toToolResult(value, output?.validate, textMirror),
     ),
   };
+}
+
+/** @throws HandlerDefinitionError for options that only a route has whose schema is its own */
+function assertOfRoute({ outputSchema, rename }: ToolOptions, { origin, route }: EntrySource): void {
+  if (rename && !route) {
+    const reason = 'it has "rename", which only a route without "inputSchema" has. Name the arguments in the schema.';
+    throw new HandlerDefinitionError(origin, reason);
+  }
+  if ((outputSchema as unknown) === 'route') {
+    throw new HandlerDefinitionError(
+      origin,
+      'its "outputSchema" is \'route\', but it is no route. Give the schema itself.',
+    );
+  }
 }
 
 /** @throws HandlerDefinitionError */
@@ -325,7 +343,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
 };
 
 /** @throws HandlerDefinitionError */
-function assertName(option: string, value: unknown, origin: string): void {
+function assertName(option: string, value: unknown, origin: string): asserts value is string {
   if (typeof value === 'string' && value.trim().length > 0) return;
   const remedy = EXAMPLES[option] ?? `Set "${option}".`;
   throw new HandlerDefinitionError(

@@ -17,6 +17,7 @@ import type { ToolTask } from '../../context/mcp-tasks.js';
 import type { Era } from '../../wire/era.js';
 import type { ParamHeader } from '../../wire/param-headers.js';
 import type { CacheHints, ListResourcesArgs } from '../decorators/handler-options.js';
+import { HANDLER_OPTIONS, type ResolvedHandlerOptions } from '../handlers.options.js';
 import { DuplicateHandlerError, HandlerDefinitionError } from '../handlers.errors.js';
 import type { Served } from '../results/handler-outcome.js';
 import type { UriTemplate, UriVariables } from './uri-template.js';
@@ -169,9 +170,14 @@ export class HandlerTable {
 
   /** The endpoint has the option `server` and serves no entry. */
   private readonly ownServers: boolean;
+  private readonly readOnly: boolean;
 
-  constructor(@Inject(MCP_OPTIONS) { server }: { readonly server?: unknown } = {}) {
+  constructor(
+    @Inject(MCP_OPTIONS) { server }: { readonly server?: unknown } = {},
+    @Inject(HANDLER_OPTIONS) { readOnly }: Pick<ResolvedHandlerOptions, 'readOnly'> = { readOnly: false },
+  ) {
     this.ownServers = server !== undefined;
+    this.readOnly = readOnly;
   }
 
   /** Emits after each change. Never errors; completes when the endpoint closes. */
@@ -211,6 +217,7 @@ export class HandlerTable {
       );
     }
     if (this.#refusesTasks) assertNoTask(entry);
+    this.#assertMayServe(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key)?.entry;
     if (present) throw new DuplicateHandlerError(entry.kind, entry.key, present.origin, entry.origin);
@@ -231,6 +238,7 @@ export class HandlerTable {
   /** Puts an entry in the place of the one with its key. @returns whether there was one */
   replace(entry: HandlerEntry): boolean {
     if (this.#refusesTasks) assertNoTask(entry);
+    this.#assertMayServe(entry);
     const places = this.#of(entry.kind);
     const present = places.get(entry.key);
     if (!present) return false;
@@ -249,6 +257,19 @@ export class HandlerTable {
   /** The endpoint is closed. */
   close(): void {
     this.#changes$.complete();
+  }
+
+  /** Whether the endpoint serves an entry: one with the option `readOnly` serves no tool that may change something. */
+  mayServe(entry: HandlerEntry): boolean {
+    return !this.readOnly || entry.kind !== 'tool' || entry.wire.annotations?.readOnlyHint === true;
+  }
+
+  /** @throws HandlerDefinitionError */
+  #assertMayServe(entry: HandlerEntry): void {
+    if (this.mayServe(entry)) return;
+    const reason =
+      'its endpoint has the option "readOnly", and the tool does not say that it changes nothing. Add annotations: { readOnlyHint: true } if so, or register it at another endpoint.';
+    throw new HandlerDefinitionError(entry.origin, reason);
   }
 
   #of<Kind extends HandlerKind>(kind: Kind): Map<string, PlacedEntry<Kind>> {

@@ -43,6 +43,7 @@ export type CompletionFunction = (
 
 /** A tool to be registered. @publicApi */
 export interface ToolRegistration<Args = Record<string, unknown>> extends ToolOptions {
+  name: string;
   handler: HandlerFunction<Args>;
 }
 

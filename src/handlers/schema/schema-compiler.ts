@@ -30,17 +30,22 @@ export class SchemaCompiler {
 
   /**
    * @param origin the handler, for messages
-   * @param how `option`: what it was given as, for messages; `closed`: a pipe refuses what a class does not have
+   * @param how `option`: what it was given as, for messages; `closed`: a pipe refuses what a class does not have; `anyRoot`: it
+   *   describes one argument, which need not be an object
    * @throws HandlerDefinitionError that says why the schema cannot be used
    */
   compile(
     schema: HandlerSchema,
     use: SchemaUse,
     origin: string,
-    { option = `${use}Schema`, closed = false }: { option?: string; closed?: boolean | undefined } = {},
+    {
+      option = `${use}Schema`,
+      closed = false,
+      anyRoot = false,
+    }: { option?: string; closed?: boolean | undefined; anyRoot?: boolean } = {},
   ): CompiledSchema {
     try {
-      const { json, validate } = this.#convert(schema, use, closed);
+      const { json, validate } = this.#convert(standardOf(schema) ?? schema, use, closed, anyRoot);
       return { json: frozenJson(json), validate };
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
@@ -48,11 +53,15 @@ export class SchemaCompiler {
     }
   }
 
-  #convert(schema: unknown, use: SchemaUse, closed: boolean): CompiledSchema {
+  #convert(schema: unknown, use: SchemaUse, closed: boolean, anyRoot: boolean): CompiledSchema {
     const misfit = MISFITS[use];
     if (isStandardSchema(schema)) {
       const standard = schema['~standard'];
-      return { json: jsonOfStandard(standard, use), validate: validateStandard(standard, issueProblems, misfit) };
+      const json = jsonOfStandard(standard, use);
+      return {
+        json: anyRoot ? json : objectOrAlternatives(json),
+        validate: validateStandard(standard, issueProblems, misfit),
+      };
     }
     if (typeof schema === 'function') {
       const packages = loadClassPackages();
@@ -90,10 +99,18 @@ function objectRoot(json: JsonSchema): JsonSchema {
 }
 
 /** Whether a value claims to be a Standard Schema; those of ArkType are functions. */
-function isStandardSchema(schema: unknown): schema is { readonly '~standard': Standard } {
+function isStandardSchema(schema: unknown): schema is StandardSchemaWithJSON {
   if ((typeof schema !== 'object' && typeof schema !== 'function') || schema === null) return false;
   const standard = (schema as Record<string, unknown>)['~standard'] as Partial<Standard> | undefined;
   return typeof standard?.validate === 'function';
+}
+
+/** A Standard Schema, or that of a class: `createZodDto()` of nestjs-zod keeps it in `schema`. */
+export function standardOf(given: unknown): StandardSchemaWithJSON | undefined {
+  if (isStandardSchema(given)) return given;
+  if (typeof given !== 'function') return undefined;
+  const { schema } = given as { schema?: unknown };
+  return isStandardSchema(schema) ? schema : undefined;
 }
 
 /** @throws Error that says why the schema cannot be converted */
@@ -107,7 +124,11 @@ function jsonOfStandard({ jsonSchema, vendor }: Partial<Standard>, use: SchemaUs
     const remedy = REMEDIES.find(([pattern]) => pattern.test(message))?.[1][use];
     throw remedy === undefined ? error : new Error(`${message}. ${remedy}`, { cause: error });
   }
-  // A union of objects has no `type`.
+  return json;
+}
+
+/** A union of objects has no `type`. @throws Error */
+function objectOrAlternatives(json: JsonSchema): JsonSchema {
   return objectRoot(json.type === undefined ? { type: 'object', ...json } : json);
 }
 

@@ -1,0 +1,76 @@
+import { RequestMethod, type Type } from '@nestjs/common';
+import type { ToolAnnotations } from '@modelcontextprotocol/server';
+import type { ToolOptions } from '../decorators/handler-options.js';
+import { HandlerDefinitionError } from '../handlers.errors.js';
+import type { HandlerSchema } from '../schema/handler-schema.js';
+import { standardOf } from '../schema/schema-compiler.js';
+import { jsonOfApiClass, operationOf, responseTypeOf } from '../schema/swagger.js';
+
+/** Where Nest notes the verb of a route, and what `@SerializeOptions()` was given. */
+const ROUTE_VERB = 'method';
+const SERIALIZE_OPTIONS = 'class_serializer:options';
+
+/** @see https://www.rfc-editor.org/rfc/rfc9110#section-9.2 */
+const HINTS: Readonly<Partial<Record<RequestMethod, ToolAnnotations>>> = {
+  [RequestMethod.GET]: { readOnlyHint: true },
+  [RequestMethod.HEAD]: { readOnlyHint: true },
+  [RequestMethod.PUT]: { idempotentHint: true },
+  [RequestMethod.DELETE]: { idempotentHint: true, destructiveHint: true },
+};
+
+/** A tool with a name, and with a schema where it is asked for one. */
+export type NamedToolOptions = ToolOptions & { readonly name: string; readonly outputSchema?: HandlerSchema };
+
+/**
+ * The options of a tool that is a route: what they do not say, the route says.
+ *
+ * @throws HandlerDefinitionError when the schema of its result is asked for, and nothing says it
+ */
+export function routeToolOptions(
+  options: ToolOptions,
+  { host, method, methodName, origin }: { host: Type; method: object; methodName: string; origin: string },
+): NamedToolOptions {
+  const { summary, description } = operationOf(method);
+  const verb = Reflect.getMetadata(ROUTE_VERB, method) as RequestMethod | undefined;
+  const annotations = { ...(verb !== undefined && HINTS[verb]), ...options.annotations };
+  const { outputSchema, ...rest } = options;
+  return {
+    title: description === undefined ? undefined : summary,
+    description: description ?? summary,
+    ...rest,
+    name: options.name ?? `${snakeCase(host.name.replace(/Controller$/, '') || host.name)}_${snakeCase(methodName)}`,
+    ...(Object.keys(annotations).length > 0 && { annotations }),
+    outputSchema: outputSchema === 'route' ? resultOf(host, method, origin) : outputSchema,
+  } as NamedToolOptions;
+}
+
+/** `findAllV2` → `find_all_v2` */
+function snakeCase(name: string): string {
+  const words = name.replace(/([a-z\d])([A-Z])/g, '$1_$2').replace(/([A-Z]+)([A-Z][a-z])/g, '$1_$2');
+  return words.replace(/\W+/g, '_').toLowerCase();
+}
+
+/** @throws HandlerDefinitionError */
+function resultOf(host: Type, method: object, origin: string): HandlerSchema {
+  const [ofMethod, ofClass] = [method, host].map(
+    (holder) => Reflect.getMetadata(SERIALIZE_OPTIONS, holder) as { schema?: unknown; type?: Type } | undefined,
+  );
+  const serialized = ofMethod ?? ofClass;
+  const standard = standardOf(serialized?.schema);
+  if (standard) return standard;
+  const { type = serialized?.type, isArray = false } = responseTypeOf(method) ?? {};
+  const asked = 'its "outputSchema" is \'route\', but';
+  if (isArray || Array.isArray(type)) {
+    const reason = `${asked} the route answers with a list, and the structured content of a tool is an object. Leave "outputSchema" out, or return { items: […] }.`;
+    throw new HandlerDefinitionError(origin, reason);
+  }
+  if (typeof type !== 'function') {
+    const reason = `${asked} the route does not say what it returns. Add @SerializeOptions({ schema }) of Nest 12 or @ApiOkResponse({ type }) of @nestjs/swagger, or give the schema itself.`;
+    throw new HandlerDefinitionError(origin, reason);
+  }
+  try {
+    return standardOf(type) ?? jsonOfApiClass(type as Type) ?? (type as Type);
+  } catch (error) {
+    throw new HandlerDefinitionError(origin, `${asked} ${(error as Error).message} Give the schema itself.`);
+  }
+}

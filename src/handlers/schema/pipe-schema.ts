@@ -1,0 +1,81 @@
+import {
+  DefaultValuePipe,
+  ParseArrayPipe,
+  ParseBoolPipe,
+  ParseDatePipe,
+  ParseEnumPipe,
+  ParseFloatPipe,
+  ParseIntPipe,
+  ParseUUIDPipe,
+  type Type,
+} from '@nestjs/common';
+import type { JsonSchema } from './handler-schema.js';
+
+/** The types that TypeScript emits for parameters, as JSON Schema. */
+export const TYPES = new Map<unknown, JsonSchema>([
+  [String, { type: 'string' }],
+  [Number, { type: 'number' }],
+  [Boolean, { type: 'boolean' }],
+  [Date, { type: 'string', format: 'date-time' }],
+  [Array, { type: 'array' }],
+]);
+
+/** What a pipe of Nest says of its value. */
+export interface PipeSays {
+  readonly json: JsonSchema;
+  /** It refuses a call without the value. */
+  readonly needed: boolean;
+}
+
+const PIPES: readonly (readonly [Type, (pipe: PipeLike) => JsonSchema])[] = [
+  [ParseIntPipe, () => ({ type: 'integer' })],
+  [ParseFloatPipe, () => ({ type: 'number' })],
+  [ParseBoolPipe, () => ({ type: 'boolean' })],
+  [ParseUUIDPipe, () => ({ type: 'string', format: 'uuid' })],
+  [ParseEnumPipe as Type, ({ enumType }) => enumJson(enumType)],
+  [ParseDatePipe as Type, () => ({ type: 'string', format: 'date-time' })],
+  [ParseArrayPipe, ({ options }) => ({ type: 'array', ...itemsOf(options?.items) })],
+];
+
+/** The options of Nest's pipes, which are protected members of theirs. */
+interface PipeLike {
+  readonly options?: { readonly optional?: boolean; readonly items?: unknown };
+  readonly enumType?: object;
+  readonly defaultValue?: unknown;
+}
+
+/** In their order: behind a default, nothing is absent. */
+export function pipesSay(pipes: readonly unknown[]): PipeSays[] {
+  let defaulted = false;
+  return pipes.flatMap((pipe): PipeSays[] => {
+    const like = (typeof pipe === 'function' ? {} : pipe) as PipeLike;
+    if (isPipe(pipe, DefaultValuePipe as Type)) {
+      defaulted = true;
+      const { defaultValue } = like;
+      const shown = defaultValue instanceof Date ? defaultValue.toISOString() : defaultValue;
+      const json = typeof shown === 'function' || shown === undefined ? {} : { default: shown };
+      return [{ json, needed: false }];
+    }
+    const found = PIPES.find(([type]) => isPipe(pipe, type));
+    return found ? [{ json: found[1](like), needed: !defaulted && like.options?.optional !== true }] : [];
+  });
+}
+
+export function isPipe(pipe: unknown, type: Type): boolean {
+  return pipe instanceof type || pipe === type;
+}
+
+/** The values of an enum of TypeScript, whose numbers also lead back to their names. */
+function enumJson(given: object = {}): JsonSchema {
+  const names = Object.keys(given).filter(
+    (name) => typeof (given as Record<string, unknown>)[Reflect.get(given, name) as string] !== 'number',
+  );
+  const values = [...new Set(names.map((name) => Reflect.get(given, name) as unknown))];
+  const types = new Set(values.map((value) => typeof value));
+  return { ...(types.size === 1 && { type: [...types][0] }), enum: values };
+}
+
+function itemsOf(items: unknown): { items?: JsonSchema } {
+  const json = TYPES.get(items);
+  return json ? { items: json } : {};
+}

@@ -1,0 +1,276 @@
+import { ParseArrayPipe, type Type } from '@nestjs/common';
+import { isThenable } from '../../common/promises.js';
+import { ArgumentsError, HandlerDefinitionError, namesText } from '../handlers.errors.js';
+import type { JsonSchema, Validate } from './handler-schema.js';
+import { isPipe, pipesSay, TYPES } from './pipe-schema.js';
+import {
+  keyOf,
+  type RequestPart,
+  RouteChecks,
+  type RoutePiece,
+  type RoutePlace,
+  type RoutePlaces,
+} from './route-values.js';
+import { frozenJson, type SchemaCompiler, standardOf } from './schema-compiler.js';
+
+/** A parameter of a route that is arguments. */
+export interface RouteParam {
+  readonly index: number;
+  readonly part: RequestPart;
+  /** The name in its part; `undefined`: the whole part. */
+  readonly field: string | undefined;
+  /** From the decorator metadata of TypeScript. */
+  readonly type: unknown;
+  readonly pipes: readonly unknown[];
+  /** Of Nest 12: `@Body({ schema })`. */
+  readonly schema: unknown;
+}
+
+/** The schema of a tool that is a route, made of the parameters of the route. */
+export interface RouteSchema extends RoutePlaces {
+  readonly json: JsonSchema;
+  readonly checks: RouteChecks;
+}
+
+/** What a route is, beside its parameters. */
+export interface RouteUse {
+  readonly origin: string;
+  readonly compiler: SchemaCompiler;
+  /** The names in the path of the route. */
+  readonly pathNames: readonly string[];
+  /** `{ 'body.id': 'newId' }` */
+  readonly rename: Readonly<Record<string, string>>;
+  /** Whether a `ValidationPipe` stands around the parameter: it checks the class, and nobody else does. */
+  readonly piped: (param: RouteParam) => boolean;
+  /** A pipe refuses properties that a class does not have. */
+  readonly closed: boolean;
+  /** What `@nestjs/swagger` says of a parameter. */
+  readonly documented: (place: RoutePlace) => JsonSchema;
+}
+
+/**
+ * Makes the schema of a tool of the parameters of its route: a property for each name.
+ *
+ * | parameter | properties |
+ * |---|---|
+ * | `@Param('id')`, `@Query('page')`, `@Body('note')` | one, of the type that its schema, its pipes or TypeScript name |
+ * | `@Body() dto: Dto`, `@Query() page: Dto` | those of the class, or of `{ schema }` |
+ * | `@Param() params` | those of its class, else one text for each name in the path |
+ *
+ * Names in the path are required; others where a schema, a class or a pipe refuses a call without them.
+ *
+ * @throws HandlerDefinitionError for a parameter that says too little, and for a name that stands in two places
+ */
+export function routeSchema(params: readonly RouteParam[], use: RouteUse): RouteSchema {
+  // Decorators of parameters run from the last to the first.
+  const inOrder = params.toSorted((one, other) => one.index - other.index);
+  const pieces = inOrder.map((param) => pieceOf(param, use));
+  const alone = pieces.length === 1 && pieces[0]!.json?.['properties'] === undefined ? pieces[0]!.json : undefined;
+  const properties: Record<string, JsonSchema> = {};
+  const required = new Set<string>();
+  const places = new Map<string, RoutePlace>();
+  const known = new Set<string>();
+  for (const { part, field, json, ...piece } of pieces) {
+    if (json && !alone && json['properties'] === undefined) {
+      const reason = `the schema of its ${DECORATORS[part]} has alternatives instead of properties, which cannot be combined with other parameters. ${BY_HAND}`;
+      throw new HandlerDefinitionError(use.origin, reason);
+    }
+    for (const [name, property] of Object.entries(piece.properties)) {
+      const key = keyOf(part, name);
+      known.add(key);
+      const argument = use.rename[key] ?? name;
+      const other = places.get(argument);
+      if (other && (other.part !== part || other.field !== name))
+        throw twice(argument, other, { part, field: name }, use);
+      places.set(argument, { part, field: name });
+      // A named parameter says more than the class that has it too.
+      if (!other || field !== undefined) properties[argument] = { ...properties[argument], ...property };
+      if (piece.required.includes(name)) required.add(argument);
+    }
+  }
+  const unknown = Object.keys(use.rename).find((key) => !known.has(key));
+  if (unknown !== undefined) {
+    const reason = `its "rename" names ${JSON.stringify(unknown)}, which the route does not have. ${namesText([...known])}`;
+    throw new HandlerDefinitionError(use.origin, reason);
+  }
+  const wholes = pieces.filter(({ field, json }) => field === undefined && json);
+  const rest = wholes.find(({ part }) => part === 'body') ?? wholes.find(({ part }) => part === 'query');
+  const defs = defsOf(wholes, use.origin);
+  const combined: JsonSchema = {
+    type: 'object',
+    properties,
+    ...(required.size > 0 && { required: [...required] }),
+    ...(rest?.json!['additionalProperties'] === false && { additionalProperties: false }),
+    ...defs,
+  };
+  return {
+    json: frozenJson(alone ?? combined),
+    places,
+    rest: rest?.part,
+    checks: new RouteChecks(pieces, places),
+  };
+}
+
+const DECORATORS: Readonly<Record<RequestPart, string>> = { params: '@Param()', query: '@Query()', body: '@Body()' };
+const BY_HAND = 'Give @Tool() an "inputSchema" with all arguments.';
+
+function pieceOf(param: RouteParam, use: RouteUse): RoutePiece {
+  return param.field === undefined ? wholePiece(param, use) : namedPiece(param, param.field, use);
+}
+
+function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece {
+  const { part } = param;
+  const { compiler, origin, documented } = use;
+  const standard = standardOf(param.schema) ?? standardOf(param.type);
+  const place = { part, field };
+  const said = documented(place);
+  const pipes = pipesSay(param.pipes);
+  const optional = part !== 'params' && !pipes.some(({ needed }) => needed);
+  const defaulted = pipes.find(({ json }) => 'default' in json) !== undefined;
+  if (standard) {
+    const compiled = compiler.compile(standard, 'input', origin, { option: `schema of ${at(param)}`, anyRoot: true });
+    const absent = part !== 'params' && acceptsNothing(compiled.validate);
+    const properties = { [field]: { ...said, ...compiled.json } };
+    return { part, field, properties, required: absent ? [] : [field], check: compiled.validate };
+  }
+  if (isClass(param.type) && pipes.length === 0) {
+    const { json, check } = ofClass(param, param.type as Type, use);
+    const checks = check && ((value: unknown) => (value === undefined ? undefined : check(value)));
+    const required = optional ? [] : [field];
+    return { part, field, properties: { [field]: { ...json, ...said } }, required, ...(checks && { check: checks }) };
+  }
+  const json: JsonSchema = Object.assign(
+    {},
+    TYPES.get(param.type),
+    said,
+    ...pipes.map((pipe) => pipe.json),
+  ) as JsonSchema;
+  const check = checkOf(json, compiler, origin, param.type === Date && pipes.length === 0);
+  const required = optional || defaulted ? [] : [field];
+  return { part, field, properties: { [field]: json }, required, check: (value) => check(value, required.length > 0) };
+}
+
+/** The check of one value: Ajv checks objects, so it is the property of one. */
+function checkOf(
+  json: JsonSchema,
+  compiler: SchemaCompiler,
+  origin: string,
+  toDate: boolean,
+): (value: unknown, required: boolean) => unknown {
+  const { validate } = compiler.compile({ type: 'object', properties: { value: json } }, 'input', origin);
+  return (value, required) => {
+    if (value === undefined) {
+      if (required) throw new ArgumentsError([{ path: '', message: 'is missing' }]);
+      return undefined;
+    }
+    try {
+      void validate({ value });
+    } catch (error) {
+      const { problems = [] } = error as Partial<ArgumentsError>;
+      throw new ArgumentsError(
+        problems.map(({ path, message }) => ({ path: path.split('.').slice(1).join('.'), message })),
+      );
+    }
+    return toDate && typeof value === 'string' ? new Date(value) : value;
+  };
+}
+
+function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
+  const { part, type } = param;
+  const { compiler, origin, pathNames, closed } = use;
+  const standard = standardOf(param.schema) ?? standardOf(type);
+  const wholeOf = (json: JsonSchema, check: Validate | undefined): RoutePiece => {
+    const properties = (json['properties'] ?? {}) as Record<string, JsonSchema>;
+    const required = part === 'params' ? Object.keys(properties) : ((json['required'] ?? []) as string[]);
+    return { part, field: undefined, properties, required, json, ...(check && { check }) };
+  };
+  if (standard) {
+    const compiled = compiler.compile(standard, 'input', origin, { option: `schema of ${at(param)}`, closed });
+    return wholeOf(compiled.json, compiled.validate);
+  }
+  if (isClass(type)) {
+    const { json, check } = ofClass(param, type as Type, use);
+    return wholeOf(json, check);
+  }
+  if (part === 'params') {
+    const properties = Object.fromEntries(
+      pathNames.map((field) => [field, { type: 'string', ...use.documented({ part, field }) }]),
+    );
+    return { part, field: undefined, properties, required: pathNames };
+  }
+  const [list] = param.pipes.filter((pipe) => isPipe(pipe, ParseArrayPipe));
+  const what =
+    type === Array || list
+      ? 'is a list, while the arguments of a tool are an object'
+      : 'has a type of which nothing is known at run time: it may be no class, be imported as a type, or the build (esbuild, tsx) emits no decorator metadata';
+  const reason = `its ${at(param)} ${what}. Give it a class whose properties have decorators of class-validator, or a schema (Nest 12: ${DECORATORS[part].slice(0, -1)}{ schema })); or give @Tool() an "inputSchema" with all arguments. A route that is to be no tool: @Tool(false).`;
+  throw new HandlerDefinitionError(origin, reason);
+}
+
+function ofClass(param: RouteParam, type: Type, use: RouteUse): { json: JsonSchema; check?: Validate } {
+  const { compiler, origin, closed } = use;
+  try {
+    const { json, validate } = compiler.compile(type, 'input', origin, { closed });
+    // Where a ValidationPipe stands, it makes the instance, of what a URL says.
+    return use.piped(param) ? { json } : { json, check: validate };
+  } catch (error) {
+    const why = ((error as Error).cause as Error | undefined)?.message ?? (error as Error).message;
+    const reason = `its ${at(param)} has the class ${type.name}, which is no schema: ${why} Or give @Tool() an "inputSchema" with all arguments. A route that is to be no tool: @Tool(false).`;
+    throw new HandlerDefinitionError(origin, reason, { cause: error });
+  }
+}
+
+function at({ part, field }: RouteParam): string {
+  return field === undefined ? DECORATORS[part] : `${DECORATORS[part].slice(0, -1)}'${field}')`;
+}
+
+function twice(argument: string, one: RoutePlace, other: RoutePlace, { origin }: RouteUse): HandlerDefinitionError {
+  const [first, second] = [one, other].map(({ part, field }) => keyOf(part, field)) as [string, string];
+  const reason = `two of its parameters are the argument "${argument}": ${first} and ${second}. Give one another name: @Tool({ rename: { '${second}': 'other_${argument}' } }).`;
+  return new HandlerDefinitionError(origin, reason);
+}
+
+/** @throws HandlerDefinitionError when two schemas call different things by one name */
+function defsOf(wholes: readonly RoutePiece[], origin: string): JsonSchema {
+  const defs: Record<string, unknown> = {};
+  for (const { json } of wholes) {
+    for (const [name, definition] of Object.entries((json!['$defs'] ?? {}) as Record<string, unknown>)) {
+      if (Object.hasOwn(defs, name) && JSON.stringify(defs[name]) !== JSON.stringify(definition)) {
+        const reason = `two schemas of its parameters define "${name}" in "$defs", each in its own way. ${BY_HAND}`;
+        throw new HandlerDefinitionError(origin, reason);
+      }
+      defs[name] = definition;
+    }
+  }
+  return Object.keys(defs).length > 0 ? { $defs: defs } : {};
+}
+
+/** Whether a schema lets a call without the value pass. */
+function acceptsNothing(validate: Validate): boolean {
+  try {
+    const checked = validate(undefined);
+    if (!isThenable(checked)) return true;
+    checked.then(undefined, () => {});
+    return false;
+  } catch {
+    return false;
+  }
+}
+
+/** TypeScript emits these for types that are not written as classes. */
+const NO_CLASSES: readonly unknown[] = [
+  Object,
+  String,
+  Number,
+  Boolean,
+  Array,
+  Function,
+  Symbol,
+  BigInt,
+  Promise,
+  Date,
+];
+
+export function isClass(type: unknown): boolean {
+  return typeof type === 'function' && !NO_CLASSES.includes(type);
+}

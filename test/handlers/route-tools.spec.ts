@@ -1,0 +1,588 @@
+import {
+  Body,
+  Controller,
+  DefaultValuePipe,
+  Delete,
+  Get,
+  Injectable,
+  Param,
+  ParseArrayPipe,
+  ParseBoolPipe,
+  ParseDatePipe,
+  ParseEnumPipe,
+  ParseFloatPipe,
+  ParseIntPipe,
+  ParseUUIDPipe,
+  Patch,
+  Post,
+  Put,
+  Query,
+  Req,
+  Res,
+  SerializeOptions,
+  Session,
+  type Type,
+  ValidationPipe,
+} from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiQuery } from '@nestjs/swagger';
+import { IsBoolean, IsInt, IsOptional, IsString, MaxLength } from 'class-validator';
+import { Transform, Type as TypeOf } from 'class-transformer';
+import {
+  getMcpSessionServiceToken,
+  McpHandlers,
+  McpRegistry,
+  type McpSessionService,
+  McpStreamableModule,
+  type McpStreamableOptions,
+  Tool,
+  Tools,
+} from 'nestjs-mcp-streamable';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { ADAPTERS, ONE_ADAPTER } from '../support/app.js';
+import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
+
+enum Status {
+  Open = 'open',
+  Closed = 'closed',
+}
+enum Level {
+  Low,
+  High,
+}
+
+class UpdateOrderDto {
+  @IsString() @MaxLength(20) status!: string;
+  @IsOptional() @IsString() note?: string;
+}
+class PageDto {
+  @IsInt() @TypeOf(() => Number) page: number = 1;
+  @IsOptional() @IsBoolean() @Transform(({ value }) => value === 'true') archived?: boolean;
+}
+class MoveDto {
+  @IsString() id!: string;
+}
+/** As `createZodDto()` of nestjs-zod makes it. */
+class ZodDto {
+  static isZodDto = true;
+  static schema = z.object({ title: z.string().min(1), stars: z.number().int().default(3) });
+}
+const filter = z.object({ text: z.string().optional(), max: z.coerce.number().max(50).default(10) });
+
+@Controller('orders')
+class OrdersController {
+  @Patch(':id')
+  @Tool()
+  update(@Param('id', ParseIntPipe) id: number, @Body() dto: UpdateOrderDto): object {
+    return { id, status: dto.status, isDto: dto instanceof UpdateOrderDto };
+  }
+  @Get('typed/:key/:on')
+  @Tool()
+  typed(
+    @Param('key') key: string,
+    @Param('on') on: boolean,
+    @Query('count') count: number,
+    @Query('since') since: Date,
+    @Query('any') any: string | number,
+  ): object {
+    return { key, on, count, year: since instanceof Date && since.getUTCFullYear(), any };
+  }
+  @Get('piped/:uuid')
+  @Tool()
+  piped(
+    @Param('uuid', ParseUUIDPipe) uuid: string,
+    @Query('price', ParseFloatPipe) price: number,
+    @Query('open', new ParseBoolPipe({ optional: true })) open: boolean | undefined,
+    @Query('status', new ParseEnumPipe(Status)) status: Status,
+    @Query('level', new ParseEnumPipe(Level, { optional: true })) level: Level | undefined,
+    @Query('day', new ParseDatePipe({ optional: true })) day: Date | undefined,
+    @Query('ids', new ParseArrayPipe({ items: Number, optional: true })) ids: number[] | undefined,
+    @Query('limit', new DefaultValuePipe(5), ParseIntPipe) limit: number,
+  ): object {
+    return { uuid, price, open, status, level, year: day?.getUTCFullYear(), ids, limit };
+  }
+  @Get()
+  @Tool()
+  list(@Query() page: PageDto): object {
+    return { page: page.page, archived: page.archived };
+  }
+  @Post('filter/:tenant')
+  @Tool({ name: 'filter' })
+  filter(@Param() params: Record<string, string>, @Query({ schema: filter }) query: z.infer<typeof filter>): object {
+    return { params, query };
+  }
+  @Post('zod')
+  @Tool()
+  zod(@Body() dto: ZodDto): object {
+    return dto;
+  }
+  @Post(':id/move')
+  @Tool({ rename: { 'body.id': 'newId' } })
+  move(@Param('id') id: string, @Body() dto: MoveDto): object {
+    return { id, newId: dto.id };
+  }
+  @Get('by-hand/:id')
+  @Tool({ inputSchema: z.object({ id: z.string().describe('By hand') }) })
+  byHand(@Param('id') id: string): object {
+    return { id };
+  }
+  @Get('http')
+  @Tool()
+  http(
+    @Req() request: object,
+    @Session() session: object | undefined,
+    @Res({ passthrough: true }) response: Answer,
+  ): object {
+    response.status(200);
+    return { request: typeof request, session: typeof session };
+  }
+  @Put(':id')
+  @Tool({ annotations: { idempotentHint: false, openWorldHint: false } })
+  replace(@Param('id') id: string): object {
+    return { id };
+  }
+  @Delete(':id')
+  @Tool()
+  remove(@Param('id') id: string): object {
+    return { id };
+  }
+}
+interface Answer {
+  status(code: number): unknown;
+}
+
+class OrderDto {
+  @ApiProperty({ description: 'The number on the invoice' }) id!: number;
+  @ApiProperty({ required: false, enum: Status }) status?: Status;
+  @ApiProperty({ type: [UpdateOrderDto] }) changes!: UpdateOrderDto[];
+}
+
+@Controller('docs')
+class DocumentedController {
+  @Get(':id')
+  @ApiOperation({ summary: 'An order', description: 'Finds an order by its number.' })
+  @ApiParam({ name: 'id', description: 'The number', example: 7 })
+  @ApiQuery({ name: 'status', enum: Status, description: 'Only of this status' })
+  @ApiOkResponse({ type: OrderDto })
+  @Tool({ outputSchema: 'route' })
+  find(@Param('id', ParseIntPipe) id: number, @Query('status') status: Status): object {
+    return { id, status: status ?? 'open', changes: [], more: 1 };
+  }
+  @Get()
+  @ApiOperation({ summary: 'Counts orders.' })
+  @SerializeOptions({ schema: z.object({ count: z.number() }) })
+  @Tool({ outputSchema: 'route', title: 'Counts' })
+  count(): object {
+    return { count: 3 };
+  }
+}
+
+@Controller('notes')
+@Tools()
+class NotesController {
+  @Get()
+  list(): object {
+    return {};
+  }
+  @Get(':id')
+  @Tool({ name: 'read_note' })
+  find(@Param('id') id: string): object {
+    return { id };
+  }
+  @Post()
+  @Tool(false)
+  create(): void {}
+  @Delete(':id')
+  remove(@Param('id') id: string): object {
+    return { id };
+  }
+  helper(): void {}
+}
+@Controller('only')
+@Tools({ only: ['one'] })
+class OnlyController {
+  @Get('one')
+  one(): void {}
+  @Get('two')
+  two(): void {}
+}
+@Controller('except')
+@Tools({ except: ['one'] })
+class ExceptController extends OnlyController {}
+
+interface Listed {
+  name: string;
+  title?: string;
+  description?: string;
+  inputSchema: { properties: Record<string, object>; required?: string[]; additionalProperties?: boolean };
+  outputSchema?: object;
+  annotations?: object;
+}
+
+async function start(
+  adapter: (typeof ADAPTERS)[number],
+  controllers: Type[],
+  options: Partial<McpStreamableOptions> = {},
+  pipe?: ValidationPipe,
+) {
+  const imports = [McpStreamableModule.forRoot({ serverInfo, ...options })];
+  const app = await NestApp.start(adapter, { imports, controllers }, (nest) => {
+    if (pipe) nest.useGlobalPipes(pipe);
+  });
+  const client = await app.client().initialize('2025-11-25');
+  const { result } = await (await client.post({ jsonrpc: '2.0', id: client.nextId(), method: 'tools/list' })).json();
+  const tools = result.tools as Listed[];
+  return {
+    app,
+    names: tools.map(({ name }) => name),
+    tool: (name: string) => tools.find((each) => each.name === name)!,
+    raw: async (name: string, args: object = {}) => (await client.call(name, args)).json(),
+    call: async (name: string, args: object = {}) => {
+      const answer = await (await client.call(name, args)).json();
+      if (answer.error) return answer.error.message as string;
+      const { isError, content, structuredContent } = answer.result;
+      return isError ? (content[0].text as string) : (structuredContent ?? JSON.parse(content[0].text));
+    },
+  };
+}
+
+describe.each(ADAPTERS)('a route is a tool by @Tool() alone, on %s:', (adapter) => {
+  const pipes = {
+    'without pipes': undefined,
+    'with a ValidationPipe': new ValidationPipe({ transform: true, whitelist: true }),
+  };
+
+  it.each(Object.entries(pipes))(
+    'its parameters are the schema and get the arguments, %s of the app',
+    async (_, pipe) => {
+      const { app, tool, call } = await start(adapter, [OrdersController], {}, pipe);
+      expect(tool('orders_update').inputSchema).toEqual({
+        type: 'object',
+        properties: { id: { type: 'integer' }, status: { type: 'string', maxLength: 20 }, note: { type: 'string' } },
+        required: ['id', 'status'],
+      });
+      expect(await call('orders_update', { id: 7, status: 'sent' })).toEqual({ id: 7, status: 'sent', isDto: true });
+      expect(await call('orders_update', { id: 7, status: 'x'.repeat(30) })).toContain('status');
+      expect(await call('orders_update', { id: 'x', status: 'sent' })).toContain('id: must be integer');
+      expect(await call('orders_update', { status: 'sent' })).toContain('id: is missing');
+
+      expect(tool('orders_typed').inputSchema).toEqual({
+        type: 'object',
+        properties: {
+          ...{ key: { type: 'string' }, on: { type: 'boolean' }, count: { type: 'number' } },
+          ...{ since: { type: 'string', format: 'date-time' }, any: {} },
+        },
+        required: ['key', 'on'],
+      });
+      const typed = { key: 'a', on: false, count: 2 };
+      const since = '2026-01-02T03:04:05Z';
+      expect(await call('orders_typed', { ...typed, since, any: 3 })).toEqual({ ...typed, year: 2026, any: 3 });
+
+      const uuid = '6f1f3b0e-0e8f-4d5b-9a39-0f6a4a9d1c11';
+      expect(tool('orders_piped').inputSchema).toEqual({
+        type: 'object',
+        properties: {
+          uuid: { type: 'string', format: 'uuid' },
+          price: { type: 'number' },
+          open: { type: 'boolean' },
+          status: { type: 'string', enum: ['open', 'closed'] },
+          level: { type: 'number', enum: [0, 1] },
+          day: { type: 'string', format: 'date-time' },
+          ids: { type: 'array', items: { type: 'number' } },
+          limit: { type: 'integer', default: 5 },
+        },
+        required: ['uuid', 'price', 'status'],
+      });
+      expect(await call('orders_piped', { uuid, price: 1.5, status: 'open' })).toEqual({
+        uuid,
+        price: 1.5,
+        status: 'open',
+        limit: 5,
+      });
+      const all = { uuid, price: 1.5, open: false, status: 'closed', level: 1, ids: [1, 2], limit: 9 };
+      expect(await call('orders_piped', { ...all, day: since })).toEqual({ ...all, year: 2026 });
+      expect(await call('orders_piped', { uuid: 'x', price: 1, status: 'open' })).toContain('uuid');
+
+      expect(tool('orders_list').inputSchema).toEqual({
+        type: 'object',
+        properties: { page: { type: 'integer', default: 1 }, archived: { type: 'boolean' } },
+      });
+      expect(await call('orders_list', { page: 2 })).toMatchObject({ page: 2 });
+      await app.close();
+    },
+  );
+
+  it('a query is in the request as in a URL, so that what its class does to texts is done', async () => {
+    const { app, call } = await start(adapter, [OrdersController], {}, pipes['with a ValidationPipe']);
+    expect(await call('orders_list', { page: 2, archived: true })).toEqual({ page: 2, archived: true });
+    await app.close();
+  });
+
+  it('Standard Schemas of parameters and of classes are part of it, and are checked', async () => {
+    const { app, tool, call } = await start(adapter, [OrdersController]);
+    expect(tool('filter').inputSchema).toMatchObject({
+      properties: { tenant: { type: 'string' }, text: { type: 'string' }, max: { type: 'number', maximum: 50 } },
+      required: ['tenant'],
+    });
+    expect(await call('filter', { tenant: 't', text: 'x' })).toEqual({
+      params: { tenant: 't' },
+      query: { text: 'x', max: 10 },
+    });
+    expect(await call('filter', { tenant: 't', max: 51 })).toContain('max');
+    expect(tool('orders_zod').inputSchema).toMatchObject({
+      properties: { title: {}, stars: { default: 3 } },
+      required: ['title'],
+    });
+    expect(await call('orders_zod', { title: 'a' })).toEqual({ title: 'a', stars: 3 });
+    expect(await call('orders_zod', { title: '' })).toContain('title');
+    await app.close();
+  });
+
+  it('an argument has another name by "rename", and a schema by hand wins', async () => {
+    const { app, tool, call } = await start(adapter, [OrdersController]);
+    expect(Object.keys(tool('orders_move').inputSchema.properties)).toEqual(['id', 'newId']);
+    expect(await call('orders_move', { id: 'a', newId: 'b' })).toEqual({ id: 'a', newId: 'b' });
+    expect(await call('orders_move', { id: 'a', newId: 7 })).toContain('newId');
+    expect(tool('orders_by_hand').inputSchema.properties).toEqual({ id: { type: 'string', description: 'By hand' } });
+    await app.close();
+  });
+
+  it('what is of HTTP is no argument', async () => {
+    const { app, tool, call } = await start(adapter, [OrdersController]);
+    expect(tool('orders_http').inputSchema.properties).toEqual({});
+    expect(await call('orders_http')).toEqual({ request: 'object', session: 'undefined' });
+    await app.close();
+  });
+
+  it('arguments that an attacker adds reach neither prototypes nor parameters', async () => {
+    const { app, call } = await start(adapter, [OrdersController]);
+    const args = JSON.parse('{"id":"a","newId":"b","__proto__":{"x":1},"constructor":"c","body.id":"d"}') as object;
+    expect(await call('orders_move', args)).toEqual({ id: 'a', newId: 'b' });
+    await app.close();
+  });
+});
+
+describe.each(ONE_ADAPTER)('what a route says of its tool, on %s:', (adapter) => {
+  it('hints of its verb, which annotations override', async () => {
+    const { app, tool } = await start(adapter, [OrdersController]);
+    expect(tool('orders_list').annotations).toEqual({ readOnlyHint: true });
+    expect(tool('orders_remove').annotations).toEqual({ idempotentHint: true, destructiveHint: true });
+    expect(tool('orders_replace').annotations).toEqual({ idempotentHint: false, openWorldHint: false });
+    expect(tool('orders_update').annotations).toBeUndefined();
+    await app.close();
+  });
+
+  it('texts and results of @nestjs/swagger and @SerializeOptions()', async () => {
+    const { app, tool, call } = await start(adapter, [DocumentedController]);
+    expect(tool('documented_find')).toMatchObject({
+      title: 'An order',
+      description: 'Finds an order by its number.',
+      inputSchema: {
+        properties: {
+          id: { type: 'integer', description: 'The number', examples: [7] },
+          status: { type: 'string', enum: ['open', 'closed'], description: 'Only of this status' },
+        },
+      },
+      outputSchema: {
+        type: 'object',
+        properties: {
+          id: { type: 'number', description: 'The number on the invoice' },
+          status: { enum: ['open', 'closed'] },
+          changes: { type: 'array' },
+        },
+        required: ['id', 'changes'],
+      },
+    });
+    expect(await call('documented_find', { id: 7 })).toMatchObject({ id: 7, status: 'open' });
+    expect(await call('documented_find', { id: 7, status: 'lost' })).toContain('status');
+    expect(tool('documented_count')).toMatchObject({
+      title: 'Counts',
+      description: 'Counts orders.',
+      outputSchema: { properties: { count: { type: 'number' } } },
+    });
+    await app.close();
+  });
+
+  it('a line at the start names the tools without a description', async () => {
+    const { app } = await start(adapter, [NotesController, DocumentedController]);
+    const lines = app.log.texts('warn').filter((line) => line.includes('without a description'));
+    expect(lines).toEqual([
+      'Tools without a description, by which models choose: notes_list, read_note, notes_remove. Give @Tool({ description }), or @ApiOperation({ summary }) of @nestjs/swagger on a route.',
+    ]);
+    await app.close();
+  });
+});
+
+describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on %s:', (adapter) => {
+  it('all of them, but those with @Tool(false)', async () => {
+    const { app, names, call } = await start(adapter, [NotesController]);
+    expect(names).toEqual(['notes_list', 'read_note', 'notes_remove']);
+    expect(await call('notes_remove', { id: 'a' })).toEqual({ id: 'a' });
+    await app.close();
+  });
+
+  it('those in "only", or all but those in "except"', async () => {
+    const { app, names } = await start(adapter, [OnlyController, ExceptController]);
+    expect(names).toEqual(['only_one', 'except_two']);
+    await app.close();
+  });
+
+  it('where "readOnly" is set, only those that read: others do not exist', async () => {
+    const { app, names, raw } = await start(adapter, [NotesController], { readOnly: true });
+    expect(names).toEqual(['notes_list', 'read_note']);
+    const [hidden, missing] = [await raw('notes_remove', { id: 'a' }), await raw('notes_x', { id: 'a' })];
+    expect(hidden.error.message).toBe(missing.error.message.replace('notes_x', 'notes_remove'));
+    expect(hidden.error.code).toBe(missing.error.code);
+    const registry = app.app.get(McpRegistry);
+    expect(() => registry.registerTool({ name: 'more', handler: () => 'done' })).toThrow('the option "readOnly"');
+    const more = registry.registerTool({ name: 'more', annotations: { readOnlyHint: true }, handler: () => 'done' });
+    expect(() => more.update({ annotations: {} })).toThrow('the option "readOnly"');
+    expect(app.log.texts('log').filter((line) => line.includes('left out'))).toHaveLength(1);
+    await app.close();
+  });
+
+  it('an endpoint that only reads stands beside one with all tools', async () => {
+    @Controller('shared')
+    @Tools()
+    @McpHandlers({ endpoint: ['full', 'public'] })
+    class Shared extends NotesController {}
+    const app = await NestApp.start(adapter, {
+      imports: [
+        McpStreamableModule.forRoot({ serverInfo, name: 'full', path: 'full' }),
+        McpStreamableModule.forRoot({ serverInfo, name: 'public', path: 'public', readOnly: true }),
+      ],
+      controllers: [Shared],
+    });
+    const namesAt = async (path: string): Promise<string[]> => {
+      const client = await app.client(path).initialize('2025-11-25');
+      const { result } = await (
+        await client.post({ jsonrpc: '2.0', id: client.nextId(), method: 'tools/list' })
+      ).json();
+      return (result.tools as Listed[]).map(({ name }) => name);
+    };
+    expect(await namesAt('full')).toEqual(['shared_list', 'read_note', 'shared_remove']);
+    expect(await namesAt('public')).toEqual(['shared_list', 'read_note']);
+    await app.close(
+      ...['full', 'public'].map((name) =>
+        app.app.get<McpSessionService>(getMcpSessionServiceToken(name), { strict: false }),
+      ),
+    );
+  });
+});
+
+describe.each(ONE_ADAPTER)('a route that is a tool stops the start, on %s,', (adapter) => {
+  const failureOf = async (...controllers: Type[]): Promise<string> => {
+    const imports = [McpStreamableModule.forRoot({ serverInfo })];
+    return (await startFailure(adapter, () => ({ imports, controllers }))).message;
+  };
+
+  it('when one name stands in two places, of which "rename" resolves one', async () => {
+    @Controller('orders')
+    class Twice {
+      @Patch(':id')
+      @Tool()
+      move(@Param('id') _id: string, @Body() _dto: MoveDto): void {}
+    }
+    @Controller('orders')
+    class Misnamed {
+      @Patch(':id')
+      @Tool({ rename: { 'query.id': 'other' } })
+      move(@Param('id') _id: string): void {}
+    }
+    expect(await failureOf(Twice)).toContain(
+      "two of its parameters are the argument \"id\": params.id and body.id. Give one another name: @Tool({ rename: { 'body.id': 'other_id' } }).",
+    );
+    expect(await failureOf(Misnamed)).toContain(
+      'its "rename" names "query.id", which the route does not have. Available: "params.id".',
+    );
+  });
+
+  it('when nothing is known of a body, or it is a list', async () => {
+    @Controller('a')
+    class Untyped {
+      @Post()
+      @Tool()
+      post(@Body() _body: { x: string }): void {}
+    }
+    @Controller('a')
+    class List {
+      @Post()
+      @Tool()
+      post(@Body() _body: string[]): void {}
+    }
+    class Bare {}
+    @Controller('a')
+    class NoRules {
+      @Post()
+      @Tool()
+      post(@Body() _body: Bare): void {}
+    }
+    expect(await failureOf(Untyped)).toContain('its @Body() has a type of which nothing is known at run time');
+    expect(await failureOf(List)).toContain('its @Body() is a list, while the arguments of a tool are an object.');
+    expect(await failureOf(NoRules)).toContain('its @Body() has the class Bare, which is no schema');
+  });
+
+  it('when "outputSchema" is that of a route which says none', async () => {
+    @Controller('a')
+    class Silent {
+      @Get()
+      @Tool({ outputSchema: 'route' })
+      get(): object {
+        return {};
+      }
+    }
+    @Controller('a')
+    class Many {
+      @Get()
+      @ApiOkResponse({ type: [OrderDto] })
+      @Tool({ outputSchema: 'route' })
+      get(): object {
+        return {};
+      }
+    }
+    expect(await failureOf(Silent)).toContain('the route does not say what it returns');
+    expect(await failureOf(Many)).toContain('answers with a list');
+  });
+
+  it('when @Tools() names no route, or is on a class without routes', async () => {
+    @Controller('a')
+    @Tools({ only: ['finde'] })
+    class Misspelt {
+      @Get()
+      find(): void {}
+    }
+    @Controller('a')
+    @Tools()
+    class Empty {
+      helper(): void {}
+    }
+    expect(await failureOf(Misspelt)).toContain('@Tools() names "finde", which is no route of it. Available: "find".');
+    expect(await failureOf(Empty)).toContain('it has @Tools(), but no routes');
+    expect(() => Tools({ only: ['a'], except: ['b'] })(class X {})).toThrow('takes "only" or "except", not both');
+    expect(() => Tools({ onyl: ['a'] } as never)(class X {})).toThrow(
+      '@Tools() has no option "onyl". Did you mean "only"?',
+    );
+  });
+
+  it('while a tool that is no route needs a name, and has no use for "rename"', async () => {
+    @Injectable()
+    class Nameless {
+      @Tool()
+      find(): void {}
+    }
+    @Injectable()
+    class Renamed {
+      @Tool({ name: 'a', rename: { 'body.id': 'x' } })
+      find(): void {}
+    }
+    const failing = async (provider: Type): Promise<string> =>
+      (
+        await startFailure(adapter, () => ({
+          imports: [McpStreamableModule.forRoot({ serverInfo })],
+          providers: [provider],
+        }))
+      ).message;
+    expect(await failing(Nameless)).toContain('its "name" must be a non-empty string; got nothing.');
+    expect(await failing(Renamed)).toContain('it has "rename", which only a route');
+  });
+});
