@@ -177,7 +177,7 @@ const CHECKS = {
       equal((await send('api/mcp', {})).status, 401);
       const { json } = await send('api/v1/auth/login', { name: 'ann', password: 'secret of ann' });
       const headers = { authorization: `Bearer ${json.data.token}` };
-      await called(`${origin}/api/mcp`, ({ call }) => call('create_order', { item: 'tea' }), headers);
+      await called(`${origin}/api/mcp`, ({ call }) => call('orders_create', { item: 'tea' }), headers);
       const { data } = (await send('api/v1/orders', undefined, headers)).json;
       deepEqual(data, [{ id: 'A-1', item: 'tea', count: 1, state: 'open' }]);
       equal((await fetch(`${origin}/docs`)).status, 200);

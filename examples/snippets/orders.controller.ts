@@ -1,16 +1,14 @@
 // #region both
 import { Controller, DefaultValuePipe, Get, NotFoundException, Param, ParseIntPipe, Query } from '@nestjs/common';
 import { type McpContext, McpCtx, Tool } from 'nestjs-mcp-streamable';
-import { z } from 'zod';
 
 const LINES = ['lamp', 'chair', 'table'];
-const OrderLines = z.object({ id: z.number().int(), limit: z.number().int().optional() });
 
 @Controller('orders')
 export class OrdersController {
-  /** `GET /orders/7/lines?limit=2`, and the tool `order_lines` with `{ "id": 7, "limit": 2 }`. */
+  /** `GET /orders/7/lines?limit=2`, and the tool `orders_lines` with `{ "id": 7, "limit": 2 }`. */
   @Get(':id/lines')
-  @Tool({ name: 'order_lines', description: 'Lists the lines of an order', inputSchema: OrderLines })
+  @Tool({ description: 'Lists the lines of an order' })
   async lines(
     @Param('id', ParseIntPipe) id: number,
     @Query('limit', new DefaultValuePipe(10), ParseIntPipe) limit: number,

@@ -39,6 +39,7 @@ import {
 } from 'nestjs-mcp-streamable';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { ProductsController } from '../../examples/snippets/products.controller.js';
 import { ADAPTERS, ONE_ADAPTER } from '../support/app.js';
 import { NestApp, serverInfo, startFailure } from '../support/nest-app.js';
 
@@ -418,6 +419,14 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     const { app, names, call } = await start(adapter, [NotesController]);
     expect(names).toEqual(['notes_list', 'read_note', 'notes_remove']);
     expect(await call('notes_remove', { id: 'a' })).toEqual({ id: 'a' });
+    await app.close();
+  });
+
+  it('as getting started shows it', async () => {
+    const { app, names, tool, call } = await start(adapter, [ProductsController]);
+    expect(names).toEqual(['products_find', 'products_update']);
+    expect(Object.keys(tool('products_update').inputSchema.properties)).toEqual(['id', 'price', 'note']);
+    expect(await call('products_update', { id: 7, price: 30 })).toEqual({ id: 7, price: 30 });
     await app.close();
   });
 

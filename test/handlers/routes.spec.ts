@@ -205,15 +205,15 @@ describe.each(ADAPTERS)('a method that is a route and a tool, on %s', (adapter) 
     async (era) => {
       const { call, http, client } = await start(era);
       const { tools } = await client.listTools();
-      const { inputSchema } = tools.find(({ name }) => name === 'order_lines')!;
+      const { inputSchema } = tools.find(({ name }) => name === 'orders_lines')!;
       expect(Object.keys(inputSchema.properties!)).toEqual(['id', 'limit']);
       expect(await http('orders/7/lines?limit=2')).toEqual({ status: 200, body: { id: 7, lines: ['lamp', 'chair'] } });
-      expect(await call('order_lines', { id: 7, limit: 2 })).toEqual({ id: 7, lines: ['lamp', 'chair'] });
-      expect(await call('order_lines', { id: 7 })).toEqual({ id: 7, lines: ['lamp', 'chair', 'table'] });
+      expect(await call('orders_lines', { id: 7, limit: 2 })).toEqual({ id: 7, lines: ['lamp', 'chair'] });
+      expect(await call('orders_lines', { id: 7 })).toEqual({ id: 7, lines: ['lamp', 'chair', 'table'] });
       expect(await http('orders/8/lines')).toMatchObject({ status: 404, body: { message: 'There is no order 8.' } });
-      expect(await call('order_lines', { id: 8 })).toBe('There is no order 8.');
+      expect(await call('orders_lines', { id: 8 })).toBe('There is no order 8.');
       expect(await http('orders/x/lines')).toMatchObject({ status: 400 });
-      expect(await call('order_lines', { id: 'x' })).toContain('id');
+      expect(await call('orders_lines', { id: 'x' })).toContain('id');
     },
   );
 

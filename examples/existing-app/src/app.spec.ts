@@ -81,8 +81,8 @@ describe.each(['legacy', 'modern'] as const)('MCP (%s)', (era) => {
 
   it('has the rules and descriptions of the DTOs', async () => {
     const tools = await mcp.list.tools();
-    expect(tools.map(({ name }) => name)).toEqual(['find_orders', 'create_order', 'pay_order', 'send_orders']);
-    expect(tools[1]!.inputSchema).toMatchObject({
+    expect(tools.map(({ name }) => name)).toEqual(['send_orders', 'orders_find', 'orders_create', 'orders_pay']);
+    expect(tools[2]!.inputSchema).toMatchObject({
       properties: {
         item: { type: 'string', minLength: 1, maxLength: 100, description: 'What is ordered, such as "green tea"' },
         count: { type: 'integer', minimum: 1, maximum: 100, description: 'How many of it' },
@@ -93,15 +93,15 @@ describe.each(['legacy', 'modern'] as const)('MCP (%s)', (era) => {
 
   it('works on the orders of the routes, of this user alone', async () => {
     await send('POST', '/api/v1/orders', { item: 'tea' }, token);
-    expect((await mcp.callTool('create_order', { item: 'cake', count: 2 })).structured).toMatchObject({ id: 'A-2' });
-    await mcp.callTool('pay_order', { id: 'A-2' });
+    expect((await mcp.callTool('orders_create', { item: 'cake', count: 2 })).structured).toMatchObject({ id: 'A-2' });
+    await mcp.callTool('orders_pay', { id: 'A-2' });
     expect((await send('GET', '/api/v1/orders?state=paid', undefined, token)).body).toEqual({
       data: [{ id: 'A-2', item: 'cake', count: 2, state: 'paid' }],
     });
 
     const bob = await createMcpTestClient(app, { era, token: await login('bob') });
-    expect((await bob.callTool('find_orders')).text).toBe('[]');
-    expect(await bob.callTool('pay_order', { id: 'A-1' })).toMatchObject({
+    expect((await bob.callTool('orders_find')).text).toBe('[]');
+    expect(await bob.callTool('orders_pay', { id: 'A-1' })).toMatchObject({
       isError: true,
       text: 'You have no order "A-1".',
     });
@@ -109,28 +109,28 @@ describe.each(['legacy', 'modern'] as const)('MCP (%s)', (era) => {
   });
 
   it('tells the model what is wrong with its arguments', async () => {
-    const tooFew = await mcp.callTool('create_order', { item: 'tea', count: 0 });
+    const tooFew = await mcp.callTool('orders_create', { item: 'tea', count: 0 });
     expect(tooFew).toMatchObject({ isError: true, text: expect.stringContaining('count must not be less than 1') });
-    const unknown = await mcp.callTool('create_order', { item: 'tea', price: 1 });
+    const unknown = await mcp.callTool('orders_create', { item: 'tea', price: 1 });
     expect(unknown).toMatchObject({ isError: true, text: expect.stringContaining('property price should not exist') });
   });
 
   it('reports progress, without an envelope', async () => {
-    await mcp.callTool('create_order', { item: 'tea' });
-    await mcp.callTool('pay_order', { id: 'A-1' });
+    await mcp.callTool('orders_create', { item: 'tea' });
+    await mcp.callTool('orders_pay', { id: 'A-1' });
     const { text, progress } = await mcp.callTool('send_orders');
     expect(progress).toMatchObject([{ progress: 1, total: 1, message: 'tea' }]);
     expect(text).toBe('1 orders are on their way.');
   });
 
   it('counts the calls of a user', async () => {
-    for (let call = 0; call < 20; call++) expect((await mcp.callTool('find_orders')).isError).toBe(false);
-    expect(await mcp.callTool('find_orders')).toMatchObject({
+    for (let call = 0; call < 20; call++) expect((await mcp.callTool('orders_find')).isError).toBe(false);
+    expect(await mcp.callTool('orders_find')).toMatchObject({
       isError: true,
       text: expect.stringContaining('Too Many'),
     });
     const bob = await createMcpTestClient(app, { era, token: await login('bob') });
-    expect((await bob.callTool('find_orders')).isError).toBe(false);
+    expect((await bob.callTool('orders_find')).isError).toBe(false);
     await bob.close();
   });
 });

@@ -3,7 +3,7 @@ import { IsIn, IsInt, IsOptional, IsString, Length, Max, Min } from 'class-valid
 
 export const STATES = ['open', 'paid', 'sent'] as const;
 
-/** MCP: rules and descriptions become the schema of a tool; models read the descriptions. */
+/** MCP: rules and descriptions become the schema of the tool; models read the descriptions. */
 export class CreateOrderDto {
   @ApiProperty({ description: 'What is ordered, such as "green tea"' })
   @IsString()
@@ -25,13 +25,8 @@ export class FindOrdersDto {
   state?: (typeof STATES)[number];
 }
 
-export class OrderIdDto {
-  @ApiProperty({ description: 'The number of the order, such as "A-1"' })
-  @IsString()
-  id!: string;
-}
-
-export class OrderDto extends OrderIdDto {
+export class OrderDto {
+  @ApiProperty({ description: 'The number of the order, such as "A-1"' }) id!: string;
   @ApiProperty() item!: string;
   @ApiProperty() count!: number;
   @ApiProperty({ enum: STATES }) state!: (typeof STATES)[number];

@@ -5,7 +5,7 @@ import { OrdersTools } from './orders.tools.js';
 
 @Module({
   controllers: [OrdersController],
-  // MCP: tools are providers; the endpoint finds them.
+  // MCP: tools are providers or controllers; the endpoint finds them.
   providers: [OrdersService, OrdersTools],
 })
 export class OrdersModule {}

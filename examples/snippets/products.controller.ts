@@ -1,0 +1,19 @@
+// #region tools
+import { Body, Controller, Get, Param, ParseIntPipe, Patch } from '@nestjs/common';
+import { Tools } from 'nestjs-mcp-streamable';
+import { UpdateProductDto } from './update-product.dto.js';
+
+@Controller('products')
+@Tools() // products_find, and products_update with id, price and note
+export class ProductsController {
+  @Get(':id')
+  find(@Param('id', ParseIntPipe) id: number): object {
+    return { id, price: 30 };
+  }
+
+  @Patch(':id')
+  update(@Param('id', ParseIntPipe) id: number, @Body() changes: UpdateProductDto): object {
+    return { id, price: changes.price, note: changes.note };
+  }
+}
+// #endregion

@@ -1,0 +1,6 @@
+import { IsInt, IsOptional, IsString } from 'class-validator';
+
+export class UpdateProductDto {
+  @IsInt() price!: number;
+  @IsOptional() @IsString() note?: string;
+}
