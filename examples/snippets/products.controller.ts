@@ -1,7 +1,12 @@
 // #region tools
 import { Body, Controller, Get, Param, ParseIntPipe, Patch } from '@nestjs/common';
+import { IsInt, IsOptional, IsString } from 'class-validator';
 import { Tools } from 'nestjs-mcp-streamable';
-import { UpdateProductDto } from './update-product.dto.js';
+
+class UpdateProductDto {
+  @IsInt() price!: number;
+  @IsOptional() @IsString() note?: string;
+}
 
 @Controller('products')
 @Tools() // products_find, and products_update with id, price and note
