@@ -49,6 +49,7 @@ const sidebar: DefaultTheme.SidebarItem[] = [
     text: 'Operate',
     items: [
       { text: 'Deployment', link: '/deployment' },
+      { text: 'Off by default', link: '/off-by-default' },
       { text: 'Several nodes', link: '/several-nodes' },
       { text: 'Redis', link: '/redis' },
       { text: 'Operations', link: '/operations' },

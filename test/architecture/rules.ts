@@ -74,6 +74,8 @@ const ENTRIES: Readonly<Record<string, { readonly rooms: readonly string[]; read
   redis: { rooms: ['common', 'wire'], contracts: true },
   client: { rooms: ['common', 'wire'], contracts: false },
   prometheus: { rooms: ['common', 'wire', 'context', 'session', 'otel'], contracts: false },
+  // What is written without the module: it loads neither that nor the SDK.
+  decorators: { rooms: ['common', 'wire', 'context', 'handlers'], contracts: false },
   otel: { rooms: ['common', 'wire', 'context'], contracts: false },
   // An extension of the protocol: adds its methods, and puts its runner where the core looks for one.
   tasks: { rooms: ['common', 'wire', 'context', 'bus', 'methods'], contracts: false },

@@ -2,6 +2,7 @@ import { ok } from 'node:assert/strict';
 import * as index from 'nestjs-mcp-streamable';
 import * as auth from 'nestjs-mcp-streamable/auth';
 import * as client from 'nestjs-mcp-streamable/client';
+import * as decorators from 'nestjs-mcp-streamable/decorators';
 import * as otel from 'nestjs-mcp-streamable/otel';
 import * as prometheus from 'nestjs-mcp-streamable/prometheus';
 import * as redis from 'nestjs-mcp-streamable/redis';
@@ -13,6 +14,7 @@ const entries: Readonly<Record<string, object>> = {
   '.': index,
   './auth': auth,
   './client': client,
+  './decorators': decorators,
   './otel': otel,
   './prometheus': prometheus,
   './redis': redis,
