@@ -19,6 +19,7 @@ import {
   Tool,
   type ToolEvent,
   toolProgress,
+  Tools,
 } from 'nestjs-mcp-streamable';
 import { of, type Observable } from 'rxjs';
 import { z } from 'zod';
@@ -103,6 +104,25 @@ export class Routes {
   find(@Param('id', ParseIntPipe) id: number): { total: number } {
     return { total: id };
   }
+}
+
+/** A route says the rest. */
+@Controller('whole')
+@Tools({ except: ['none'] })
+export class WholeController {
+  @Get(':id')
+  @Tool()
+  find(@Param('id', ParseIntPipe) id: number): { id: number } {
+    return { id };
+  }
+  @Get()
+  @Tool({ outputSchema: 'route', rename: { 'query.text': 'query' } })
+  list(): Promise<unknown[]> {
+    return Promise.resolve([]);
+  }
+  @Get('none')
+  @Tool(false)
+  none(): void {}
 }
 
 export class Refused {
