@@ -436,7 +436,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     await app.close();
   });
 
-  it('where "readOnly" is set, only those that read: others do not exist', async () => {
+  it('D34: where "readOnly" is set, only those that read: others do not exist', async () => {
     const { app, names, raw } = await start(adapter, [NotesController], { readOnly: true });
     expect(names).toEqual(['notes_list', 'read_note']);
     const [hidden, missing] = [await raw('notes_remove', { id: 'a' }), await raw('notes_x', { id: 'a' })];
@@ -450,7 +450,7 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
     await app.close();
   });
 
-  it('an endpoint that only reads stands beside one with all tools', async () => {
+  it('D34: an endpoint that only reads stands beside one with all tools', async () => {
     @Controller('shared')
     @Tools()
     @McpHandlers({ endpoint: ['full', 'public'] })
