@@ -14,6 +14,7 @@ import {
   ParseIntPipe,
   ParseUUIDPipe,
   Patch,
+  type PipeTransform,
   Post,
   Put,
   Query,
@@ -69,6 +70,16 @@ class ZodDto {
   static schema = z.object({ title: z.string().min(1), stars: z.number().int().default(3) });
 }
 const filter = z.object({ text: z.string().optional(), max: z.coerce.number().max(50).default(10) });
+
+class Entity {
+  constructor(readonly key: string) {}
+}
+@Injectable()
+class LoadEntity implements PipeTransform<string, Entity> {
+  transform(key: string): Entity {
+    return new Entity(`loaded ${key}`);
+  }
+}
 
 @Controller('orders')
 class OrdersController {
@@ -126,6 +137,11 @@ class OrdersController {
   @Tool({ inputSchema: z.object({ id: z.string().describe('By hand') }) })
   byHand(@Param('id') id: string): object {
     return { id };
+  }
+  @Get('entities/:key')
+  @Tool()
+  entities(@Param('key', LoadEntity) one: Entity, @Query('other', LoadEntity) other: Entity): object {
+    return { one: one.key, other: other.key };
   }
   @Get('http')
   @Tool()
@@ -345,6 +361,24 @@ describe.each(ADAPTERS)('a route is a tool by @Tool() alone, on %s:', (adapter) 
     expect(await call('orders_move', { id: 'a', newId: 'b' })).toEqual({ id: 'a', newId: 'b' });
     expect(await call('orders_move', { id: 'a', newId: 7 })).toContain('newId');
     expect(tool('orders_by_hand').inputSchema.properties).toEqual({ id: { type: 'string', description: 'By hand' } });
+    await app.close();
+  });
+
+  it('a pipe of the app gets the text of an argument, whatever it makes of it', async () => {
+    const { app, tool, call } = await start(adapter, [OrdersController]);
+    expect(tool('orders_entities').inputSchema).toMatchObject({
+      properties: { key: { type: 'string' }, other: { type: 'string' } },
+      required: ['key'],
+    });
+    expect(await call('orders_entities', { key: 'a', other: 'b' })).toEqual({ one: 'loaded a', other: 'loaded b' });
+    await app.close();
+  });
+
+  it('a path has all its parameters, and none of them is empty', async () => {
+    const { app, call } = await start(adapter, [OrdersController]);
+    expect(await call('filter', {})).toContain('tenant: is missing');
+    expect(await call('filter', { tenant: '' })).toContain('tenant: must not be empty');
+    expect(await call('orders_remove', { id: '' })).toContain('id: must not be empty');
     await app.close();
   });
 

@@ -7,6 +7,7 @@ import {
   keyOf,
   type RequestPart,
   RouteChecks,
+  valueOf,
   type RoutePiece,
   type RoutePlace,
   type RoutePlaces,
@@ -129,11 +130,17 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   const defaulted = pipes.find(({ json }) => 'default' in json) !== undefined;
   if (standard) {
     const compiled = compiler.compile(standard, 'input', origin, { option: `schema of ${at(param)}`, anyRoot: true });
+    if ('$defs' in compiled.json) {
+      const reason = `the schema of its ${at(param)} has "$defs", which belong to the root of a schema. ${BY_HAND}`;
+      throw new HandlerDefinitionError(origin, reason);
+    }
     const absent = part !== 'params' && acceptsNothing(compiled.validate);
     const properties = { [field]: { ...said, ...compiled.json } };
     return { part, field, properties, required: absent ? [] : [field], check: compiled.validate };
   }
-  if (isClass(param.type) && pipes.length === 0) {
+  // A pipe of the app makes an object of the text in the URL, such as an entity of its id.
+  const isText = part === 'params' || (part === 'query' && param.pipes.length > 0);
+  if (isClass(param.type) && pipes.length === 0 && !isText) {
     const { json, check } = ofClass(param, param.type as Type, use);
     const checks = check && ((value: unknown) => (value === undefined ? undefined : check(value)));
     const required = optional ? [] : [field];
@@ -141,13 +148,33 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   }
   const json: JsonSchema = Object.assign(
     {},
-    TYPES.get(param.type),
+    isClass(param.type) && isText ? { type: 'string' } : TYPES.get(param.type),
     said,
     ...pipes.map((pipe) => pipe.json),
   ) as JsonSchema;
   const check = checkOf(json, compiler, origin, param.type === Date && pipes.length === 0);
   const required = optional || defaulted ? [] : [field];
-  return { part, field, properties: { [field]: json }, required, check: (value) => check(value, required.length > 0) };
+  return {
+    part,
+    field,
+    properties: { [field]: json },
+    required,
+    check: (value) => {
+      if (part === 'params') assertInPath(value, '');
+      else if (value === undefined && required.length > 0) throw missing('');
+      return check(value);
+    },
+  };
+}
+
+/** A path has all its parameters, and none of them is empty: what its route relies on. @throws ArgumentsError */
+function assertInPath(value: unknown, path: string): void {
+  if (value === undefined) throw missing(path);
+  if (value === '') throw new ArgumentsError([{ path, message: 'must not be empty' }]);
+}
+
+function missing(path: string): ArgumentsError {
+  return new ArgumentsError([{ path, message: 'is missing' }]);
 }
 
 /** The check of one value: Ajv checks objects, so it is the property of one. */
@@ -156,13 +183,10 @@ function checkOf(
   compiler: SchemaCompiler,
   origin: string,
   toDate: boolean,
-): (value: unknown, required: boolean) => unknown {
+): (value: unknown) => unknown {
   const { validate } = compiler.compile({ type: 'object', properties: { value: json } }, 'input', origin);
-  return (value, required) => {
-    if (value === undefined) {
-      if (required) throw new ArgumentsError([{ path: '', message: 'is missing' }]);
-      return undefined;
-    }
+  return (value) => {
+    if (value === undefined) return undefined;
     try {
       void validate({ value });
     } catch (error) {
@@ -196,7 +220,11 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
     const properties = Object.fromEntries(
       pathNames.map((field) => [field, { type: 'string', ...use.documented({ part, field }) }]),
     );
-    return { part, field: undefined, properties, required: pathNames };
+    const check = (value: unknown): unknown => {
+      for (const name of pathNames) assertInPath(valueOf(value, name), name);
+      return value;
+    };
+    return { part, field: undefined, properties, required: pathNames, check };
   }
   const [list] = param.pipes.filter((pipe) => isPipe(pipe, ParseArrayPipe));
   const what =

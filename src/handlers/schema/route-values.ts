@@ -173,7 +173,8 @@ export interface SentArguments {
   readonly args: JsonArguments;
 }
 
-function valueOf(holder: unknown, field: string): unknown {
+/** A value of a part by its name; never one of its prototype. */
+export function valueOf(holder: unknown, field: string): unknown {
   return isObject(holder) && Object.hasOwn(holder, field) ? holder[field] : undefined;
 }
 
