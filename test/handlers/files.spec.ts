@@ -37,6 +37,10 @@ class FileTools {
   almost(): object {
     return { type: 'image', data: png.data };
   }
+  @Tool({ name: 'inside' })
+  inside(): object {
+    return { name: 'logo', picture: image(PNG) };
+  }
   @Tool({ name: 'large', maxResultBytes: 1_000 })
   large(): McpFile {
     return file(Buffer.alloc(2_000), { name: 'large.bin' });
@@ -109,6 +113,15 @@ describe.each(ADAPTERS)('the files that handlers return, on %s', (adapter) => {
       {
         type: 'text',
         text: expect.stringMatching(/^The result of "large" has more than 1999 bytes; the maximum is 1000\./),
+      },
+    ]);
+  });
+
+  it('are refused in an object of the app, of which a client would get their private fields', async () => {
+    expect(await content('inside')).toEqual([
+      {
+        type: 'text',
+        text: expect.stringMatching(/^A handler returned image\(…\) inside an object\. Return it as content/),
       },
     ]);
   });

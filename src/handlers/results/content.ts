@@ -72,7 +72,7 @@ export function notSpecified(kind: string, problem: string): HandlerResultError 
 /** The `toJSON()` of a value that has one, such as a date or an entity of an ORM. @throws HandlerResultError */
 export function plain(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
-  if (value instanceof Uint8Array) {
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
     throw new HandlerResultError(
       'A handler returned bytes without a media type. Return image(bytes), audio(bytes) or file(bytes, { name }), which "nestjs-mcp-streamable" exports.',
     );
@@ -95,6 +95,7 @@ export function jsonOf(value: unknown): string {
     const text = JSON.stringify(value) as string | undefined;
     if (text !== undefined) return text;
   } catch (error) {
+    if (error instanceof HandlerResultError) throw error;
     cause = error;
   }
   throw new HandlerResultError('A handler returned a value that cannot be JSON: a cycle, a bigint, or undefined.', {

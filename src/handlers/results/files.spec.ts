@@ -135,6 +135,42 @@ describe('the files of a result', () => {
     await expect(read([file(Buffer.alloc(11_000)), file(unread)], 10_000)).resolves.toBeInstanceOf(TooManyBytes);
   });
 
+  it('are closed without being read when another one cannot be sent', async () => {
+    const [beyond, after] = [Readable.from(['b']), Readable.from(['a'])];
+    await expect(read([file(Buffer.alloc(11_000)), file(beyond)], 10_000)).resolves.toBeInstanceOf(TooManyBytes);
+    await expect(read({ content: [file(join(folder, 'missing')), new StreamableFile(after)] })).rejects.toThrow(
+      'could not be read',
+    );
+    expect([beyond.destroyed, after.destroyed]).toEqual([true, true]);
+  });
+
+  it('may fail before their turn to be read comes', async () => {
+    const slow = Readable.from(
+      (async function* () {
+        yield await new Promise((resolve) => setImmediate(resolve, 'slow'));
+      })(),
+    );
+    const failing = new Readable({ read: () => {} });
+    const reading = read([file(slow), file(failing)]);
+    failing.destroy(new Error('gone'));
+    await expect(reading).rejects.toMatchObject({ cause: { message: 'gone' } });
+  });
+
+  it('are read again when a handler returns the same one again, but for streams', async () => {
+    for (const source of [PNG, new Blob([new Uint8Array(PNG)]), join(folder, 'logo'), image(PNG)]) {
+      const kept = image(source);
+      expect([await read(kept), await read(kept), await read([kept, kept])]).toEqual([png, png, [png, png]]);
+    }
+    for (const kept of [file(Readable.from([PNG])), file(new Blob(['a']).stream()), new StreamableFile(PNG)]) {
+      await read(kept);
+      await expect(read(kept)).rejects.toThrow('whose stream has been read before');
+    }
+  });
+
+  it('cannot be written as JSON, as in an object of the app, which would have their private fields', () => {
+    expect(() => JSON.stringify({ name: 'a', picture: image(PNG) })).toThrow('inside an object. Return it as content');
+  });
+
   it('are no longer read when the call is over', async () => {
     const call = new AbortController();
     const silent = new Readable({ read: () => {} });

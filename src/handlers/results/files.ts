@@ -46,6 +46,8 @@ export class McpFile extends StreamableFile {
   readonly kind: FileKind;
   /** @internal */
   readonly about: EmbeddedFileOptions;
+  readonly #source: FileSource;
+  #opened = false;
 
   /** @internal */
   constructor(kind: FileKind, source: FileSource, about: EmbeddedFileOptions) {
@@ -60,6 +62,21 @@ export class McpFile extends StreamableFile {
     });
     this.kind = kind;
     this.about = known;
+    this.#source = source;
+  }
+
+  /** A handler may keep the file and return it again: all sources but streams are opened anew. */
+  override getStream(): Readable {
+    const isFirst = !this.#opened;
+    this.#opened = true;
+    return isFirst || isStream(this.#source) ? super.getStream() : streamOf(this.#source);
+  }
+
+  /** @throws HandlerResultError: a file in an object of the app would be sent as its private fields */
+  toJSON(): never {
+    throw new HandlerResultError(
+      `A handler returned ${this.kind}(…) inside an object. Return it as content: alone, in an array beside text(…), or in "content" beside "structuredContent".`,
+    );
   }
 }
 
@@ -168,6 +185,14 @@ function hasFiles(value: unknown, depth: number): boolean {
   return HOLDERS.some((name) => hasFiles((value as Record<string, unknown>)[name], depth + 1));
 }
 
+/** Those that were not read would keep their files open. */
+function closeFiles(value: unknown, depth: number): void {
+  if (!hasFiles(value, depth)) return;
+  if (value instanceof StreamableFile) value.getStream().destroy();
+  const parts = Array.isArray(value) ? value : HOLDERS.map((name) => (value as Record<string, unknown>)[name]);
+  for (const part of parts) closeFiles(part, depth + 1);
+}
+
 const isFile = (value: unknown): value is StreamableFile | Blob =>
   value instanceof StreamableFile || value instanceof Blob;
 
@@ -189,6 +214,7 @@ class FileReader {
     try {
       return await this.replaced(value);
     } catch (error) {
+      closeFiles(value, 0);
       if (error instanceof TooManyBytes) return error;
       throw error;
     }
@@ -247,6 +273,11 @@ class FileReader {
     const { maxBytes, signal } = this.reading;
     const stream = one.getStream();
     const { length = 0 } = one.getHeaders();
+    if (stream.readableEnded || (stream.destroyed && !stream.errored)) {
+      throw new HandlerResultError(
+        'A handler returned a file whose stream has been read before. Make a stream for each call, or give the bytes or the path.',
+      );
+    }
     try {
       this.#count(length, maxBytes);
       const counted = async function* (this: FileReader): AsyncGenerator<Buffer> {
@@ -300,7 +331,7 @@ function describe(source: FileSource): EmbeddedFileOptions & { length?: number }
   }
   if (typeof source === 'string' && !source.startsWith('data:')) return { name: basename(source) };
   if (typeof source === 'string' || source instanceof URL) return describeUrl(new URL(source));
-  if (source instanceof Readable || source instanceof ReadableStream) return {};
+  if (isStream(source)) return {};
   throw new TypeError(
     `A file cannot be made of ${source === null ? 'null' : `a value of type ${typeof source}`}. Give bytes (Buffer, Uint8Array, Blob), a stream, a StreamableFile, a path, or a URL of "file:" or "data:".`,
   );
@@ -327,9 +358,13 @@ function decodeURIComponentIfPossible(value: string): string {
   }
 }
 
+const isStream = (source: FileSource): source is Readable | ReadableStream<Uint8Array> =>
+  source instanceof Readable || source instanceof ReadableStream;
+
 function streamOf(source: FileSource): Readable {
   if (source instanceof StreamableFile) return source.getStream();
-  if (source instanceof Readable) return source;
+  // It may fail before its turn to be read, and without a listener that ends the process.
+  if (source instanceof Readable) return source.on('error', () => {});
   if (source instanceof ReadableStream) return Readable.fromWeb(source as Parameters<typeof Readable.fromWeb>[0]);
   return Readable.from(chunks(source), { objectMode: false });
 }

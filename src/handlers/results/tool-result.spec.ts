@@ -61,7 +61,15 @@ describe('toToolResult', () => {
   it('refuses what cannot be sent', () => {
     const circle: Record<string, unknown> = {};
     circle['self'] = circle;
-    for (const value of [circle, { big: 1n }, () => 1, Symbol('x'), Buffer.from('x'), new Uint8Array(1)]) {
+    for (const value of [
+      circle,
+      { big: 1n },
+      () => 1,
+      Symbol('x'),
+      Buffer.from('x'),
+      new Uint8Array(1),
+      new ArrayBuffer(1),
+    ]) {
       expect(() => toToolResult(value)).toThrow(HandlerResultError);
     }
   });
