@@ -1,6 +1,7 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { serialize } from 'node:v8';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../testing/index.js';
 import { seededRandom } from '../../test/support/seeded-random.js';
@@ -143,6 +144,21 @@ describe('the stores of an app under development', () => {
     writeFileSync(path, 'not a journal');
     const { sessionStore } = await start('after');
     expect(await sessionStore.count()).toBe(0);
+    await sessionStore.create(record('b'), CAPS);
+    expect(await (await start('later')).sessionStore.count()).toBe(1);
+  });
+
+  it.each([
+    ['without stores', {}],
+    ['with stores of another form', { sessionStore: [{ id: 'a' }], eventStore: [['s', 5]], stateStore: 7 }],
+  ])('begin anew over a journal of another version of this package (%s)', async (_name, stores) => {
+    const snapshot = serialize({ format: `2 ${process.version}`, process: 'before', requestStateKey: 5, ...stores });
+    const head = Buffer.alloc(4);
+    head.writeUInt32BE(snapshot.length);
+    mkdirSync(join(folder, 'apps'));
+    writeFileSync(path, Buffer.concat([head, snapshot]));
+    const { sessionStore, requestStateKey } = await start('after');
+    expect([await sessionStore.count(), requestStateKey.length]).toEqual([0, 32]);
     await sessionStore.create(record('b'), CAPS);
     expect(await (await start('later')).sessionStore.count()).toBe(1);
   });

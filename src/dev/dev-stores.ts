@@ -80,9 +80,14 @@ export class DevStores {
 
   /** @throws Error (rejects) when the journal cannot be used, as when another process writes it */
   static async open(path: string, eventLog: EventLogOptions, clock: Clock, process = PROCESS): Promise<DevStores> {
-    const stores = new DevStores(eventLog, clock, process);
+    let stores = new DevStores(eventLog, clock, process);
     const journal = await Journal.open(path, () => stores.#snapshot());
-    stores.#restore(journal.entries as [Snapshot?, ...Change[]]);
+    try {
+      stores.#restore(journal.entries as [Snapshot?, ...Change[]]);
+    } catch {
+      // Another version of this package wrote it: no later start could read it either.
+      stores = new DevStores(eventLog, clock, process);
+    }
     stores.#journal = journal;
     journal.compact();
     for (const name of Object.keys(CHANGES) as StoreName[]) stores.#writeDown(name);
