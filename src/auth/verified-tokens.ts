@@ -87,13 +87,21 @@ export class VerifiedTokens implements TokenVerifier {
   }
 }
 
-/** Freezes what claims contain; the record itself is copied for each request. */
+/**
+ * Freezes what claims contain; the record itself is copied for each request. Objects of other classes are none of a token, but
+ * of the app, which may change them: an entity that the verifier has found, and all that it leads to.
+ */
 function freezeDeeply(claims: object | undefined): void {
   const seen = new Set<object>();
   const left: unknown[] = Object.values(claims ?? {});
   for (let value = left.pop(); left.length > 0 || value !== undefined; value = left.pop()) {
-    if (typeof value !== 'object' || value === null || seen.has(value) || ArrayBuffer.isView(value)) continue;
+    if (typeof value !== 'object' || value === null || seen.has(value) || !isPlain(value)) continue;
     seen.add(Object.freeze(value));
     left.push(...(Object.values(value) as unknown[]));
   }
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null || Array.isArray(value);
 }

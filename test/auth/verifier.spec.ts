@@ -347,6 +347,25 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect(seen).toEqual([['user'], ['user']]);
   });
 
+  it('entities of the app beside the claims of a cached token are not frozen', async () => {
+    class User {
+      visits = 0;
+      readonly team = { calls: 0 };
+    }
+    const ann = new User();
+    verify.mockImplementation((token) => Promise.resolve(infoOf(token, { extra: { sub: 'ann', entity: ann } })));
+    const guard = {
+      canActivate: () => {
+        ann.visits++;
+        ann.team.calls++;
+        return true;
+      },
+    };
+    const knock = knocker(await start({ auth: { verifier }, guards: [guard] }), 'modern');
+    expect((await knock(as('x'))).status).toBe(200);
+    expect(ann).toEqual({ visits: 1, team: { calls: 1 } });
+  });
+
   it('is asked again when the token has expired, and always with cacheMs: 0', async () => {
     const clock = new ManualClock();
     const expiresAt = clock.now() / 1_000 + 10;
