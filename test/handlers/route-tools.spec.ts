@@ -1,10 +1,13 @@
 import {
   Body,
+  type CanActivate,
   Controller,
   DefaultValuePipe,
   Delete,
+  type DynamicModule,
   Get,
   Injectable,
+  Module,
   Param,
   ParseArrayPipe,
   ParseBoolPipe,
@@ -23,10 +26,12 @@ import {
   SerializeOptions,
   Session,
   type Type,
+  UseGuards,
   ValidationPipe,
 } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiQuery } from '@nestjs/swagger';
-import { IsBoolean, IsInt, IsOptional, IsString, MaxLength } from 'class-validator';
+import { RouterModule } from '@nestjs/core';
+import { ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiQuery, getSchemaPath } from '@nestjs/swagger';
+import { IsBoolean, IsInt, IsNotEmpty, IsOptional, IsString, MaxLength } from 'class-validator';
 import { Transform, Type as TypeOf } from 'class-transformer';
 import {
   getMcpSessionServiceToken,
@@ -227,6 +232,11 @@ class OnlyController {
 @Tools({ except: ['one'] })
 class ExceptController extends OnlyController {}
 
+interface Requested {
+  readonly params: Record<string, unknown>;
+  readonly query: Record<string, unknown>;
+}
+
 interface Listed {
   name: string;
   title?: string;
@@ -241,8 +251,9 @@ async function start(
   controllers: Type[],
   options: Partial<McpStreamableOptions> = {},
   pipe?: ValidationPipe,
+  modules: (Type | DynamicModule)[] = [],
 ) {
-  const imports = [McpStreamableModule.forRoot({ serverInfo, ...options })];
+  const imports = [McpStreamableModule.forRoot({ serverInfo, ...options }), ...modules];
   const app = await NestApp.start(adapter, { imports, controllers }, (nest) => {
     if (pipe) nest.useGlobalPipes(pipe);
   });
@@ -382,6 +393,168 @@ describe.each(ADAPTERS)('a route is a tool by @Tool() alone, on %s:', (adapter) 
     await app.close();
   });
 
+  it('all names in the path are arguments, as guards read them on the route, also those that no parameter takes', async () => {
+    const ofOrg = ({ params }: Requested): boolean => params['org'] === undefined || params['org'] === 'mine';
+    @Controller('items/:shop')
+    @UseGuards({ canActivate: (context) => ofOrg(context.switchToHttp().getRequest()) })
+    @Tools()
+    class ItemsController {
+      @Get(':id')
+      find(@Param('id') id: string): object {
+        return { id };
+      }
+      @Get()
+      list(@Req() { params }: Requested): object {
+        return { ...params };
+      }
+      @Get('bare/:x')
+      bare(): object {
+        return { bare: true };
+      }
+    }
+    @Controller('by-hand')
+    @UseGuards({ canActivate: (context) => ofOrg(context.switchToHttp().getRequest()) })
+    class ByHandController {
+      @Get(':org')
+      @Tool({ inputSchema: z.object({ org: z.string() }) })
+      find(): object {
+        return { found: true };
+      }
+    }
+    @Module({ controllers: [ItemsController] })
+    class ItemsModule {}
+    const { app, tool, call } = await start(adapter, [ByHandController], {}, undefined, [
+      ItemsModule,
+      RouterModule.register([{ path: 'orgs/:org', module: ItemsModule }]),
+    ]);
+    expect(tool('items_find').inputSchema).toEqual({
+      type: 'object',
+      properties: { id: { type: 'string' }, org: { type: 'string' }, shop: { type: 'string' } },
+      required: ['id', 'org', 'shop'],
+    });
+    const known = { org: 'mine', shop: 's' };
+    expect(await call('items_find', { ...known, id: 'a' })).toEqual({ id: 'a' });
+    expect(await call('items_find', { ...known, id: 'a', org: 'other' })).toContain('Forbidden');
+    expect(await call('items_find', { shop: 's', id: 'a' })).toContain('org: is missing');
+    expect(await call('items_list', known)).toEqual(known);
+    // No parameter asks for the arguments.
+    expect(await call('items_bare', { ...known, x: '' })).toContain('x: must not be empty');
+    expect(await call('items_bare', { ...known, x: 'y' })).toEqual({ bare: true });
+    expect(await call('by_hand_find', { org: 'mine' })).toEqual({ found: true });
+    expect(await call('by_hand_find', { org: 'other' })).toContain('Forbidden');
+    await app.close();
+  });
+
+  it('a name that a path of the route does without is not required', async () => {
+    @Controller('a')
+    @Tools()
+    class OptionalController {
+      @Get(['list', 'list/:id'])
+      list(@Param('id') id?: string): object {
+        return { id: id ?? 'none' };
+      }
+    }
+    const { app, tool, call } = await start(adapter, [OptionalController]);
+    expect(tool('optional_list').inputSchema).toEqual({ type: 'object', properties: { id: { type: 'string' } } });
+    expect(await call('optional_list')).toEqual({ id: 'none' });
+    expect(await call('optional_list', { id: 'a' })).toEqual({ id: 'a' });
+    expect(await call('optional_list', { id: '' })).toContain('id: must not be empty');
+    await app.close();
+  });
+
+  it.each(Object.entries(pipes))(
+    'no URL has an object: neither has a path or a query, %s of the app',
+    async (_, pipe) => {
+      class LooseDto {
+        @IsNotEmpty() id!: string;
+      }
+      @Controller('a')
+      @Tools()
+      class LooseController {
+        @Get('whole/:id')
+        whole(@Param() params: Record<string, string>): object {
+          return params;
+        }
+        @Get('dto/:id')
+        dto(@Param() { id }: LooseDto): object {
+          return { id };
+        }
+        @Get('untyped/:id')
+        untyped(@Param('id') id: unknown): object {
+          return { id };
+        }
+        @Get('query')
+        query(@Query() { id }: LooseDto): object {
+          return { id };
+        }
+        @Get('list')
+        list(@Query('id') id: string[]): object {
+          return { id };
+        }
+        @Get('nested')
+        nested(@Query({ schema: z.object({ id: z.object({ a: z.string() }) }) }) query: object): object {
+          return query;
+        }
+      }
+      const { app, call } = await start(adapter, [LooseController], {}, pipe);
+      for (const name of ['whole', 'dto', 'untyped', 'query']) {
+        expect(await call(`loose_${name}`, { id: 'a' })).toEqual({ id: 'a' });
+        expect(await call(`loose_${name}`, { id: { $ne: null } })).toContain('id: must be a text');
+      }
+      expect(await call('loose_whole', { id: ['a'] })).toContain('id: must be a text');
+      expect(await call('loose_list', { id: ['a'] })).toEqual({ id: ['a'] });
+      expect(await call('loose_list', { id: [{ $ne: null }] })).toContain('id: must be a text or a list of texts');
+      expect(await call('loose_nested', { id: { a: 'b' } })).toEqual({ id: { a: 'b' } });
+      await app.close();
+    },
+  );
+
+  it('a guard decides about what the method gets, whatever is renamed and wherever it writes', async () => {
+    class OwnerDto {
+      @IsString() owner!: string;
+    }
+    const filter = z.object({ filter: z.object({ owner: z.string() }), ids: z.array(z.string()) });
+    const forced: CanActivate = {
+      canActivate: (context) => {
+        const { query } = context.switchToHttp().getRequest<{ query: z.infer<typeof filter> }>();
+        query.filter.owner = 'ann';
+        query.ids.pop();
+        return true;
+      },
+    };
+    @Controller('own')
+    class OwnController {
+      @Get()
+      @UseGuards({
+        canActivate: (context) => context.switchToHttp().getRequest<Requested>().query['owner'] === 'ann',
+      })
+      @Tool({ rename: { 'query.owner': 'who' } })
+      find(@Query() query: OwnerDto): object {
+        return { owner: query.owner };
+      }
+      @Get('forced')
+      @UseGuards(forced)
+      @Tool()
+      forced(@Query({ schema: filter }) query: object): object {
+        return query;
+      }
+      @Get('by-hand')
+      @UseGuards(forced)
+      @Tool({ inputSchema: filter })
+      byHand(@Query() query: object): object {
+        return query;
+      }
+    }
+    const { app, call } = await start(adapter, [OwnController]);
+    expect(await call('own_find', { who: 'ann' })).toEqual({ owner: 'ann' });
+    expect(await call('own_find', { who: 'bob', owner: 'ann' })).toContain('Forbidden');
+    for (const name of ['own_forced', 'own_by_hand']) {
+      const given = { filter: { owner: 'bob' }, ids: ['a', 'b'] };
+      expect(await call(name, given)).toEqual({ filter: { owner: 'ann' }, ids: ['a'] });
+    }
+    await app.close();
+  });
+
   it('what is of HTTP is no argument', async () => {
     const { app, tool, call } = await start(adapter, [OrdersController]);
     expect(tool('orders_http').inputSchema.properties).toEqual({});
@@ -438,6 +611,28 @@ describe.each(ONE_ADAPTER)('what a route says of its tool, on %s:', (adapter) =>
     await app.close();
   });
 
+  it('what @nestjs/swagger says by references to its document is left out', async () => {
+    const items = { $ref: getSchemaPath(OrderDto) };
+    class PageOfOrders {
+      @ApiProperty({ type: 'array', items }) orders!: OrderDto[];
+    }
+    @Controller('a')
+    class ReferringController {
+      @Get()
+      @ApiQuery({ name: 'filter', schema: { type: 'array', items }, description: 'Some' })
+      @ApiOkResponse({ type: PageOfOrders })
+      @Tool({ outputSchema: 'route' })
+      list(@Query('filter') _filter: string): object {
+        return { orders: [] };
+      }
+    }
+    const { app, tool, call } = await start(adapter, [ReferringController]);
+    expect(tool('referring_list').outputSchema).toMatchObject({ properties: { orders: { type: 'array' } } });
+    expect(tool('referring_list').inputSchema.properties).toEqual({ filter: { type: 'string', description: 'Some' } });
+    expect(await call('referring_list')).toEqual({ orders: [] });
+    await app.close();
+  });
+
   it('a line at the start names the tools without a description', async () => {
     const { app } = await start(adapter, [NotesController, DocumentedController]);
     const lines = app.log.texts('warn').filter((line) => line.includes('without a description'));
@@ -467,6 +662,22 @@ describe.each(ONE_ADAPTER)('@Tools() makes the routes of a controller tools, on 
   it('those in "only", or all but those in "except"', async () => {
     const { app, names } = await start(adapter, [OnlyController, ExceptController]);
     expect(names).toEqual(['only_one', 'except_two']);
+    await app.close();
+  });
+
+  it('none in "except", also if the base class has made it a tool', async () => {
+    class BaseController {
+      @Get()
+      list(): void {}
+      @Delete()
+      @Tool()
+      clear(): void {}
+    }
+    @Controller('cats')
+    @Tools({ except: ['clear'] })
+    class CatsController extends BaseController {}
+    const { app, names } = await start(adapter, [CatsController]);
+    expect(names).toEqual(['cats_list']);
     await app.close();
   });
 

@@ -104,9 +104,13 @@ function hostOf(wrapper: ProviderWrapper, module: string, scanner: MetadataScann
   if (typeof prototype !== 'object' || prototype === null) return [];
   const names = scanner.getAllMethodNames(prototype);
   const made = routesAsTools(type, names);
+  const except = toolsOf(type)?.except ?? [];
   const methods = names
     .map((methodName) => {
-      const declared = declarationsOf(Reflect.get(prototype, methodName));
+      const declared = declarationsOf(Reflect.get(prototype, methodName)).filter(
+        // Also one that the base class has made a tool.
+        ({ kind }) => kind !== 'tool' || !except.includes(methodName),
+      );
       const isTool = declared.some(({ kind }) => kind === 'tool');
       return { methodName, declarations: isTool || !made.includes(methodName) ? declared : [...declared, ROUTE_TOOL] };
     })

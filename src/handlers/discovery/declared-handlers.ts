@@ -199,11 +199,15 @@ export class DeclaredHandlers {
     const type = host.type as Type<object>;
     const method = methodOf(type.prototype as object, methodName);
     const { args, isRoute, decorated } = layoutOf(type, methodName, origin);
-    if (!method || !isRoute || !decorated || inputSchema || args.length === 0) return undefined;
-    return routeSchema(args, {
+    if (!method || !isRoute || inputSchema) return undefined;
+    const { config, modules } = this;
+    const pathNames = pathNamesOf(type, method, { config, modules, wrapper: host.wrapper });
+    const params = decorated ? args : [];
+    if (params.length === 0 && pathNames.size === 0) return undefined;
+    return routeSchema(params, {
       origin,
       compiler: this.#compiler,
-      pathNames: pathNamesOf(type, method),
+      pathNames,
       rename,
       piped: ({ pipes }) => isValidated(this.config, type, method, pipes),
       closed: this.#isClosed(declared),

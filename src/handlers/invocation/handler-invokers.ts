@@ -33,7 +33,7 @@ import {
 } from './enhancers.js';
 import { type HandlerDescription, Invocation, ListingInvocation } from './invocation.js';
 import { listedGuards, type Surround, surroundForCalls, surroundForGuards, type Surrounded } from './nest-contexts.js';
-import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, standInFor } from './params.js';
+import { emptyStandInFor, layoutOf, methodOf, type ParamLayout, pathNamesOf, standInFor } from './params.js';
 import { isRequestView } from './request-view.js';
 import { ResponseFacade } from './response-facade.js';
 
@@ -86,7 +86,8 @@ export class HandlerInvokers {
     const layout = layoutOf(host, methodName, origin);
     assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
     const { contextAt, omitted } = layout;
-    const routed = layout.isRoute ? { args: layout.args, omitted: layout.omitted, route } : undefined;
+    const pathNames = layout.isRoute ? [...pathNamesOf(host, handler, { config, modules, wrapper }).keys()] : [];
+    const routed = layout.isRoute ? { args: layout.args, omitted, pathNames, route } : undefined;
     const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, routed, validate };
     const called = { wrapper, methodName, standIn: standInFor(handler, layout) };
     const asked = { wrapper, methodName, standIn: emptyStandInFor(handler) };

@@ -78,10 +78,17 @@ export class Invocation extends McpHandlerCall {
 
   #call(instance: unknown, params: unknown[]): unknown {
     const { context } = this;
-    const { handler, contextAt, routed } = this.about;
+    const { contextAt, routed } = this.about;
     // The call may have ended while guards and pipes ran: then the method must not run.
     if (context.aborted) throw new HandlerCancelled(context.signal.reason);
     for (const index of contextAt) params[index] = context;
+    // None of the parameters has asked for the arguments, while guards have read the path.
+    const valid = routed?.route && !this.#validated ? this.#validate() : undefined;
+    return isThenable(valid) ? valid.then(() => this.#enter(instance, params)) : this.#enter(instance, params);
+  }
+
+  #enter(instance: unknown, params: unknown[]): unknown {
+    const { handler, routed } = this.about;
     // Those that no pipe has seen.
     const values = routed?.route ? params.map((param) => (param instanceof RouteValue ? param.value : param)) : params;
     const returned: unknown = Reflect.apply(handler, instance, values);

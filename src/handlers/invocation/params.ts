@@ -1,8 +1,10 @@
 import 'reflect-metadata';
 import type { ExecutionContext } from '@nestjs/common';
+import type { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { McpContext } from '../../context/mcp-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
 import { HandlerDefinitionError } from '../handlers.errors.js';
+import type { ProviderWrapper } from './enhancers.js';
 import type { Invocation, Method } from './invocation.js';
 import type { RouteParam } from '../schema/route-schema.js';
 import type { RequestPart } from '../schema/route-values.js';
@@ -68,6 +70,7 @@ const BODY = 3;
 const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'query', 5: 'params' };
 /** Where Nest notes that a method is a route, and one that answers with a stream of events. */
 const ROUTE_PATH = 'path';
+const MODULE_PATH = '__module_path__';
 const ROUTE_SSE = '__sse__';
 const ROUTE_REDIRECT = '__redirect__';
 const ROUTE_RENDER = '__renderTemplate__';
@@ -254,12 +257,50 @@ function assertResult(method: Method, origin: string): void {
   );
 }
 
-/** The names in the path of a route, with those of its controller. */
-export function pathNamesOf(host: object, method: object): string[] {
-  const paths = [host, method].flatMap(
-    (holder) => Reflect.getMetadata(ROUTE_PATH, holder) as string | string[] | undefined,
-  );
-  return [...new Set(paths.flatMap((path) => Array.from((path ?? '').matchAll(/[:*](\w+)/g), ([, name]) => name!)))];
+/** The app and the module that a route is in, whose paths stand in front of its own. */
+export interface RouteHome {
+  readonly config: ApplicationConfig;
+  readonly modules: ModulesContainer;
+  readonly wrapper: ProviderWrapper;
+}
+
+/** The names in the path of a route, with those in front of it; and whether each path of it has them, as `{/:id}` and lists of paths need not. */
+export function pathNamesOf(
+  host: object,
+  method: object,
+  { config, modules, wrapper }: RouteHome,
+): Map<string, boolean> {
+  const prefix = [config.getGlobalPrefix(), ...(config.getGlobalPrefixOptions().exclude?.length ? [''] : [])];
+  const module = wrapper.host?.metatype;
+  const ofModule: unknown =
+    module &&
+    moduleKeys(modules)
+      .map((key) => Reflect.getMetadata(key, module) as unknown)
+      .find(Boolean);
+  const own = [host, method].map((holder) => Reflect.getMetadata(ROUTE_PATH, holder) as unknown);
+  const names = new Map<string, boolean>();
+  for (const given of [prefix, ofModule, ...own]) {
+    const paths = [given ?? ''].flat().map(String);
+    for (const path of paths) {
+      for (const name of namesIn(path))
+        names.set(
+          name,
+          paths.every((each) => namesIn(withoutOptional(each)).includes(name)),
+        );
+    }
+  }
+  return names;
+}
+
+/** Where `RouterModule` notes the path of a module. */
+const moduleKeys = ({ applicationId }: ModulesContainer): string[] => [`${MODULE_PATH}${applicationId}`, MODULE_PATH];
+
+const namesIn = (path: string): string[] => Array.from(path.matchAll(/[:*](\w+)/g), ([, name]) => name!);
+
+/** Without `{/:id}` of Express 5 and `/:id?` of Fastify. */
+function withoutOptional(path: string): string {
+  const shorter = path.replace(/\{[^{}]*\}|:\w+\?/g, '');
+  return shorter === path ? path : withoutOptional(shorter);
 }
 
 /** Whether a method is a route of a controller. */

@@ -1,6 +1,13 @@
 import { isObject } from '../../wire/json-rpc.js';
 import type { RouteSchema } from '../schema/route-schema.js';
-import { asSent, type JsonArguments, partsOf, type RequestPart, type RouteParts } from '../schema/route-values.js';
+import {
+  asSent,
+  isAsSent,
+  type JsonArguments,
+  partsOf,
+  type RequestPart,
+  type RouteParts,
+} from '../schema/route-values.js';
 
 /** A parameter of a route, as far as the view needs it. */
 export interface RoutedParam {
@@ -14,6 +21,8 @@ export interface RoutedParams {
   readonly args: readonly RoutedParam[];
   /** Named arguments that parameters without a name do not get. */
   readonly omitted?: readonly string[] | undefined;
+  /** The names in the path, for guards: arguments of theirs stand there too. */
+  readonly pathNames: readonly string[];
   /** What the schema of the arguments was made of; absent: it was written by hand. */
   readonly route?: RouteSchema | undefined;
 }
@@ -78,7 +87,8 @@ export function argumentsOf(
     for (const name of names) {
       if (field === undefined && omitted?.includes(name)) continue;
       const value = Object.hasOwn(written, name) ? written[name] : undefined;
-      if (value === (Object.hasOwn(before, name) ? before[name] : undefined)) continue;
+      const isSame = value === (Object.hasOwn(before, name) ? before[name] : undefined);
+      if (isSame && isAsSent(value, args[name], part)) continue;
       if (value === undefined) Reflect.deleteProperty(current, name);
       else current[name] = value;
     }
@@ -86,9 +96,9 @@ export function argumentsOf(
   return current;
 }
 
-function partsByHand(args: JsonArguments, { args: params, omitted }: RoutedParams): RouteParts {
+function partsByHand(args: JsonArguments, { args: params, omitted, pathNames }: RoutedParams): RouteParts {
   const parts = { params: {}, query: {}, body: {} };
-  for (const { part, field } of params) {
+  for (const { part, field } of [...pathNames.map((field) => ({ part: 'params' as const, field })), ...params]) {
     const names = field === undefined ? Object.keys(args).filter((name) => !omitted?.includes(name)) : [field];
     // No assignment: a client may name an argument `__proto__`.
     const taken = names

@@ -7,7 +7,6 @@ import {
   keyOf,
   type RequestPart,
   RouteChecks,
-  valueOf,
   type RoutePiece,
   type RoutePlace,
   type RoutePlaces,
@@ -37,8 +36,8 @@ export interface RouteSchema extends RoutePlaces {
 export interface RouteUse {
   readonly origin: string;
   readonly compiler: SchemaCompiler;
-  /** The names in the path of the route. */
-  readonly pathNames: readonly string[];
+  /** The names in the path of the route, and whether each path of it has them. */
+  readonly pathNames: ReadonlyMap<string, boolean>;
   /** `{ 'body.id': 'newId' }` */
   readonly rename: Readonly<Record<string, string>>;
   /** Whether a `ValidationPipe` stands around the parameter: it checks the class, and nobody else does. */
@@ -57,15 +56,18 @@ export interface RouteUse {
  * | `@Param('id')`, `@Query('page')`, `@Body('note')` | one, of the type that its schema, its pipes or TypeScript name |
  * | `@Body() dto: Dto`, `@Query() page: Dto` | those of the class, or of `{ schema }` |
  * | `@Param() params` | those of its class, else one text for each name in the path |
+ * | none | one text for each name in the path that no parameter takes: guards read it |
  *
- * Names in the path are required; others where a schema, a class or a pipe refuses a call without them.
+ * Names in the path are required, unless a path of the route does without; others where a schema, a class or a pipe refuses a call
+ * without them.
  *
  * @throws HandlerDefinitionError for a parameter that says too little, and for a name that stands in two places
  */
 export function routeSchema(params: readonly RouteParam[], use: RouteUse): RouteSchema {
   // Decorators of parameters run from the last to the first.
   const inOrder = params.toSorted((one, other) => one.index - other.index);
-  const pieces = inOrder.map((param) => pieceOf(param, use));
+  const declared = inOrder.map((param) => pieceOf(param, use));
+  const pieces = [...declared, ...pathPieces(declared, use)];
   const alone = pieces.length === 1 && pieces[0]!.json?.['properties'] === undefined ? pieces[0]!.json : undefined;
   const properties: Record<string, JsonSchema> = {};
   const required = new Set<string>();
@@ -108,12 +110,27 @@ export function routeSchema(params: readonly RouteParam[], use: RouteUse): Route
     json: frozenJson(alone ?? combined),
     places,
     rest: rest?.part,
-    checks: new RouteChecks(pieces, places),
+    checks: new RouteChecks(pieces, { places, rest: rest?.part }),
   };
 }
 
 const DECORATORS: Readonly<Record<RequestPart, string>> = { params: '@Param()', query: '@Query()', body: '@Body()' };
 const BY_HAND = 'Give @Tool() an "inputSchema" with all arguments.';
+
+/** On the route a path has all its parameters when guards decide, whatever the method takes of them. */
+function pathPieces(declared: readonly RoutePiece[], { pathNames, documented }: RouteUse): RoutePiece[] {
+  const ofPath = declared.filter(({ part }) => part === 'params');
+  const free = [...pathNames].filter(([name]) => ofPath.every(({ field }) => field !== name));
+  return free.map(([field, needed]) => {
+    const isKnown = ofPath.some(({ properties }) => Object.hasOwn(properties, field));
+    const json: JsonSchema = isKnown ? {} : { type: 'string', ...documented({ part: 'params', field }) };
+    const check = (value: unknown): unknown => {
+      assertInPath(value, needed);
+      return value;
+    };
+    return { part: 'params', field, properties: { [field]: json }, required: needed ? [field] : [], check };
+  });
+}
 
 function pieceOf(param: RouteParam, use: RouteUse): RoutePiece {
   return param.field === undefined ? wholePiece(param, use) : namedPiece(param, param.field, use);
@@ -126,7 +143,8 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   const place = { part, field };
   const said = documented(place);
   const pipes = pipesSay(param.pipes);
-  const optional = part !== 'params' && !pipes.some(({ needed }) => needed);
+  const inPath = use.pathNames.get(field) ?? true;
+  const optional = part === 'params' ? !inPath : !pipes.some(({ needed }) => needed);
   const defaulted = pipes.find(({ json }) => 'default' in json) !== undefined;
   if (standard) {
     const compiled = compiler.compile(standard, 'input', origin, { option: `schema of ${at(param)}`, anyRoot: true });
@@ -134,7 +152,7 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
       const reason = `the schema of its ${at(param)} has "$defs", which belong to the root of a schema. ${BY_HAND}`;
       throw new HandlerDefinitionError(origin, reason);
     }
-    const absent = part !== 'params' && acceptsNothing(compiled.validate);
+    const absent = (part !== 'params' || !inPath) && acceptsNothing(compiled.validate);
     const properties = { [field]: { ...said, ...compiled.json } };
     return { part, field, properties, required: absent ? [] : [field], check: compiled.validate };
   }
@@ -148,7 +166,7 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
   }
   const json: JsonSchema = Object.assign(
     {},
-    isClass(param.type) && isText ? { type: 'string' } : TYPES.get(param.type),
+    TYPES.get(param.type) ?? (part === 'params' || (isClass(param.type) && isText) ? { type: 'string' } : undefined),
     said,
     ...pipes.map((pipe) => pipe.json),
   ) as JsonSchema;
@@ -160,21 +178,21 @@ function namedPiece(param: RouteParam, field: string, use: RouteUse): RoutePiece
     properties: { [field]: json },
     required,
     check: (value) => {
-      if (part === 'params') assertInPath(value, '');
-      else if (value === undefined && required.length > 0) throw missing('');
+      if (part === 'params') assertInPath(value, inPath);
+      else if (value === undefined && required.length > 0) throw missing();
       return check(value);
     },
   };
 }
 
 /** A path has all its parameters, and none of them is empty: what its route relies on. @throws ArgumentsError */
-function assertInPath(value: unknown, path: string): void {
-  if (value === undefined) throw missing(path);
-  if (value === '') throw new ArgumentsError([{ path, message: 'must not be empty' }]);
+function assertInPath(value: unknown, needed: boolean): void {
+  if (value === undefined && needed) throw missing();
+  if (value === '') throw new ArgumentsError([{ path: '', message: 'must not be empty' }]);
 }
 
-function missing(path: string): ArgumentsError {
-  return new ArgumentsError([{ path, message: 'is missing' }]);
+function missing(): ArgumentsError {
+  return new ArgumentsError([{ path: '', message: 'is missing' }]);
 }
 
 /** The check of one value: Ajv checks objects, so it is the property of one. */
@@ -205,7 +223,8 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
   const standard = standardOf(param.schema) ?? standardOf(type);
   const wholeOf = (json: JsonSchema, check: Validate | undefined): RoutePiece => {
     const properties = (json['properties'] ?? {}) as Record<string, JsonSchema>;
-    const required = part === 'params' ? Object.keys(properties) : ((json['required'] ?? []) as string[]);
+    const names = part === 'params' ? Object.keys(properties).filter((name) => pathNames.get(name) ?? true) : undefined;
+    const required = names ?? ((json['required'] ?? []) as string[]);
     return { part, field: undefined, properties, required, json, ...(check && { check }) };
   };
   if (standard) {
@@ -217,14 +236,8 @@ function wholePiece(param: RouteParam, use: RouteUse): RoutePiece {
     return wholeOf(json, check);
   }
   if (part === 'params') {
-    const properties = Object.fromEntries(
-      pathNames.map((field) => [field, { type: 'string', ...use.documented({ part, field }) }]),
-    );
-    const check = (value: unknown): unknown => {
-      for (const name of pathNames) assertInPath(valueOf(value, name), name);
-      return value;
-    };
-    return { part, field: undefined, properties, required: pathNames, check };
+    // They are the names in the path, which are pieces of their own.
+    return { part, field: undefined, properties: {}, required: [] };
   }
   const [list] = param.pipes.filter((pipe) => isPipe(pipe, ParseArrayPipe));
   const what =

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { isThenable } from '../../common/promises.js';
 import { isObject } from '../../wire/json-rpc.js';
 import { type ArgumentProblem, ArgumentsError } from '../handlers.errors.js';
@@ -64,7 +65,7 @@ export class RouteValues {
 export function partsOf(args: JsonArguments, { places, rest }: RoutePlaces): RouteParts {
   const parts: Record<RequestPart, [string, unknown][]> = { params: [], query: [], body: [] };
   for (const [name, value] of Object.entries(args)) {
-    const place = places.get(name) ?? (rest && { part: rest, field: name });
+    const place = placeOf(name, { places, rest });
     if (place && value !== undefined) parts[place.part].push([place.field, asSent(value, place.part)]);
   }
   // No assignment: a client may name an argument `__proto__`.
@@ -72,9 +73,23 @@ export function partsOf(args: JsonArguments, { places, rest }: RoutePlaces): Rou
   return { params: Object.fromEntries(params), query: Object.fromEntries(query), body: Object.fromEntries(body) };
 }
 
+/** Where an argument stands. One that is called as another one was before `rename` stands nowhere: it would take its place. */
+function placeOf(name: string, { places, rest }: RoutePlaces): RoutePlace | undefined {
+  const place = places.get(name);
+  if (place || !rest) return place;
+  const isTaken = [...places.values()].some(({ part, field }) => part === rest && field === name);
+  return isTaken ? undefined : { part: rest, field: name };
+}
+
 /** A value as a part of a request has it. */
 export function asSent(value: unknown, part: RequestPart): unknown {
   return part === 'body' ? value : texts(value);
+}
+
+/** Whether a part of a request holds a value as it was sent: a list or an object may have been written into. */
+export function isAsSent(value: unknown, argument: unknown, part: RequestPart): boolean {
+  // That of a body is the argument itself, with all that was written into it.
+  return part === 'body' || typeof value !== 'object' || isDeepStrictEqual(value, asSent(argument, part));
 }
 
 /** What a guard has written into a query, as its schema has it. */
@@ -92,20 +107,32 @@ function texts(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, texts(each)]));
 }
 
+/** A URL has texts and lists of texts; objects where the schema has them, as a parser of queries may make them. */
+function fitsUrl(value: unknown, part: RequestPart, json: JsonSchema | undefined): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  if (COMBINED.some((key) => json && key in json)) return true;
+  const types = [json?.['type']].flat();
+  if (!Array.isArray(value)) return part === 'query' && types.includes('object');
+  const items = isObject(json?.['items']) ? json['items'] : undefined;
+  return (part === 'query' || types.includes('array')) && value.every((each) => fitsUrl(each, part, items));
+}
+
+const COMBINED = ['anyOf', 'oneOf', 'allOf', '$ref'];
+
 /** Checks what stands in the request of a call, parameter by parameter. One for all calls. */
 export class RouteChecks {
   /** The arguments by where they stand. */
   readonly #names: ReadonlyMap<string, string>;
-  readonly #types: ReadonlyMap<string, unknown>;
+  readonly #properties: ReadonlyMap<string, JsonSchema>;
 
   constructor(
     private readonly pieces: readonly RoutePiece[],
-    places: RoutePlaces['places'],
+    private readonly places: RoutePlaces,
   ) {
-    this.#names = new Map([...places].map(([name, { part, field }]) => [keyOf(part, field), name]));
-    this.#types = new Map(
+    this.#names = new Map([...places.places].map(([name, { part, field }]) => [keyOf(part, field), name]));
+    this.#properties = new Map(
       pieces.flatMap(({ part, properties }) =>
-        Object.entries(properties).map(([name, { type }]) => [keyOf(part, name), type] as const),
+        Object.entries(properties).map(([name, json]) => [keyOf(part, name), json] as const),
       ),
     );
   }
@@ -117,7 +144,7 @@ export class RouteChecks {
    * @throws ArgumentsError, or rejects with it
    */
   validate(parts: RouteParts, sent: SentArguments): RouteValues | Promise<RouteValues> {
-    const problems: ArgumentProblem[] = [];
+    const problems = this.#misfits(sent.args);
     const checked = new Map<string, unknown>();
     const waiting: PromiseLike<void>[] = [];
     const failed = (piece: RoutePiece, error: unknown): void => {
@@ -145,13 +172,25 @@ export class RouteChecks {
     return waiting.length > 0 ? Promise.all(waiting).then(end) : end();
   }
 
+  /** Arguments that no URL could have: what reads a path or a query relies on texts. */
+  #misfits(args: JsonArguments): ArgumentProblem[] {
+    return Object.entries(args).flatMap(([name, value]) => {
+      const { part, field } = placeOf(name, this.places) ?? { part: 'body' };
+      const fits = part === 'body' || fitsUrl(value, part, this.#properties.get(keyOf(part, field)));
+      return fits
+        ? []
+        : [{ path: name, message: part === 'params' ? 'must be a text' : 'must be a text or a list of texts' }];
+    });
+  }
+
   /** What a parameter gets, with the types that the client sent. */
   #jsonOf({ part, field }: RoutePiece, parts: RouteParts, sent: SentArguments): unknown {
     const whole = parts[part];
     const asJson = (name: string, value: unknown): unknown => {
       const key = keyOf(part, name);
-      if (value === valueOf(sent.parts[part], name)) return valueOf(sent.args, this.#names.get(key) ?? name);
-      return part === 'body' ? value : fromText(value, this.#types.get(key));
+      const argument = valueOf(sent.args, this.#names.get(key) ?? name);
+      if (value === valueOf(sent.parts[part], name) && isAsSent(value, argument, part)) return argument;
+      return part === 'body' ? value : fromText(value, this.#properties.get(key)?.['type']);
     };
     if (field !== undefined) return asJson(field, valueOf(whole, field));
     if (!isObject(whole)) return whole;

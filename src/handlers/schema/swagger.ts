@@ -36,7 +36,7 @@ export function parameterDocs(holders: readonly object[], { part, field }: Route
   if (!found) return {};
   const { description, example, schema } = found;
   return {
-    ...(isObject(schema) && !('$ref' in schema) && schema),
+    ...(isObject(schema) && !refers(schema) && schema),
     ...(typeof description === 'string' && { description }),
     ...(example !== undefined && { examples: [example] }),
   };
@@ -48,6 +48,11 @@ interface ApiParameter {
   readonly description?: unknown;
   readonly example?: unknown;
   readonly schema?: unknown;
+}
+
+/** Whether a schema is in parts that only the document of the app has: `getSchemaPath()`. */
+function refers(schema: unknown): boolean {
+  return JSON.stringify(schema)?.includes('"$ref"') ?? false;
 }
 
 /** The class that `@ApiOkResponse()` or `@ApiCreatedResponse()` names, or that of any answer that is a success. */
@@ -107,7 +112,9 @@ function propertyOf(api: ApiProperty, design: unknown, outer: readonly Type[]): 
   if (typeof given === 'function' && given.name === 'type') given = (given as () => unknown)();
   const many = lists || Array.isArray(given);
   if (Array.isArray(given)) [given] = given as unknown[];
-  const said = Object.fromEntries(KEYWORDS.filter((key) => api[key] !== undefined).map((key) => [key, api[key]]));
+  const said = Object.fromEntries(
+    KEYWORDS.filter((key) => api[key] !== undefined && !refers(api[key])).map((key) => [key, api[key]]),
+  );
   const { description, ...rules } = said;
   const one: JsonSchema = { ...typeOf(given, outer), ...rules };
   const json = many && one['type'] !== 'array' ? { type: 'array', items: one } : one;
