@@ -37,7 +37,9 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
       const entry = referred(table, ref);
       if (!entry) throw missingReference(ref);
       const context = calls.context(call);
-      const args = { ...known?.arguments, [argument.name]: argument.value };
+      // The guards must see what the method sees: another value of the argument that is completed counts for neither.
+      const { [argument.name]: _, ...others } = known?.arguments ?? NO_ARGUMENTS;
+      const args = { ...others, [argument.name]: argument.value };
       const admitted =
         entry.kind === 'prompt'
           ? entry.assertAdmits(args, context)
@@ -51,7 +53,7 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
         // A reference may also be the URI of a resource, which has no completions.
         const source = entry.kind === 'resource' ? undefined : entry.completions.get(argument.name);
         if (!source) return { completion: NO_COMPLETION };
-        return { completion: await source(argument.value, known?.arguments ?? NO_ARGUMENTS, context) };
+        return { completion: await source(argument.value, others, context) };
       });
     },
   };

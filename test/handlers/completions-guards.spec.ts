@@ -42,8 +42,8 @@ class Hidden {
   @Complete({ prompt: 'owned', argument: 'owner' })
   @Complete({ template: 'owned://{owner}/{id}', argument: 'id' })
   @Complete({ prompt: 'scoped', argument: 'id' })
-  ids(value: string): string[] {
-    proposed.push(value);
+  ids(value: string, others: Record<string, string>): string[] {
+    proposed.push(value, ...Object.values(others));
     return ['7'];
   }
 
@@ -111,6 +111,14 @@ describe.each(ONE_ADAPTER)('a completion of what guards keep from a caller, on %
     const ref = { type: 'ref/prompt', name: 'owned' };
     expect(await ask('completion/complete', completion(ref, undefined, 'owner'))).toMatchObject({ status: 403 });
     expect(proposed).toEqual([]);
+  });
+
+  it('D30: is not told another value of the argument that is completed, which no guard has seen', async () => {
+    const ask = await asker();
+    const ref = { type: 'ref/prompt', name: 'owned' };
+    const params = { ...completion(ref, { owner: 'bob', id: '1' }), argument: { name: 'owner', value: 'ann' } };
+    expect((await ask('completion/complete', params)).result.completion.values).toEqual(['7']);
+    expect(proposed).toEqual(['ann', '1']);
   });
 
   it('D30: asks for scopes, as the prompt itself', async () => {
