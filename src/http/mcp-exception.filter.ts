@@ -45,11 +45,17 @@ function answerTo(error: unknown, requestId: RequestId | null): Answer {
     const { status, headers, rpcCode, message, data } = error;
     return { status, headers, payload: errorResponse(error.requestId ?? requestId, rpcCode, message, data) };
   }
-  const status = error instanceof HttpException ? error.getStatus() : 500;
+  const status = error instanceof HttpException ? refusingStatus(error) : 500;
   // Details of a failure inside are not sent to the client.
   if (status >= 500) return { status, payload: errorResponse(requestId, INTERNAL_ERROR, 'Internal error') };
   const text = (error as HttpException).message || `The request was refused (${status}).`;
   return { status, payload: errorResponse(requestId, REFUSED, text) };
+}
+
+/** A client that reads a status of success waits on for the answer to its request. */
+function refusingStatus(error: HttpException): number {
+  const status = error.getStatus();
+  return status >= 300 && status < 600 ? status : 500;
 }
 
 interface Answer {

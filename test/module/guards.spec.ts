@@ -151,6 +151,15 @@ describe.each(ADAPTERS)('guards of the endpoint on %s', (adapter) => {
     await expectNothing();
   });
 
+  it.each([200, 0, NaN, 999])('that refuse with the status %s are an error of ours', async (status) => {
+    const canActivate = (): never => {
+      throw new HttpException('Not today.', status);
+    };
+    await start([{ canActivate }]);
+    await expectGenericFailure(await initialize('ann'), null);
+    expect(app.log.texts('error')).toEqual(['Not today.']);
+  });
+
   it.each([
     [null, 'null'],
     [undefined, 'undefined'],
