@@ -211,9 +211,12 @@ const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206
  * error.
  */
 function toJson(value: unknown): string {
+  if (typeof value === 'bigint') return String(value);
   try {
     return JSON.stringify(value) ?? `a ${typeof value}`;
-  } catch {
-    return 'a value that is nested too deeply to be shown';
+  } catch (error) {
+    return error instanceof RangeError
+      ? 'a value that is nested too deeply to be shown'
+      : 'a value that cannot be written as JSON';
   }
 }

@@ -10,6 +10,8 @@ describe('shown', () => {
     [undefined, 'nothing'],
     [{ a: [1] }, '{"a":[1]}'],
     [() => 1, 'a function'],
+    [5n, '5'],
+    [{ id: 5n }, 'a value that cannot be written as JSON'],
   ])('shows %s', (value, expected) => {
     expect(shown(value)).toBe(expected);
   });
