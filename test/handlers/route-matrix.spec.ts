@@ -40,7 +40,7 @@ import { ADAPTERS } from '../support/app.js';
 import { NestApp, serverInfo } from '../support/nest-app.js';
 
 /**
- * The same twenty routes by HTTP and as tools: the same caller is let in and refused by the same guards, and gets the same.
+ * The same routes by HTTP and as tools: the same caller is let in and refused by the same guards, and gets the same.
  */
 
 interface Seen {
@@ -165,6 +165,11 @@ class ShopController {
   admins(@Param('id') id: string): object {
     return { removed: id };
   }
+  @Delete('verbs/:id')
+  @UseGuards(guard(({ method, user }) => method !== 'DELETE' || user!.role === 'admin'))
+  verb(@Param('id') id: string): object {
+    return { removed: id };
+  }
   @Get('user')
   user(@CurrentUser() name: string, @Req() request: Seen): object {
     return { name, role: request.user!.role };
@@ -266,6 +271,8 @@ const CASES: Case[] = [
   { tool: 'shop_own_body', verb: 'POST', path: 'shop/own-body', body: { owner: 'bob', count: 3 }, refused: true },
   { tool: 'shop_admins', verb: 'DELETE', path: 'shop/admins/a', args: { id: 'a' }, user: 'root:admin' },
   { tool: 'shop_admins', verb: 'DELETE', path: 'shop/admins/a', args: { id: 'a' }, hidden: true },
+  { tool: 'shop_verb', verb: 'DELETE', path: 'shop/verbs/a', args: { id: 'a' }, user: 'root:admin' },
+  { tool: 'shop_verb', verb: 'DELETE', path: 'shop/verbs/a', args: { id: 'a' }, hidden: true },
   { tool: 'shop_user', path: 'shop/user' },
   { tool: 'shop_tenant', path: 'shop/tenant?tenant=t1', args: { tenant: 't1' } },
   { tool: 'shop_pages', path: 'shop/pages?limit=5&text=lamp', args: { limit: 5, text: 'lamp' } },

@@ -611,6 +611,25 @@ describe.each(ONE_ADAPTER)('what a route says of its tool, on %s:', (adapter) =>
     await app.close();
   });
 
+  it("a result that is the route's is checked as it is sent: a date is a text", async () => {
+    class NoteDto {
+      @ApiProperty() at!: Date;
+    }
+    @Controller('a')
+    class DatedController {
+      @Get()
+      @ApiOkResponse({ type: NoteDto })
+      @Tool({ outputSchema: 'route' })
+      find(@Query('at') at: string): object {
+        return { at: at === 'now' ? new Date(0) : 7 };
+      }
+    }
+    const { app, call } = await start(adapter, [DatedController]);
+    expect(await call('dated_find', { at: 'now' })).toEqual({ at: '1970-01-01T00:00:00.000Z' });
+    expect(await call('dated_find', { at: 'never' })).toContain('does not match its output schema');
+    await app.close();
+  });
+
   it('what @nestjs/swagger says by references to its document is left out', async () => {
     const items = { $ref: getSchemaPath(OrderDto) };
     class PageOfOrders {

@@ -87,7 +87,7 @@ export class HandlerInvokers {
     assertNoneSkipped(config, wrapper, origin, { host, method: handler, layout });
     const { contextAt, omitted } = layout;
     const pathNames = layout.isRoute ? [...pathNamesOf(host, handler, { config, modules, wrapper }).keys()] : [];
-    const routed = layout.isRoute ? { args: layout.args, omitted, pathNames, route } : undefined;
+    const routed = layout.isRoute ? { args: layout.args, omitted, pathNames, verb: layout.verb, route } : undefined;
     const about: HandlerDescription = { kind, name, origin, handler, host, contextAt, omitted, routed, validate };
     const called = { wrapper, methodName, standIn: standInFor(handler, layout) };
     const asked = { wrapper, methodName, standIn: emptyStandInFor(handler) };

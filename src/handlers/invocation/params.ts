@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import type { ExecutionContext } from '@nestjs/common';
+import { type ExecutionContext, RequestMethod } from '@nestjs/common';
 import type { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { McpContext } from '../../context/mcp-context.js';
 import { contextFactory } from '../decorators/param.decorators.js';
@@ -8,6 +8,7 @@ import type { ProviderWrapper } from './enhancers.js';
 import type { Invocation, Method } from './invocation.js';
 import type { RouteParam } from '../schema/route-schema.js';
 import type { RequestPart } from '../schema/route-values.js';
+import { VERBS } from './request-view.js';
 import type { ResponseFacade } from './response-facade.js';
 
 /**
@@ -59,6 +60,8 @@ export interface ParamLayout {
   readonly decorated: boolean;
   /** The method is a route of a controller too. */
   readonly isRoute: boolean;
+  /** What the route writes by, which guards may decide by; absent for GET and POST. */
+  readonly verb: string | undefined;
 }
 
 /** Nest's numbers of its own decorators for parameters. */
@@ -70,6 +73,7 @@ const BODY = 3;
 const ARGUMENTS: Readonly<Record<number, RequestPart>> = { [BODY]: 'body', 4: 'query', 5: 'params' };
 /** Where Nest notes that a method is a route, and one that answers with a stream of events. */
 const ROUTE_PATH = 'path';
+const ROUTE_VERB = 'method';
 const MODULE_PATH = '__module_path__';
 const ROUTE_SSE = '__sse__';
 const ROUTE_REDIRECT = '__redirect__';
@@ -177,6 +181,7 @@ export function layoutOf(host: Host, methodName: string, origin: string): ParamL
     plain: args.length === piped.length && piped.every(([, { pipes }]) => !pipes?.length),
     decorated,
     isRoute,
+    verb: isRoute ? VERBS.find((verb) => verb === verbOf(method)) : undefined,
   };
 }
 
@@ -301,6 +306,10 @@ const namesIn = (path: string): string[] => Array.from(path.matchAll(/[:*](\w+)/
 function withoutOptional(path: string): string {
   const shorter = path.replace(/\{[^{}]*\}|:\w+\?/g, '');
   return shorter === path ? path : withoutOptional(shorter);
+}
+
+function verbOf(method: Method): string | undefined {
+  return RequestMethod[Reflect.getMetadata(ROUTE_VERB, method) as RequestMethod];
 }
 
 /** Whether a method is a route of a controller. */

@@ -23,12 +23,17 @@ export interface RoutedParams {
   readonly omitted?: readonly string[] | undefined;
   /** The names in the path, for guards: arguments of theirs stand there too. */
   readonly pathNames: readonly string[];
+  /** The verb of the route, if it is one of {@link VERBS}. */
+  readonly verb?: string | undefined;
   /** What the schema of the arguments was made of; absent: it was written by hand. */
   readonly route?: RouteSchema | undefined;
 }
 
+/** The verbs that a view has in place of the POST. Not GET: what keeps answers of GET would keep those of all calls as one. */
+export const VERBS: readonly string[] = ['PUT', 'PATCH', 'DELETE'];
 const PARTS: readonly RequestPart[] = ['params', 'query', 'body'];
 const VIEW: unique symbol = Symbol('nestjs-mcp-streamable:request-view');
+const OWN = { enumerable: true, configurable: true };
 const NONE: JsonArguments = Object.freeze({});
 const NO_PARTS: RouteParts = { params: NONE, query: NONE, body: NONE };
 
@@ -38,7 +43,8 @@ const NO_PARTS: RouteParts = { params: NONE, query: NONE, body: NONE };
  * Enhancers of such a method are written for its route: a guard reads `request.query.owner`. In the POST of the endpoint
  * that is what the client wrote into the URL, while the method gets the argument. So they, and the method, get an object
  * whose prototype is the request, and whose `params`, `query` and `body` hold the arguments, each where the decorator of
- * its parameter takes it from. All else is that of the POST, `method` and `url` too.
+ * its parameter takes it from. Its `method` is PUT, PATCH or DELETE if that is the verb of the route: a guard may decide by it. All
+ * else is that of the POST, `url` too.
  *
  * - each call has its own: what a guard writes into it stays in the call
  * - the arguments are those that the client sent, before validation, as on a route; in `params` and `query` they are texts, as
@@ -54,10 +60,12 @@ export function requestView(request: unknown, args: JsonArguments | undefined, p
   const { params: path, query, body } = parts ?? NO_PARTS;
   // What was sent, as enhancers may write into the parts.
   Object.defineProperty(view, VIEW, { value: { params: copyOf(path), query: copyOf(query), body: copyOf(body) } });
+  const { verb } = params;
+  if (verb !== undefined) Object.defineProperty(view, 'method', { ...OWN, value: verb, writable: true });
   for (const part of PARTS) {
     // Defined, not set: `query` of Express is a getter without a setter.
     const property = parts ? { value: parts[part], writable: true } : { get: refuse };
-    Object.defineProperty(view, part, { ...property, enumerable: true, configurable: true });
+    Object.defineProperty(view, part, { ...OWN, ...property });
   }
   return view;
 }

@@ -78,7 +78,8 @@ export class SchemaCompiler {
     }
     const json = objectRoot(frozenJson(schema as JsonSchema));
     const { '~standard': standard } = fromJsonSchema(json, this.#validatorFor(json));
-    return { json, validate: validateStandard(standard, ajvProblems, misfit) };
+    const validate = validateStandard(standard, ajvProblems, misfit);
+    return { json, validate: use === 'output' ? orAsJson(validate) : validate };
   }
 
   /** Ajv would use the first schema in place of a second one with the same `$id`. */
@@ -188,6 +189,23 @@ function validateStandard(
   return (raw) => {
     const outcome = standard.validate(raw);
     return outcome instanceof Promise ? outcome.then(valueOf) : valueOf(outcome);
+  };
+}
+
+/** A result is sent as JSON: what does not fit as it is, such as a `Date`, may fit as that. */
+function orAsJson(validate: Validate): Validate {
+  return (raw) => {
+    try {
+      return validate(raw);
+    } catch (misfit) {
+      let sent: unknown;
+      try {
+        sent = JSON.parse(JSON.stringify(raw));
+      } catch {
+        throw misfit;
+      }
+      return validate(sent);
+    }
   };
 }
 

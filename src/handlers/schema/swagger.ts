@@ -122,8 +122,11 @@ function propertyOf(api: ApiProperty, design: unknown, outer: readonly Type[]): 
   return api.nullable === true ? { anyOf: [json, { type: 'null' }], ...texts } : { ...json, ...texts };
 }
 
+/** Others are of the document only: `file`. */
+const JSON_TYPES = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'];
+
 function typeOf(given: unknown, outer: readonly Type[]): JsonSchema {
-  if (typeof given === 'string') return { type: given };
+  if (typeof given === 'string') return JSON_TYPES.includes(given) ? { type: given } : {};
   const primitive = PRIMITIVES.get(given);
   if (primitive) return primitive;
   return (typeof given === 'function' ? jsonOfApiClass(given as Type, outer) : undefined) ?? {};
