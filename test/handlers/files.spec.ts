@@ -1,4 +1,5 @@
-import { Controller, Get, Injectable, StreamableFile } from '@nestjs/common';
+import { ClassSerializerInterceptor, Controller, Get, Injectable, StreamableFile } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
 import {
   file,
   image,
@@ -117,11 +118,22 @@ describe.each(ADAPTERS)('the files that handlers return, on %s', (adapter) => {
     ]);
   });
 
+  it('survive an interceptor that copies what a handler returns, field by field', async () => {
+    const app = await start({
+      configure: (nest) => void nest.useGlobalInterceptors(new ClassSerializerInterceptor(nest.get(Reflector))),
+    });
+    const client = await connect(app);
+    expect((await client.callTool({ name: 'several' })).content).toMatchObject([{ type: 'text' }, png, {}, {}]);
+    expect((await client.getPrompt({ name: 'look' })).messages).toMatchObject([{ content: png }, {}]);
+  });
+
   it('are refused in an object of the app, of which a client would get their private fields', async () => {
     expect(await content('inside')).toEqual([
       {
         type: 'text',
-        text: expect.stringMatching(/^A handler returned image\(…\) inside an object\. Return it as content/),
+        text: expect.stringMatching(
+          /^A handler returned image\(…\), audio\(…\) or file\(…\) inside an object\. Return it as content/,
+        ),
       },
     ]);
   });

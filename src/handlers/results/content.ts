@@ -3,6 +3,7 @@ import type { ContentBlock } from '@modelcontextprotocol/server';
 import { StreamableFile } from '@nestjs/common';
 import { checkedBySpec, type SpecTypeName } from '../../wire/spec.js';
 import { HandlerResultError } from '../handlers.errors.js';
+import { jsonWithoutFiles } from './files.js';
 
 /** What each type of block must have besides its type. */
 const BLOCK_FIELDS: Readonly<Record<string, (block: Record<string, unknown>) => boolean>> = {
@@ -92,7 +93,7 @@ export function jsonOf(value: unknown): string {
   assertNoStream(value);
   let cause: unknown;
   try {
-    const text = JSON.stringify(value) as string | undefined;
+    const text = jsonWithoutFiles(value);
     if (text !== undefined) return text;
   } catch (error) {
     if (error instanceof HandlerResultError) throw error;

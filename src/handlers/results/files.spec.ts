@@ -6,7 +6,17 @@ import { pathToFileURL } from 'node:url';
 import { StreamableFile } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HandlerResultError } from '../handlers.errors.js';
-import { audio, file, type FileSource, image, resourceLink, TooManyBytes, text, withFilesRead } from './files.js';
+import {
+  audio,
+  file,
+  type FileSource,
+  image,
+  jsonWithoutFiles,
+  resourceLink,
+  TooManyBytes,
+  text,
+  withFilesRead,
+} from './files.js';
 
 const PNG = Buffer.from('89504e470d0a1a0a00', 'hex');
 const WAV = Buffer.from('RIFF....WAVEfmt ');
@@ -167,8 +177,10 @@ describe('the files of a result', () => {
     }
   });
 
-  it('cannot be written as JSON, as in an object of the app, which would have their private fields', () => {
-    expect(() => JSON.stringify({ name: 'a', picture: image(PNG) })).toThrow('inside an object. Return it as content');
+  it('are named in the JSON of a log, and refused in that of a result, which would have nothing of them', () => {
+    const result = { name: 'a', picture: image(PNG) };
+    expect(JSON.stringify(result)).toBe('{"name":"a","picture":"image(…)"}');
+    expect(() => jsonWithoutFiles(result)).toThrow('inside an object. Return it as content');
   });
 
   it('are no longer read when the call is over', async () => {

@@ -36,6 +36,13 @@ export interface EmbeddedFileOptions extends FileOptions {
 type FileKind = 'image' | 'audio' | 'file';
 
 /**
+ * Interceptors such as `ClassSerializerInterceptor` copy what stands in an array, field by field: of a file this one alone, by
+ * which it is found again. Of its stream they would call the methods.
+ */
+const MARK = 'nestjs-mcp-streamable:file';
+const FILES = new WeakMap<symbol, McpFile>();
+
+/**
  * A file that a handler returns: what `image()`, `audio()` and `file()` return. It is read when the result is made, and a
  * larger one than `maxResultBytes` is not read to its end. From a route it is sent as any `StreamableFile`.
  *
@@ -63,6 +70,10 @@ export class McpFile extends StreamableFile {
     this.kind = kind;
     this.about = known;
     this.#source = source;
+    for (const field of Object.keys(this)) Object.defineProperty(this, field, { enumerable: false });
+    const mark = Symbol(kind);
+    FILES.set(mark, this);
+    Object.defineProperty(this, MARK, { value: mark, enumerable: true });
   }
 
   /** A handler may keep the file and return it again: all sources but streams are opened anew. */
@@ -72,12 +83,24 @@ export class McpFile extends StreamableFile {
     return isFirst || isStream(this.#source) ? super.getStream() : streamOf(this.#source);
   }
 
-  /** @throws HandlerResultError: a file in an object of the app would be sent as its private fields */
-  toJSON(): never {
-    throw new HandlerResultError(
-      `A handler returned ${this.kind}(…) inside an object. Return it as content: alone, in an array beside text(…), or in "content" beside "structuredContent".`,
-    );
+  /** What logs show. */
+  toJSON(): string {
+    written++;
+    return `${this.kind}(…)`;
   }
+}
+
+/** How many files were written as JSON. */
+let written = 0;
+
+/** @throws HandlerResultError for a file inside an object of the app: JSON has nothing of it */
+export function jsonWithoutFiles(value: unknown): string | undefined {
+  const before = written;
+  const text = JSON.stringify(value) as string | undefined;
+  if (written === before) return text;
+  throw new HandlerResultError(
+    'A handler returned image(…), audio(…) or file(…) inside an object. Return it as content: alone, in an array beside text(…), or in "content" beside "structuredContent".',
+  );
 }
 
 /**
@@ -180,7 +203,7 @@ export function withFilesRead(value: unknown, reading: Reading): unknown {
 
 function hasFiles(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null || depth > DEEPEST) return false;
-  if (isFile(value) || hasBytes(value as Record<string, unknown>)) return true;
+  if (fileIn(value) || hasBytes(value as Record<string, unknown>)) return true;
   if (Array.isArray(value)) return value.some((part) => hasFiles(part, depth + 1));
   return HOLDERS.some((name) => hasFiles((value as Record<string, unknown>)[name], depth + 1));
 }
@@ -188,13 +211,19 @@ function hasFiles(value: unknown, depth: number): boolean {
 /** Those that were not read would keep their files open. */
 function closeFiles(value: unknown, depth: number): void {
   if (!hasFiles(value, depth)) return;
-  if (value instanceof StreamableFile) value.getStream().destroy();
+  const found = fileIn(value);
+  if (found instanceof StreamableFile) found.getStream().destroy();
   const parts = Array.isArray(value) ? value : HOLDERS.map((name) => (value as Record<string, unknown>)[name]);
   for (const part of parts) closeFiles(part, depth + 1);
 }
 
-const isFile = (value: unknown): value is StreamableFile | Blob =>
-  value instanceof StreamableFile || value instanceof Blob;
+/** The file that a value is, or is a copy of. */
+function fileIn(value: unknown): StreamableFile | Blob | undefined {
+  if (value instanceof Blob) return value;
+  const { [MARK]: mark } = (value ?? {}) as { readonly [MARK]?: unknown };
+  const marked = typeof mark === 'symbol' ? FILES.get(mark) : undefined;
+  return marked ?? (value instanceof StreamableFile ? value : undefined);
+}
 
 const isBytes = (value: unknown): value is Uint8Array | ArrayBuffer | Blob =>
   value instanceof Uint8Array || value instanceof ArrayBuffer || value instanceof Blob;
@@ -221,7 +250,8 @@ class FileReader {
   }
 
   async replaced(value: unknown): Promise<unknown> {
-    if (isFile(value)) return this.#file(value instanceof Blob ? fileOfType(value, value.type) : value);
+    const found = fileIn(value);
+    if (found) return this.#file(found instanceof Blob ? fileOfType(found, found.type) : found);
     if (Array.isArray(value)) return this.#each(value);
     if (!isObject(value)) return value;
     if (hasBytes(value)) return this.#encoded(value);
