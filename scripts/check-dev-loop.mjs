@@ -25,15 +25,16 @@ const SOURCES = {
   'nest-cli.json': json({ sourceRoot: 'src', entryFile: 'main' }),
   'tsconfig.json': json({
     compilerOptions: {
-      ...{
-        outDir: 'dist',
-        rootDir: 'src',
-        target: 'ES2023',
-        module: 'nodenext',
-        incremental: true,
-        skipLibCheck: true,
-      },
-      ...{ strict: true, experimentalDecorators: true, emitDecoratorMetadata: true, types: ['node'] },
+      outDir: 'dist',
+      rootDir: 'src',
+      target: 'ES2023',
+      module: 'nodenext',
+      incremental: true,
+      skipLibCheck: true,
+      strict: true,
+      experimentalDecorators: true,
+      emitDecoratorMetadata: true,
+      types: ['node'],
     },
     include: ['src'],
   }),
@@ -119,7 +120,8 @@ async function check(adapter) {
   const url = new URL(`http://127.0.0.1:${port}/mcp`);
   const env = { ...process.env, NODE_ENV: 'development', PORT: String(port), ADAPTER: adapter };
   const app = new Program(process.execPath, [join(root, 'node_modules/@nestjs/cli/bin/nest.js'), 'start', '--watch'], {
-    ...{ cwd: folder, env },
+    cwd: folder,
+    env,
   });
   let clients = [];
   try {

@@ -17,8 +17,15 @@ const RUNS = [
 
 /** Scenarios of the extension for tasks, which no suite has. The tenth, `tasks-status-notifications`, skips itself. */
 const TASKS = [
-  ...['lifecycle', 'capability-negotiation', 'wire-fields', 'request-state-removal', 'mrtr-input'],
-  ...['mrtr-composition', 'request-headers', 'required-task-error', 'dispatch-and-envelope'],
+  'lifecycle',
+  'capability-negotiation',
+  'wire-fields',
+  'request-state-removal',
+  'mrtr-input',
+  'mrtr-composition',
+  'request-headers',
+  'required-task-error',
+  'dispatch-and-envelope',
 ].map((name) => `tasks-${name}`);
 
 async function start(adapter) {

@@ -67,7 +67,10 @@ async function run(plan: Plan): Promise<WorkResult[]> {
   for (const subject of growing(plan)) await measure(subject, plan, found);
   return [...found].flatMap(([title, sizes]) =>
     Object.entries(sizes).map(([size, rounds]): WorkResult => ({
-      ...{ work: 'growth', title, size: Number(size), rounds },
+      work: 'growth',
+      title,
+      size: Number(size),
+      rounds,
       unit: isMemory(title) ? 'bytes' : 'µs',
     })),
   );

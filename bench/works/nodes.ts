@@ -51,7 +51,12 @@ const UNITS: Readonly<Record<string, Unit>> = {
   'one progress event, from handler to client': 'µs',
 };
 const [PER_SECOND, CALL, CALL_REDIS, EVENT, EVENT_REDIS, ON_THE_WAY] = Object.keys(UNITS) as [
-  ...[string, string, string, string, string, string],
+  string,
+  string,
+  string,
+  string,
+  string,
+  string,
 ];
 
 export const nodes: Work = {

@@ -28,8 +28,18 @@ const callerFromHeaders: CanActivate = {
     McpStreamableModule.forRoot({ serverInfo: { name: 'orders', version: '1.0.0' }, guards: [callerFromHeaders] }),
   ],
   providers: [
-    ...[Orders, OrderHandlers, ParamTools, ExportTools, SchemaTools, DtoTools, RegionalTools, TotalTools],
-    ...[BackOffice, AskingTools, TenantTools, Plugins],
+    Orders,
+    OrderHandlers,
+    ParamTools,
+    ExportTools,
+    SchemaTools,
+    DtoTools,
+    RegionalTools,
+    TotalTools,
+    BackOffice,
+    AskingTools,
+    TenantTools,
+    Plugins,
   ],
 })
 export class AppModule {}

@@ -123,8 +123,13 @@ const asModules = {
       {
         useESM: true,
         tsconfig: {
-          ...{ target: 'ES2023', module: 'esnext', moduleResolution: 'bundler', strict: true, skipLibCheck: true },
-          ...{ experimentalDecorators: true, emitDecoratorMetadata: true },
+          target: 'ES2023',
+          module: 'esnext',
+          moduleResolution: 'bundler',
+          strict: true,
+          skipLibCheck: true,
+          experimentalDecorators: true,
+          emitDecoratorMetadata: true,
         },
       },
     ],

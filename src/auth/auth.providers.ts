@@ -23,7 +23,8 @@ export const authProviders: Provider[] = [
     inject: [MCP_OPTIONS, Clock, ModuleRef],
   },
   { provide: CHALLENGER, useExisting: RESOURCE_SERVER },
-  ...[McpBearerGuard, ProtectedResource],
+  McpBearerGuard,
+  ProtectedResource,
 ];
 
 /** @throws McpOptionError */

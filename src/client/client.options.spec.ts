@@ -10,8 +10,14 @@ describe('the options of the transport', () => {
   it('have defaults', () => {
     expect(resolveClientOptions()).toMatchObject({
       reconnect: { firstDelayMs: 500, maxDelayMs: 30_000, maxAttempts: 8 },
-      ...{ recover: false, replay: 'idempotent', standaloneStream: true, terminateOnClose: true },
-      ...{ silenceMs: 120_000, openTimeoutMs: 30_000, closeTimeoutMs: 2_000, maxMessageBytes: 33_554_432 },
+      recover: false,
+      replay: 'idempotent',
+      standaloneStream: true,
+      terminateOnClose: true,
+      silenceMs: 120_000,
+      openTimeoutMs: 30_000,
+      closeTimeoutMs: 2_000,
+      maxMessageBytes: 33_554_432,
     });
   });
 

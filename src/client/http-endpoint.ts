@@ -30,8 +30,15 @@ export type HeaderMap = Record<string, string>;
 
 /** Set by the message and the session; the option `headers` does not override them. */
 const OWN = [
-  ...['accept', 'content-type', 'content-length', 'host', LAST_EVENT_ID_HEADER],
-  ...[SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, METHOD_HEADER, NAME_HEADER],
+  'accept',
+  'content-type',
+  'content-length',
+  'host',
+  LAST_EVENT_ID_HEADER,
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
+  METHOD_HEADER,
+  NAME_HEADER,
 ];
 
 /** Headers of a single message do not override these either. */
@@ -69,7 +76,8 @@ export function postHeaders(
   const entries = Object.entries(extra as HeaderMap).map(([name, value]) => [name.toLowerCase(), value] as const);
   return {
     ...Object.fromEntries(entries.filter(([name]) => !RESERVED.includes(name))),
-    ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
     ...(modern && 'method' in message && mirrorHeaders(message)),
     ...sessionHeaders(session),
   };

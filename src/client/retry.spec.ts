@@ -11,7 +11,7 @@ const most = () => 1;
 describe('delayMs', () => {
   it('doubles up to the limit, and takes a random part of it', () => {
     expect([0, 1, 2, 3, 4, 50].map((failures) => delayMs(POLICY, failures, undefined, most))).toEqual([
-      ...[100, 200, 400, 800, 1_000, 1_000],
+      100, 200, 400, 800, 1_000, 1_000,
     ]);
     expect(delayMs(POLICY, 4, undefined, least)).toBe(0);
     expect(delayMs(POLICY, 0, undefined, () => 0.5)).toBe(50);
@@ -80,10 +80,17 @@ describe('Idempotency', () => {
     known.learn(request('tools/call'), { tools: [annotated('any', { readOnlyHint: true })] });
     const may = (each: JsonRpcRequest) => known.mayReplay(each);
     expect(['reads', 'sets', 'buys', 'any', 'unheard'].map((name) => may(call(name)))).toEqual([
-      ...[true, true, false, false, false],
+      true,
+      true,
+      false,
+      false,
+      false,
     ]);
     expect(['tools/list', 'initialize', 'ping', 'custom/method'].map((method) => may(request(method)))).toEqual([
-      ...[true, true, true, false],
+      true,
+      true,
+      true,
+      false,
     ]);
     // It may think otherwise later.
     known.learn(list, { tools: [annotated('sets')] });

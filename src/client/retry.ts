@@ -53,7 +53,12 @@ const REPEATED: ReadonlySet<string> = new Set(['STREAM_LOST', 'SESSION_LOST', 'N
 
 /** No connection was made: the request did not arrive. */
 const NOT_CONNECTED = new Set([
-  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'],
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
 ]);
 
 /**
@@ -82,9 +87,22 @@ function codesOf(error: unknown, depth = 0): string[] {
 
 /** Methods that read, or set a value: a second run has no further effect. */
 const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set([
-  ...['initialize', 'ping', 'server/discover', 'tools/list', 'prompts/list', 'prompts/get', 'completion/complete'],
-  ...['resources/list', 'resources/templates/list', 'resources/read', 'resources/subscribe', 'resources/unsubscribe'],
-  ...['logging/setLevel', 'tasks/get', 'tasks/list', 'tasks/result'],
+  'initialize',
+  'ping',
+  'server/discover',
+  'tools/list',
+  'prompts/list',
+  'prompts/get',
+  'completion/complete',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+  'logging/setLevel',
+  'tasks/get',
+  'tasks/list',
+  'tasks/result',
 ]);
 
 /** Tools whose hints are kept. */

@@ -55,7 +55,9 @@ describe('McpCall', () => {
     expect([call.session, call.exchange]).toEqual([info, undefined]);
     const notification = new McpCall(HTTP, NOTIFICATION, someClient().client);
     expect([notification.requestId, notification.session, notification.method]).toEqual([
-      ...[undefined, undefined, 'notifications/initialized'],
+      undefined,
+      undefined,
+      'notifications/initialized',
     ]);
   });
 
@@ -86,7 +88,10 @@ describe('McpCall', () => {
       call.cancelled('why');
       call.cancelled('again');
       expect([call.state, call.aborted, call.signal.aborted, call.signal.reason]).toEqual([
-        ...['cancelled', true, true, 'why'],
+        'cancelled',
+        true,
+        true,
+        'why',
       ]);
     }
     expect([early!.signal, onAbort.mock.calls.length]).toEqual([signal, 1]);

@@ -14,7 +14,9 @@ const initialize = JSON.stringify({
   clientInfo: { name: 'c', version: '1' },
 });
 const record = (id: string, principal?: string) => ({
-  ...{ id, protocolVersion: '2025-11-25', initialize },
+  id,
+  protocolVersion: '2025-11-25',
+  initialize,
   ...(principal !== undefined && { principal }),
 });
 

@@ -31,7 +31,11 @@ export class BareRequests {
     const exchange = new Exchange(
       requests.map(({ id }) => id),
       {
-        ...{ clock, mode, sseAfterMs, batch, clientsComeBack: false },
+        clock,
+        mode,
+        sseAfterMs,
+        batch,
+        clientsComeBack: false,
         sink: (_requests, cut) => new ResponseSink(this.options.maxBufferedBytes, cut),
         clientGone: () => {
           for (const call of made) calls.cancel(call, new Error('The client closed the connection.'));

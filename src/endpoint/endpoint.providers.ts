@@ -11,5 +11,11 @@ import { PROTOCOL_OPTIONS, resolveProtocolOptions } from './protocol.options.js'
 
 export const endpointProviders: Provider[] = [
   { provide: PROTOCOL_OPTIONS, useFactory: resolveProtocolOptions, inject: [MCP_OPTIONS] },
-  ...[BareRequests, ModernClient, Subscriptions, ModernEndpoint, LegacyEndpoint, SessionlessEndpoint, McpEndpoint],
+  BareRequests,
+  ModernClient,
+  Subscriptions,
+  ModernEndpoint,
+  LegacyEndpoint,
+  SessionlessEndpoint,
+  McpEndpoint,
 ];

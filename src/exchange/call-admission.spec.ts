@@ -122,7 +122,9 @@ describe('admission of calls', () => {
     expect(admission.strained).toBe(false);
     call('2', 'ann');
     expect(admission.refusal('ann', undefined)).toMatchObject({
-      ...{ status: 429, headers: { 'Retry-After': '1' }, option: 'maxRunningCallsPerPrincipal' },
+      status: 429,
+      headers: { 'Retry-After': '1' },
+      option: 'maxRunningCallsPerPrincipal',
     });
     expect(admission.refusal('bob', undefined)).toBeUndefined();
     expect(admission.refusal(undefined, 's')).toBeUndefined();

@@ -181,7 +181,10 @@ function outcomeOfFailure(failure: unknown): McpQuestionOutcome {
 function infoOf({ era, method, message, requestId, session, principal, client }: McpCall): McpCallInfo {
   const { name, uri, _meta: meta } = (message.params ?? {}) as { name?: unknown; uri?: unknown; _meta?: unknown };
   return {
-    ...{ era, method, requestId, principal },
+    era,
+    method,
+    requestId,
+    principal,
     name: typeof name === 'string' ? name : undefined,
     uri: typeof uri === 'string' ? uri : undefined,
     sessionId: session?.id,

@@ -13,8 +13,11 @@ import { ResponseSink } from './response-sink.js';
 const TIMEOUT_MS = 1_000;
 const SECRET = 'the password is hunter2';
 const SESSION: McpSessionInfo = {
-  ...{ id: 's', principal: undefined, protocolVersion: '2025-11-25' },
-  ...{ clientInfo: { name: 'spec', version: '1' }, clientCapabilities: {} },
+  id: 's',
+  principal: undefined,
+  protocolVersion: '2025-11-25',
+  clientInfo: { name: 'spec', version: '1' },
+  clientCapabilities: {},
 };
 /** A client of each kind: in a session, or without one. */
 const CLIENTS = ['in a session', 'legacy, without sessions', 'modern'] as const;
@@ -52,7 +55,11 @@ function setup(serve: (call: McpCall) => object | Promise<object> = () => new Pr
     const era: Era = client === 'modern' ? 'modern' : 'legacy';
     const message = { jsonrpc: '2.0', id: ++id, method: 'tools/call' } as const;
     const exchange = new Exchange([message.id], {
-      ...{ clock, mode, sseAfterMs: Infinity, batch: false, clientsComeBack: false },
+      clock,
+      mode,
+      sseAfterMs: Infinity,
+      batch: false,
+      clientsComeBack: false,
       sink: (_open, cut) => new ResponseSink(1_000, cut),
       clientGone: () => calls.cancel(call, new Error('gone')),
     });

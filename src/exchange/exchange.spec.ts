@@ -50,7 +50,13 @@ async function setup(kind: SinkKind, { requests = [1], ...form }: Form = {}) {
   const written: SinkEntry[] = [];
   const clientGone = vi.fn();
   const exchange = new Exchange(requests, {
-    ...{ clock, mode: 'auto', sseAfterMs: 500, batch: false, clientsComeBack: kind === 'a log', clientGone, ...form },
+    clock,
+    mode: 'auto',
+    sseAfterMs: 500,
+    batch: false,
+    clientsComeBack: kind === 'a log',
+    clientGone,
+    ...form,
     sink: (open, cut) => {
       begun.push(open);
       const stream = (): McpStream => new McpStream('stream', 's', environment, undefined, open);
@@ -247,11 +253,10 @@ describe.each(SINKS)('over %s, a POST becomes a stream', (kind) => {
     exchange.answer(1, '"a"');
     exchange.answer(2, '"b"');
     expect(written).toEqual([
-      ...[{}, { data: '"x"' }],
-      ...[
-        { data: '"a"', settles: 1, end: false },
-        { data: '"b"', settles: 2, end: true },
-      ],
+      {},
+      { data: '"x"' },
+      { data: '"a"', settles: 1, end: false },
+      { data: '"b"', settles: 2, end: true },
     ]);
   });
 });

@@ -7,5 +7,7 @@ import { HandlerTable } from './registry/handler-table.js';
 
 export const handlerProviders: Provider[] = [
   { provide: HANDLER_OPTIONS, useFactory: resolveHandlerOptions, inject: [MCP_OPTIONS] },
-  ...[HandlerTable, HandlerInvokers, DeclaredHandlers],
+  HandlerTable,
+  HandlerInvokers,
+  DeclaredHandlers,
 ];

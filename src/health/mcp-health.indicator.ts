@@ -81,7 +81,10 @@ export class McpHealthIndicator {
     const health: McpHealth = {
       status: reasons.length === 0 ? 'up' : 'down',
       ...(reasons.length > 0 && { message: reasons.join(' ') }),
-      ...{ draining, sessionStore, eventStore, messageBus },
+      draining,
+      sessionStore,
+      eventStore,
+      messageBus,
       ...(sessionStore === 'up' && { sessions: sessions! }),
       ...this.service.nodeCounts(),
     };

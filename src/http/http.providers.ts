@@ -23,7 +23,8 @@ import { McpResponder } from './responder.js';
 
 export const httpProviders: Provider[] = [
   { provide: HTTP_OPTIONS, useFactory: resolveHttpOptions, inject: [MCP_OPTIONS] },
-  ...[McpExceptionFilter, RefusalLog],
+  McpExceptionFilter,
+  RefusalLog,
   {
     provide: HttpEdge,
     useFactory: (clock: Clock, refusals: RefusalLog) =>

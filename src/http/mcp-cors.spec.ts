@@ -10,8 +10,13 @@ describe('mcpCors()', () => {
 
   it('adds to a list of headers those of both eras', () => {
     expect(mcpCors({ headers: [] }).allowedHeaders).toEqual([
-      ...['Content-Type', 'Authorization', 'MCP-Protocol-Version', 'Mcp-Session-Id', 'Last-Event-ID'],
-      ...['Mcp-Method', 'Mcp-Name'],
+      'Content-Type',
+      'Authorization',
+      'MCP-Protocol-Version',
+      'Mcp-Session-Id',
+      'Last-Event-ID',
+      'Mcp-Method',
+      'Mcp-Name',
     ]);
     expect(mcpCors({ headers: ['Mcp-Param-Region'] }).allowedHeaders).toContain('Mcp-Param-Region');
   });

@@ -132,7 +132,14 @@ export class McpRequestReader {
     const era = method === 'POST' ? eraOf(headers, body) : 'legacy';
     const { params: routeParams } = request;
     const incoming: McpIncoming = {
-      ...{ era, principal, request, method, headers, body, session: undefined, held },
+      era,
+      principal,
+      request,
+      method,
+      headers,
+      body,
+      session: undefined,
+      held,
       ...(hasKeys(routeParams) && { routeParams }),
     };
     request[INCOMING] = incoming;
@@ -162,7 +169,11 @@ export class McpRequestReader {
     const { maxBodyBytes, bodyTimeoutMs: timeoutMs } = this.options;
     const read = (maxBytes: number): Promise<string> =>
       readBody(rawRequest(request), {
-        ...{ maxBytes, timeoutMs, clock: this.clock, parsed: parsedBodyOf(request), underWay: this.#underWay },
+        maxBytes,
+        timeoutMs,
+        clock: this.clock,
+        parsed: parsedBodyOf(request),
+        underWay: this.#underWay,
         held,
       });
     if (!refusal) return read(maxBodyBytes);

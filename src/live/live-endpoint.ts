@@ -183,14 +183,27 @@ export class LiveEndpoint {
     const { health, nodes = [this.nodeId], logged } = this.#asked ?? {};
     const { live, inFlight, outbound, streams, readers, subscriptions, tasks } = this.service.nodeCounts();
     return {
-      ...{ name: name ?? path, path: this.#get(HttpEdge).paths()[0] ?? `/${path}` },
-      ...{ server: `${serverInfo.name} ${serverInfo.version}`, node: this.nodeId, nodes },
-      ...{ live, calls: inFlight, questions: outbound, streams, readers, listens: subscriptions, tasks },
+      name: name ?? path,
+      path: this.#get(HttpEdge).paths()[0] ?? `/${path}`,
+      server: `${serverInfo.name} ${serverInfo.version}`,
+      node: this.nodeId,
+      nodes,
+      live,
+      calls: inFlight,
+      questions: outbound,
+      streams,
+      readers,
+      listens: subscriptions,
+      tasks,
       sessions: Math.max(health?.sessions ?? live, live),
       shared: this.#get<McpSessionStore>(McpSessionStore).scope === 'shared',
-      ...{ logged, draining: !this.service.accepting },
-      ...{ sessionStore: health?.sessionStore, eventStore: health?.eventStore, messageBus: health?.messageBus },
-      ...{ rate: this.#tools.calls.values(now), failures: this.#tools.failures.values(now) },
+      logged,
+      draining: !this.service.accepting,
+      sessionStore: health?.sessionStore,
+      eventStore: health?.eventStore,
+      messageBus: health?.messageBus,
+      rate: this.#tools.calls.values(now),
+      failures: this.#tools.failures.values(now),
     };
   }
 

@@ -4,7 +4,10 @@ import { Timeline, ToolStatistics } from './statistics.js';
 
 const ended = (name: string | undefined, more: Partial<McpCallEnd> = {}, method = 'tools/call'): McpCallEnd => ({
   call: { method, name } as McpCallEnd['call'],
-  ...{ outcome: 'ok', durationMs: 1, handled: true, result: undefined },
+  outcome: 'ok',
+  durationMs: 1,
+  handled: true,
+  result: undefined,
   ...more,
 });
 

@@ -194,7 +194,8 @@ function listedTool({
 }: McpListedTool): McpListedTool {
   const { $schema: _, ...input } = inputSchema;
   return {
-    ...{ name, inputSchema: input },
+    name,
+    inputSchema: input,
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
     ...(outputSchema && { outputSchema }),

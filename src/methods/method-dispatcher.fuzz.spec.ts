@@ -54,9 +54,21 @@ const SECRET = 'the password is hunter2';
 /** What tells of the inside: stacks, paths, and texts of the language and of Node. */
 const INTERNAL = new RegExp(
   [
-    ...[SECRET, '\\n\\s+at ', 'node:internal', 'node_modules', process.cwd(), '\\.[cm]?[jt]s:\\d'],
-    ...['is not a function', 'is not iterable', 'Cannot (?:read|convert|set|assign|destructure)', 'call stack'],
-    ...['circular structure', 'serialize a BigInt', 'Unexpected token', 'is not defined', '\\[object '],
+    SECRET,
+    '\\n\\s+at ',
+    'node:internal',
+    'node_modules',
+    process.cwd(),
+    '\\.[cm]?[jt]s:\\d',
+    'is not a function',
+    'is not iterable',
+    'Cannot (?:read|convert|set|assign|destructure)',
+    'call stack',
+    'circular structure',
+    'serialize a BigInt',
+    'Unexpected token',
+    'is not defined',
+    '\\[object ',
   ].join('|'),
 );
 
@@ -433,9 +445,32 @@ function uri(random: Random): Fields {
 const DEEP = '@deep';
 const DEEP_TEXT = JSON.stringify(DEEP);
 const KEYS = [
-  ...['name', 'uri', 'arguments', 'what', 'cursor', '_meta', 'progressToken', 'inputResponses', 'requestState', 'task'],
-  ...['__proto__', 'constructor', 'toString', '', 'level', 'ref', 'type', 'argument', 'value', 'context', 'length'],
-  ...['io.modelcontextprotocol/logLevel', 'io.modelcontextprotocol/related-task', 'then', 'toJSON', 'resultType'],
+  'name',
+  'uri',
+  'arguments',
+  'what',
+  'cursor',
+  '_meta',
+  'progressToken',
+  'inputResponses',
+  'requestState',
+  'task',
+  '__proto__',
+  'constructor',
+  'toString',
+  '',
+  'level',
+  'ref',
+  'type',
+  'argument',
+  'value',
+  'context',
+  'length',
+  'io.modelcontextprotocol/logLevel',
+  'io.modelcontextprotocol/related-task',
+  'then',
+  'toJSON',
+  'resultType',
 ];
 
 function anything(random: Random, depth = 0): Json {

@@ -49,7 +49,8 @@ export const methodProviders: Provider[] = [
       options: MethodOptions,
       { scope }: McpSessionStore,
       { name, path }: EndpointName,
-      ...[clock, dev]: [Clock, { requestStateKey: Uint8Array } | undefined]
+      clock: Clock,
+      dev: { requestStateKey: Uint8Array } | undefined,
     ) => {
       const {
         requestStateKeys,
@@ -70,7 +71,8 @@ export const methodProviders: Provider[] = [
       options: ResolvedStateOptions,
       { idleTimeoutMs: ttlMs }: ResolvedSessionOptions,
       { name, path }: EndpointName,
-      ...[clock, module]: [Clock, ModuleRef]
+      clock: Clock,
+      module: ModuleRef,
     ) => {
       // The path of one endpoint may be the name of another.
       const endpoint = name === undefined ? `path.${encodeURIComponent(path)}` : `name.${encodeURIComponent(name)}`;
@@ -81,15 +83,13 @@ export const methodProviders: Provider[] = [
     },
     inject: [McpStateStore, STATE_OPTIONS, SESSION_OPTIONS, ENDPOINT_NAME, Clock, ModuleRef],
   },
-  ...[
-    EndpointCachePolicy,
-    EndpointCapabilities,
-    EndpointExtensions,
-    HandlerCalls,
-    EndpointHandlers,
-    TaskHost,
-    ToolAccess,
-  ],
+  EndpointCachePolicy,
+  EndpointCapabilities,
+  EndpointExtensions,
+  HandlerCalls,
+  EndpointHandlers,
+  TaskHost,
+  ToolAccess,
   {
     provide: MethodDispatcher,
     useFactory: (
@@ -97,12 +97,10 @@ export const methodProviders: Provider[] = [
       table: HandlerTable,
       calls: HandlerCalls,
       { pageSize }: ResolvedHandlerOptions,
-      ...[cache, declared, { sessions }, tasks]: [
-        EndpointCachePolicy,
-        EndpointCapabilities,
-        ResolvedSessionOptions,
-        TaskHost,
-      ]
+      cache: EndpointCachePolicy,
+      declared: EndpointCapabilities,
+      { sessions }: ResolvedSessionOptions,
+      tasks: TaskHost,
     ) => {
       check.text('serverInfo.name', serverInfo?.name);
       check.text('serverInfo.version', serverInfo?.version);
@@ -119,8 +117,14 @@ export const methodProviders: Provider[] = [
       return methods;
     },
     inject: [
-      ...[MCP_OPTIONS, HandlerTable, HandlerCalls, HANDLER_OPTIONS],
-      ...[EndpointCachePolicy, EndpointCapabilities, SESSION_OPTIONS, TaskHost],
+      MCP_OPTIONS,
+      HandlerTable,
+      HandlerCalls,
+      HANDLER_OPTIONS,
+      EndpointCachePolicy,
+      EndpointCapabilities,
+      SESSION_OPTIONS,
+      TaskHost,
     ],
   },
 ];

@@ -87,7 +87,10 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
 
   #observe(): void {
     const operation = this.#histogram('mcp_server_operation_duration_seconds', 'Duration of MCP requests.', [
-      ...['mcp_method_name', 'gen_ai_tool_name', 'error_type', 'mcp_protocol_version'],
+      'mcp_method_name',
+      'gen_ai_tool_name',
+      'error_type',
+      'mcp_protocol_version',
     ]);
     const session = this.#histogram('mcp_server_session_duration_seconds', 'Duration of MCP sessions.', [
       'mcp_protocol_version',
@@ -95,7 +98,7 @@ export class McpMetrics implements OnModuleInit, OnApplicationShutdown {
     const refusals = this.#counter(
       'mcp_server_refusals_total',
       'Requests refused with 4xx or 5xx before a handler was called.',
-      [...['endpoint', 'http_response_status_code', 'option']],
+      ['endpoint', 'http_response_status_code', 'option'],
     );
     const faults = this.#counter('mcp_server_store_faults_total', 'Failures of stores.', ['endpoint', 'fatal']);
     const evictions = this.#counter(

@@ -808,7 +808,10 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     });
     await turn();
     expect(rig.sent.map(({ method }) => method)).toEqual([
-      ...['elicitation/create', 'elicitation/create', 'sampling/createMessage', 'roots/list'],
+      'elicitation/create',
+      'elicitation/create',
+      'sampling/createMessage',
+      'roots/list',
     ]);
     answers.resolve();
     expect({ ...((await call) as object) }).toEqual({ a: accept('a'), b: accept('b'), c: text, d: { roots: [] } });
@@ -834,7 +837,9 @@ describe('D28: results of a handler that are questions, in the legacy era', () =
     await rig.call(confirms);
     expect(rig.options).toEqual([
       expect.objectContaining({
-        ...{ timeoutMs: 600_000, resetTimeoutOnProgress: true, onprogress: expect.any(Function) },
+        timeoutMs: 600_000,
+        resetTimeoutOnProgress: true,
+        onprogress: expect.any(Function),
         signal: expect.any(AbortSignal),
       }),
     ]);

@@ -29,8 +29,13 @@ const INITIALIZE = { protocolVersion: '2025-11-25', ...CLIENT };
 const CAPABILITIES = { capabilities: { logging: {}, resources: { subscribe: true }, tools: {} } };
 
 const NO_OTHER_NODE = {
-  ...{ nodeId: 'n', messages$: NEVER, reconnected$: NEVER, lost$: NEVER },
-  ...{ send: () => {}, broadcast: () => {}, close: () => Promise.resolve() },
+  nodeId: 'n',
+  messages$: NEVER,
+  reconnected$: NEVER,
+  lost$: NEVER,
+  send: () => {},
+  broadcast: () => {},
+  close: () => Promise.resolve(),
 };
 
 type Make = (server: Server, count: number) => unknown;
@@ -77,14 +82,12 @@ function setup(make: Make = () => {}) {
     await store.open('s');
     const { logLevel, subscribe = [] } = said;
     const record: McpSessionRecord = {
-      ...{
-        id: 's',
-        protocolVersion: '2025-11-25',
-        initialize: JSON.stringify(INITIALIZE),
-        used: true,
-        createdAt: 0,
-        lastSeenAt: 0,
-      },
+      id: 's',
+      protocolVersion: '2025-11-25',
+      initialize: JSON.stringify(INITIALIZE),
+      used: true,
+      createdAt: 0,
+      lastSeenAt: 0,
       ...(logLevel !== undefined && { logLevel }),
       subscriptions: [...subscribe],
     };
@@ -108,7 +111,10 @@ function bodyOf(reply: unknown): unknown {
 
 const answerTo = async (session: McpSession, message: JsonRpcMessage) => bodyOf(await post(session, message).reply);
 const call = (id: RequestId, name = 'x'): JsonRpcRequest => ({
-  ...{ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: {} } },
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: {} },
 });
 const turn = () => new Promise((resolve) => void setImmediate(resolve));
 
@@ -149,7 +155,9 @@ describe('the server of a session', () => {
     }
     expect(contexts).toEqual(
       ['one', 'two'].map((id) => ({
-        ...{ era: 'legacy', principal: undefined, request: HTTP.request },
+        era: 'legacy',
+        principal: undefined,
+        request: HTTP.request,
         session: { id, principal: undefined, protocolVersion: '2025-11-25', ...clientOf(INITIALIZE) },
       })),
     );
@@ -267,8 +275,11 @@ describe('the server of a session', () => {
     const { session } = await begin();
     await servers[0]!.transport!.send({ jsonrpc: '2.0', id: 'over', result: {} });
     expect(events).toContainEqual({
-      ...{ type: 'late-message', sessionId: session.sessionId, method: undefined },
-      ...{ requestId: 'over', disposition: 'dropped' },
+      type: 'late-message',
+      sessionId: session.sessionId,
+      method: undefined,
+      requestId: 'over',
+      disposition: 'dropped',
     });
   });
 
@@ -574,7 +585,8 @@ describe('the server of a modern request', () => {
     for (const count of [1, 2]) {
       const request = modernRequest('tools/call', { name: 'x', arguments: {} });
       expect(await serve(dispatcher, request)).toMatchObject({
-        ...{ resultType: 'complete', content: [{ text: `of ${count}` }] },
+        resultType: 'complete',
+        content: [{ text: `of ${count}` }],
       });
       expect(request.said).toMatchObject([{ method: 'notifications/progress', params: { progress: count } }]);
       expect(closed).toBe(count);

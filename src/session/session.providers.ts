@@ -24,5 +24,11 @@ export const sessionProviders: Provider[] = [
     (clock) => new InMemorySessionStore(clock),
     [Clock],
   ),
-  ...[CallObserver, SessionRuntime, LiveSessions, ClusterListener, Reaper, ChangeFeed, FaultLog],
+  CallObserver,
+  SessionRuntime,
+  LiveSessions,
+  ClusterListener,
+  Reaper,
+  ChangeFeed,
+  FaultLog,
 ];

@@ -8,8 +8,11 @@ import { StoredStates, type StoredStatesOptions } from './stored-states.js';
 
 const TTL_MS = 10_000;
 const OPTIONS: StoredStatesOptions = {
-  ...{ endpoint: 'path.mcp', ttlMs: TTL_MS },
-  ...{ maxStatesPerPrincipal: 10, maxAnonymousStates: 10, maxStateBytes: 1_000 },
+  endpoint: 'path.mcp',
+  ttlMs: TTL_MS,
+  maxStatesPerPrincipal: 10,
+  maxAnonymousStates: 10,
+  maxStateBytes: 1_000,
 };
 
 interface Shared {

@@ -11,8 +11,13 @@ import type { StreamEnvironment } from './stream.options.js';
 const RETRY = { firstDelayMs: 10, maxDelayMs: 40, giveUpAfterMs: 100 };
 const ignore = (): void => {};
 const SILENT: StreamObserver = {
-  ...{ attached: ignore, detached: ignore, replacedHere: ignore, evicted: ignore },
-  ...{ idle: ignore, failed: ignore, fault: ignore },
+  attached: ignore,
+  detached: ignore,
+  replacedHere: ignore,
+  evicted: ignore,
+  idle: ignore,
+  failed: ignore,
+  fault: ignore,
 };
 
 /** What one node says to another. */

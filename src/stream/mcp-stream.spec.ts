@@ -35,7 +35,12 @@ async function setup(faults: EventStoreFaults = {}) {
     fault: (_, error) => void heard.push(`fault: ${(error as Error).constructor.name}`),
   };
   const environment = (nodeId: string): StreamEnvironment => ({
-    ...{ store, clock, nodeId, retry: RETRY, maxQueuedBytes: 10_000, peers: NO_STREAM_PEERS },
+    store,
+    clock,
+    nodeId,
+    retry: RETRY,
+    maxQueuedBytes: 10_000,
+    peers: NO_STREAM_PEERS,
   });
   const stream = (id: string, requests?: RequestId[], node = 'n') =>
     new McpStream(id, 's', environment(node), observer, requests);

@@ -176,11 +176,8 @@ export class McpStream implements ReadableLog {
   disconnectReaders(): boolean {
     const attached = this.#all();
     if (!this.#newest && this.#shared) {
-      this.#inBackground(
-        this.#read(0).then(({ reader }) => {
-          if (reader) this.#notifyReplaced(reader, 0);
-        }),
-      );
+      const notified = this.newestReader().then((reader) => reader && this.#notifyReplaced(reader, 0));
+      this.#inBackground(notified);
     }
     for (const { reader } of attached) reader?.finish();
     return attached.length > 0;
@@ -188,7 +185,7 @@ export class McpStream implements ReadableLog {
 
   /** The newest reader on any node. */
   async newestReader(): Promise<ReaderRef | undefined> {
-    return this.#newest?.ref ?? (await this.#read(0)).reader;
+    return this.#newest?.ref ?? (await this.read(0, 0)).reader;
   }
 
   /** Makes the reader look into the log: another node wrote, or signals were lost. */
@@ -259,7 +256,11 @@ export class McpStream implements ReadableLog {
     const { session, id: stream, requests } = this;
     const { store, maxQueuedBytes, nodeId } = this.environment;
     return new StreamWriter({
-      ...{ store, retry: this.retry, maxQueuedBytes, session, stream },
+      store,
+      retry: this.retry,
+      maxQueuedBytes,
+      session,
+      stream,
       writer: randomToken(),
       ...(requests && { opens: { node: nodeId, requests } }),
       committed: (signal, reader) => this.#committed(signal, reader),
@@ -282,7 +283,7 @@ export class McpStream implements ReadableLog {
     if (!newest || newest.known === undefined || (newest.known && newest.ref.reader === reader?.reader)) return true;
     if (newest.known && this.#claims === 0) {
       newest.known = false;
-      const look = this.retry.run(() => this.#read(0));
+      const look = this.retry.run(() => this.read(0, 0));
       const asked = look.finally(() => (newest.known = true));
       this.#inBackground(asked.then((head) => this.#compare(newest, head)));
     }
@@ -332,7 +333,7 @@ export class McpStream implements ReadableLog {
     if (reader && reader.node !== nodeId) peers.appended(this.session, this.id, reader);
   }
 
-  /** @internal for its reader */
+  /** @internal for its reader; with a limit of 0 the head alone */
   read(after: number, limit: number): MaybePromise<ReadResult> {
     return this.environment.store.read(this.session, this.id, after, limit, after);
   }
@@ -355,16 +356,12 @@ export class McpStream implements ReadableLog {
   async #look(cursor: number): Promise<ReadResult> {
     this.#looking = true;
     try {
-      const head = await this.#read(cursor);
+      const head = await this.read(cursor, 0);
       this.#acknowledged = Math.max(this.#acknowledged, head.delivered);
       return head;
     } finally {
       this.#looking = false;
     }
-  }
-
-  async #read(cursor: number): Promise<ReadResult> {
-    return this.environment.store.read(this.session, this.id, cursor, 0, cursor);
   }
 
   #all(): readonly AttachedReader[] {

@@ -45,7 +45,10 @@ async function setup(faults: EventStoreFaults = {}, maxEvents = 1_000) {
   const listen = (after = 0, onEvent: (event: StoredEvent, at: Listening) => void = () => {}): Listening => {
     const listening = { got: [], events: [], end: undefined } as unknown as Listening;
     const target: ReadableLog = {
-      ...{ id: 'stream', retry, evicted: (...of) => evicted.push(of), caughtUp: () => {} },
+      id: 'stream',
+      retry,
+      evicted: (...of) => evicted.push(of),
+      caughtUp: () => {},
       read: (cursor, limit) => store.read('s', 'stream', cursor, limit, cursor),
     };
     const observer: Observer<StoredEvent> = {

@@ -179,11 +179,15 @@ class World {
 
   attach(node: Node, stream: McpStream, after: number, claim?: StreamClaim): void {
     const reading: Reading = {
-      ...{ node, order: this.readings.length, after, got: [], told: undefined, dismissed: node.closed, end: 'open' },
-      ...{
-        flow: { paused: !this.#calm && this.chance(0.1), resumed$: new Subject() },
-        subscription: new Subscription(),
-      },
+      node,
+      order: this.readings.length,
+      after,
+      got: [],
+      told: undefined,
+      dismissed: node.closed,
+      end: 'open',
+      flow: { paused: !this.#calm && this.chance(0.1), resumed$: new Subject() },
+      subscription: new Subscription(),
     };
     this.readings.push(reading);
     const quirk = this.chance(0.4) ? this.pick(...QUIRKS) : undefined;
@@ -295,8 +299,13 @@ class World {
       this.faulty = true;
     };
     const observer = {
-      ...{ attached: ignore, detached: ignore, replacedHere: ignore, evicted: ignore },
-      ...{ idle: ignore, fault: ignore, failed },
+      attached: ignore,
+      detached: ignore,
+      replacedHere: ignore,
+      evicted: ignore,
+      idle: ignore,
+      fault: ignore,
+      failed,
     };
     const of = (name: string) => this.nodes.find((other) => other.name === name)!.stream;
     const peers = {
@@ -305,8 +314,12 @@ class World {
         this.tamper(() => of(to.node).replaced(to.reader, upTo)),
     };
     const environment = {
-      ...{ store: this.#store, clock: this.clock, nodeId: node.name, peers },
-      ...{ retry: RETRY, maxQueuedBytes: this.#maxQueuedBytes },
+      store: this.#store,
+      clock: this.clock,
+      nodeId: node.name,
+      peers,
+      retry: RETRY,
+      maxQueuedBytes: this.#maxQueuedBytes,
     };
     const begins = this.isPost && this.nodes.length === 0;
     const stream = new McpStream(this.streamId, SESSION, environment, observer, begins ? [1] : undefined);

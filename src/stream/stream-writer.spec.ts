@@ -32,13 +32,24 @@ async function setup(faults: EventStoreFaults = {}, more: Partial<WriterTarget> 
   const signals: StreamSignal[] = [];
   const failures: unknown[] = [];
   const writer = new StreamWriter({
-    ...{ store, retry, maxQueuedBytes: 1_000, session: 's', stream: STREAM, writer: 'w' },
+    store,
+    retry,
+    maxQueuedBytes: 1_000,
+    session: 's',
+    stream: STREAM,
+    writer: 'w',
     committed: (signal) => signals.push(signal),
     failed: (error) => failures.push(error),
     ...more,
   });
   return {
-    ...{ clock, log, store, retry, writer, signals, failures },
+    clock,
+    log,
+    store,
+    retry,
+    writer,
+    signals,
+    failures,
     /** Events of each append that reached the log. */
     appends: () => append.mock.calls.map(([, , events]) => events),
     options: () => append.mock.calls.map(([, , , options]) => options),
@@ -136,10 +147,7 @@ describe('a writer', () => {
       writer.push({ settles: 'cancelled' }),
       writer.push({ data: 'answer', settles: 7, end: true }),
     ]);
-    expect(options()[1]).toEqual({
-      ...{ writer: 'w', seq: 2, end: true },
-      settles: ['x', 'cancelled', 7],
-    });
+    expect(options()[1]).toEqual({ writer: 'w', seq: 2, end: true, settles: ['x', 'cancelled', 7] });
   });
 
   it('lets the stream begin with an entry that carries nothing', async () => {
@@ -409,7 +417,12 @@ describe('a log that answers at once', () => {
     const retry = new Retry(POLICY, clock, (error) => error instanceof EventStoreError);
     const failures: unknown[] = [];
     const writer: StreamWriter = new StreamWriter({
-      ...{ store, retry, maxQueuedBytes: 1_000, session: 's', stream: STREAM, writer: 'w' },
+      store,
+      retry,
+      maxQueuedBytes: 1_000,
+      session: 's',
+      stream: STREAM,
+      writer: 'w',
       committed: (signal) => committed(signal, writer),
       failed: (error) => failures.push(error),
     });

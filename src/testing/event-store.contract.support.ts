@@ -57,7 +57,8 @@ export class TestWriter {
   /** The last append once more, as after an unknown outcome. */
   async again(events: readonly string[], options: Partial<AppendOptions> = {}): Promise<number> {
     const { first } = await this.store.append(this.session, this.stream, events, {
-      ...{ writer: this.id, seq: this.seq },
+      writer: this.id,
+      seq: this.seq,
       ...options,
     });
     return first;

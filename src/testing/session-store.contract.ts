@@ -44,7 +44,7 @@ function newRecord(id: string, principal?: string): NewSessionRecord {
   const clientInfo = { name: 'contract', version: '1' };
   const capabilities = { sampling: {} };
   const initialize = JSON.stringify({ protocolVersion: '2025-06-18', capabilities, clientInfo, _meta: { more: [1] } });
-  return { ...{ id, protocolVersion: '2025-11-25', initialize }, ...(principal !== undefined && { principal }) };
+  return { id, protocolVersion: '2025-11-25', initialize, ...(principal !== undefined && { principal }) };
 }
 
 /** Creates a record, as a session begins. @internal */

@@ -34,7 +34,13 @@ const ACTIVE = ['working', 'input_required'] as const;
 const DONE = { status: 'completed', result: { content: [] }, lastUpdatedAt: AT + 9 } as const;
 
 const about = (id: string, more: Partial<NewTask> = {}): NewTask => ({
-  ...{ id, principal: undefined, tool: 'tool', node: 'A', createdAt: AT, ttlMs: TTL_MS, pollIntervalMs: 1_000 },
+  id,
+  principal: undefined,
+  tool: 'tool',
+  node: 'A',
+  createdAt: AT,
+  ttlMs: TTL_MS,
+  pollIntervalMs: 1_000,
   ...more,
 });
 const begin = (store: McpTaskStore, id: string, more: Partial<NewTask> = {}, limits = NO_LIMITS) =>
@@ -62,7 +68,7 @@ const recordTests: Tests = {
     const done = (await peer.get('a'))!;
     assert.deepEqual(
       [done.status, done.statusMessage, done.result],
-      [...['completed', '1 ü\u2028'], { list: [], big: 2 ** 52, none: null }],
+      ['completed', '1 ü\u2028', { list: [], big: 2 ** 52, none: null }],
     );
     assert.equal(done.error, undefined);
   },
@@ -118,7 +124,9 @@ const recordTests: Tests = {
       { ...bobs },
       {
         ...about('b', { principal: 'bob', createdAt: AT + 1 }),
-        ...{ status: 'completed', statusMessage: 'ready', lastUpdatedAt: AT + 9 },
+        status: 'completed',
+        statusMessage: 'ready',
+        lastUpdatedAt: AT + 9,
       },
     );
   },

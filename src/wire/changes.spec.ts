@@ -35,7 +35,13 @@ describe('changes', () => {
 
   it('are of three lists', () => {
     expect(['tools', 'prompts', 'resources', 'templates', '__proto__', 1, undefined].map(isChangedList)).toEqual([
-      ...[true, true, true, false, false, false, false],
+      true,
+      true,
+      true,
+      false,
+      false,
+      false,
+      false,
     ]);
   });
 });

@@ -10,7 +10,9 @@ function classify(body: unknown, protocolVersion?: string): era.Era {
 }
 
 const call = (meta?: object) => ({
-  ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
   params: { name: 'x', ...(meta && { _meta: meta }) },
 });
 const initialize = { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25' } };

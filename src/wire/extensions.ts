@@ -37,8 +37,21 @@ const METHOD_NAME = /^[A-Za-z][\w.-]*(?:\/[\w.-]+)+$/;
 
 /** First parts of methods that the specification, or an official extension of it, has or may come to have. */
 const RESERVED_PREFIXES: readonly string[] = [
-  ...['client', 'completion', 'elicitation', 'logging', 'mcp', 'notifications', 'prompts', 'resources', 'roots'],
-  ...['sampling', 'server', 'subscriptions', 'tasks', 'tools', 'ui'],
+  'client',
+  'completion',
+  'elicitation',
+  'logging',
+  'mcp',
+  'notifications',
+  'prompts',
+  'resources',
+  'roots',
+  'sampling',
+  'server',
+  'subscriptions',
+  'tasks',
+  'tools',
+  'ui',
 ];
 
 /**

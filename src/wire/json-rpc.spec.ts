@@ -167,10 +167,29 @@ describe('readMessages', () => {
   });
 
   it.each([
-    ...['initialize', 'ping', 'server/discover', 'subscriptions/listen', 'tools/list', 'tools/call', 'resources/list'],
-    ...['resources/templates/list', 'resources/read', 'resources/subscribe', 'resources/unsubscribe', 'prompts/list'],
-    ...['prompts/get', 'completion/complete', 'logging/setLevel', 'sampling/createMessage', 'elicitation/create'],
-    ...['roots/list', 'tasks/get', 'tasks/list', 'tasks/result', 'tasks/update', 'tasks/cancel'],
+    'initialize',
+    'ping',
+    'server/discover',
+    'subscriptions/listen',
+    'tools/list',
+    'tools/call',
+    'resources/list',
+    'resources/templates/list',
+    'resources/read',
+    'resources/subscribe',
+    'resources/unsubscribe',
+    'prompts/list',
+    'prompts/get',
+    'completion/complete',
+    'logging/setLevel',
+    'sampling/createMessage',
+    'elicitation/create',
+    'roots/list',
+    'tasks/get',
+    'tasks/list',
+    'tasks/result',
+    'tasks/update',
+    'tasks/cancel',
   ])('refuses %s without an id (E8)', (method) => {
     expect(refusal({ jsonrpc: '2.0', method })).toMatchObject({ code: 'INVALID_REQUEST', requestId: null });
     expect(refusal({ jsonrpc: '2.0', method }).message).toContain(method);

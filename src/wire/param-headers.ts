@@ -80,13 +80,30 @@ const ROOT: Place = { parent: undefined, name: '', reachable: true };
 
 /** Keywords with a schema or an array of them, of any draft. */
 const SUBSCHEMAS: ReadonlySet<string> = new Set([
-  ...['items', 'prefixItems', 'additionalItems', 'unevaluatedItems', 'contains', 'propertyNames'],
-  ...['additionalProperties', 'unevaluatedProperties', 'contentSchema'],
-  ...['oneOf', 'anyOf', 'allOf', 'not', 'if', 'then', 'else'],
+  'items',
+  'prefixItems',
+  'additionalItems',
+  'unevaluatedItems',
+  'contains',
+  'propertyNames',
+  'additionalProperties',
+  'unevaluatedProperties',
+  'contentSchema',
+  'oneOf',
+  'anyOf',
+  'allOf',
+  'not',
+  'if',
+  'then',
+  'else',
 ]);
 /** Keywords with an object of schemas. The targets of `$ref` are among them. */
 const NAMED_SUBSCHEMAS: ReadonlySet<string> = new Set([
-  ...['patternProperties', 'dependentSchemas', 'dependencies', '$defs', 'definitions'],
+  'patternProperties',
+  'dependentSchemas',
+  'dependencies',
+  '$defs',
+  'definitions',
 ]);
 
 /**

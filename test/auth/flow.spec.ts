@@ -12,7 +12,10 @@ describe.each(ADAPTERS)('the official client finds its way in, on %s', (adapter)
   let clock = new ManualClock();
   const idp = authorizationServer({ now: () => clock.now(), lifetimeS: 300 });
   const startAnyClock = protectedApps(adapter, idp, {
-    ...{ providers: [Notes], keepAliveMs: 2 ** 31 - 1, idleTimeoutMs: Infinity, retryMs: 1 },
+    providers: [Notes],
+    keepAliveMs: 2 ** 31 - 1,
+    idleTimeoutMs: Infinity,
+    retryMs: 1,
     auth: { requiredScopes: ['notes:read'] },
   });
   const start: typeof startAnyClock = (options = {}) => {

@@ -1,4 +1,12 @@
-import { Controller, Get, type INestApplication, Injectable, Module, VersioningType } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  type INestApplication,
+  Injectable,
+  Module,
+  type ModuleMetadata,
+  VersioningType,
+} from '@nestjs/common';
 import { APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
 import { McpStreamableModule } from 'nestjs-mcp-streamable';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -28,9 +36,7 @@ describe.each(ADAPTERS)('the metadata of the resource, on %s', (adapter) => {
     for (const app of apps.splice(0)) await app.app.close();
   });
   /** Apps with several endpoints, or routes of their own. */
-  const startApp = async (
-    ...[module, configure]: Parameters<typeof NestApp.start> extends [unknown, ...infer R] ? R : never
-  ) => {
+  const startApp = async (module: ModuleMetadata, configure?: (app: INestApplication) => void) => {
     const app = await NestApp.start(adapter, module, configure);
     app.log.release();
     apps.push(app);

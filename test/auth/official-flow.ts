@@ -4,7 +4,10 @@ import { AgreeingUser } from '../conformance/client.oauth.js';
 import { type Era, fetchThrough, RESOURCE } from './protected-apps.js';
 
 const reconnectionOptions = {
-  ...{ initialReconnectionDelay: 1, maxReconnectionDelay: 1, reconnectionDelayGrowFactor: 1, maxRetries: 100 },
+  initialReconnectionDelay: 1,
+  maxReconnectionDelay: 1,
+  reconnectionDelayGrowFactor: 1,
+  maxRetries: 100,
 };
 
 export interface Authorized {

@@ -13,17 +13,28 @@ const NO_SCOPES = ['read', [''], ['a b'], ['a"b'], ['a\\b'], ['ä'], [7], null];
 /** Values that cannot work; an option that is not here does not compile. */
 const BAD: Record<keyof McpAuthOptions, readonly unknown[]> = {
   resource: [
-    ...[undefined, '', 7, '/mcp', 'mcp.test/mcp', 'http://mcp.test/mcp', 'ftp://mcp.test', 'http://127.evil.test/mcp'],
-    ...[
-      `${RESOURCE}#part`,
-      `${RESOURCE}#`,
-      'https://user:secret@mcp.test/mcp',
-      'https://:secret@mcp.test/',
-      'http://localhost.evil.test/',
-    ],
+    undefined,
+    '',
+    7,
+    '/mcp',
+    'mcp.test/mcp',
+    'http://mcp.test/mcp',
+    'ftp://mcp.test',
+    'http://127.evil.test/mcp',
+    `${RESOURCE}#part`,
+    `${RESOURCE}#`,
+    'https://user:secret@mcp.test/mcp',
+    'https://:secret@mcp.test/',
+    'http://localhost.evil.test/',
   ],
   authorizationServers: [
-    ...[undefined, [], 'https://idp.test', ['idp.test'], ['http://idp.test'], ['https://idp.test/#x'], [7]],
+    undefined,
+    [],
+    'https://idp.test',
+    ['idp.test'],
+    ['http://idp.test'],
+    ['https://idp.test/#x'],
+    [7],
   ],
   jwt: [
     null,

@@ -62,7 +62,9 @@ const providers = [
     onClass: [RequireScopes('notes:list')],
     onMethods: [RequireScopes('notes:write', { listed: true })],
   }),
-  ...[Derived, Late, Letters],
+  Derived,
+  Late,
+  Letters,
 ];
 
 type Asker = Awaited<ReturnType<typeof asker>>;

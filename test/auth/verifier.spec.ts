@@ -20,7 +20,10 @@ class Tools {
 
 const as = (token: string) => ({ authorization: `Bearer ${token}` });
 const infoOf = (token: string, more: Partial<AuthInfo> = {}): AuthInfo => ({
-  ...{ token, clientId: 'client', scopes: [], extra: { sub: 'ann' } },
+  token,
+  clientId: 'client',
+  scopes: [],
+  extra: { sub: 'ann' },
   ...more,
 });
 

@@ -3,7 +3,8 @@ import { compared, type Run } from '../../bench/harness/comparison.js';
 
 /** A run in which ours is so many times the bare route. */
 const run = (ratio: number, node = 'v24.21.0', file = `${ratio}.json`): Run => ({
-  ...{ file, node },
+  file,
+  node,
   results: [
     { work: 'call', title: 'tools/call', unit: 'µs', rounds: { 'bare-express': [100], 'ours-express': [100 * ratio] } },
   ],

@@ -4,7 +4,9 @@ import type { WorkName } from '../../bench/harness/subjects.js';
 import type { Unit, WorkResult } from '../../bench/harness/work.js';
 
 const measured = (work: WorkName, rounds: Record<string, number>, unit: Unit = 'µs'): WorkResult => ({
-  ...{ work, unit, title: work },
+  work,
+  unit,
+  title: work,
   rounds: Object.fromEntries(Object.entries(rounds).map(([name, value]) => [name, [value]])),
 });
 const LIFECYCLES = { 'ours-fastify': 150, 'mcp-nest-express': 400, 'mcp-nest-fastify': 300, 'sdk-v1': 500 };
@@ -15,10 +17,7 @@ const lines = (results: readonly WorkResult[]): string[] =>
 
 describe('the goals of the benchmark', () => {
   it('are about calls beside the bare route', () => {
-    const call = measured('call', {
-      ...{ 'ours-fastify': 60, 'bare-fastify': 40 },
-      ...{ 'ours-express': 123, 'bare-express': 100 },
-    });
+    const call = measured('call', { 'ours-fastify': 60, 'bare-fastify': 40, 'ours-express': 123, 'bare-express': 100 });
     const modern = measured('modern-call', { 'ours-fastify': 61, 'bare-fastify': 40, 'ours-express': 1 });
     expect(lines([call, modern])).toEqual([
       'call, Fastify | 1.50× the bare route | ≤ 1.50× the bare route | yes',
@@ -29,8 +28,10 @@ describe('the goals of the benchmark', () => {
 
   it('are about progress beside the SDK in a route', () => {
     const progress = measured('progress', {
-      ...{ 'ours-fastify': 3.9, 'sdk-route-fastify': 3 },
-      ...{ 'ours-express': 4.2, 'sdk-route-express': 3 },
+      'ours-fastify': 3.9,
+      'sdk-route-fastify': 3,
+      'ours-express': 4.2,
+      'sdk-route-express': 3,
     });
     expect(lines([progress])).toEqual([
       'progress, Fastify | 1.30× the SDK in a route | ≤ 1.30× the SDK in a route | yes',

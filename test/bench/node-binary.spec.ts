@@ -2,7 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { askedFor, binaryOf, type Running } from '../../bench/harness/node-binary.js';
 
 const machine = (version: string, platform: NodeJS.Platform = 'linux', arch = 'x64'): Running => ({
-  ...{ version, platform, arch: arch as NodeJS.Architecture },
+  version,
+  platform,
+  arch: arch as NodeJS.Architecture,
   execPath: '/machine/node',
 });
 const fromNpm = (major: number): string => `/npm/${major}/node`;

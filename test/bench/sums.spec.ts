@@ -18,7 +18,10 @@ const EVENTS: WorkResult = {
   rounds: { 'ours-express': [5, 6], 'sdk-v1': [50, 45] },
 };
 const grown = (size: number, ours: number): WorkResult => ({
-  ...{ work: 'growth', title: 'tools/call', unit: 'µs', size },
+  work: 'growth',
+  title: 'tools/call',
+  unit: 'µs',
+  size,
   rounds: { 'ours-express': [ours] },
 });
 
@@ -131,7 +134,9 @@ describe('the sums of the benchmark', () => {
 /** Twenty quiet moments, each half a minute after the one before. */
 function quiet(memory: (index: number) => number, handles: (index: number) => number = () => 3): QuietPoint[] {
   return Array.from({ length: 20 }, (_, index) => ({
-    ...{ seconds: index * 30, visits: index * 1_000, memory: memory(index) },
+    seconds: index * 30,
+    visits: index * 1_000,
+    memory: memory(index),
     gauges: { handles: handles(index), sessions: 0 },
   }));
 }

@@ -30,7 +30,9 @@ const initialize = {
 };
 const findOrder = { name: 'find_order', arguments: { id: 'A-7', region: 'eu' } };
 const modern = (method: string, params: object = {}) => ({
-  ...{ jsonrpc: '2.0', id: 1, method },
+  jsonrpc: '2.0',
+  id: 1,
+  method,
   params: { ...params, _meta: modernMeta() },
 });
 

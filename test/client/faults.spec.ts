@@ -75,7 +75,8 @@ describe('passing faults', () => {
 
   it('C6: says which server did not answer, and why, when it gives up', async () => {
     const recorded = transport('http://user:secret@127.0.0.1:9/mcp?key=secret', {
-      ...{ reconnect: { maxAttempts: 2 }, fetch: (_, init) => loneFetch('http://127.0.0.1:9/mcp', init) },
+      reconnect: { maxAttempts: 2 },
+      fetch: (_, init) => loneFetch('http://127.0.0.1:9/mcp', init),
     });
     await recorded.transport.start();
     const error = await recorded.through(recorded.call(1)).catch((thrown: unknown) => thrown);

@@ -36,7 +36,9 @@ describe('2026-07-28', () => {
   const { server, transport, client } = fakes();
 
   const request = (id: string | number, method: string, params: object = {}) => ({
-    ...{ jsonrpc: '2.0' as const, id, method },
+    jsonrpc: '2.0' as const,
+    id,
+    method,
     params: { _meta: META, ...params },
   });
   const start = async (

@@ -93,7 +93,9 @@ async function connect(
 ): Promise<OverOurs> {
   const clock = new TrackedClock();
   const transport = new StreamableClientTransport(url, {
-    ...{ fetch: loneFetch, clock, reconnect: { firstDelayMs: 5, maxDelayMs: 50 } },
+    fetch: loneFetch,
+    clock,
+    reconnect: { firstDelayMs: 5, maxDelayMs: 50 },
     ...options,
   });
   const client = await kind.connect(transport, modern);

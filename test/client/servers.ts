@@ -120,7 +120,10 @@ const ours: ServerKind[] = ONE_ADAPTER.map((adapter) => ({
     ]);
     const app = await TestApp.start({ adapter, tools: Object.fromEntries(scripted), retryMs: 10 });
     return {
-      ...{ url: app.url, cancelled: doings.cancelled, release: () => doings.gate.open(), close: () => app.close() },
+      url: app.url,
+      cancelled: doings.cancelled,
+      release: () => doings.gate.open(),
+      close: () => app.close(),
       sessions: async () => (await app.service.counts()).sessions,
       change: async () => {
         await app.service.announce({ method: 'notifications/tools/list_changed' });
@@ -227,7 +230,10 @@ const oursModern: ServerKind[] = ONE_ADAPTER.map((adapter) => ({
     }
     const app = await TestApp.start({ adapter, server: undefined, module: { providers: [Decorated] } });
     return {
-      ...{ url: app.url, cancelled: doings.cancelled, release: () => doings.gate.open(), close: () => app.close() },
+      url: app.url,
+      cancelled: doings.cancelled,
+      release: () => doings.gate.open(),
+      close: () => app.close(),
       sessions: async () => (await app.service.counts()).sessions,
       change: async () => {
         await app.service.announce({ method: 'notifications/tools/list_changed' });

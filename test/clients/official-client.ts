@@ -38,7 +38,10 @@ interface JoinedSession {
 const INFO = { name: 'settling', version: '1.0.0' };
 /** Patient enough for a server that is busy; `retry` of the server replaces the delays. */
 const RECONNECTION = {
-  ...{ initialReconnectionDelay: 20, maxReconnectionDelay: 20, reconnectionDelayGrowFactor: 1, maxRetries: 2 },
+  initialReconnectionDelay: 20,
+  maxReconnectionDelay: 20,
+  reconnectionDelayGrowFactor: 1,
+  maxRetries: 2,
 };
 const INITIALIZED = { method: 'notifications/initialized' } as const;
 
@@ -106,7 +109,8 @@ function facade(
   const sessionId = transport.sessionId!;
   const protocolVersion = transport.protocolVersion!;
   return {
-    ...{ sessionId, logs: calls.logs },
+    sessionId,
+    logs: calls.logs,
     call: (tool, args = {}, options = {}) => calls.call(tool, args, options),
     join: () => kind.connect(url, { sessionId, protocolVersion, firstRequestId: ++joins * 100_000 }),
     terminate: () => transport.terminateSession(),

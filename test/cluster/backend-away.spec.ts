@@ -273,9 +273,15 @@ describe.each(ONE_ADAPTER)('a backend that is away on %s', (adapter) => {
     b!.backend.away();
     const { sessionId } = client as { sessionId: string };
     const calls = [
-      ...[service.list(), service.get(sessionId), service.terminate(sessionId), service.terminateAll()],
-      ...[service.notify(sessionId, log('x')), service.notify(() => true, log('x')), service.resourceUpdated('doc:1')],
-      ...[service.request(sessionId, { method: 'ping' }), service.counts()],
+      service.list(),
+      service.get(sessionId),
+      service.terminate(sessionId),
+      service.terminateAll(),
+      service.notify(sessionId, log('x')),
+      service.notify(() => true, log('x')),
+      service.resourceUpdated('doc:1'),
+      service.request(sessionId, { method: 'ping' }),
+      service.counts(),
     ];
     for (const outcome of await Promise.allSettled(calls)) {
       expect(outcome).toMatchObject({

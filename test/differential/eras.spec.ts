@@ -27,7 +27,11 @@ describe.each(ONE_ADAPTER)('the eras of the differential table, on %s', (adapter
 
   const start = (eras: 'both' | 'modern'): Promise<TestApp> =>
     TestApp.start({
-      ...{ adapter, eras, clock: new ManualClock(), serverInfo: SERVER_INFO, server: undefined },
+      adapter,
+      eras,
+      clock: new ManualClock(),
+      serverInfo: SERVER_INFO,
+      server: undefined,
       module: { providers: OUR_PROVIDERS },
     });
 

@@ -26,7 +26,10 @@ describe('as the SDK serves revision 2025-11-25, with sessions', () => {
 
   beforeAll(async () => {
     app = await TestApp.start({
-      ...{ adapter: 'fastify', server: undefined, serverInfo: SERVER_INFO, maxSessionsPerPrincipal: Infinity },
+      adapter: 'fastify',
+      server: undefined,
+      serverInfo: SERVER_INFO,
+      maxSessionsPerPrincipal: Infinity,
       module: { providers: OUR_PROVIDERS },
     });
     sdk = await NodeBridge.start(sdkSessions());

@@ -25,7 +25,9 @@ const icons = [{ src: 'https://example.com/a.png', mimeType: 'image/png', sizes:
 const clientInfo = { name: 'raw', title: 'Raw', version: '1.0.0', websiteUrl: 'https://example.com', icons };
 const inputResponses = { name: { action: 'accept', content: { name: 'Anna' } } };
 const filter = {
-  ...{ toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true },
+  toolsListChanged: true,
+  promptsListChanged: true,
+  resourcesListChanged: true,
   resourceSubscriptions: ['app://text'],
 };
 

@@ -34,7 +34,13 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
   it('are listed in the order of the sources, as they were declared', async () => {
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([
-      ...['zod', 'arktype', 'valibot', 'dto', 'json_schema_2020_12_tool', 'structured', 'ping-me'],
+      'zod',
+      'arktype',
+      'valibot',
+      'dto',
+      'json_schema_2020_12_tool',
+      'structured',
+      'ping-me',
     ]);
     const id = { type: 'string', description: 'The number on the invoice' };
     expect(tools[0]).toEqual({
@@ -136,7 +142,9 @@ describe.each(ONE_ADAPTER)('decorated handlers on %s', (adapter) => {
     expect(completion.values[0]).toBe('d-c-completion/complete-0');
     const ref = { type: 'ref/resource' as const, uri: 'orders://{id}/lines{?page}' };
     expect((await client.complete({ ref, argument: { name: 'id', value: '4' } })).completion).toEqual({
-      ...{ values: ['41', '42'], total: 7, hasMore: true },
+      values: ['41', '42'],
+      total: 7,
+      hasMore: true,
     });
     const none = await client.complete({ ref, argument: { name: 'page', value: '' } });
     expect(none.completion).toEqual({ values: [], total: 0, hasMore: false });
@@ -157,7 +165,9 @@ it.each(ONE_ADAPTER)('a ValidationPipe of the app takes its part on %s', async (
   expect(await call('dto', { id: 'a', lines: 0 })).toMatchObject({ isError: true });
   expect(await call('zod', { id: 'a' })).toMatchObject({ content: [{ text: '{"id":"a","lines":1}' }] });
   const completion = await client.post({
-    ...{ jsonrpc: '2.0', id: 77, method: 'completion/complete' },
+    jsonrpc: '2.0',
+    id: 77,
+    method: 'completion/complete',
     params: { ref: { type: 'ref/prompt', name: 'review' }, argument: { name: 'depth', value: '5' } },
   });
   expect((await completion.json()).result.completion.values[0]).toBe('5-undefined-completion/complete-0');

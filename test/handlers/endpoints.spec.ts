@@ -112,7 +112,9 @@ describe.each(ADAPTERS)('two endpoints with decorated handlers on %s', (adapter)
 
   it('may differ in who makes the servers', async () => {
     const own = McpStreamableModule.forRoot({
-      ...{ serverInfo, name: 'admin', path: 'admin' },
+      serverInfo,
+      name: 'admin',
+      path: 'admin',
       server: () => serverSaying(() => 'own'),
     });
     app = await NestApp.start(adapter, { imports: [endpoint(), own], providers: [PublicTools] });

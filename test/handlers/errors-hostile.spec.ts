@@ -74,8 +74,10 @@ class Completed {
 
 describe.each(ONE_ADAPTER)('what is thrown and cannot be read, on %s', (adapter) => {
   const start = handlersApps(adapter, {
-    ...{ providers: [...hosts, Completed], shared: true },
-    ...{ sseAfterMs: 60_000, errorDetails: false },
+    providers: [...hosts, Completed],
+    shared: true,
+    sseAfterMs: 60_000,
+    errorDetails: false,
   });
 
   const answerOf = async (app: TestApp, message: (client: Awaited<ReturnType<typeof clientOf>>) => object) => {

@@ -49,7 +49,8 @@ describe.each(ONE_ADAPTER)('requests that ask wrongly, on %s', (adapter) => {
     const text = await response.text();
     expect(text).not.toMatch(/\bat |node:internal|zod/i);
     expect(JSON.parse(text)).toEqual({
-      ...{ jsonrpc: '2.0', id },
+      jsonrpc: '2.0',
+      id,
       error: { code: -32602, message: expect.stringContaining(method) },
     });
   });

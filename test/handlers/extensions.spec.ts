@@ -167,7 +167,9 @@ describe.each(ADAPTERS.flatMap((adapter) => (['legacy', 'modern'] as const).map(
       const ask = await connect(await start(), declared);
       const { result } = await ask('acme/search', { text: 'tea', limit: '3' });
       expect(result).toMatchObject({
-        ...{ query: { text: 'tea', limit: 3 }, method: 'acme/search', supports: { fuzzy: true } },
+        query: { text: 'tea', limit: 3 },
+        method: 'acme/search',
+        supports: { fuzzy: true },
         ...(era === 'modern' && { resultType: 'complete' }),
       });
       const { error } = await ask('acme/search', { text: '' });
@@ -377,8 +379,23 @@ describe.each(ONE_ADAPTER)('the start fails, on %s,', (adapter) => {
   };
 
   it.each([
-    ...['tools/call', 'tools/mine', 'Tools/call', 'tasks/get', 'notifications/acme', 'server/discover', 'rpc.acme/x'],
-    ...['io.modelcontextprotocol/x', 'ping', 'initialize', 'search', '', 'acme/', '/search', 'acme//x', 'a b/c', 42],
+    'tools/call',
+    'tools/mine',
+    'Tools/call',
+    'tasks/get',
+    'notifications/acme',
+    'server/discover',
+    'rpc.acme/x',
+    'io.modelcontextprotocol/x',
+    'ping',
+    'initialize',
+    'search',
+    '',
+    'acme/',
+    '/search',
+    'acme//x',
+    'a b/c',
+    42,
   ])('for a method that is called %j', async (method) => {
     const { name, message } = await failureOf([withMethod(method)]);
     expect(name).toBe('HandlerDefinitionError');

@@ -117,10 +117,7 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
     const { resources } = await client.listResources();
     expect(resources.slice(1)).toEqual([
       { uri: 'notes://ann/1', name: 'note 1', mimeType: 'text/markdown', annotations: { priority: 1 } },
-      {
-        ...{ uri: 'notes://ann/3', name: 'notes://ann/3', mimeType: 'text/markdown' },
-        ...{ annotations: { priority: 1 }, size: 7 },
-      },
+      { uri: 'notes://ann/3', name: 'notes://ann/3', mimeType: 'text/markdown', annotations: { priority: 1 }, size: 7 },
     ]);
     expect((await client.readResource({ uri: resources[1]!.uri })).contents).toMatchObject([{ text: 'Note 1' }]);
   });
@@ -209,7 +206,8 @@ describe.each(ONE_ADAPTER)('the resources of a template, on %s', (adapter) => {
     const app = await start({ providers: [] });
     const registry = app.nodes[0]!.app.get(McpRegistry, { strict: false });
     registry.registerResourceTemplate({
-      ...{ uriTemplate: 'late://{n}', name: 'late' },
+      uriTemplate: 'late://{n}',
+      name: 'late',
       handler: () => 'late',
       list: (_args, { principal }) => [{ uri: `late://${principal}` }],
     });

@@ -69,7 +69,10 @@ describe.each(ADAPTERS)('the order of what runs around handlers, on %s', (adapte
     const { app, client } = await startEverything();
     const { expected } = await ofRoute(app, { q: 'x' });
     expect(expected.steps.filter((step) => step.startsWith('guard'))).toEqual([
-      ...['guard at APP_*', 'guard at useGlobal*', 'guard at class', 'guard at method'],
+      'guard at APP_*',
+      'guard at useGlobal*',
+      'guard at class',
+      'guard at method',
     ]);
     expect(expected.steps.indexOf('handler at method')).toBeGreaterThan(expected.steps.indexOf('pipe at method'));
     expect(expected.pipesOfInjected).toHaveLength(4);

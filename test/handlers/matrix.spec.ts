@@ -49,8 +49,18 @@ function sightOf(enhancer: EnhancerName, place: Place, kind: Kind): object {
     return { what: 'pipe', place, around: 'mcp', rpc, user, type: 'body', value: ARGS[kind], known: true };
   }
   const context = {
-    ...{ around: 'mcp', type: 'http', user, caller: 'anna', kind, name: nameOf(kind, 'subject') },
-    ...{ class: 'subjectHost', method: kind, isContext: true, principal: 'anna', rpc, sameRequest: true },
+    around: 'mcp',
+    type: 'http',
+    user,
+    caller: 'anna',
+    kind,
+    name: nameOf(kind, 'subject'),
+    class: 'subjectHost',
+    method: kind,
+    isContext: true,
+    principal: 'anna',
+    rpc,
+    sameRequest: true,
   };
   if (enhancer === 'filter') return { what: enhancer, place, ...context };
   return {

@@ -208,7 +208,8 @@ describe.each(ONE_ADAPTER)('results that come in parts, on %s', (adapter) => {
     expect(logOf(app).texts('error').join()).toContain('secret');
     const http = await failure('http');
     expect(tool ? [http.result.isError, resultText(http.result)] : [http.error.code, http.error.message]).toEqual([
-      ...[tool ? true : -32603, 'Somebody else has it'],
+      tool ? true : -32603,
+      'Somebody else has it',
     ]);
     const { error } = await failure('protocol');
     expect(error).toEqual({ code: -32042, message: 'Go there', data: { url: 'https://there' } });

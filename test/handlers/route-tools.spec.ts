@@ -297,8 +297,11 @@ describe.each(ADAPTERS)('a route is a tool by @Tool() alone, on %s:', (adapter) 
       expect(tool('orders_typed').inputSchema).toEqual({
         type: 'object',
         properties: {
-          ...{ key: { type: 'string' }, on: { type: 'boolean' }, count: { type: 'number' } },
-          ...{ since: { type: 'string', format: 'date-time' }, any: {} },
+          key: { type: 'string' },
+          on: { type: 'boolean' },
+          count: { type: 'number' },
+          since: { type: 'string', format: 'date-time' },
+          any: {},
         },
         required: ['key', 'on'],
       });

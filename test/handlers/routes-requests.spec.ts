@@ -246,8 +246,14 @@ describe.each(ADAPTERS)('the request of a tool that is a route too, on %s,', (ad
     const parts = { params: { id: '7' }, query: { limit: '2' }, body: { name: 'lamp' } };
     const { params, query } = parts;
     expect(await call('parts', { id: 7, limit: 2, name: 'lamp' })).toEqual({
-      ...{ id: 7, limit: 2, name: 'lamp', owner: undefined },
-      ...{ method: 'POST', url: '/mcp?owner=bob&limit=9&id=8', ip: 'string', host: 'string' },
+      id: 7,
+      limit: 2,
+      name: 'lamp',
+      owner: undefined,
+      method: 'POST',
+      url: '/mcp?owner=bob&limit=9&id=8',
+      ip: 'string',
+      host: 'string',
     });
     expect(seen).toMatchObject({ interceptor: parts, '@Req()': parts, 'the context': parts });
     await call('parts', { id: 7, limit: 2, name: 'fails' });

@@ -210,7 +210,10 @@ describe.each(EACH)('state that outlives a call, %s on %s', (era, adapter, meet)
 
   it('has a bounded number, whatever sessions there are, and a bounded size', async () => {
     const { app, over } = await withTime({
-      ...{ maxSessionsPerPrincipal: 1, maxStatesPerPrincipal: 2, maxAnonymousStates: 1, maxStateBytes: 100 },
+      maxSessionsPerPrincipal: 1,
+      maxStatesPerPrincipal: 2,
+      maxAnonymousStates: 1,
+      maxStateBytes: 100,
     });
     const ann = await meet(app, as('ann'));
     const { cart } = await carted(ann);

@@ -87,9 +87,17 @@ function note(what: string, place: string, host: ArgumentsHost & Partial<Executi
   const mcp = McpExecutionContext.create(host);
   const context = mcp.getContext();
   sights.push({
-    ...{ what, place, around: 'mcp', ...httpOf(host) },
-    ...{ kind: mcp.getKind(), name: mcp.getName(), class: mcp.getClass().name, method: mcp.getHandler().name },
-    ...{ isContext: context instanceof McpContext, principal: context.principal, rpc: context.method },
+    what,
+    place,
+    around: 'mcp',
+    ...httpOf(host),
+    kind: mcp.getKind(),
+    name: mcp.getName(),
+    class: mcp.getClass().name,
+    method: mcp.getHandler().name,
+    isContext: context instanceof McpContext,
+    principal: context.principal,
+    rpc: context.method,
     sameRequest: context.request === host.switchToHttp().getRequest(),
     ...(handler && { mark: reflector.get(Mark, handler), sameClass: type === mcp.getClass() }),
   });

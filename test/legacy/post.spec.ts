@@ -259,7 +259,10 @@ describe.each(ADAPTERS)('POST on %s', (adapter) => {
     const asked = gate();
     const store = new InMemoryEventStore({}, clock);
     const app = await start({
-      ...{ clock, responseMode: mode, sseAfterMs: 500, eventStore: store },
+      clock,
+      responseMode: mode,
+      sseAfterMs: 500,
+      eventStore: store,
       server: async (context) => {
         asked.open();
         await made.promise;

@@ -11,8 +11,20 @@ import { NO_SESSION_ID, NO_SUCH_SESSION } from '../support/session-refusals.js';
 
 /** Nothing at all. */
 const NOTHING = {
-  ...{ sessions: 0, live: 0, inFlight: 0, outbound: 0, streams: 0, readers: 0, subscriptions: 0, tasks: 0 },
-  ...{ logs: 0, loggedStreams: 0, events: 0, bytes: 0, openResponses: 0, timers: 0 },
+  sessions: 0,
+  live: 0,
+  inFlight: 0,
+  outbound: 0,
+  streams: 0,
+  readers: 0,
+  subscriptions: 0,
+  tasks: 0,
+  logs: 0,
+  loggedStreams: 0,
+  events: 0,
+  bytes: 0,
+  openResponses: 0,
+  timers: 0,
 };
 
 const WAYS = ['DELETE', 'terminate()', 'terminateAll()', 'server.close()'] as const;

@@ -52,8 +52,11 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     await (await client.delete()).text();
     await app.settled({ logs: 0 });
     const session = {
-      ...{ id: sessionId, principal: 'ann', protocolVersion: '2025-06-18' },
-      ...{ clientInfo: { name: 'raw', version: '1.0.0' }, clientCapabilities: { roots: {} } },
+      id: sessionId,
+      principal: 'ann',
+      protocolVersion: '2025-06-18',
+      clientInfo: { name: 'raw', version: '1.0.0' },
+      clientCapabilities: { roots: {} },
     };
     expect(events).toEqual([
       { type: 'created', sessionId, session },
@@ -93,7 +96,9 @@ describe.each(ONE_ADAPTER)('events$ on %s', (adapter) => {
     await clock.advance(15_000);
     expect(await streams[0]!.end()).toBe('end');
     expect(heard('stream-attached', 'stream-detached').map(({ type }) => type)).toEqual([
-      ...['stream-attached', 'stream-attached', 'stream-detached'],
+      'stream-attached',
+      'stream-attached',
+      'stream-detached',
     ]);
     streams[1]!.destroy();
   });

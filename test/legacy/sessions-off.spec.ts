@@ -34,7 +34,9 @@ const UNASKED =
 
 const versioned = (version: string) => ({ 'mcp-protocol-version': version });
 const askedBy = (client: RawClient, method: string, params: object = {}) => ({
-  ...{ jsonrpc: '2.0', id: client.nextId(), method },
+  jsonrpc: '2.0',
+  id: client.nextId(),
+  method,
   params,
 });
 /** The only answer, as JSON. */

@@ -192,7 +192,9 @@ describe.each(ONE_ADAPTER)('McpSessionService.request() on %s', (adapter) => {
     const { id } = await question(stream);
     await (await client.post({ jsonrpc: '2.0', id, error: { code: -32601, message: 'no roots here' } })).text();
     expect(await refusal).toMatchObject({
-      ...{ code: 'CLIENT_ERROR', message: expect.stringContaining('no roots here'), cause: { code: -32601 } },
+      code: 'CLIENT_ERROR',
+      message: expect.stringContaining('no roots here'),
+      cause: { code: -32601 },
     });
     const misled = failure(askRoots(client.sessionId!));
     await client.respond((await question(stream, 2)).id, { roots: 'none' });

@@ -85,15 +85,37 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
   it('counts() says what there is at this moment', async () => {
     const client = await app.client().initialize();
     expect(await app.service.counts()).toEqual({
-      ...{ sessions: 1, live: 1, inFlight: 0, outbound: 0, streams: 0, readers: 0, subscriptions: 0, tasks: 0 },
-      ...{ heldBytes: 0, logs: 1, loggedStreams: 0, events: 0, bytes: 0 },
+      sessions: 1,
+      live: 1,
+      inFlight: 0,
+      outbound: 0,
+      streams: 0,
+      readers: 0,
+      subscriptions: 0,
+      tasks: 0,
+      heldBytes: 0,
+      logs: 1,
+      loggedStreams: 0,
+      events: 0,
+      bytes: 0,
     });
     await client.listen();
     await app.service.notify(client.sessionId!, note('one'));
     const message = JSON.stringify({ jsonrpc: '2.0', ...note('one') });
     expect(await app.service.counts()).toEqual({
-      ...{ sessions: 1, live: 1, inFlight: 0, outbound: 0, streams: 1, readers: 1, subscriptions: 0, tasks: 0 },
-      ...{ heldBytes: 0, logs: 1, loggedStreams: 1, events: 1, bytes: message.length * 2 },
+      sessions: 1,
+      live: 1,
+      inFlight: 0,
+      outbound: 0,
+      streams: 1,
+      readers: 1,
+      subscriptions: 0,
+      tasks: 0,
+      heldBytes: 0,
+      logs: 1,
+      loggedStreams: 1,
+      events: 1,
+      bytes: message.length * 2,
     });
   });
 
@@ -195,8 +217,11 @@ describe.each(ONE_ADAPTER)('McpSessionService on %s', (adapter) => {
     expect(dataOf((await standalone.count(1)).messages)).toEqual(['late']);
     expect(events.filter(({ type }) => type === 'late-message')).toEqual([
       {
-        ...{ type: 'late-message', sessionId: client.sessionId, requestId: 'c' },
-        ...{ method: 'notifications/message', disposition: 'standalone' },
+        type: 'late-message',
+        sessionId: client.sessionId,
+        requestId: 'c',
+        method: 'notifications/message',
+        disposition: 'standalone',
       },
     ]);
   });

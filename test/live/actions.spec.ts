@@ -20,7 +20,9 @@ describe.each(ADAPTERS)('actions of the live page on %s', (adapter) => {
     [running, aborted] = [gate(), gate()];
     const live: McpLiveOptions = { unguarded: 'loopback' };
     app = await TestApp.start({
-      ...{ adapter, clock, module: { imports: [McpLiveModule.forRoot(live)] } },
+      adapter,
+      clock,
+      module: { imports: [McpLiveModule.forRoot(live)] },
       tools: {
         waits: async (_, ctx) => {
           running.open(undefined);

@@ -39,12 +39,10 @@ describe('the stream of the live page', () => {
     const { module = {}, ...rest } = options;
     const imports = [...(module.imports ?? []), McpLiveModule.forRoot(live)];
     app = await TestApp.start({
-      ...{
-        adapter: 'fastify',
-        clock,
-        module: { ...module, imports, providers: module.providers ?? [ShopTools] },
-        server: undefined,
-      },
+      adapter: 'fastify',
+      clock,
+      module: { ...module, imports, providers: module.providers ?? [ShopTools] },
+      server: undefined,
       ...rest,
     });
     page = app.url.replace(/mcp$/, 'mcp-live');
@@ -72,14 +70,31 @@ describe('the stream of the live page', () => {
     const client = await initialize({ name: 'claude-code', version: '2.1.4' });
     const reader = await read();
     expect(reader.row('sessions')).toMatchObject({
-      ...{ id: client.sessionId!.slice(0, 6), client: 'claude-code', version: '2.1.4', principal: null, here: true },
-      ...{ revision: '2025-11-25', since: clock.now(), seen: clock.now(), calls: 0, readers: 0, log: 0 },
+      id: client.sessionId!.slice(0, 6),
+      client: 'claude-code',
+      version: '2.1.4',
+      principal: null,
+      here: true,
+      revision: '2025-11-25',
+      since: clock.now(),
+      seen: clock.now(),
+      calls: 0,
+      readers: 0,
+      log: 0,
     });
     await clock.advance(5_000);
     await reader.until(({ first }) => first.facts['sessionStore'] === 'up');
     expect(reader.first.facts).toMatchObject({
-      ...{ server: 'test 1.0.0', path: '/mcp', live: 1, sessions: 1, calls: 0, shared: false, draining: false },
-      ...{ eventStore: 'up', messageBus: 'up', nodes: [reader.first.facts['node']] },
+      server: 'test 1.0.0',
+      path: '/mcp',
+      live: 1,
+      sessions: 1,
+      calls: 0,
+      shared: false,
+      draining: false,
+      eventStore: 'up',
+      messageBus: 'up',
+      nodes: [reader.first.facts['node']],
     });
 
     const standalone = await client.listen();

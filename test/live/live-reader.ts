@@ -54,7 +54,9 @@ export class LiveReader {
       for (const [position, { index = position, facts, tables = {} }] of message.endpoints.entries()) {
         const endpoint = (this.endpoints[index] ??= {
           facts: {},
-          ...{ sessions: new Map(), calls: new Map(), tools: new Map() },
+          sessions: new Map(),
+          calls: new Map(),
+          tools: new Map(),
         });
         Object.assign(endpoint.facts, facts);
         for (const name of ['sessions', 'calls', 'tools'] as const) {

@@ -160,7 +160,9 @@ describe.each(ADAPTERS)('the live page on %s', (adapter) => {
     await start();
     expect((await get('mcp-live', { host: 'localhost:1234' })).status).toBe(200);
     const strangers: Record<string, string>[] = [
-      ...[{ host: 'rebound.example' }, { 'x-forwarded-for': '127.0.0.1' }, { via: '1.1 proxy' }],
+      { host: 'rebound.example' },
+      { 'x-forwarded-for': '127.0.0.1' },
+      { via: '1.1 proxy' },
     ];
     for (const headers of strangers) {
       for (const path of ['mcp-live', 'mcp-live/events']) {

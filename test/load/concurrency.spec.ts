@@ -45,8 +45,12 @@ function identity(args: unknown): Identity {
   const call = currentMcpCall()!;
   const request = call.request as { user: { sub: string }; headers: Record<string, string> };
   return {
-    ...{ user: request.user.sub, principal: call.principal, session: call.session?.id, requestId: call.requestId },
-    ...{ header: request.headers['x-call']!, args },
+    user: request.user.sub,
+    principal: call.principal,
+    session: call.session?.id,
+    requestId: call.requestId,
+    header: request.headers['x-call']!,
+    args,
   };
 }
 

@@ -10,9 +10,7 @@ const FULL = { code: -32000, status: 503, id: null, says: ['20000', 'Try again i
 const LARGE = { text: 'x'.repeat(12_000) };
 
 describe.each(ADAPTERS)('E15: the bytes that an endpoint holds, on %s', (adapter) => {
-  const start = runningApps(adapter, {
-    ...{ port: true, sseAfterMs: 60_000, maxHeldBytes: MAX, clock: new ManualClock() },
-  });
+  const start = runningApps(adapter, { port: true, sseAfterMs: 60_000, maxHeldBytes: MAX, clock: new ManualClock() });
   let hold: ReturnType<typeof gate<void>>;
   beforeEach(() => void (hold = gate()));
   const tools: Record<string, ScriptedTool> = {

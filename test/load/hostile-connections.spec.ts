@@ -22,14 +22,12 @@ describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     clock = new ManualClock();
     app = await TestApp.start({
-      ...{
-        adapter,
-        port: true,
-        clock,
-        idleTimeoutMs: IDLE,
-        maxSessions: MAX_SESSIONS,
-        tools: { quick: () => 'quick' },
-      },
+      adapter,
+      port: true,
+      clock,
+      idleTimeoutMs: IDLE,
+      maxSessions: MAX_SESSIONS,
+      tools: { quick: () => 'quick' },
       ...options,
     });
   };
@@ -115,22 +113,30 @@ describe.each(ADAPTERS)('hostile: connections on %s', (adapter) => {
     const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
     const guess = (): string => Array.from({ length: 22 }, () => letters[Math.floor(random() * 62)]).join('');
     const forged = [
-      ...[own, `${streamId}_0`, `${streamId}_9007199254740991`, `${streamId.toLowerCase()}_0`, `${streamId}A_0`],
+      own,
+      `${streamId}_0`,
+      `${streamId}_9007199254740991`,
+      `${streamId.toLowerCase()}_0`,
+      `${streamId}A_0`,
       ...Array.from({ length: 300 }, () => `${guess()}_${Math.floor(random() * 5)}`),
-      ...[
-        '',
-        '_',
-        '0',
-        '1_0',
-        '0_01',
-        '0_-1',
-        '0_1e3',
-        '0_0x1',
-        ' 0_0 x',
-        `${'9'.repeat(5_000)}_0`,
-        `0_${'9'.repeat(5_000)}`,
-      ],
-      ...['../../etc/passwd', '%30_0', '0_0,0_0', '{"stream":"0"}', "0_0' OR 1=1", '__proto___0', 'constructor_0'],
+      '',
+      '_',
+      '0',
+      '1_0',
+      '0_01',
+      '0_-1',
+      '0_1e3',
+      '0_0x1',
+      ' 0_0 x',
+      `${'9'.repeat(5_000)}_0`,
+      `0_${'9'.repeat(5_000)}`,
+      '../../etc/passwd',
+      '%30_0',
+      '0_0,0_0',
+      '{"stream":"0"}',
+      "0_0' OR 1=1",
+      '__proto___0',
+      'constructor_0',
     ];
     for (const cursor of forged) await expectRefusal(await bob.get(cursor), { status: 400, code: -32000 });
     // Nor does the owner of the stream find it under somebody else's session.

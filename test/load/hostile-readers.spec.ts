@@ -36,15 +36,15 @@ describe.each(ADAPTERS)('hostile: a reader that never reads on %s', (adapter) =>
   const start = async (options: Partial<TestAppOptions> = {}): Promise<void> => {
     [clock, sockets, peak] = [new ManualClock(), [], 0];
     app = await TestApp.start({
-      ...{
-        adapter,
-        port: true,
-        clock,
-        keepAliveMs: KEEP_ALIVE,
-        maxBufferedBytes: MAX_BUFFERED,
-        eventLog: { maxBytes: LOG },
-      },
-      ...{ tools: { floods, quick: () => 'quick' }, responseMode: 'sse', ...options },
+      adapter,
+      port: true,
+      clock,
+      keepAliveMs: KEEP_ALIVE,
+      maxBufferedBytes: MAX_BUFFERED,
+      eventLog: { maxBytes: LOG },
+      tools: { floods, quick: () => 'quick' },
+      responseMode: 'sse',
+      ...options,
     });
   };
   beforeEach(() => start());

@@ -61,7 +61,9 @@ describe('D28: inputRequired() in the legacy era', () => {
       await stream.count(3);
       // None is answered yet.
       expect(requests(stream).map(({ method }) => method)).toEqual([
-        ...['elicitation/create', 'sampling/createMessage', 'roots/list'],
+        'elicitation/create',
+        'sampling/createMessage',
+        'roots/list',
       ]);
       expect(runs).toHaveLength(1);
       for (const question of requests(stream).toReversed()) await respond(caller, question);
@@ -144,7 +146,10 @@ describe('D28: inputRequired() in the legacy era', () => {
     ])('waits for %s', async (_, serverRequestTimeoutMs, limit) => {
       const clock = new ManualClock();
       const app = await start(() => inputRequired({ inputRequests: QUESTIONS }), {
-        ...{ clock, serverRequestTimeoutMs, idleTimeoutMs: Infinity, keepAliveMs: 5_000_000 },
+        clock,
+        serverRequestTimeoutMs,
+        idleTimeoutMs: Infinity,
+        keepAliveMs: 5_000_000,
       });
       const { stream } = await asked(app, kind);
       await stream.count(3);

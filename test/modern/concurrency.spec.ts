@@ -112,7 +112,9 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
         const quiet = random() < 0.3;
         const rounds = 1 + Math.floor(random() * 3);
         const options: ModernRequest = {
-          ...{ id: 1, progressToken: 'token', capabilities: { experimental: { of: { n } } } },
+          id: 1,
+          progressToken: 'token',
+          capabilities: { experimental: { of: { n } } },
           ...(level && { logLevel: level }),
         };
         return { n, user, level, quiet, rounds, answer: client.call('interleaved', { n, rounds, quiet }, options) };
@@ -171,8 +173,25 @@ describe.each(ONE_ADAPTER)('modern requests at the same time, on %s', (adapter) 
     const turnstile = new Turnstile(seededRandom(4));
     const { app, client } = await start({ handlers: { interleaved: interleaved(turnstile) } });
     const ids = [
-      ...[1, '1', 0, '0', -1, '-1', '', ' 1', '1.0', 2 ** 53 - 1, String(2 ** 53 - 1), -(2 ** 53 - 1), 'null'],
-      ...['__proto__', 'constructor', 'x'.repeat(256), '\u0000', '💥', 'toString'],
+      1,
+      '1',
+      0,
+      '0',
+      -1,
+      '-1',
+      '',
+      ' 1',
+      '1.0',
+      2 ** 53 - 1,
+      String(2 ** 53 - 1),
+      -(2 ** 53 - 1),
+      'null',
+      '__proto__',
+      'constructor',
+      'x'.repeat(256),
+      '\u0000',
+      '💥',
+      'toString',
     ];
     const over = Promise.all(
       ids.map(async (id, n) => messagesOf(await client.call('interleaved', { n, rounds: 2, quiet: true }, { id }))),

@@ -120,8 +120,19 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
   );
 
   it.each([
-    ...['initialize', 'notifications/x', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe'],
-    ...['tasks/list', 'sampling/createMessage', 'roots/list', 'elicitation/create', '__proto__', 'constructor', 'ü'],
+    'initialize',
+    'notifications/x',
+    'ping',
+    'logging/setLevel',
+    'resources/subscribe',
+    'resources/unsubscribe',
+    'tasks/list',
+    'sampling/createMessage',
+    'roots/list',
+    'elicitation/create',
+    '__proto__',
+    'constructor',
+    'ü',
   ])('M5: the method %s does not exist', async (method) => {
     const made = await client();
     // A header can say no more than ASCII.
@@ -180,8 +191,11 @@ describe.each(ONE_ADAPTER)('what a modern request says of itself, on %s', (adapt
   it('M11: session ids and cursors are ignored, on whatever is asked for, and none are given', async () => {
     const made = await client({ 'mcp-session-id': 'constructor', 'last-event-id': '!' });
     for (const [method, params] of [
-      ...[['server/discover', {}] as const, ['tools/list', {}] as const, ['prompts/get', { name: 'hi' }] as const],
-      ...[['tools/call', { name: 'who' }] as const, ['resources/read', { uri: 'app://one' }] as const],
+      ['server/discover', {}] as const,
+      ['tools/list', {}] as const,
+      ['prompts/get', { name: 'hi' }] as const,
+      ['tools/call', { name: 'who' }] as const,
+      ['resources/read', { uri: 'app://one' }] as const,
     ]) {
       const response = await made.request(method, params);
       expect(response.status).toBe(200);

@@ -33,8 +33,10 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
     const app = await start({ eras: 'both' });
     const legacy = await app.client().initialize();
     const answers = await Promise.all([
-      ...[modern(app).call('greet', {}, { id: 1 }), legacy.call('greet', {}, { id: 1 })],
-      ...[modern(app).call('greet', {}, { id: 1 }), legacy.call('greet', {}, { id: 2 })],
+      modern(app).call('greet', {}, { id: 1 }),
+      legacy.call('greet', {}, { id: 1 }),
+      modern(app).call('greet', {}, { id: 1 }),
+      legacy.call('greet', {}, { id: 2 }),
     ]);
     const bodies = await Promise.all(answers.map((answer) => answer.json()));
     expect(bodies.map(({ id }) => id)).toEqual([1, 1, 1, 2]);
@@ -68,7 +70,9 @@ describe.each(ONE_ADAPTER)('the eras that an endpoint serves, on %s', (adapter) 
     const startModern = (): Promise<TestApp> => start({ eras: 'modern' });
     const expectLegacyRefused = async (response: RawResponse, id: unknown, requested?: string): Promise<void> => {
       const { data } = await expectRefusal(response, {
-        ...{ status: 400, code: UNSUPPORTED_VERSION, id: id as number },
+        status: 400,
+        code: UNSUPPORTED_VERSION,
+        id: id as number,
         says: [MODERN],
       });
       expect(data).toEqual({ supported: [MODERN], ...(requested && { requested }) });

@@ -282,7 +282,10 @@ describe.each(ONE_ADAPTER)('questions of handlers, on %s', (adapter) => {
       for (const more of options) {
         nodes.push(
           await deployment.node({
-            ...{ adapter, server: undefined, guards: [trustingGuard], module: { providers: [AskingHandlers] } },
+            adapter,
+            server: undefined,
+            guards: [trustingGuard],
+            module: { providers: [AskingHandlers] },
             ...more,
           }),
         );
@@ -326,7 +329,8 @@ function askedClients(): (app: TestApp, mode: 'auto' | 'legacy') => Promise<Clie
     const client = new Client({ name: 'asked', version: '1.0.0' }, { capabilities, versionNegotiation: { mode } });
     client.setRequestHandler('elicitation/create', ({ params }) => accept(params.message) as never);
     client.setRequestHandler('sampling/createMessage', () => ({
-      ...{ role: 'assistant', model: 'model' },
+      role: 'assistant',
+      model: 'model',
       content: { type: 'text', text: 'Hello' },
     }));
     client.setRequestHandler('roots/list', () => ({ roots: [{ uri: 'file:///root' }] }));

@@ -215,7 +215,12 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
     expect(await afterAll(app, subscriber)).toEqual([['ack', TERMS, TERMS, ...late, 'tools', 'tools']]);
     await session.until((read) => gists(read).at(-1) === 'prompts');
     expect(gists(session).filter((gist) => gist !== 'message')).toEqual([
-      ...[TERMS, TERMS, ...late, 'tools', 'tools', 'prompts'],
+      TERMS,
+      TERMS,
+      ...late,
+      'tools',
+      'tools',
+      'prompts',
     ]);
   });
 
@@ -346,7 +351,9 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
     it('M7: a change on one node is heard on all, once', async () => {
       const deployment = new Deployment();
       const options: TestAppOptions = {
-        ...{ adapter, server: undefined, guards: [trustingGuard] },
+        adapter,
+        server: undefined,
+        guards: [trustingGuard],
         module: { providers: [Orders, RolesGuard] },
         requestStateKeys: ['a secret that all nodes of the deployment have'],
       };
@@ -355,7 +362,8 @@ describe.each(ADAPTERS)('subscriptions/listen on %s', (adapter) => {
       const filter = { promptsListChanged: true, toolsListChanged: true, resourceSubscriptions: [TERMS] };
       const [atA, atB] = [await listen(a, filter), await listen(b, filter)];
       expect([await a.service.counts(), await b.service.counts()]).toMatchObject([
-        ...[{ subscriptions: 1 }, { subscriptions: 1 }],
+        { subscriptions: 1 },
+        { subscriptions: 1 },
       ]);
       await a.service.resourceUpdated(TERMS);
       await b.service.notify(() => true, TOOLS);
@@ -382,7 +390,8 @@ describe.each(ADAPTERS)("subscriptions/listen of an application's own server on 
 
   it('M7: what its capabilities say is honored, and URIs as asked', async () => {
     await start({ prompts: { listChanged: true }, tools: {}, resources: { subscribe: true } }, [
-      ...[...LEGACY_REVISIONS, ...MODERN_REVISIONS],
+      ...LEGACY_REVISIONS,
+      ...MODERN_REVISIONS,
     ]);
     const filter = { toolsListChanged: true, promptsListChanged: true, resourceSubscriptions: ['any://thing'] };
     const stream = await new ModernClient(app.url).listen(filter);

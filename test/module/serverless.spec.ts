@@ -37,16 +37,30 @@ interface Sent {
 function eventOf({ method = 'POST', body, headers = {}, base64 = false }: Sent): object {
   const text = body === undefined ? undefined : JSON.stringify(body);
   return {
-    ...{ version: '2.0', routeKey: '$default', rawPath: '/mcp', rawQueryString: '' },
+    version: '2.0',
+    routeKey: '$default',
+    rawPath: '/mcp',
+    rawQueryString: '',
     headers: {
-      ...{ accept: 'application/json, text/event-stream', 'content-type': 'application/json', host: HOST },
-      ...{ 'x-forwarded-for': '203.0.113.7', 'x-forwarded-port': '443', 'x-forwarded-proto': 'https' },
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      host: HOST,
+      'x-forwarded-for': '203.0.113.7',
+      'x-forwarded-port': '443',
+      'x-forwarded-proto': 'https',
       ...(text !== undefined && { 'content-length': String(Buffer.byteLength(text)) }),
       ...headers,
     },
     requestContext: {
-      ...{ accountId: '123456789012', apiId: 'abc123', domainName: HOST, domainPrefix: 'abc123', stage: '$default' },
-      ...{ requestId: 'a-request', routeKey: '$default', time: '22/Nov/2026:20:00:00 +0000', timeEpoch: 1795377600000 },
+      accountId: '123456789012',
+      apiId: 'abc123',
+      domainName: HOST,
+      domainPrefix: 'abc123',
+      stage: '$default',
+      requestId: 'a-request',
+      routeKey: '$default',
+      time: '22/Nov/2026:20:00:00 +0000',
+      timeEpoch: 1795377600000,
       http: { method, path: '/mcp', protocol: 'HTTP/1.1', sourceIp: '203.0.113.7', userAgent: 'a client' },
     },
     ...(text !== undefined && { body: base64 ? Buffer.from(text).toString('base64') : text }),
@@ -55,7 +69,9 @@ function eventOf({ method = 'POST', body, headers = {}, base64 = false }: Sent):
 }
 
 const initialize = {
-  ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
   params: { protocolVersion: LATEST, capabilities: {}, clientInfo: { name: 'a client', version: '1.0.0' } },
 };
 const request = (id: number, method: string, params: object = {}) => ({ jsonrpc: '2.0', id, method, params });
@@ -81,7 +97,9 @@ describe.each(ADAPTERS)('behind serverless-http, on %s', (adapter: Adapter) => {
     const { providers } = decorated().options.module!;
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'test', version: '1.0.0' },
-      ...{ sessions: 'off', responseMode: 'json', ...options },
+      sessions: 'off',
+      responseMode: 'json',
+      ...options,
     });
     const testing = await Test.createTestingModule({ imports: [endpoint], providers: providers! })
       .overrideProvider(Clock)

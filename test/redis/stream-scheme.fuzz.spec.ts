@@ -67,13 +67,11 @@ class Node {
       fault: ignore,
     };
     const environment = {
-      ...{
-        store: this.#pausable(this.backend.eventStore),
-        clock: systemClock,
-        nodeId: messageBus.nodeId,
-        retry: RETRY,
-      },
-      ...{ maxQueuedBytes: 1024 * 1024 },
+      store: this.#pausable(this.backend.eventStore),
+      clock: systemClock,
+      nodeId: messageBus.nodeId,
+      retry: RETRY,
+      maxQueuedBytes: 1024 * 1024,
       peers: {
         appended: (session: string, stream: string, reader: ReaderRef) =>
           say(reader, { type: 'appended', session, stream }),

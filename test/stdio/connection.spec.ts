@@ -158,14 +158,12 @@ describe('lines', () => {
     expect(text(await client.answer(client.request('tools/call', call('echo', { text: 'on' }))))).toBe('on');
     const errors = client.messages.slice(before, -1);
     expect(errors.map(({ id, error }) => [id, error.code])).toEqual([
-      ...[
-        [null, -32700],
-        [null, -32700],
-        [null, -32600],
-        [null, -32600],
-        [7, -32600],
-        [null, -32000],
-      ],
+      [null, -32700],
+      [null, -32700],
+      [null, -32600],
+      [null, -32600],
+      [7, -32600],
+      [null, -32000],
       [null, -32700],
     ]);
     expect(errors[5].error.message).toContain('2000 bytes');
@@ -185,7 +183,8 @@ describe('lines', () => {
   it('L4: a client that does not read its answers is not read from, and misses none', async () => {
     const client = await LineClient.of(await start(), {}, { reads: false, highWaterMark: 1_000 });
     client.request('initialize', {
-      ...{ protocolVersion: '2025-11-25', capabilities: {} },
+      protocolVersion: '2025-11-25',
+      capabilities: {},
       clientInfo: { name: 'slow', version: '1.0.0' },
     });
     const said = 'x'.repeat(500);

@@ -52,8 +52,13 @@ export async function askOfficially(client: Client, kind: Kind, host: string, ar
 }
 
 /** How a handler is asked over raw HTTP. */
-export function messageOf(client: RawClient, kind: Kind, host: string, args = {}): Request & { id: number } {
-  return { ...{ jsonrpc: '2.0' }, id: client.nextId(), ...asking(kind, host, args) };
+export function messageOf(
+  client: RawClient,
+  kind: Kind,
+  host: string,
+  args = {},
+): Request & { jsonrpc: '2.0'; id: number } {
+  return { jsonrpc: '2.0', id: client.nextId(), ...asking(kind, host, args) };
 }
 
 /** How a list is asked for, and where it is in the answer. */

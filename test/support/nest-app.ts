@@ -57,8 +57,19 @@ export class NestApp {
     this.log.release();
     for (const service of all) {
       expect(await service.counts()).toEqual({
-        ...{ sessions: 0, live: 0, inFlight: 0, outbound: 0, streams: 0, readers: 0, subscriptions: 0, tasks: 0 },
-        ...{ heldBytes: 0, logs: 0, loggedStreams: 0, events: 0, bytes: 0 },
+        sessions: 0,
+        live: 0,
+        inFlight: 0,
+        outbound: 0,
+        streams: 0,
+        readers: 0,
+        subscriptions: 0,
+        tasks: 0,
+        heldBytes: 0,
+        logs: 0,
+        loggedStreams: 0,
+        events: 0,
+        bytes: 0,
       });
     }
     expect(this.clock.pending).toBe(0);

@@ -62,7 +62,8 @@ export interface OfficialKind {
 
 function generation2(name: string, era: Era, mode: 'auto' | 'legacy' | { pin: string }): OfficialKind {
   return {
-    ...{ name: `@modelcontextprotocol/client 2.4, ${name}`, era },
+    name: `@modelcontextprotocol/client 2.4, ${name}`,
+    era,
     async connect(app, headers = {}, answers = {}) {
       const client = new ClientV2(INFO, { capabilities: CAPABILITIES, versionNegotiation: { mode } });
       const { elicit, sample, roots } = answers;
@@ -79,7 +80,10 @@ function generation2(name: string, era: Era, mode: 'auto' | 'legacy' | { pin: st
       await client.connect(transport);
       let level: string | undefined;
       return {
-        ...{ era: client.getProtocolEra() as Era, logs, changes, client },
+        era: client.getProtocolEra() as Era,
+        logs,
+        changes,
+        client,
         get sessionId() {
           return transport.sessionId;
         },
@@ -103,7 +107,8 @@ function generation2(name: string, era: Era, mode: 'auto' | 'legacy' | { pin: st
 }
 
 const generation1: OfficialKind = {
-  ...{ name: '@modelcontextprotocol/sdk 1.32', era: 'legacy' },
+  name: '@modelcontextprotocol/sdk 1.32',
+  era: 'legacy',
   async connect(app, headers = {}, { elicit } = {}) {
     const client = new ClientV1(INFO, { capabilities: { elicitation: {}, sampling: {}, roots: {} } });
     if (elicit) client.setRequestHandler(ElicitRequestSchema, ({ params }) => elicit(params) as never);
@@ -116,7 +121,10 @@ const generation1: OfficialKind = {
     const transport = new TransportV1(new URL(app.url), options);
     await client.connect(transport);
     return {
-      ...{ era: 'legacy', logs, changes, client: client as unknown as ClientV2 },
+      era: 'legacy',
+      logs,
+      changes,
+      client: client as unknown as ClientV2,
       get sessionId() {
         return transport.sessionId;
       },

@@ -117,7 +117,9 @@ it('a task that fails, or is cancelled by another one, is an error', async () =>
   const { client, clock, tools, service } = await connected();
   tools.door.open();
   await expect(passing(clock, client.callTool('breaks'))).rejects.toMatchObject({
-    ...{ code: -32050, message: expect.stringContaining('Broken.'), data: { part: 7 } },
+    code: -32050,
+    message: expect.stringContaining('Broken.'),
+    data: { part: 7 },
   });
   const other = await connected();
   const slow = other.client.callTool('slow', { label: 'A' });

@@ -283,7 +283,8 @@ describe('answers', () => {
     const { caller } = await started();
     const taskId = await caller.begin('asks');
     expect((await caller.ask('tasks/update', { taskId, inputResponses })).error).toMatchObject({
-      ...{ code: -32602, message: expect.stringContaining('params.inputResponses') },
+      code: -32602,
+      message: expect.stringContaining('params.inputResponses'),
     });
   });
 
@@ -331,7 +332,8 @@ describe('answers', () => {
     const id = await caller.begin('asks');
     await until(async () => (await caller.get(id)).status === 'failed');
     expect((await caller.get(id)).error).toMatchObject({
-      ...{ code: -32021, data: { requiredCapabilities: { elicitation: { form: {} } } } },
+      code: -32021,
+      data: { requiredCapabilities: { elicitation: { form: {} } } },
     });
   });
 });

@@ -124,7 +124,12 @@ describe('McpTasksModule', () => {
     expect(a).not.toBe(b);
     expect(app.get(getMcpTaskServiceToken('a'), { strict: false })).toBe(a);
     expect(await a.counts()).toEqual({
-      ...{ working: 0, input_required: 0, completed: 0, failed: 0, cancelled: 0, running: 0 },
+      working: 0,
+      input_required: 0,
+      completed: 0,
+      failed: 0,
+      cancelled: 0,
+      running: 0,
     });
   });
 

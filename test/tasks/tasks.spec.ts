@@ -98,7 +98,9 @@ describe.each(ADAPTERS)('%s: a call that becomes a task', (adapter) => {
     expect((await caller.get(refused)).result).toEqual({ content: [{ type: 'text', text: 'no' }], isError: true });
     const [broken, secret] = [await caller.get(ids[0]!), await caller.get(ids[1]!)];
     expect(broken).toMatchObject({
-      ...{ status: 'failed', statusMessage: 'Broken.', error: { code: -32050, message: 'Broken.', data: { part: 7 } } },
+      status: 'failed',
+      statusMessage: 'Broken.',
+      error: { code: -32050, message: 'Broken.', data: { part: 7 } },
     });
     expect(broken).not.toHaveProperty('result');
     expect(secret).toMatchObject({ status: 'completed', result: { isError: true } });
@@ -176,7 +178,9 @@ describe('what becomes a task', () => {
     expect(round.result).toMatchObject({ resultType: 'input_required', inputRequests: { first: {} } });
     expect(round.result).not.toHaveProperty('taskId');
     const { result } = await caller.ask('tools/call', {
-      ...{ name: 'asks_first', arguments: {}, requestState: round.result.requestState },
+      name: 'asks_first',
+      arguments: {},
+      requestState: round.result.requestState,
       inputResponses: { first: accept({ yes: true }) },
     });
     expect(result.resultType).toBe('task');

@@ -141,7 +141,11 @@ export class World {
     const work: Work = {
       name: `w${this.#works.length}`,
       task: { support: 'optional', afterMs, ttlMs: undefined, pollIntervalMs: undefined },
-      ...{ runs: 0, aborted: false, got: [], call, node },
+      runs: 0,
+      aborted: false,
+      got: [],
+      call,
+      node,
     };
     this.#works.push(work);
     const script = Array.from({ length: this.#int(0, 4) }, () =>

@@ -13,7 +13,11 @@ function callWith(meta?: Record<string, unknown>, mode: ResponseMode = 'auto') {
   const late: string[] = [];
   const client = new ModernClient({ event: (event) => event.type === 'late-message' && late.push(event.method!) });
   const exchange = new Exchange([1], {
-    ...{ clock: new ManualClock(), mode, sseAfterMs: 500, batch: false, clientsComeBack: false },
+    clock: new ManualClock(),
+    mode,
+    sseAfterMs: 500,
+    batch: false,
+    clientsComeBack: false,
     sink: (_requests, cut) => new ResponseSink(1_000, cut),
   });
   const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: meta && { _meta: meta } } as const;
@@ -86,7 +90,8 @@ describe('ModernClient', () => {
   it('cannot be asked: questions travel in results', async () => {
     const { call, exchange } = callWith();
     await expect(call.ask({ method: 'roots/list' })).rejects.toMatchObject({
-      ...{ code: 'NO_STREAM', message: expect.stringContaining('"roots/list"') },
+      code: 'NO_STREAM',
+      message: expect.stringContaining('"roots/list"'),
     });
     expect(exchange.carries).toBe('messages');
     exchange.answer(1, '"answer"');

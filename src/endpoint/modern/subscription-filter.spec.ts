@@ -93,7 +93,9 @@ describe('ChangeSet', () => {
       [true, true, true],
     );
     expect([accepted.has({ list: 'prompts' }), accepted.has({ uri: 'tools' }), accepted.has({ uri: 'a://' })]).toEqual([
-      ...[false, false, false],
+      false,
+      false,
+      false,
     ]);
     expect([...accepted]).toHaveLength(3);
   });

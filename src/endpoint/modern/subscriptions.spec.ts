@@ -83,7 +83,9 @@ describe('Subscriptions', () => {
       { capabilities, ...(admits && { admitsResource: admits }) },
       { serverInfo },
       { maxSubscriptions: 10, maxSubscriptionsPerPrincipal: 3, ...limits },
-      ...[undefined, undefined, clock],
+      undefined,
+      undefined,
+      clock,
     ));
   const listen = (notifications: unknown, principal?: string, id?: string | number): PendingReply =>
     subscriptions.listen(http(principal), request(notifications, id));

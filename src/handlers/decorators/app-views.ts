@@ -29,10 +29,16 @@ export const VIEW_MIME_TYPE = 'text/html;profile=mcp-app';
 const FLAT_URI_KEY = 'ui/resourceUri';
 
 const CSP_NAMES = namesOf<AppViewCsp>({
-  ...{ connectDomains: true, resourceDomains: true, frameDomains: true, baseUriDomains: true },
+  connectDomains: true,
+  resourceDomains: true,
+  frameDomains: true,
+  baseUriDomains: true,
 });
 const PERMISSION_NAMES = namesOf<AppViewPermissions>({
-  ...{ camera: true, microphone: true, geolocation: true, clipboardWrite: true },
+  camera: true,
+  microphone: true,
+  geolocation: true,
+  clipboardWrite: true,
 });
 
 /** The resource that a view is. @throws HandlerDefinitionError */

@@ -40,7 +40,10 @@ describe('handler decorators', () => {
   it('write down what they are given', () => {
     expect(declarationsOf(Handlers.prototype.find)).toEqual([{ kind: 'tool', options: tool }]);
     expect(['read', 'readOne', 'ask', 'complete', 'none'].map((name) => kindsOf(Handlers, name))).toEqual([
-      ...[['resource'], ['template'], ['prompt'], ['completion']],
+      ['resource'],
+      ['template'],
+      ['prompt'],
+      ['completion'],
       [],
     ]);
   });

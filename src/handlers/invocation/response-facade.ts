@@ -8,8 +8,17 @@ import { McpError } from '../../wire/errors.js';
  * the client another session or a cached answer.
  */
 const OF_THE_TRANSPORT = new Set([
-  ...['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'etag', 'trailer'],
-  ...['connection', 'keep-alive', 'upgrade', 'set-cookie', 'mcp-session-id'],
+  'content-type',
+  'content-length',
+  'content-encoding',
+  'transfer-encoding',
+  'etag',
+  'trailer',
+  'connection',
+  'keep-alive',
+  'upgrade',
+  'set-cookie',
+  'mcp-session-id',
 ]);
 
 /**
@@ -134,9 +143,22 @@ const OTHER_NAMES = {
   send: ['json', 'end', 'redirect'],
   sent: ['headersSent', 'writableEnded', 'finished'],
   ignore: [
-    ...['write', 'writeHead', 'flushHeaders', 'hijack', 'type', 'contentType', 'vary', 'removeHeader'],
-    ...['cookie', 'setCookie', 'clearCookie'],
-    ...['on', 'once', 'off', 'addListener', 'removeListener'],
+    'write',
+    'writeHead',
+    'flushHeaders',
+    'hijack',
+    'type',
+    'contentType',
+    'vary',
+    'removeHeader',
+    'cookie',
+    'setCookie',
+    'clearCookie',
+    'on',
+    'once',
+    'off',
+    'addListener',
+    'removeListener',
   ],
 } as const;
 

@@ -8,7 +8,9 @@ const about = { name: 'review', origin: 'Prompts.languages', failures };
 const context = { principal: 'anna' } as McpContext;
 const complete = (returned: unknown) => completionOf(() => returned, about)('v', {}, context);
 const malformed = [
-  ...[{ values: ['a'], total: 'many' }, { values: ['a'], hasMore: 5 }, Object.assign([], { 1: 'after a hole' })],
+  { values: ['a'], total: 'many' },
+  { values: ['a'], hasMore: 5 },
+  Object.assign([], { 1: 'after a hole' }),
 ];
 const texts = (count: number): string[] => Array.from({ length: count }, (_, index) => `v${index}`);
 

@@ -162,7 +162,11 @@ type Places = { readonly [Kind in HandlerKind]: Map<string, PlacedEntry<Kind>> }
 @Injectable()
 export class HandlerTable {
   readonly #places: Places = {
-    ...{ tool: new Map(), resource: new Map(), template: new Map(), prompt: new Map(), method: new Map() },
+    tool: new Map(),
+    resource: new Map(),
+    template: new Map(),
+    prompt: new Map(),
+    method: new Map(),
   };
   readonly #changes$ = new Subject<HandlerListChange>();
   #lastOrdinal = 0;

@@ -43,7 +43,7 @@ describe('the registry', () => {
     registry.registerPrompt({ name: 'ask', handler: () => 'text' });
     expect(changes).toEqual(['tools', 'resources', 'resources', 'prompts']);
     expect([table.size('tool'), table.size('resource'), table.size('template'), table.size('prompt')]).toEqual([
-      ...[1, 1, 1, 1],
+      1, 1, 1, 1,
     ]);
     expect(registry.list('tool')).toEqual([
       {

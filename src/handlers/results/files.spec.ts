@@ -104,9 +104,7 @@ describe('the files of a result', () => {
     expect(await read(image(PNG), Infinity, 'contents')).toEqual({ mimeType: 'image/png', blob: png.data });
     expect(
       await read(new StreamableFile(Buffer.from('{}'), { type: 'application/json' }), Infinity, 'contents'),
-    ).toEqual({
-      ...{ mimeType: 'application/json', text: '{}' },
-    });
+    ).toEqual({ mimeType: 'application/json', text: '{}' });
   });
 
   it('may be what a route returns: a StreamableFile is shown by its type', async () => {

@@ -414,12 +414,31 @@ const OCTETS = 'application/octet-stream';
 
 /** The extensions of files that handlers return. */
 const TYPES: Readonly<Record<string, string>> = {
-  ...{ png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' },
-  ...{ svg: 'image/svg+xml', avif: 'image/avif', bmp: 'image/bmp' },
-  ...{ mp3: 'audio/mpeg', wav: 'audio/wav', ogg: 'audio/ogg', flac: 'audio/flac', m4a: 'audio/mp4', aac: 'audio/aac' },
-  ...{ pdf: 'application/pdf', json: 'application/json', xml: 'application/xml', zip: 'application/zip' },
-  ...{ txt: 'text/plain', log: 'text/plain', md: 'text/markdown', csv: 'text/csv', html: 'text/html' },
-  ...{ yaml: 'application/yaml', yml: 'application/yaml' },
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  gif: 'image/gif',
+  webp: 'image/webp',
+  svg: 'image/svg+xml',
+  avif: 'image/avif',
+  bmp: 'image/bmp',
+  mp3: 'audio/mpeg',
+  wav: 'audio/wav',
+  ogg: 'audio/ogg',
+  flac: 'audio/flac',
+  m4a: 'audio/mp4',
+  aac: 'audio/aac',
+  pdf: 'application/pdf',
+  json: 'application/json',
+  xml: 'application/xml',
+  zip: 'application/zip',
+  txt: 'text/plain',
+  log: 'text/plain',
+  md: 'text/markdown',
+  csv: 'text/csv',
+  html: 'text/html',
+  yaml: 'application/yaml',
+  yml: 'application/yaml',
 };
 
 function typeOfName(name: string | undefined): string | undefined {

@@ -96,7 +96,10 @@ export interface Served<Args, Result> {
 
 /** How the files of a result are sent. Methods of extensions have results of their own. */
 const SENT_AS: Partial<Record<McpHandlerKind, 'blocks' | 'contents'>> = {
-  ...{ tool: 'blocks', prompt: 'blocks', resource: 'contents', template: 'contents' },
+  tool: 'blocks',
+  prompt: 'blocks',
+  resource: 'contents',
+  template: 'contents',
 };
 
 /** @param toResult makes the result of the protocol; throws HandlerResultError for a value that cannot be sent */

@@ -106,7 +106,8 @@ export class RedisEventStore implements McpEventStore {
       const known = new Set(unfinished.map(([stream]) => stream));
       for (const stream of streams) if (!known.has(stream)) this.#unnote(node, session, decoded(stream));
       return unfinished.map(([stream, ...requests]) => ({
-        ...{ session, stream: decoded(stream!) },
+        session,
+        stream: decoded(stream!),
         requests: requests.map((request) => JSON.parse(request) as RequestId),
       }));
     });
@@ -132,11 +133,18 @@ export class RedisEventStore implements McpEventStore {
   #orderOf(stream: string, { writer, seq, opens, settles = [], end = false }: AppendOptions): object {
     const { maxEvents, maxBytes, finishedStreamMs } = this.connection.options.eventLog;
     return {
-      ...{ stream: encoded(stream), writer: encoded(writer), seq, ends: end },
+      stream: encoded(stream),
+      writer: encoded(writer),
+      seq,
+      ends: end,
       ...(opens && { node: encoded(opens.node), requests: opens.requests.map((id) => JSON.stringify(id)) }),
-      ...{ settles: settles.map((id) => JSON.stringify(id)) },
-      ...{ life: this.#lifeMs, finished: finishedStreamMs, maxEvents, maxBytes },
-      ...{ self: encoded(this.nodeId), channel: this.connection.keys.nodeChannel },
+      settles: settles.map((id) => JSON.stringify(id)),
+      life: this.#lifeMs,
+      finished: finishedStreamMs,
+      maxEvents,
+      maxBytes,
+      self: encoded(this.nodeId),
+      channel: this.connection.keys.nodeChannel,
     };
   }
 
@@ -173,8 +181,13 @@ call('PEXPIRE', KEYS[1], ARGV[1])
 
 type HeadAnswer = [
   outcome: string,
-  ...[last: number, oldest: number, delivered: number, ended: number],
-  ...[node: string, reader: string, ...rest: string[]],
+  last: number,
+  oldest: number,
+  delivered: number,
+  ended: number,
+  node: string,
+  reader: string,
+  ...rest: string[],
 ];
 
 interface Answer {

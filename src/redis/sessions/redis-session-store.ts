@@ -180,11 +180,13 @@ function recordOf(id: string, fields: readonly (readonly [string, string])[]): M
   return {
     id,
     ...owner,
-    ...{ protocolVersion: plain.get('revision')!, initialize },
+    protocolVersion: plain.get('revision')!,
+    initialize,
     ...(logLevel !== undefined && { logLevel }),
     subscriptions,
     used: plain.has('used'),
-    ...{ createdAt: Number(plain.get('created')), lastSeenAt: Number(plain.get('seen')) },
+    createdAt: Number(plain.get('created')),
+    lastSeenAt: Number(plain.get('seen')),
   };
 }
 

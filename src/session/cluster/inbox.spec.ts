@@ -41,7 +41,10 @@ class Log extends InMemoryEventStore {
 
 /** The inbox never calls it. */
 const dispatcher: McpDispatcher = {
-  ...{ request: () => ({}), notification: () => {}, sessionEnded: () => {}, capabilities: () => ({}) },
+  request: () => ({}),
+  notification: () => {},
+  sessionEnded: () => {},
+  capabilities: () => ({}),
 };
 
 async function setup() {

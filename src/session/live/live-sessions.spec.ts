@@ -27,9 +27,7 @@ const IDLE_MS = 10_000;
 const KEEP_ALIVE_MS = 60_000;
 const NO_CAPS = { total: Infinity, perPrincipal: Infinity };
 const HTTP: McpHttpCall = { era: 'legacy', principal: undefined, request: undefined };
-const INITIALIZE = {
-  ...{ protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } },
-};
+const INITIALIZE = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } };
 
 /** What several nodes have in common; a node alone has it to itself. */
 function shared(clock = new ManualClock()) {
@@ -397,7 +395,9 @@ describe('a session without a live copy', () => {
     expect([known.info.id, known.live, sessions.size]).toEqual(['s', undefined, 0]);
     const live = sessions.enter(known)!;
     expect([sessions.peek('s'), sessions.enter(known), sessions.lookup('s')]).toEqual([
-      ...[live, live, { info: live.session.info, live }],
+      live,
+      live,
+      { info: live.session.info, live },
     ]);
     expect(dispatcher.rebuilt).toHaveLength(1);
     const acquired = sessions.acquire('s');

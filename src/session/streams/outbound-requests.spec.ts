@@ -54,11 +54,15 @@ interface Issued {
 
 const result = (id: RequestId): JsonRpcResponse => ({ jsonrpc: '2.0', id, result: ANSWER });
 const progress = (progressToken: unknown, report: object = { progress: 1 }): JsonRpcNotification => ({
-  ...{ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, ...report } },
+  jsonrpc: '2.0',
+  method: 'notifications/progress',
+  params: { progressToken, ...report },
 });
 /** What the client is told of a request that it need not answer any more. */
 const recallOf = (requestId: RequestId, reason: unknown = expect.any(String)) => ({
-  ...{ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId, reason } },
+  jsonrpc: '2.0',
+  method: 'notifications/cancelled',
+  params: { requestId, reason },
 });
 /** A call is only told from another one. */
 const someCall = (): McpCall => ({}) as unknown as McpCall;
@@ -136,7 +140,7 @@ describe('D25: progress of the client', () => {
     expect(params).toEqual({ message: 'x', _meta: { other: true, progressToken: 'p-1' } });
     expect(message.params._meta).toEqual({ other: true });
     expect(issue({ onprogress: () => {} }, undefined, { method: 'ping' }).message.params).toEqual({
-      ...{ _meta: { progressToken: 'p-2' } },
+      _meta: { progressToken: 'p-2' },
     });
     expect(issue().message.params).toEqual(MESSAGE.params);
   });

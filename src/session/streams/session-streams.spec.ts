@@ -17,7 +17,10 @@ import { resolveSessionOptions } from '../session.options.js';
 const FLOWING = { paused: false, resumed$: NEVER };
 /** Streams never ask it. */
 const dispatcher: McpDispatcher = {
-  ...{ request: () => ({}), notification: () => {}, sessionEnded: () => {}, capabilities: () => ({}) },
+  request: () => ({}),
+  notification: () => {},
+  sessionEnded: () => {},
+  capabilities: () => ({}),
 };
 
 async function setup({ faults = {}, primes = true, maxEvents = 1_000 }: Options = {}) {

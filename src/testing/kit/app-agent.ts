@@ -122,9 +122,18 @@ function socketPair(): [client: Duplex, server: Duplex] {
 function asSocket(half: Duplex): Duplex {
   const self = (): Duplex => half;
   return Object.assign(half, {
-    ...{ localAddress: LOOPBACK, remoteAddress: LOOPBACK, localPort: 0, remotePort: 0 },
-    ...{ localFamily: 'IPv4', remoteFamily: 'IPv4', connecting: false },
-    ...{ setTimeout: self, setNoDelay: self, setKeepAlive: self, ref: self, unref: self },
+    localAddress: LOOPBACK,
+    remoteAddress: LOOPBACK,
+    localPort: 0,
+    remotePort: 0,
+    localFamily: 'IPv4',
+    remoteFamily: 'IPv4',
+    connecting: false,
+    setTimeout: self,
+    setNoDelay: self,
+    setKeepAlive: self,
+    ref: self,
+    unref: self,
     address: () => ({ address: LOOPBACK, family: 'IPv4', port: 0 }),
     destroySoon: () => {
       if (half.writable) half.end();

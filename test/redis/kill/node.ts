@@ -66,11 +66,16 @@ export class WorldNode {
     const endpoint = McpStreamableModule.forRoot({
       serverInfo: { name: 'world', version: '1.0.0' },
       backend: redisBackend(`redis://127.0.0.1:${back.port}`, {
-        ...{ commandTimeoutMs: COMMAND_TIMEOUT_MS, heartbeatMs: HEARTBEAT_MS, deadAfterMs: DEAD_AFTER_MS },
+        commandTimeoutMs: COMMAND_TIMEOUT_MS,
+        heartbeatMs: HEARTBEAT_MS,
+        deadAfterMs: DEAD_AFTER_MS,
       }),
       requestStateKeys: ['a secret that all nodes of a world know'],
       allowedHosts: ['127.0.0.1'],
-      ...{ keepAliveMs: KEEP_ALIVE_MS, retryMs: RETRY_MS, sseAfterMs: SSE_AFTER_MS, drainMs: 0 },
+      keepAliveMs: KEEP_ALIVE_MS,
+      retryMs: RETRY_MS,
+      sseAfterMs: SSE_AFTER_MS,
+      drainMs: 0,
       serverRequestTimeoutMs: 60_000,
     });
     const providers = [WorldTools, { provide: WITNESS, useValue: witness }];
