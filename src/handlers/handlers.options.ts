@@ -35,8 +35,9 @@ export interface McpHandlerOptions {
    * that the model can correct its call; of other handlers as the JSON-RPC error -32603. At most 2,000 characters of
    * it, and never its stack or its cause. `false`: a generic text instead. Messages of databases and drivers name
    * hosts, tables and paths, so by default only callers on this machine receive it: those whose connection comes from a
-   * loopback address without headers of a proxy, and those of stdio and of the app itself. `true`: all clients. Has no effect on `HttpException`, `McpError` and
-   * `ProtocolError`: those below status 500 always reach the client, those from 500 on never do.
+   * loopback address, for a loopback Host and without headers of a proxy, and those of stdio and of the app itself.
+   * `true`: all clients. Has no effect on `HttpException`, `McpError` and `ProtocolError`: those below status 500 always
+   * reach the client, those from 500 on never do.
    *
    * @default callers on this machine; `false` if `NODE_ENV` is `production`
    * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling

@@ -16,7 +16,8 @@ import {
   UseGuards,
   VERSION_NEUTRAL,
 } from '@nestjs/common';
-import { isCrossOrigin, isLoopbackRequest } from '../http/edge/host-origin.js';
+import { isCrossOrigin } from '../http/edge/host-origin.js';
+import { isLocalCaller } from '../wire/local-caller.js';
 import { LiveFeed } from './live-feed.js';
 import type { ResolvedLiveOptions } from './live.options.js';
 import { livePage } from './page/live-page.js';
@@ -162,7 +163,7 @@ function rawRequest(request: object): IncomingMessage {
 /** Admits callers of this machine only, for `unguarded: 'loopback'`. */
 class LoopbackGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
-    if (isLoopbackRequest(rawRequest(context.switchToHttp().getRequest<object>()))) return true;
+    if (isLocalCaller(rawRequest(context.switchToHttp().getRequest<object>()))) return true;
     const message =
       'The live page is open on this machine only ("unguarded"): call it by a loopback name such as localhost, and not through a proxy. For others, give McpLiveModule "guards".';
     throw new ForbiddenException({ error: 'NOT_LOOPBACK', message });

@@ -1,3 +1,5 @@
+import { isIPv6 } from 'node:net';
+
 /** A pattern, since each proxy and CDN has its own: `x-forwarded-for`, `cf-connecting-ip`, `true-client-ip`, `x-original-host`… */
 const PROXY_HEADER = /^via$|^(?:x-)?forwarded|^(?:x-original|x-envoy|x-amz|cf)-|-\w*ip$|-(?:host|for)$/;
 
@@ -8,19 +10,56 @@ interface Arrived {
 }
 
 /**
- * Whether a caller is on this machine: by the address of the socket, and since no header of a proxy says that the request comes
- * from elsewhere. Callers without HTTP are: those of stdio, and the app itself.
+ * Whether a caller is on this machine: by the address of the socket, and since neither the Host, as behind a tunnel, nor a header
+ * of a proxy says that the request comes from elsewhere. Callers without HTTP are: those of stdio, and the app itself.
  *
  * @internal
  */
 export function isLocalCaller(request: unknown): boolean {
   if (typeof request !== 'object' || request === null || !('socket' in request)) return true;
   const { headers = {}, socket } = request as Arrived;
-  return isLoopbackAddress(socket?.remoteAddress) && !Object.keys(headers).some((name) => PROXY_HEADER.test(name));
+  const host = parseAuthority(String(headers['host'] ?? headers[':authority'] ?? ''));
+  return (
+    isLoopbackAddress(socket?.remoteAddress) &&
+    host !== undefined &&
+    isLoopbackName(host.name) &&
+    !Object.keys(headers).some((name) => PROXY_HEADER.test(name))
+  );
 }
 
 /** @internal */
 export function isLoopbackAddress(address: string | undefined): boolean {
   if (address === undefined) return false;
   return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.');
+}
+
+/** A host with its port, as in the header `Host`. @internal */
+export interface Authority {
+  /** In lower case, without a trailing dot; IPv6 in brackets and in its canonical form. */
+  readonly name: string;
+  readonly port: string | undefined;
+}
+
+const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{0,5}))?$/;
+const IPV4_LOOPBACK = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
+const MAPPED_LOOPBACK = /^\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\]$/;
+
+/** @returns `undefined` for what is no host @internal */
+export function parseAuthority(text: string): Authority | undefined {
+  const match = AUTHORITY.exec(text.toLowerCase());
+  if (!match) return undefined;
+  const port = match[2] ? String(Number(match[2])) : undefined;
+  if (Number(port) > 65_535) return undefined;
+  const name = match[1]!;
+  if (name.startsWith('[')) {
+    return isIPv6(name.slice(1, -1)) ? { name: new URL(`http://${name}`).hostname, port } : undefined;
+  }
+  // "localhost." is the same name, rooted.
+  const bare = name.endsWith('.') ? name.slice(0, -1) : name;
+  return bare === '' ? undefined : { name: bare, port };
+}
+
+/** @param name of an {@link Authority} @internal */
+export function isLoopbackName(name: string): boolean {
+  return name === 'localhost' || name === '[::1]' || IPV4_LOOPBACK.test(name) || MAPPED_LOOPBACK.test(name);
 }

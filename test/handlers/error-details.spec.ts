@@ -62,10 +62,12 @@ describe.each(ONE_ADAPTER)('the message of an Error that a handler throws, on %s
   it.each<[string, Record<string, string>]>([
     ['a proxy on this machine', { 'x-forwarded-for': '10.0.0.7' }],
     ['a CDN', { 'cf-connecting-ip': '10.0.0.7' }],
+    ['a tunnel that adds no header', { host: 'mcp.example.com' }],
   ])('is by default not for what came through %s; with "errorDetails" it is', async (_, headers) => {
     vi.stubEnv('NODE_ENV', 'development');
-    expect(await isTold(await start(), headers)).toBe(false);
-    expect(await isTold(await start({ errorDetails: true }), headers)).toBe(true);
+    const allowedHosts = ['mcp.example.com'];
+    expect(await isTold(await start({ allowedHosts }), headers)).toBe(false);
+    expect(await isTold(await start({ allowedHosts, errorDetails: true }), headers)).toBe(true);
   });
 
   it('is by default not for a caller whose connection does not come from loopback', async () => {

@@ -1,7 +1,6 @@
-import type { IncomingMessage } from 'node:http';
 import { isIPv4, isIPv6 } from 'node:net';
 import { McpError, shown } from '../../wire/errors.js';
-import { isLocalCaller, isLoopbackAddress } from '../../wire/local-caller.js';
+import { type Authority, isLoopbackAddress, isLoopbackName, parseAuthority } from '../../wire/local-caller.js';
 import { McpOptionError } from '../../common/option-checks.js';
 
 /*
@@ -59,22 +58,13 @@ export interface HostOriginRules {
   readonly origins: ReadonlySet<string>;
 }
 
-interface Authority {
-  /** In lower case, without a trailing dot; IPv6 in brackets and in its canonical form. */
-  readonly name: string;
-  readonly port: string | undefined;
-}
-
 interface Origin extends Authority {
   readonly scheme: string;
 }
 
 /** Characters of a DNS name (RFC 1035 §2.3.4). */
 const LONGEST_HOST = 253;
-const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{0,5}))?$/;
 const ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)$/;
-const IPV4_LOOPBACK = /^127(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
-const MAPPED_LOOPBACK = /^\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\]$/;
 const DEFAULT_PORTS: Readonly<Record<string, string | undefined>> = {
   __proto__: null,
   http: '80',
@@ -190,32 +180,6 @@ export function isCrossOrigin(origin: string | undefined, host: string | undefin
   return !page || !endpoint || !isOwn(page, endpoint);
 }
 
-/**
- * Whether a request comes from this machine and names it, by the address of the socket and the Host. A request with
- * headers of a proxy does not.
- *
- * @internal
- */
-export function isLoopbackRequest(request: IncomingMessage): boolean {
-  const { headers } = request;
-  const host = parseAuthority(headers.host ?? (headers[':authority'] as string | undefined) ?? '');
-  return isLocalCaller(request) && host !== undefined && isLoopbackName(host.name);
-}
-
-function parseAuthority(text: string): Authority | undefined {
-  const match = AUTHORITY.exec(text.toLowerCase());
-  if (!match) return undefined;
-  const port = match[2] ? String(Number(match[2])) : undefined;
-  if (Number(port) > 65_535) return undefined;
-  const name = match[1]!;
-  if (name.startsWith('[')) {
-    return isIPv6(name.slice(1, -1)) ? { name: new URL(`http://${name}`).hostname, port } : undefined;
-  }
-  // "localhost." is the same name, rooted.
-  const bare = name.endsWith('.') ? name.slice(0, -1) : name;
-  return bare === '' ? undefined : { name: bare, port };
-}
-
 function parseOrigin(text: string): Origin | undefined {
   const match = ORIGIN.exec(text.toLowerCase());
   const authority = match && parseAuthority(match[2]!);
@@ -229,8 +193,4 @@ function serialised({ scheme, name, port }: Origin): string {
 /** Whether DNS does not decide where a host leads. */
 function isAddress(name: string): boolean {
   return name.startsWith('[') || isIPv4(name) || isLoopbackName(name);
-}
-
-function isLoopbackName(name: string): boolean {
-  return name === 'localhost' || name === '[::1]' || IPV4_LOOPBACK.test(name) || MAPPED_LOOPBACK.test(name);
 }
