@@ -18,7 +18,8 @@ interface Arrived {
 export function isLocalCaller(request: unknown): boolean {
   if (typeof request !== 'object' || request === null || !('socket' in request)) return true;
   const { headers = {}, socket } = request as Arrived;
-  const host = parseAuthority(String(headers['host'] ?? headers[':authority'] ?? ''));
+  const authority = headers['host'] ?? headers[':authority'];
+  const host = typeof authority === 'string' ? parseAuthority(authority) : undefined;
   return (
     isLoopbackAddress(socket?.remoteAddress) &&
     host !== undefined &&
