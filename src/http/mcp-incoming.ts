@@ -75,7 +75,7 @@ export class McpRequestReader {
   /** Fails bodies that have not arrived, when the server stops. */
   close(): void {
     this.#closed = true;
-    for (const interrupt of [...this.#underWay]) {
+    for (const interrupt of Array.from(this.#underWay)) {
       interrupt(shutdownRefusal());
     }
   }

@@ -74,7 +74,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     this.#closed = true;
     if (this.#readers.size > 0) this.#update();
     for (const endpoint of this.#endpoints) endpoint.close();
-    for (const { subscriber } of [...this.#readers]) subscriber.complete();
+    for (const { subscriber } of Array.from(this.#readers)) subscriber.complete();
     await this.responder.drain(LAST_READS_MS);
   }
 
@@ -153,7 +153,7 @@ export class LiveFeed implements OnModuleInit, OnModuleDestroy {
     this.#look();
     const delta = this.#delta(before, told);
     let snapshot: string | undefined;
-    for (const reader of [...this.#readers]) {
+    for (const reader of Array.from(this.#readers)) {
       if (now >= reader.until) reader.subscriber.complete();
       else if (reader.flow.paused) reader.behind = true;
       else if (reader.behind) {

@@ -106,7 +106,7 @@ export class Subscriptions {
   /** Ends all subscriptions gracefully, and refuses new ones. Idempotent. */
   close(): void {
     this.#closed = true;
-    for (const subscription of [...this.#open]) subscription.close();
+    for (const subscription of Array.from(this.#open)) subscription.close();
   }
 
   // ---- for the subscriptions -------------------------------------------------------------------------------------

@@ -216,13 +216,13 @@ export class SessionStreams implements StreamObserver {
 
   /** Settles when the bookkeeping of a shared log is done: above all the release of its readers. */
   async bookkept(): Promise<void> {
-    await Promise.all([...(this.#bookkeeping ?? [])]);
+    if (this.#bookkeeping) await Promise.all(this.#bookkeeping);
   }
 
   /** The session is over. */
   close(): void {
     this.#closed = true;
-    for (const subscriber of [...(this.#held ?? [])]) subscriber.complete();
+    for (const subscriber of Array.from(this.#held ?? [])) subscriber.complete();
     for (const stream of this.#streams?.values() ?? []) stream.close();
     this.#streams?.clear();
   }
