@@ -57,6 +57,23 @@ describe.each(ADAPTERS)('the body of a POST on %s', (adapter) => {
     }
   });
 
+  it.runIf(adapter === 'fastify')(
+    'E4: the media type that hides bodies, learnt by a client, is 415 elsewhere',
+    async () => {
+      await start();
+      const fastify = app.app.getHttpAdapter().getInstance() as Record<symbol, { customParsers: Map<string, unknown> }>;
+      const parsers = Object.getOwnPropertySymbols(fastify).find(
+        (key) => key.description === 'fastify.contentTypeParser',
+      )!;
+      const disguises = [...fastify[parsers]!.customParsers.keys()].filter((type) => type.includes('mcp-streamable'));
+      expect(disguises).toEqual([expect.stringMatching(/\.[0-9a-f]{32}$/)]);
+      const url = `${new URL(app.url).origin}/other`;
+      const response = await send(url, { headers: { 'content-type': disguises[0]! }, body: { text: 'x' } });
+      expect(response.status).toBe(415);
+      await response.text();
+    },
+  );
+
   describe('size', () => {
     it('E6: may be more than the app takes elsewhere, and the app keeps its own limit', async () => {
       await start();

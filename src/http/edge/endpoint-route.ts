@@ -89,6 +89,11 @@ export function hideMediaType(request: EdgedRequest, disguise: string): void {
   request.headers['content-type'] = disguise;
 }
 
+/** Whether the media type of a request is hidden. @internal */
+export function isMediaTypeHidden(request: EdgedRequest): boolean {
+  return request[MARK]?.hidden !== undefined;
+}
+
 /** Undoes {@link hideMediaType}; does nothing when nothing is hidden. @internal */
 export function restoreMediaType(request: EdgedRequest): void {
   const mark = request[MARK];

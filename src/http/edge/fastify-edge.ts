@@ -1,8 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { HttpServer } from '@nestjs/common';
+import { type HttpServer, UnsupportedMediaTypeException } from '@nestjs/common';
 import { type AdapterEdge, type EdgeDecision, SESSION_METHODS } from './edge-policy.js';
-import { endpointOfConfig, type EndpointKey, hideMediaType, restoreMediaType } from './endpoint-route.js';
+import {
+  endpointOfConfig,
+  type EndpointKey,
+  hideMediaType,
+  isMediaTypeHidden,
+  restoreMediaType,
+} from './endpoint-route.js';
 
 /*
  * The edge on Fastify: hooks of the endpoint's routes, known by the mark in their config. They run after the `onRequest`
@@ -13,8 +19,8 @@ import { endpointOfConfig, type EndpointKey, hideMediaType, restoreMediaType } f
 
 /**
  * Fastify refuses bodies without a parser. The parser of this type reads nothing, so the body stays on the raw stream;
- * an exact type takes precedence over the app's patterns and `*`. Random, because the parser belongs to all routes: a client
- * that knew the type could send bodies past the parsers of the app.
+ * an exact type takes precedence over the app's patterns and `*`. The parser belongs to all routes, so it refuses requests that
+ * come with the type: a client could send bodies past the parsers of the app. Random, too, so that no client finds it.
  */
 const DISGUISE = `application/vnd.nestjs-mcp-streamable.${randomBytes(16).toString('hex')}`;
 
@@ -49,7 +55,7 @@ interface Fastify {
   addHook(name: 'onRoute', hook: (route: RouteDeclaration) => void): void;
   hasContentTypeParser(type: string): boolean;
   hasRoute(route: { readonly url: string; readonly method: string }): boolean;
-  addContentTypeParser(type: string, parser: (request: unknown, body: unknown, done: Done) => void): void;
+  addContentTypeParser(type: string, parser: (request: FastifyRequest, body: unknown, done: Done) => void): void;
 }
 
 /** @internal */
@@ -71,7 +77,9 @@ function installFastifyEdge(adapter: HttpServer, endpoint: EndpointKey, decide: 
     else reply.hijack();
   };
   if (!fastify.hasContentTypeParser(DISGUISE)) {
-    fastify.addContentTypeParser(DISGUISE, (_request, _body, done) => done(null));
+    fastify.addContentTypeParser(DISGUISE, ({ raw }, _body, done) =>
+      done(isMediaTypeHidden(raw) ? null : new UnsupportedMediaTypeException()),
+    );
   }
   fastify.addHook('onRoute', (route) => {
     if (endpointOfConfig(route.config) !== endpoint) return;
