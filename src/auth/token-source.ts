@@ -8,6 +8,8 @@ export const ANSWER_MS = 5_000;
 /** Milliseconds that a failure is remembered, doubled by each that follows. */
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 30_000;
+/** Milliseconds between two lines in the log about failures of single questions: a caller with strange tokens could make many. */
+const QUIET_MS = 30_000;
 
 /** Milliseconds that a failure is remembered after one that was remembered for `waitMs`. */
 export function longer(waitMs: number): number {
@@ -26,12 +28,14 @@ export class SourceAwayError extends Error {
  *                            ▲                                         │
  *                            └─────────────────fails───────────────────┘
  *
- * Invariants: while it is away, at most one question is on its way; an outage is one line in the log, and its end another.
+ * Invariants: while it is away, at most one question is on its way; an outage is one line in the log, and its end another;
+ * failures of single questions are one line in {@link QUIET_MS}, and its end another.
  */
 export class TokenSource {
   #awaySince: number | undefined;
   #askAgainAt = 0;
   #waitMs = 0;
+  #quietUntil = 0;
   #refused = 0;
   #probing = false;
 
@@ -83,8 +87,9 @@ export class TokenSource {
       this.#waitMs = longer(this.#waitMs);
       this.#askAgainAt = now + this.#waitMs;
     }
-    if (this.#awaySince === undefined) {
+    if (this.#awaySince === undefined && (isOutage || now >= this.#quietUntil)) {
       this.#awaySince = now;
+      this.#quietUntil = now + QUIET_MS;
       const reason = cause instanceof Error ? cause.message : shown(cause);
       logger.error(
         `${this.name} failed: ${reason}. Requests whose token needs it get 503; after a failure it is asked again in 1 s, and less often from failure to failure.`,
@@ -94,7 +99,7 @@ export class TokenSource {
   }
 
   #works(): void {
-    if (this.#awaySince === undefined) return;
+    if (this.#awaySince === undefined) return void (this.#refused = 0);
     const seconds = Math.round((this.clock.now() - this.#awaySince) / 1_000);
     logger.log(`${this.name} works again, after ${seconds} s in which ${this.#refused} verifications failed.`);
     this.#awaySince = undefined;

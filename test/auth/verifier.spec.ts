@@ -298,6 +298,27 @@ describe.each(ONE_ADAPTER)('tokens that the app verifies, on %s', (adapter) => {
     expect((await knock(as('good'))).status).toBe(200);
   });
 
+  it('A16: tokens that a verifier cannot parse, sent by turns with good ones, are a line in the log every 30 s', async () => {
+    const clock = new ManualClock();
+    verify.mockImplementation((token) =>
+      token.startsWith('odd') ? Promise.reject(new Error('cannot parse')) : Promise.resolve(infoOf(token)),
+    );
+    const app = await start({ auth: { verifier }, clock });
+    const knock = knocker(app, 'modern');
+    const lines = () => {
+      const { error, log } = { error: logOf(app).texts('error'), log: logOf(app).texts('log') };
+      return [error.length, log.filter((text) => text.includes('works again')).length];
+    };
+    for (let n = 0; n < 20; n++) {
+      expect((await knock(as(`odd${n}`))).status).toBe(503);
+      expect((await knock(as(`good${n}`))).status).toBe(200);
+    }
+    expect(lines()).toEqual([1, 1]);
+    await clock.advance(30_000);
+    expect((await knock(as('odd'))).status).toBe(503);
+    expect(lines()).toEqual([2, 1]);
+  });
+
   it('A16: while the verifier hangs, known tokens are served and others get 503 without asking it', async () => {
     const clock = new ManualClock();
     const app = await start({ auth: { verifier }, clock });
