@@ -39,6 +39,8 @@ export interface McpHttpCall {
   readonly routeParams?: RouteParams | undefined;
   /** The body that it came in, whose bytes count while calls use it. @internal */
   readonly held?: { share(): void; release(): void } | undefined;
+  /** What is wrong with headers that repeat arguments of a tool: only callers whom its guards admit are told. @internal */
+  readonly fault?: Error | undefined;
 }
 
 /** The parameters of the path of an endpoint: what a caller owns belongs to them too. @publicApi */
@@ -188,6 +190,10 @@ export class McpCall implements McpHttpCall {
   /** The parameters of the path, such as `{ tenant: 'acme' }`; `undefined` without any. */
   get routeParams(): RouteParams | undefined {
     return this.http.routeParams;
+  }
+  /** @internal */
+  get fault(): Error | undefined {
+    return this.http.fault;
   }
   /** `undefined` where there are no sessions. */
   get session(): McpSessionInfo | undefined {

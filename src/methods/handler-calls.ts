@@ -16,6 +16,13 @@ import { ProtocolError } from '../wire/spec.js';
 /** JSON-RPC code of a denial, which the specification leaves to HTTP. */
 const DENIED = -32000;
 
+/** A handler that can ask, with the arguments of one call. */
+interface AskingHandler<T> {
+  invoke(context: McpContext): Promise<T>;
+  /** @throws (rejects) the error that `invoke` throws for a denial */
+  assertAdmits(context: McpContext): Promise<void>;
+}
+
 /** Runs the handlers of an endpoint for the methods that call them, each in a context of its call. */
 @Injectable()
 export class HandlerCalls {
@@ -48,14 +55,24 @@ export class HandlerCalls {
     call: McpCall,
     target: string,
     params: Readonly<Record<string, unknown>>,
-    handler: (context: McpContext) => Promise<T>,
+    handler: AskingHandler<T>,
     tasks?: TaskPort,
   ): Promise<T | InputRequiredResult> {
     call.handled = true;
     const request = { target, params, ...retryFields(call.message as JsonRpcRequest) };
-    const run = new HandlerRun(call, this.parts, request, tasks);
+    let run: HandlerRun;
+    try {
+      if (call.fault) throw call.fault;
+      run = new HandlerRun(call, this.parts, request, tasks);
+    } catch (fault) {
+      return this.answerDenial(call, async () => {
+        // A caller from whom guards hide the handler would learn that it exists (D31).
+        await handler.assertAdmits(this.context(call));
+        throw fault;
+      });
+    }
     const context = this.#contextOf(call, run);
-    return this.answerDenial(call, () => run.finish(() => handler(context)));
+    return this.answerDenial(call, () => run.finish(() => handler.invoke(context)));
   }
 
   /** Runs a handler that cannot ask: the result is that of its method. */

@@ -28,7 +28,15 @@ export function promptMethods(table: HandlerTable, calls: HandlerCalls): ServedM
       const prompt = table.get('prompt', name);
       if (!prompt) throw notFound('prompt', name);
       const given = args ?? NO_ARGUMENTS;
-      return calls.run(call, name, { name, arguments: args }, (context) => prompt.invoke(given, context));
+      return calls.run(
+        call,
+        name,
+        { name, arguments: args },
+        {
+          invoke: (context) => prompt.invoke(given, context),
+          assertAdmits: (context) => prompt.assertAdmits(given, context),
+        },
+      );
     },
   };
   const complete: ServedMethod<CompleteParams> = {

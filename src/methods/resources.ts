@@ -22,7 +22,7 @@ export function resourceMethods(table: HandlerTable, calls: HandlerCalls, cache:
     async serve({ uri }, call) {
       const found = findResource(table, uri);
       if (!found) throw notFound('resource', uri);
-      const result = await calls.run(call, uri, { uri }, (context) => found.read(context));
+      const result = await calls.run(call, uri, { uri }, found);
       const params: RawParams = call.message.params ?? {};
       const repeated = params['inputResponses'] !== undefined || params['requestState'] !== undefined;
       return withReadHints(call, result, found.entry, cache, repeated);
@@ -72,7 +72,8 @@ export function findResource(table: HandlerTable, uri: string) {
 function foundAs<Args>(entry: ReadEntry<string, { mimeType?: string | undefined }, Args>, args: Args) {
   return {
     entry,
-    read: (context: McpContext) => entry.invoke(args, context),
+    invoke: (context: McpContext) => entry.invoke(args, context),
+    assertAdmits: (context: McpContext) => entry.assertAdmits(args, context),
     admits: (context: McpContext) => entry.admits(args, context),
   };
 }

@@ -31,7 +31,10 @@ export function toolMethods(table: HandlerTable, calls: HandlerCalls, tasks: Pic
       const given = args ?? NO_ARGUMENTS;
       served.bound = tool.bound;
       const params = { name, arguments: args };
-      const handler = (context: McpContext): Promise<object> => tool.invoke(given, context) as Promise<object>;
+      const handler = {
+        invoke: (context: McpContext) => tool.invoke(given, context) as Promise<object>,
+        assertAdmits: (context: McpContext) => tool.assertAdmits(given, context),
+      };
       // Revisions before 2026-07-28 have no such tasks.
       if (!tool.task || !tasks.runner || served.era === 'legacy') return calls.run(served, name, params, handler);
       return tasks.runner.serve(served, tool, (port) =>

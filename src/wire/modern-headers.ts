@@ -92,14 +92,19 @@ export function checkStandardHeaders(headers: RequestHeaders, request: JsonRpcRe
  *
  * @param declarations those of the tool
  * @param args `params.arguments` as it came, not validated
- * @throws McpError `HEADER_MISMATCH`, with `data.mismatch`: the name of the `header`, and what the `body` says
+ * @returns McpError `HEADER_MISMATCH`, with `data.mismatch`: the name of the `header`, and what the `body` says
  * @internal
  */
-export function checkParamHeaders(declarations: readonly ParamHeader[], args: unknown, headers: RequestHeaders): void {
+export function paramHeadersFault(
+  declarations: readonly ParamHeader[],
+  args: unknown,
+  headers: RequestHeaders,
+): McpError | undefined {
   for (const declaration of declarations) {
     const body = paramMismatch(declaration, valueAt(args, declaration.path), headers);
-    if (body !== undefined) throw refusal({ header: paramHeaderName(declaration.headerName), body });
+    if (body !== undefined) return refusal({ header: paramHeaderName(declaration.headerName), body });
   }
+  return undefined;
 }
 
 /** A mismatch as the SDK reports it: `error.data.mismatch`. */

@@ -3,6 +3,7 @@ import { McpExecutionContext, Prompt, Resource, ResourceTemplate, Tool } from 'n
 import { describe, expect, it } from 'vitest';
 import { ONE_ADAPTER } from '../support/app.js';
 import { handlersApps } from '../support/handlers-app.js';
+import { ModernClient } from '../support/modern-client.js';
 
 const denies: CanActivate = {
   canActivate(): never {
@@ -24,6 +25,14 @@ class Hidden {
   @UseGuards(denies)
   @Tool({ name: 'hidden' })
   tool(): string {
+    return 'ran';
+  }
+  @UseGuards(denies)
+  @Tool({
+    name: 'hidden-region',
+    inputSchema: { type: 'object', properties: { region: { type: 'string', 'x-mcp-header': 'Region' } } },
+  })
+  regional(): string {
     return 'ran';
   }
   @UseGuards(denies)
@@ -76,6 +85,42 @@ describe.each(ONE_ADAPTER)('a handler that guards keep from a caller, on %s', (a
     const absent = await ask(method, JSON.parse(text) as object);
     expect(hidden.error.code).toBe(-32602);
     expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
+  });
+
+  describe.each([
+    ['a state that is none', { requestState: 'none' }, -32602],
+    ['a state that is no text', { requestState: 7 }, -32602],
+  ])('with %s', (_, retry, code) => {
+    it.each([
+      ['tools/call', { name: 'hidden' }],
+      ['resources/read', { uri: 'hidden://one' }],
+      ['resources/read', { uri: 'hidden://t/7' }],
+      ['prompts/get', { name: 'hidden' }],
+    ])('D31: gets that answer, too, in both eras: %s of %j', async (method, params) => {
+      const app = await start();
+      const modern = new ModernClient(app.url);
+      const legacy = await app.client().initialize();
+      const inSession = async (sent: object) =>
+        (await legacy.post({ jsonrpc: '2.0', id: 'x', method, params: sent })).json();
+      const asked = { ...params, ...retry };
+      const missing = JSON.parse(JSON.stringify(asked).replaceAll('hidden', 'absent')) as Record<string, unknown>;
+      for (const [hidden, absent] of [
+        [await modern.ask(method, asked, { id: 'x' }), await modern.ask(method, missing, { id: 'x' })],
+        [await inSession(asked), await inSession(missing)],
+      ]) {
+        expect(hidden.error.code).toBe(code);
+        expect(JSON.parse(JSON.stringify(hidden).replaceAll('hidden', 'absent'))).toEqual(absent);
+      }
+    });
+  });
+
+  it('D31: gets that answer, too, when a header does not repeat an argument', async () => {
+    const modern = new ModernClient((await start()).url);
+    const answer = async (name: string) => {
+      const response = await modern.call(name, { region: 'eu' }, { id: 'x' });
+      return { status: response.status, text: (await response.text()).replaceAll(name, 'it') };
+    };
+    expect(await answer('hidden-region')).toEqual(await answer('absent-region'));
   });
 
   it('D31: is denied as "denials" says when the guard decides by arguments, since lists show it', async () => {

@@ -18,7 +18,7 @@ import {
   type JsonRpcNotification,
   type JsonRpcRequest,
 } from '../../wire/json-rpc.js';
-import { checkParamHeaders, checkStandardHeaders, mirrorHeaders } from '../../wire/modern-headers.js';
+import { checkStandardHeaders, mirrorHeaders, paramHeadersFault } from '../../wire/modern-headers.js';
 import { isModernRevision, MODERN_REVISIONS } from '../../wire/revisions.js';
 import { classifyInboundRequest } from '../../wire/spec.js';
 import { BareRequests } from '../bare-requests.js';
@@ -45,8 +45,8 @@ export class ModernEndpoint {
     const message = modernRequest(body, headers);
     if (!message) return ACCEPTED;
     checkStandardHeaders(headers, message);
-    this.#checkParams(message, headers);
-    return this.#serve(http, message);
+    const fault = this.#paramsFault(message, headers);
+    return this.#serve(fault ? { ...http, fault } : http, message);
   }
 
   /** The same for a transport without headers (2026-07-28, stdio, "Request Metadata"). @throws McpError rows M2, M3 and M5 */
@@ -60,12 +60,12 @@ export class ModernEndpoint {
     return this.requests.serve(http, [message], false, this.client);
   }
 
-  /** @throws McpError HEADER_MISMATCH: arguments that a tool mirrors into headers differ from these headers (M4) */
-  #checkParams({ method, params }: JsonRpcRequest, headers: RequestHeaders): void {
-    if (method !== 'tools/call') return;
+  /** @returns HEADER_MISMATCH: arguments that a tool mirrors into headers differ from these headers (M4) */
+  #paramsFault({ method, params }: JsonRpcRequest, headers: RequestHeaders): McpError | undefined {
+    if (method !== 'tools/call') return undefined;
     const { name, arguments: args } = (params ?? {}) as { name?: unknown; arguments?: unknown };
     const declared = typeof name === 'string' ? this.table.get('tool', name)?.paramHeaders : undefined;
-    if (declared && declared.length > 0) checkParamHeaders(declared, args, headers);
+    return declared && declared.length > 0 ? paramHeadersFault(declared, args, headers) : undefined;
   }
 }
 

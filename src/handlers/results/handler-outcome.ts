@@ -113,7 +113,7 @@ export function served<Args, Result>(
   /** What a client asked for: of a template the URI, if there is one. */
   const asked = (args: Partial<Args>): string =>
     (kind === 'template' ? (args as { uri?: string }).uri : undefined) ?? name;
-  /** Whether the lists of a caller who was denied do not show the handler: then it is "not found" for this caller (D30). */
+  /** Whether the lists of a caller who was denied do not show the handler: then it is "not found" for this caller (D31). */
   const isHidden = async (error: unknown, context: McpContext): Promise<boolean> => {
     if (!handler.guarded || !isPlainDenial(error) || (await handler.visible(context))) return false;
     logger.debug(`${origin} is "not found" for a caller from whom a guard hides it: ${error.message}`);
