@@ -10,10 +10,12 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
-import { root } from './build.mjs';
+import { build, root } from './build.mjs';
 import { freePort, Program } from './package/program.mjs';
 
 const SAVES = 10;
+/** Until a saved file is compiled and served: what must hold anywhere. */
+const LISTENS_MS = 240_000;
 const INFO = { name: 'check-dev-loop', version: '1.0.0' };
 const mcpRemote = createRequire(import.meta.url).resolve('mcp-remote/dist/proxy.js');
 
@@ -163,7 +165,7 @@ function listening(app, version) {
     const found = line.exec(app.output);
     ok(found, `version ${version} does not listen`);
     return Number(found[1]);
-  });
+  }, LISTENS_MS);
 }
 
 function isAlive(pid) {
@@ -175,4 +177,10 @@ function isAlive(pid) {
   }
 }
 
-await Promise.all(['express', 'fastify'].map(check));
+await build('tsconfig.build.json');
+// Both come to an end, so that neither leaves its program and its folder behind.
+for (const { status, reason } of await Promise.allSettled(['express', 'fastify'].map(check))) {
+  if (status === 'fulfilled') continue;
+  console.error(reason);
+  process.exitCode = 1;
+}
