@@ -16,7 +16,7 @@ import {
   type RequestId,
 } from '../wire/json-rpc.js';
 import { isModernRevision } from '../wire/revisions.js';
-import { pause, sharedController } from './waiting.js';
+import { nextTurn, pause, sharedController } from './waiting.js';
 
 /** `_meta` key of a progress notification of a poll without a new status. @internal */
 export const POLLED_META_KEY = 'nestjs-mcp-streamable/polled';
@@ -172,7 +172,11 @@ export class TaskTransport implements Transport {
         call.pollMs = pollMsOf(task.pollIntervalMs);
         this.#tell(call, task);
         const answer = this.#answerTo(call, task, inputResponses);
-        if (answer) return this.#answer(call, answer);
+        if (!answer) continue;
+        // The official client hands progress over a microtask later, and forgets who wants it with the answer.
+        await nextTurn();
+        if (signal.aborted) return this.#giveUp(call, taskId);
+        return this.#answer(call, answer);
       }
     } catch (error) {
       if (signal.aborted) return this.#giveUp(call, taskId);

@@ -58,6 +58,16 @@ it('callTool() of the kit returns the result of a task, and answers what it asks
   expect(progress).toMatchObject([1, 2, 3].map((at) => ({ progress: at, message: `step ${at}` })));
 });
 
+it('callTool() of the kit has the progress that a task reports just before it ends', async () => {
+  const call = mcp.callTool('reports');
+  const tools = app.get(TaskTools);
+  await expect.poll(() => tools.reports$.observed, { interval: 5, timeout: 10_000 }).toBe(true);
+  tools.report(1, 'the last step');
+  tools.reports$.next('the end');
+  tools.reports$.complete();
+  expect((await call).progress).toMatchObject([{ progress: 1, message: 'the last step' }]);
+});
+
 it('the kit without tasks calls a tool as a client does that does not support them', async () => {
   const plain = await createMcpTestClient(app, { era: 'modern', tasks: false });
   const tools = app.get(TaskTools);
