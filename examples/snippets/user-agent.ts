@@ -1,6 +1,6 @@
 // #region agent
 import { Inject, Injectable } from '@nestjs/common';
-import { type McpListedTool, McpToolCaller } from 'nestjs-mcp-streamable';
+import { type McpListedTool, type McpToolCallOptions, McpToolCaller } from 'nestjs-mcp-streamable';
 
 /** A model that calls tools: the API of a provider, behind a framework or not. */
 export abstract class Model {
@@ -42,8 +42,8 @@ export const forOpenAi = ({ name, description, inputSchema }: McpListedTool) => 
   function: { name, description, parameters: inputSchema },
 });
 
-/** `tools` of the AI SDK, with its `tool()` and `jsonSchema()`; LangChain's `tool()` takes `{ name, description, schema }`. */
-export const forAiSdk = (tools: readonly McpListedTool[], caller: McpToolCaller, principal: string) =>
+/** `tools` of the AI SDK, with its `tool()` and `jsonSchema()`; LangChain's `tool()` takes `{ name, description, schema }`. `user` as for `listTools()`. */
+export const forAiSdk = (tools: readonly McpListedTool[], caller: McpToolCaller, user: McpToolCallOptions) =>
   Object.fromEntries(
     tools.map(({ name, description, inputSchema }) => [
       name,
@@ -51,7 +51,7 @@ export const forAiSdk = (tools: readonly McpListedTool[], caller: McpToolCaller,
       {
         description,
         inputSchema,
-        execute: async (args: Record<string, unknown>) => caller.callTool(name, args, { principal }),
+        execute: async (args: Record<string, unknown>) => caller.callTool(name, args, user),
       },
     ]),
   );

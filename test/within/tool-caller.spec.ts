@@ -28,7 +28,7 @@ import { createMcpTestClient, expectNothingLeft, ManualClock } from 'nestjs-mcp-
 import { interval, lastValueFrom, map, Observable, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { forOpenAi, type Message, Model, UserAgent } from '../../examples/snippets/user-agent.js';
+import { forAiSdk, forOpenAi, type Message, Model, UserAgent } from '../../examples/snippets/user-agent.js';
 import { gate } from '../support/app.js';
 import { RecordedLog } from '../support/recorded-log.js';
 
@@ -244,6 +244,8 @@ describe('an agent of the app', () => {
       expect.stringContaining('anna'),
       expect.stringContaining('in'),
     ]);
+    const ofSdk = forAiSdk(await tools.listTools(anna), tools, anna);
+    expect(textOf(await ofSdk['secret']!.execute({}))).toBe('in');
     const forBert = work();
     await expect(new UserAgent(forBert, tools).ask('Who am I?', { id: 'bert' })).rejects.toThrow('"secret" not found');
     expect(names(forBert.told[0]!.tools)).not.toContain('secret');
