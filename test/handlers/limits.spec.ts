@@ -1,4 +1,4 @@
-import { getEventListeners } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import {
   type CallHandler,
@@ -192,6 +192,24 @@ class Limited {
   }
 }
 
+@Injectable()
+class Busy {
+  constructor(@Inject(Work) private readonly work: Work) {}
+
+  /** Ends when its call does. */
+  @Tool({ name: 'busy', task: 'optional', maxConcurrent: 2, inputSchema: Label })
+  async busy(@McpArgs('label') label: string, @McpCtx() ctx: McpContext): Promise<string> {
+    this.work.most = Math.max(this.work.most, ++this.work.running);
+    try {
+      await ctx.progress(1, 2, label);
+      const aborted = once(ctx.signal, 'abort').then(() => 'aborted');
+      return await Promise.race([this.work.door('busy').promise, aborted]);
+    } finally {
+      this.work.running--;
+    }
+  }
+}
+
 @Controller()
 class Routes {
   constructor(@Inject(Work) private readonly work: Work) {}
@@ -234,7 +252,7 @@ async function start(options: Partial<McpStreamableOptions> = {}): Promise<Start
       McpTasksModule.forRoot(),
     ],
     controllers: [Routes],
-    providers: [Work, Limited],
+    providers: [Work, Limited, Busy],
   })
     .overrideProvider(Clock)
     .useValue(clock)
@@ -565,6 +583,30 @@ describe.each(ERAS)('D32: a handler with maxConcurrent (%s)', (era) => {
     const results = await Promise.all(calls);
     expect(new Set(results.map(({ text }) => text))).toEqual(new Set(['done']));
     expect([work.most, work.running]).toEqual([2, 0]);
+  });
+
+  it.each([
+    ['calls', false],
+    ['tasks, where the era has them', undefined],
+  ])('under load with progress and cancellation never runs more, and serves all others: %s', async (_what, tasks) => {
+    const { work, connect } = await start();
+    const callers = await Promise.all(Array.from({ length: 5 }, () => connect({ era, tasks })));
+    const calls = callers.flatMap((mcp) =>
+      Array.from({ length: 20 }, (_, n) => {
+        const cancel = new AbortController();
+        return { cancel, isCancelled: n % 3 === 0, ended: mcp.callTool('busy', { label: `${n}` }, cancel) };
+      }),
+    );
+    const ended = Promise.allSettled(calls.map((call) => call.ended));
+    await eventually(() => expect(work.running).toBe(2));
+    for (const { cancel, isCancelled } of calls) if (isCancelled) cancel.abort();
+    work.door('busy').open('done');
+    const results = (await ended).map((end) => (end.status === 'fulfilled' ? end.value : undefined));
+    for (const [at, { isCancelled }] of calls.entries()) {
+      if (isCancelled) continue;
+      expect([results[at]?.text, results[at]?.progress.length]).toEqual(['done', 1]);
+    }
+    await eventually(() => expect([work.most, work.running]).toEqual([2, 0]));
   });
 
   it('is given up by waiting calls when the app shuts down', async () => {
