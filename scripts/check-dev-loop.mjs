@@ -16,6 +16,8 @@ import { freePort, Program } from './package/program.mjs';
 const SAVES = 10;
 /** Until a saved file is compiled and served: what must hold anywhere. */
 const LISTENS_MS = 240_000;
+/** Clients try twice to come back for their streams, so a machine on which the app takes longer to start needs more. */
+const RETRY_MS = Number(process.env.RETRY_MS ?? 3_000);
 const INFO = { name: 'check-dev-loop', version: '1.0.0' };
 const mcpRemote = createRequire(import.meta.url).resolve('mcp-remote/dist/proxy.js');
 
@@ -54,7 +56,7 @@ const SOURCES = {
     }
 
     @Module({
-      imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'dev', version: '1.0.0' } })],
+      imports: [McpStreamableModule.forRoot({ serverInfo: { name: 'dev', version: '1.0.0' }, retryMs: ${RETRY_MS} })],
       providers: [VersionTools],
     })
     export class AppModule {}
