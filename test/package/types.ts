@@ -8,7 +8,9 @@ import type { Request } from 'express';
 import type { FastifyRequest } from 'fastify';
 import {
   type HandlerSchema,
+  image,
   McpArgs,
+  type McpContent,
   type McpContext,
   McpCtx,
   type McpRegistry,
@@ -16,6 +18,7 @@ import {
   type McpStreamableModuleAsyncOptions,
   type McpStreamableModuleOptions,
   Prompt,
+  text,
   Tool,
   type ToolEvent,
   toolProgress,
@@ -78,6 +81,10 @@ export class Compiles {
   @Tool({ name: 'error', outputSchema: Total })
   error(): { content: { type: 'text'; text: string }[]; isError: true } {
     return { content: [{ type: 'text', text: 'No.' }], isError: true };
+  }
+  @Tool({ name: 'files', outputSchema: Total })
+  files(): { content: McpContent[]; structuredContent: { total: number } } {
+    return { content: [text('One:'), image(new Uint8Array())], structuredContent: { total: 1 } };
   }
   @Tool({ name: 'json', inputSchema: totalSchema, outputSchema: totalSchema })
   json(@McpArgs() args: { total: number }): object {

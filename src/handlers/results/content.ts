@@ -14,6 +14,9 @@ const BLOCK_FIELDS: Readonly<Record<string, (block: Record<string, unknown>) => 
   resource_link: ({ uri, name }) => typeof uri === 'string' && typeof name === 'string',
 };
 
+const isBytes = (value: unknown): boolean =>
+  ArrayBuffer.isView(value) || value instanceof ArrayBuffer || value instanceof Blob;
+
 export function isContentBlock(value: unknown): value is ContentBlock {
   if (!isObject(value) || typeof value['type'] !== 'string') return false;
   return Object.hasOwn(BLOCK_FIELDS, value['type']) && BLOCK_FIELDS[value['type']]!(value);
@@ -21,24 +24,47 @@ export function isContentBlock(value: unknown): value is ContentBlock {
 
 /**
  * The type of media that lack what a client needs to show them: alone, in an array, or as the content of a result. An object of
- * the app may have the type "image" too, but then hardly `data`.
+ * the app may have the type "image" too, but then hardly `data` or bytes.
  */
 function almostBlockIn(value: unknown): string | undefined {
-  const parts = Array.isArray(value)
-    ? value
-    : isObject(value) && Array.isArray(value['content'])
-      ? value['content']
-      : [];
-  for (const part of [value, ...(parts as unknown[])])
-    if (isObject(part) && isAlmostBlock(part)) return String(part['type']);
+  for (const part of [value, ...partsOf(value)]) if (isObject(part) && isAlmostBlock(part)) return String(part['type']);
   return undefined;
 }
 
+/** A resource has contents, which JSON of a block would not be. @throws HandlerResultError */
+export function assertNoBlock(value: object): void {
+  if (!isObject(value)) return;
+  if (isAlmostBlock(value)) throw incompleteBlock(String(value['type']));
+  if (!isContentBlock(value) || value.type === 'text') return;
+  throw new HandlerResultError(
+    `A resource returned a content block of the type "${value.type}", as tools and prompts have. Return image(bytes), audio(bytes) or file(bytes, { name }), which "nestjs-mcp-streamable" exports, or contents: { blob: <base64>, mimeType: "image/png" }.`,
+  );
+}
+
+/** The entries of an array, or of the content of a result. */
+function partsOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  return isObject(value) && Array.isArray(value['content']) ? value['content'] : [];
+}
+
 function isAlmostBlock(value: Record<string, unknown>): boolean {
-  const { type, data, resource } = value;
+  if (isContentBlock(value)) return false;
+  const { type, text, data, uri, blob, resource } = value;
+  if (type === 'text') return isBytes(text);
   if (type === 'resource')
-    return isObject(resource) && ('blob' in resource || 'text' in resource) && !isContentBlock(value);
-  return (type === 'image' || type === 'audio') && data !== undefined && !isContentBlock(value);
+    return isObject(resource) ? 'blob' in resource || 'text' in resource : uri !== undefined && blob !== undefined;
+  return (type === 'image' || type === 'audio') && (data !== undefined || Object.values(value).some(isBytes));
+}
+
+/** Refuses media beside something that is no content: as JSON the model would read their base64. @throws HandlerResultError */
+export function assertContentAlone(value: unknown): void {
+  const parts = partsOf(value);
+  if (parts.length === 0 || parts.every(isContentBlock)) return;
+  const media = parts.find((part) => isContentBlock(part) && part.type !== 'text');
+  if (!isObject(media)) return;
+  throw new HandlerResultError(
+    `A handler returned content of the type "${String(media['type'])}" beside something that is no content. Return all parts as content: a text as text("…"), which "nestjs-mcp-streamable" exports, data as text(JSON.stringify(data)), or beside "content" in "structuredContent".`,
+  );
 }
 
 export function isContentBlocks(value: unknown): value is ContentBlock[] {
@@ -70,20 +96,24 @@ export function notSpecified(kind: string, problem: string): HandlerResultError 
   );
 }
 
+/** @param type of the block */
+function incompleteBlock(type: string): HandlerResultError {
+  const instead = { resource: 'file(bytes, { name })', text: 'text("…")' }[type] ?? `${type}(bytes)`;
+  return new HandlerResultError(
+    `A handler returned an incomplete content block of the type "${type}". Return ${instead}, which "nestjs-mcp-streamable" exports; or a block as the specification has it, such as { type: "image", data: <base64>, mimeType: "image/png" }.`,
+  );
+}
+
 /** The `toJSON()` of a value that has one, such as a date or an entity of an ORM. @throws HandlerResultError */
 export function plain(value: unknown): unknown {
   if (typeof value === 'function' || typeof value === 'symbol') throw unsendable(typeof value);
-  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
+  if (isBytes(value)) {
     throw new HandlerResultError(
       'A handler returned bytes without a media type. Return image(bytes), audio(bytes) or file(bytes, { name }), which "nestjs-mcp-streamable" exports.',
     );
   }
   const almost = almostBlockIn(value);
-  if (almost) {
-    throw new HandlerResultError(
-      `A handler returned an incomplete content block of the type "${almost}". Return ${almost === 'resource' ? 'file(bytes, { name })' : `${almost}(bytes)`}, which "nestjs-mcp-streamable" exports; or a block as the specification has it, such as { type: "image", data: <base64>, mimeType: "image/png" }.`,
-    );
-  }
+  if (almost) throw incompleteBlock(almost);
   const own = (value as { toJSON?: unknown } | null | undefined)?.toJSON;
   return typeof own === 'function' ? JSON.parse(jsonOf(value)) : value;
 }

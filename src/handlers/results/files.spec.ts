@@ -46,6 +46,7 @@ describe('image()', () => {
     ['a StreamableFile', () => new StreamableFile(PNG)],
     ['a path', () => join(folder, 'logo')],
     ['a file URL', () => pathToFileURL(join(folder, 'logo'))],
+    ['the text of a file URL', () => pathToFileURL(join(folder, 'logo')).href],
     ['a data URL', () => `data:image/png;base64,${png.data}`],
   ];
   it.each(sources)('makes an image block of %s', async (_name, source) => {
@@ -67,7 +68,8 @@ describe('image()', () => {
 
   it('refuses a source that is none at once', () => {
     for (const source of [null, undefined, 5, {}]) expect(() => image(source as never)).toThrow('Give bytes');
-    expect(() => image(new URL('http://169.254.169.254/'))).toThrow('Fetch it yourself');
+    for (const url of ['https://example.com/a.png', new URL('http://169.254.169.254/')])
+      expect(() => image(url)).toThrow('Fetch it yourself');
   });
 });
 

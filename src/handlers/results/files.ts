@@ -9,7 +9,7 @@ import { isObject } from '../../wire/json-rpc.js';
 import { HandlerResultError } from '../handlers.errors.js';
 
 /**
- * Where the bytes of a file come from. A text is a path on this machine, or a `data:` URL; a `URL` is one of `file:` or `data:`.
+ * Where the bytes of a file come from. A text is a path on this machine, or as a `URL` one of `file:` or `data:`.
  * Never make a path from the arguments of a call: the caller could read any file of the process.
  *
  * @publicApi
@@ -337,6 +337,9 @@ class FileReader {
   }
 }
 
+/** Not every text with a colon: `C:\a.png` and `notes:today.txt` are paths. */
+const IS_URL = /^(?:data|file|https?):/i;
+
 /** A file that does not say how it is to be shown: by its type. */
 function fileOfType(source: StreamableFile | Blob, type: string): McpFile {
   const [family] = type.split('/');
@@ -359,7 +362,7 @@ function describe(source: FileSource): EmbeddedFileOptions & { length?: number }
       ...(name && { name }),
     };
   }
-  if (typeof source === 'string' && !source.startsWith('data:')) return { name: basename(source) };
+  if (typeof source === 'string' && !IS_URL.test(source)) return { name: basename(source) };
   if (typeof source === 'string' || source instanceof URL) return describeUrl(new URL(source));
   if (isStream(source)) return {};
   throw new TypeError(
@@ -404,7 +407,7 @@ async function* chunks(source: Uint8Array | ArrayBuffer | Blob | string | URL): 
   else if (source instanceof ArrayBuffer) yield new Uint8Array(source);
   else if (source instanceof Blob) yield* source.stream();
   else {
-    const url = source instanceof URL || source.startsWith('data:') ? new URL(source) : undefined;
+    const url = source instanceof URL || IS_URL.test(source) ? new URL(source) : undefined;
     if (url?.protocol === 'data:') yield* (await fetch(url)).body!;
     else yield* createReadStream(url ?? source) as AsyncIterable<Buffer>;
   }

@@ -8,6 +8,7 @@ import type {
 import { isInputRequiredResult, ResourceNotFoundError } from '../../wire/spec.js';
 import { HandlerResultError } from '../handlers.errors.js';
 import {
+  assertNoBlock,
   assertNoStream,
   assertSpecified,
   IF_WRAPPED,
@@ -66,7 +67,7 @@ function withUi(contents: Contents, { ui }: ReadResource): Contents {
 
 function contentsOf(value: unknown, { uri, mimeType }: ReadResource): Contents {
   if (typeof value === 'string') return { uri, mimeType: mimeType ?? 'text/plain', text: value };
-  if (value instanceof Uint8Array) {
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
     return { uri, mimeType: mimeType ?? 'application/octet-stream', blob: base64(value) };
   }
   if (isContents(value)) {
@@ -74,6 +75,7 @@ function contentsOf(value: unknown, { uri, mimeType }: ReadResource): Contents {
     return { ...value, uri: value.uri ?? uri, mimeType: value.mimeType ?? fallback };
   }
   if (typeof value !== 'object') throw unsendable(typeof value);
+  assertNoBlock(value!);
   return { uri, mimeType: mimeType ?? 'application/json', text: jsonOf(value) };
 }
 
@@ -82,7 +84,8 @@ function isContents(value: unknown): value is Partial<Contents> & ({ text: strin
   return isObject(value) && (typeof value['text'] === 'string' || typeof value['blob'] === 'string');
 }
 
-function base64(bytes: Uint8Array): string {
+function base64(bytes: ArrayBufferView | ArrayBuffer): string {
+  if (!ArrayBuffer.isView(bytes)) return Buffer.from(bytes).toString('base64');
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
 

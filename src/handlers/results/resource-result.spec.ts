@@ -17,6 +17,9 @@ describe('toResourceResult', () => {
     expect(read(new Uint8Array([1]))).toEqual({
       contents: [{ uri, mimeType: 'application/octet-stream', blob: 'AQ==' }],
     });
+    expect(read(new Uint8Array([1]).buffer, 'image/png')).toEqual({
+      contents: [{ uri, mimeType: 'image/png', blob: 'AQ==' }],
+    });
     expect(read({ id: 1 })).toEqual({ contents: [{ uri, mimeType: 'application/json', text: '{"id":1}' }] });
     expect(read([{ id: 1 }])).toEqual({ contents: [{ uri, mimeType: 'application/json', text: '[{"id":1}]' }] });
     expect(read([])).toEqual({ contents: [{ uri, mimeType: 'application/json', text: '[]' }] });
@@ -34,6 +37,12 @@ describe('toResourceResult', () => {
     expect(read(whole, 'text/csv')).toEqual({ contents, _meta: { y: 1 } });
     expect(read({ blob: 'AQ==' })).toEqual({ contents: [{ uri, mimeType: 'application/octet-stream', blob: 'AQ==' }] });
     expect(read({ contents: [] })).toEqual({ contents: [] });
+  });
+
+  it('refuses a content block, whole or almost one, with what to return', () => {
+    const block = { type: 'image', data: 'AQ==', mimeType: 'image/png' };
+    expect(() => read(block)).toThrow('as tools and prompts have. Return image(bytes)');
+    expect(() => read({ type: 'image', data: 'AQ==' })).toThrow('an incomplete content block of the type "image"');
   });
 
   it('takes nothing for "not found"', () => {

@@ -1,6 +1,7 @@
 import { inputRequired } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { HandlerResultError } from '../handlers.errors.js';
+import { file } from './files.js';
 import { toToolResult } from './tool-result.js';
 
 const text = (value: string) => ({ type: 'text', text: value });
@@ -56,6 +57,29 @@ describe('toToolResult', () => {
     ]) {
       expect(toToolResult(value)).toHaveProperty('structuredContent', value);
     }
+  });
+
+  it.each([
+    ['an image without a media type', { type: 'image', data: 'AAAA' }],
+    ['an image whose bytes stand in another field', { type: 'image', bytes: Buffer.from('a'), mimeType: 'image/png' }],
+    ['a recording whose bytes stand in another field', [{ type: 'audio', blob: new ArrayBuffer(1) }]],
+    ['a resource without "resource"', [{ type: 'resource', uri: 'a:b', blob: 'AAAA' }]],
+    ['a resource without a URI', { content: [{ type: 'resource', resource: { text: 'a' } }] }],
+    ['a text that is bytes', [{ type: 'text', text: Buffer.from('a') }]],
+  ])('refuses what is almost a block, with what to return: %s', (_name, value) => {
+    expect(() => toToolResult(value)).toThrow(/^A handler returned an incomplete content block .* Return \w+\(/);
+  });
+
+  it('refuses media beside what is no content, of which the model would read the base64', () => {
+    for (const value of [['Here:', image], { content: ['Here:', image] }, [{ id: 1 }, link]]) {
+      expect(() => toToolResult(value)).toThrow(/beside something that is no content\. .* as text\("…"\)/);
+    }
+  });
+
+  it('refuses a file inside structured content, of which JSON has nothing', () => {
+    const picture = file(Buffer.from('a'));
+    expect(() => toToolResult({ content: [], structuredContent: { picture } })).toThrow('inside an object');
+    expect(() => toToolResult({ picture }, undefined, false)).toThrow('inside an object');
   });
 
   it('refuses what cannot be sent', () => {

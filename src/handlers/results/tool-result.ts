@@ -4,6 +4,7 @@ import type { ResultBound } from '../../context/mcp-call.js';
 import { SERVER_INFO_META_KEY } from '../../wire/era.js';
 import { isInputRequiredResult } from '../../wire/spec.js';
 import {
+  assertContentAlone,
   assertNoStream,
   assertSpecified,
   IF_WRAPPED,
@@ -88,6 +89,7 @@ function resultOf(value: unknown, textMirror: boolean): CallToolResult {
   if (isContentBlock(value)) return asSpecified({ content: [value] });
   // An empty array is a list of the app without entries: without "[]" the model would not learn that it is empty.
   if (isContentBlocks(value) && value.length > 0) return asSpecified({ content: value });
+  assertContentAlone(value);
   const sent = plain(value);
   return isObject(sent) ? structured(sent, textMirror) : { content: [jsonBlock(sent)] };
 }
@@ -96,7 +98,9 @@ function resultOf(value: unknown, textMirror: boolean): CallToolResult {
 function structured(value: unknown, textMirror: boolean): CallToolResult {
   if (!isObject(value)) throw notAnObject();
   assertNoStream(value);
-  return { content: textMirror ? [jsonBlock(value)] : [], structuredContent: withoutClass(value) };
+  // Also made when it is not sent: it refuses files inside.
+  const json = jsonBlock(value);
+  return { content: textMirror ? [json] : [], structuredContent: withoutClass(value) };
 }
 
 function notAnObject(): HandlerResultError {
@@ -116,8 +120,11 @@ function asSpecified(result: CallToolResult): CallToolResult {
   const content = withoutClass(result.structuredContent);
   const sent = content === result.structuredContent ? result : { ...result, structuredContent: content };
   assertSpecified('CallToolResult', 'tool', sent);
-  if (content === undefined || isObject(content)) return sent;
-  throw notAnObject();
+  if (content === undefined) return sent;
+  if (!isObject(content)) throw notAnObject();
+  // Refuses files inside, of which JSON has nothing.
+  jsonOf(content);
+  return sent;
 }
 
 /** Whether a result has text blocks only, as most have: it is valid without a check of the schema. */

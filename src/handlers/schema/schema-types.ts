@@ -2,6 +2,7 @@ import type { CallToolResult, InputRequiredResult, StandardSchemaWithJSON } from
 import type { Type } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { McpContext } from '../../context/mcp-context.js';
+import type { McpContent } from '../results/files.js';
 import type { ToolLog, ToolProgress } from '../results/tool-event.js';
 
 /*
@@ -45,7 +46,9 @@ type Returned<Value> = Part<Value> | Promise<Part<Value>>;
 type Part<Value> = Whole<Value> | Observable<Whole<Value> | Report> | AsyncIterable<Whole<Value> | Report>;
 type Whole<Value> = Value | WholeToolResult | QuestionsResult;
 /** Interfaces, whose names the compiler shows. */
-interface WholeToolResult extends CallToolResult {}
+interface WholeToolResult extends Omit<CallToolResult, 'content'> {
+  content: McpContent[];
+}
 interface QuestionsResult extends InputRequiredResult {}
 type Report = ToolProgress | ToolLog;
 
