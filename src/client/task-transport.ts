@@ -175,7 +175,7 @@ export class TaskTransport implements Transport {
         if (!answer) continue;
         // The official client hands progress over a microtask later, and forgets who wants it with the answer.
         await nextTurn();
-        if (signal.aborted) return this.#giveUp(call, taskId);
+        if (signal.aborted) return await this.#giveUp(call, taskId);
         return this.#answer(call, answer);
       }
     } catch (error) {

@@ -59,11 +59,11 @@ function isAlmostBlock(value: Record<string, unknown>): boolean {
 /** Refuses media beside something that is no content: as JSON the model would read their base64. @throws HandlerResultError */
 export function assertContentAlone(value: unknown): void {
   const parts = partsOf(value);
-  if (parts.length === 0 || parts.every(isContentBlock)) return;
+  if (parts.every(isContentBlock)) return;
   const media = parts.find((part) => isContentBlock(part) && part.type !== 'text');
-  if (!isObject(media)) return;
+  if (!media) return;
   throw new HandlerResultError(
-    `A handler returned content of the type "${String(media['type'])}" beside something that is no content. Return all parts as content: a text as text("…"), which "nestjs-mcp-streamable" exports, data as text(JSON.stringify(data)), or beside "content" in "structuredContent".`,
+    `A handler returned content of the type "${media.type}" beside something that is no content. Return all parts as content: a text as text("…"), which "nestjs-mcp-streamable" exports, data as text(JSON.stringify(data)), or beside "content" in "structuredContent".`,
   );
 }
 
